@@ -1,0 +1,41 @@
+"""Holdfast: reliable content-based publish/subscribe.
+
+Only names are listed here. Each is imported when it is first used, so that `import holdfast` stays
+quick and a program that only parses conditions never loads Arrow or numba.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.language.covering import covers, overlaps
+    from holdfast.language.parser import parse
+    from holdfast.language.problems import ConditionError
+    from holdfast.language.subscription import Subscription
+    from holdfast.matching.matcher import Matcher
+    from holdfast.model.errors import HoldfastError
+
+__version__ = "0.1.0"
+__all__ = ["ConditionError", "HoldfastError", "Matcher", "Subscription", "covers", "overlaps", "parse"]
+
+_HOMES = {
+    "ConditionError": "holdfast.language.problems",
+    "HoldfastError": "holdfast.model.errors",
+    "Matcher": "holdfast.matching.matcher",
+    "Subscription": "holdfast.language.subscription",
+    "covers": "holdfast.language.covering",
+    "overlaps": "holdfast.language.covering",
+    "parse": "holdfast.language.parser",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,62 @@
+"""The command line: one thin file per verb.
+
+A verb `x` is the function `run` in `cli/x.py`; its docstring is the help and shows an example. Only the verb
+that was asked for is imported, so a file that needs Arrow or Spark slows down nobody else.
+
+Exit codes: 0, done; 1, the thing asked for did not hold (a verb raises `typer.Exit(1)`); 2, bad usage or
+bad input, told on stderr without a traceback.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from holdfast import __version__
+from holdfast.model.errors import HoldfastError
+
+VERBS: tuple[str, ...] = ()  # in the order of --help
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    asked = words[:1] if words and words[0] in VERBS else VERBS  # help, and a mistyped verb, need them all
+    try:
+        _app(asked)(words, prog_name="holdfast")
+    except HoldfastError as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _app(verbs: Iterable[str]) -> typer.Typer:
+    app = typer.Typer(
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,  # a traceback is our bug and should look like one
+        rich_markup_mode=None,  # plain help can be piped and pasted
+    )
+    app.callback()(_options)
+    for verb in verbs:
+        app.command(verb)(import_module(f"holdfast.cli.{verb}").run)
+    return app
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"holdfast {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Reliable content-based publish/subscribe: simulate it, run it, predict it, audit it.
+
+    \b
+    Example:
+      holdfast explain "price < 120 AND symbol = 'IBM'" '{"symbol": "IBM", "price": 130}'
+    """

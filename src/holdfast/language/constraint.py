@@ -1,0 +1,114 @@
+"""A constraint: one attribute, one test. The atom that filters, matchers and covering work with.
+
+A constraint either holds or does not; there is no third value here because NOT has been pushed inwards when
+a constraint is made. A missing attribute, a value of another kind and NaN make every comparison unknown, and
+unknown does not hold, nor does its negation.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from holdfast.language.like import exact_text, like_test, pattern_text
+from holdfast.language.tokens import KEYWORDS, NAME
+from holdfast.model.values import Kind, Value, kind_of, literal, utc
+
+Operand = Value | tuple[Value, ...] | None
+
+
+class Constraint(NamedTuple):
+    attribute: str
+    op: str  # one of OPERATORS
+    operand: Operand  # a value; for IN a sorted tuple; for LIKE the canonical pattern; for IS … NULL nothing
+
+    def holds(self, found: Value | None) -> bool:
+        op, operand = self.op, self.operand
+        if found is None:
+            return op == "IS NULL"
+        if op[0] == "I" and op != "IN":  # the two null tests
+            return op == "IS NOT NULL"
+        if op.endswith("LIKE"):
+            return type(found) is str and like_test(operand)(found) == (op == "LIKE")  # type: ignore[arg-type]
+        first = operand[0] if isinstance(operand, tuple) else operand
+        if kind_of(found) is not kind_of(first):  # type: ignore[arg-type]
+            return False
+        if found != found:  # noqa: PLR0124  # NaN
+            return False
+        if type(found) is datetime:
+            found = utc(found)
+        return _COMPARE[op](found, operand)  # type: ignore[no-any-return, operator]
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of value this test needs; None for the null tests, which take any."""
+        if self.op.startswith("IS"):
+            return None
+        first = self.operand[0] if isinstance(self.operand, tuple) else self.operand
+        return kind_of(first)  # type: ignore[arg-type]
+
+    @property
+    def negation(self) -> "Constraint":
+        return constraint(self.attribute, NEGATED[self.op], self.operand)
+
+    def __str__(self) -> str:
+        name, op, operand = name_text(self.attribute), self.op, self.operand
+        if operand is None:
+            return f"{name} {op}"
+        if isinstance(operand, tuple):
+            return f"{name} {op} ({', '.join(map(literal, operand))})"
+        if op.endswith("LIKE"):
+            text, escaped = pattern_text(operand)  # type: ignore[arg-type]
+            return f"{name} {op} {literal(text)}" + (" ESCAPE '!'" if escaped else "")
+        return f"{name} {op} {literal(operand)}"
+
+
+_COMPARE = {
+    "=": lambda found, operand: found == operand,
+    "<>": lambda found, operand: found != operand,
+    "<": lambda found, operand: found < operand,
+    "<=": lambda found, operand: found <= operand,
+    ">": lambda found, operand: found > operand,
+    ">=": lambda found, operand: found >= operand,
+    "IN": lambda found, operand: found in operand,
+    "NOT IN": lambda found, operand: found not in operand,
+}
+
+NEGATED = {
+    "=": "<>",
+    "<": ">=",
+    ">": "<=",
+    "IN": "NOT IN",
+    "LIKE": "NOT LIKE",
+    "IS NULL": "IS NOT NULL",
+}
+NEGATED |= {after: before for before, after in NEGATED.items()}
+OPERATORS = frozenset(NEGATED)
+FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # 5 < price is price > 5
+
+
+def name_text(name: str) -> str:
+    """An attribute's name as a condition spells it: quoted where it would not read as a name."""
+    if NAME.fullmatch(name) and name.upper() not in KEYWORDS:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def constraint(attribute: str, op: str, operand: Operand) -> Constraint:
+    """A constraint in its one spelling: LIKE 'abc' is = 'abc', IN (1) is = 1, b <> TRUE is b = FALSE."""
+    if op in ("IN", "NOT IN"):
+        values = _distinct(operand)  # type: ignore[arg-type]
+        op, operand = (op, values) if len(values) > 1 else ("=" if op == "IN" else "<>", values[0])
+        if type(values[0]) is bool and len(values) == 2:
+            # IN (TRUE, FALSE) takes any boolean and NOT IN none: a kind test that no single value can say.
+            return Constraint(attribute, op, (False, True))
+    elif op in ("LIKE", "NOT LIKE"):
+        text = exact_text(operand)  # type: ignore[arg-type]
+        if text is not None:
+            op, operand = ("=" if op == "LIKE" else "<>"), text
+    if op == "<>" and type(operand) is bool:
+        op, operand = "=", not operand
+    return Constraint(attribute, op, operand)
+
+
+def _distinct(values: Iterable[Value]) -> tuple[Value, ...]:
+    return tuple(sorted(set(values)))  # type: ignore[type-var]

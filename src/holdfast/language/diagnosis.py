@@ -1,0 +1,86 @@
+"""Turn the places where the parser stumbled into problems a person can act on.
+
+Runs only when a condition has been refused, so it may take its time: it works out positions, looks at the
+offending token and its neighbours, and guesses what was meant.
+"""
+
+import difflib
+
+from holdfast.language.problems import ConditionError, Problem
+from holdfast.language.tokens import END, KEYWORDS, spans_of
+
+_MEANT = {
+    "==": "write = for equality",
+    "&&": "write AND",
+    "&": "write AND",
+    "||": "write OR",
+    "|": "write OR",
+    "!": "write NOT",
+    "~": "write LIKE with % and _ as wildcards",
+    "=~": "write LIKE with % and _ as wildcards",
+    "[": "put a name with unusual characters in double quotes",
+    "`": "put a name with unusual characters in double quotes",
+    ";": "a condition is a single expression; leave the ; out",
+}
+_WANTS_TEXT = ("expected a value", "expected a pattern", "expected a character")
+_ECHO_CHARACTERS_MAX = 60  # a suggestion that repeats more than this is not read
+_CONTROL = [*sorted(KEYWORDS), "TIMESTAMP"]
+
+
+class Stumble(Exception):  # control flow inside the parser, never seen outside
+    """The parser could not go on at this token."""
+
+    def __init__(self, at: int, expected: str, suggestion: str = "") -> None:
+        super().__init__(expected)
+        self.at = at
+        self.expected = expected
+        self.suggestion = suggestion
+
+
+def diagnose(text: str, tokens: list[str], stumbles: list[Stumble]) -> ConditionError:
+    spans = spans_of(text)
+    problems = []
+    for stumble in stumbles:
+        start, end = spans[stumble.at]
+        expected, guess = _describe(tokens, stumble)
+        problems.append(Problem(start, end - start, expected, stumble.suggestion or guess))
+    return ConditionError(text, problems)
+
+
+def _describe(tokens: list[str], stumble: Stumble) -> tuple[str, str]:
+    """What to say was expected, and a guess at what was meant."""
+    token = tokens[stumble.at]
+    before = tokens[stumble.at - 1] if stumble.at else END
+    if token in ("=", "<", ">") and before in ("=", "<", ">", "!") and stumble.at:
+        return stumble.expected, f"there is no operator {before}{token}; write =, <>, <=, >= or LIKE"
+    if token[:1] in ("'", '"') and (len(token) == 1 or token[-1] != token[0]):
+        quote = "single" if token[0] == "'" else "double"
+        mend = f"add {token[0]} where the text ends; write {token[0] * 2} inside it"
+        return f"this {quote} quote is never closed", mend
+    if token in _MEANT:
+        return stumble.expected, _MEANT[token]
+    if token[:1] == '"' and stumble.expected.startswith(_WANTS_TEXT) and len(token) <= _ECHO_CHARACTERS_MAX:
+        inner = token[1:-1].replace('""', '"').replace("'", "''")
+        return stumble.expected, f"double quotes name an attribute; write '{inner}' for the string"
+    return stumble.expected, _guess_word(stumble, token)
+
+
+def _guess_word(stumble: Stumble, token: str) -> str:
+    upper = token.upper()
+    wants_value = stumble.expected.startswith("expected a value")
+    if token is END and stumble.at == 0:
+        return "write TRUE to match every event"
+    if len(token) > _ECHO_CHARACTERS_MAX or stumble.expected.startswith("expected a number"):
+        return ""
+    if upper == "NULL" and wants_value:
+        return "no value equals NULL; write IS NULL or IS NOT NULL"
+    if upper in KEYWORDS and "name" in stumble.expected:
+        return f'{token} is a keyword; write "{token}" if it is the attribute\'s name'
+    if wants_value and token[:1].isalpha():
+        return f"write '{token}' for a string; two attributes cannot be compared with each other"
+    if token in ("+", "-", "*", "/", "%"):
+        return "conditions have no arithmetic: compare an attribute with a value"
+    close = difflib.get_close_matches(upper, _CONTROL, n=1, cutoff=0.7)
+    if close and close[0] != upper and token[:1].isalpha():
+        return f"did you mean {close[0]}?"
+    return ""

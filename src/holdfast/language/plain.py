@@ -1,0 +1,70 @@
+"""The fast lane: plain comparisons joined by AND, which is most of what people write.
+
+One regular expression reads a whole comparison with the AND behind it, three times as fast as token by token.
+It knows no error and no exception to a rule: whatever it does not recognise at once is left, from the
+beginning, to the parser, and a test wants both to agree wherever this one answers.
+"""
+
+import re
+
+from holdfast.language.constraint import Constraint
+from holdfast.language.limits import NAME_CHARACTERS_MAX
+from holdfast.language.subscription import Filter
+from holdfast.language.tokens import KEYWORDS, NAME
+from holdfast.model.values import canonical
+
+_COMPARISON = re.compile(
+    rf"\s*((?>{NAME.pattern}))"  # the whole word, as the parser cuts it: xLIKE is a name
+    r"\s*(?:(<=|>=|<>|=|<|>)"
+    r"\s*(?:'([^']*)'|(-?[0-9]{1,18}(?:(\.[0-9]+))?)(?![\w.]))"  # 18 digits always fit in 64 bits
+    r"|(?:LIKE|like)\s+'([^'%_!]+%)'(?!\s*(?i:ESCAPE)))"
+    r"\s*(?:(AND|and)\b|$)"
+)
+_NAMES_SHARED_MAX = 4_096  # distinct attribute names kept, so that a million conditions share one 'price'
+_names: dict[str, str] = {}
+_STRINGS_SHARED_MAX = 16_384  # constraints kept: about 3 MB
+_STRING_CHARACTERS_MAX = 64  # of a string worth sharing: long ones seldom repeat and would fill the memory
+_strings: dict[tuple[str, str, str], Constraint] = {}
+
+
+def plain_conjunction(text: str) -> Filter | None:
+    constraints = []
+    match = _COMPARISON.match
+    at, more = 0, True
+    while more:
+        found = match(text, at)
+        if found is None:
+            return None
+        name, op, string, number, fraction, prefix, more = found.groups()
+        attribute = _names.get(name) or shared_name(name)
+        if attribute is None:
+            return None
+        if string is not None:
+            # A million conditions name the same few thousand symbols: let them share.
+            constraint = _strings.get((attribute, op, string))
+            constraints.append(constraint or _shared_string(attribute, op, string))
+        elif number is not None:
+            value = canonical(float(number)) if fraction else int(number)
+            constraints.append(Constraint(attribute, op, value))
+        else:
+            constraints.append(Constraint(attribute, "LIKE", prefix))
+        at = found.end()
+    return tuple(constraints)
+
+
+def _shared_string(attribute: str, op: str, string: str) -> Constraint:
+    constraint = Constraint(attribute, op, string)
+    if len(string) > _STRING_CHARACTERS_MAX:
+        return constraint
+    if len(_strings) >= _STRINGS_SHARED_MAX:
+        _strings.clear()
+    return _strings.setdefault(constraint, constraint)
+
+
+def shared_name(name: str) -> str | None:
+    """The one copy of a name that all conditions share; None for a keyword or an overlong name."""
+    if len(name) > NAME_CHARACTERS_MAX or name.upper() in KEYWORDS:
+        return None
+    if len(_names) >= _NAMES_SHARED_MAX:
+        _names.clear()
+    return _names.setdefault(name, name)

@@ -1,0 +1,146 @@
+"""A subscription: a disjunction of filters, each a conjunction of constraints, in one canonical order.
+
+Two conditions that differ only in spelling, order or redundant parts give equal subscriptions with the same
+text, which is what lets brokers treat a condition's text as its identity.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from holdfast.language.constraint import Constraint
+from holdfast.language.domain import Domain
+from holdfast.language.limits import PROBLEMS_MAX
+from holdfast.model.event import Attributes, attributes_of
+
+if TYPE_CHECKING:
+    from holdfast.language.explanation import Explanation
+
+Filter = tuple[Constraint, ...]
+
+
+class Subscription:
+    __slots__ = ("filters", "warnings")
+
+    filters: tuple[Filter, ...]
+    """Any of these must hold; none at all never matches, an empty one always does."""
+    warnings: tuple[str, ...]
+    """What the author probably did not mean: parts, or a whole, that can never match."""
+
+    def __init__(self, filters: tuple[Filter, ...], warnings: tuple[str, ...] = ()) -> None:
+        self.filters = filters
+        self.warnings = warnings
+
+    def matches(self, event: Mapping[str, object]) -> bool:
+        attributes = attributes_of(event)
+        return any(holds(each, attributes) for each in self.filters)
+
+    def explain(self, event: Mapping[str, object]) -> "Explanation":
+        """Why the event matches or does not, in words."""
+        from holdfast.language.explanation import explain  # noqa: PLC0415  # only people ask for it
+
+        return explain(self, event)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that the condition looks at, sorted."""
+        return tuple(sorted({each.attribute for filter_ in self.filters for each in filter_}))
+
+    def __str__(self) -> str:
+        if not self.filters:
+            return "FALSE"
+        return " OR ".join(map(filter_text, self.filters))
+
+    def __repr__(self) -> str:
+        return f"parse({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Subscription) and self.filters == other.filters
+
+    def __hash__(self) -> int:
+        return hash(self.filters)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Subscription, (self.filters, self.warnings)
+
+
+def holds(filter_: Filter, attributes: Attributes) -> bool:
+    return all(each.holds(attributes.get(each.attribute)) for each in filter_)
+
+
+def filter_text(filter_: Filter) -> str:
+    return " AND ".join(map(str, filter_)) or "TRUE"
+
+
+def subscription_of(raw: list[Filter]) -> Subscription:
+    """Bring a disjunction of filters, in any order and with repetitions, to its canonical form."""
+    if len(raw) == 1:
+        settled = canonical_filter(raw[0])
+        if settled is not None:
+            return Subscription((settled,))
+    return _canonical(raw)
+
+
+def _canonical(raw: list[Filter]) -> Subscription:
+    never: list[Filter] = []
+    kept: dict[Filter, None] = {}
+    for each in raw:
+        settled = canonical_filter(each)
+        if settled is None:
+            never.append(each)
+        else:
+            kept[settled] = None
+    warnings = [f"never true: {filter_text(each)}" for each in never[:PROBLEMS_MAX]]
+    if len(never) > PROBLEMS_MAX:
+        warnings.append(f"never true: {len(never) - PROBLEMS_MAX:,} more such parts")
+    if () in kept:
+        return Subscription(((),), tuple(warnings))
+    if not kept:
+        warnings.append("this subscription can never match")
+    ordered = sorted(kept, key=filter_text) if len(kept) > 1 else kept
+    return Subscription(tuple(ordered), tuple(warnings))
+
+
+_by_attribute = itemgetter(0)
+_EXTREMES = ("", "%")
+
+
+def canonical_filter(raw: Iterable[Constraint]) -> Filter | None:
+    """Sorted by attribute, those on one attribute merged; None when they contradict each other."""
+    ordered = sorted(raw, key=_by_attribute)
+    before = None
+    for attribute, op, operand in ordered:
+        # s < '', s NOT LIKE '%' and b NOT IN (TRUE, FALSE) are the only ones that contradict themselves.
+        if attribute == before or operand in _EXTREMES or op == "NOT IN":
+            return _merged(ordered)
+        before = attribute
+    return tuple(ordered)
+
+
+def _merged(ordered: list[Constraint]) -> Filter | None:
+    merged: list[Constraint] = []
+    for attribute, group in groupby(ordered, key=_by_attribute):
+        alike = list(group)
+        if _plain_range(alike):
+            merged += alike
+            continue
+        domain = Domain(alike)
+        if domain.empty:
+            return None
+        merged += domain.constraints(attribute)
+    return tuple(merged)
+
+
+def _plain_range(alike: list[Constraint]) -> bool:
+    """x > 3 AND x < 5, the commonest pair, is canonical already."""
+    if len(alike) != 2:
+        return False
+    (_, above, low), (_, below, high) = alike
+    return (
+        above[0] == ">"
+        and below in ("<", "<=")
+        and type(low) in (int, float)
+        and type(high) in (int, float)
+        and low < high  # type: ignore[operator]
+    )

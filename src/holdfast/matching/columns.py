@@ -1,0 +1,106 @@
+"""Match a whole table: Arrow in, (event row, subscription) pairs out.
+
+The subscriptions are compiled once into an image; a batch is encoded into codes and handed, rows at a time, to the
+kernels. The cost follows the number of pairs: at a hundred thousand subscriptions the time goes into
+writing them down.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.language.subscription import Filter
+from holdfast.matching.encoding import columns_of, encode, encode_patterns
+from holdfast.matching.gathering import Gathered
+from holdfast.matching.image import Image, Ints, Patterns
+from holdfast.matching.kernels import check_filters, copy_runs, open_buckets
+from holdfast.matching.layout import compile_image
+from holdfast.matching.patterns import PatternMap
+from holdfast.matching.slots import Slot
+
+_ROWS = 65_536  # events encoded at a time: keeps the codes in the processor's caches and memory flat
+_PAIRS = 1 << 20  # pairs per output buffer: 4 MiB a column, large enough that its overhead vanishes
+_SLICES_PER_THREAD = 4  # so that a slow slice of rows does not leave the other threads idle
+
+Pairs = tuple[Ints, Ints]
+
+
+class Columns:
+    """A compiled set of subscriptions, numbered from 0 in the order they were given."""
+
+    def __init__(
+        self, image: Image, slots: Sequence[Slot], patterns: Sequence[tuple[str, PatternMap[int]]], size: int
+    ) -> None:
+        self.image = image
+        self.slots = slots
+        self.patterns = patterns
+        self.size = size
+        self._capacity = max(_PAIRS, 4 * _largest_bucket(image))
+
+    @classmethod
+    def of(cls, subscriptions: Iterable[Sequence[Filter]]) -> "Columns":
+        gathered = Gathered(subscriptions)
+        image = compile_image(gathered)
+        return cls(image, gathered.slots, list(gathered.patterns.items()), gathered.repeated.size)
+
+    def match(self, table: pa.Table, threads: int = 1) -> list[Pairs]:
+        """Pairs of row number and subscription number, in buffers, in the order of the rows."""
+        attributes = [slot.attribute for slot in self.slots]
+        pairs: list[Pairs] = []
+        for first in range(0, table.num_rows, _ROWS):
+            part = table.slice(first, _ROWS)
+            columns = columns_of(part, attributes)
+            codes = encode(columns, self.slots, part.num_rows)
+            patterns = encode_patterns(columns, self.patterns, part.num_rows)
+            for rows, subscriptions in self._match_codes(codes, patterns, threads):
+                if first:
+                    rows += np.int32(first)
+                pairs.append((rows, subscriptions))
+        return pairs
+
+    def _match_codes(self, codes: Ints, patterns: Patterns, threads: int) -> Iterator[Pairs]:
+        nothing = np.empty(0, np.int32)
+        count = open_buckets(self.image, codes, patterns, nothing, nothing)
+        if count == 0:
+            return
+        rows, buckets = np.empty(count, np.int32), np.empty(count, np.int32)
+        open_buckets(self.image, codes, patterns, rows, buckets)
+        if threads == 1:
+            yield from self._slice(codes, patterns, rows, buckets, 0, count)
+            return
+        cuts = np.linspace(0, codes.shape[0], threads * _SLICES_PER_THREAD + 1).astype(int)
+        hits = np.searchsorted(rows, cuts).tolist()  # all hits of a row stay together
+        with ThreadPoolExecutor(threads) as pool:
+            slices = zip(hits[:-1], hits[1:], strict=True)
+            for part in pool.map(lambda each: list(self._slice(codes, patterns, rows, buckets, *each)), slices):
+                yield from part
+
+    def _slice(
+        self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints, first: int, last: int
+    ) -> Iterator[Pairs]:
+        """The pairs of some hits: first from sorted runs, then from checked filters."""
+        image = self.image
+        hit = first
+        while hit < last and image.runs.size:
+            out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
+            hit, written = copy_runs(image, codes, rows, buckets, hit, last, out_rows, out)
+            yield out_rows[:written], out[:written]
+        hit, stamps = first, np.zeros(self.size if image.repeated.any() else 0, np.int32)
+        while hit < last and image.checked_subscriptions.size:
+            out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
+            hit, written = check_filters(image, codes, patterns, rows, buckets, hit, last, out_rows, out, stamps)
+            yield out_rows[:written], out[:written]
+
+
+def _largest_bucket(image: Image) -> int:
+    """The most entries that one hit can yield."""
+    ends = np.append(image.runs[:, 6], image.subscriptions.size)
+    runs = np.diff(ends[image.run_starts])
+    return int(max(runs.max(initial=0), np.diff(image.checked_starts).max(initial=0)))
+
+
+def _buffer(size: int) -> Ints:
+    # Arrow's pool hands freed pages out again; NumPy would give them back and fault them in anew each time.
+    return np.frombuffer(pa.allocate_buffer(4 * size), np.int32)

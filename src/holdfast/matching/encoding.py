@@ -1,0 +1,177 @@
+"""Arrow columns in, codes out: one row of small integers per event, in the order of an image's slots.
+
+Strings are looked at once per distinct value. A column that no condition mentions is not looked at at all, so it
+may have any type; one that is mentioned must be a string, number, boolean, timestamp or date, plain or
+dictionary-encoded. Struct columns flatten to dotted names.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.matching.image import Patterns
+from holdfast.matching.kernels import place_texts
+from holdfast.matching.patterns import PatternMap
+from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, Sort
+from holdfast.model.errors import InputError
+
+Codes = npt.NDArray[np.int32]
+
+
+class Column:
+    """One attribute of a batch, decoded as far as its slots need it."""
+
+    def __init__(self, name: str, array: pa.Array) -> None:
+        self.name = name
+        if pa.types.is_dictionary(array.type) and not _is_text(array.type.value_type):
+            array = array.dictionary_decode()
+        self.array = array
+        self.sort = _sort_of(name, array.type)
+        self.missing: npt.NDArray[np.bool_] | None = None
+        if array.null_count or self.sort is None:
+            self.missing = array.is_null().to_numpy(zero_copy_only=False)
+        self._distinct: tuple[Codes, pa.Array] | None = None
+
+    def codes(self, slot: Slot) -> Codes | int:
+        """A code for each row, or one for all of them."""
+        if slot.sort is Sort.PRESENCE:
+            return PRESENT if self.missing is None else np.where(self.missing, MISSING, PRESENT).astype(np.int32)
+        if slot.sort is not self.sort:
+            return UNKNOWN
+        if slot.sort is Sort.STRING:
+            return self._text_codes(slot)
+        if slot.sort is Sort.BOOLEAN:
+            values = self.array.fill_null(False).to_numpy(zero_copy_only=False)
+            codes = np.where(values, TRUE, FALSE).astype(np.int32)
+        else:
+            numbers = _numbers(self.name, self.array)
+            codes = slot.edges[numbers.dtype.name].codes(numbers)
+            if numbers.dtype.kind == "f":
+                codes[np.isnan(numbers)] = UNKNOWN
+        if self.missing is not None:
+            codes[self.missing] = UNKNOWN
+        return codes
+
+    def distinct(self) -> tuple[Codes, pa.Array]:
+        """For each row the position of its text among the distinct ones, or -1; and those texts."""
+        if self._distinct is None:
+            encoded = self.array
+            if not pa.types.is_dictionary(encoded.type):
+                encoded = encoded.dictionary_encode()
+            texts = encoded.dictionary.cast(pa.large_string())
+            rows = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+            if texts.null_count:
+                absent = texts.is_null().to_numpy(zero_copy_only=False)
+                rows = np.where(absent[rows], np.int32(-1), rows)
+            self._distinct = rows, texts
+        return self._distinct
+
+    def _text_codes(self, slot: Slot) -> Codes:
+        rows, texts = self.distinct()
+        _, starts, data = texts.buffers()
+        begin = texts.offset
+        found = np.full(len(texts) + 1, UNKNOWN, np.int32)  # the last one serves rows without a text (-1)
+        if len(texts):
+            offsets = np.frombuffer(starts, np.int64)[begin : begin + len(texts) + 1]
+            characters = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+            place_texts(characters, offsets, slot.text, slot.text_starts, found[:-1])
+        return found[rows]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _sort_of(name: str, kind: pa.DataType) -> Sort | None:
+    """What a column holds; None when all of it is null."""
+    if pa.types.is_dictionary(kind) or _is_text(kind):
+        return Sort.STRING
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return Sort.NUMBER
+    if pa.types.is_boolean(kind):
+        return Sort.BOOLEAN
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return Sort.TIMESTAMP
+    if pa.types.is_null(kind):
+        return None
+    hint = "cast it to double" if pa.types.is_decimal(kind) else "cast it to a string or leave it out"
+    raise InputError(
+        f"column {name}: expected strings, numbers, booleans or timestamps, found {kind}; {hint} to match on it"
+    )
+
+
+def _numbers(name: str, array: pa.Array) -> npt.NDArray[np.generic]:
+    """A number or timestamp column as float64, int64 or uint64; nulls hold any value."""
+    kind = array.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        try:
+            # Finer than a microsecond is rounded down, as Spark does.
+            array = pc.floor_temporal(array, unit="microsecond") if _is_nanosecond(kind) else array
+            array = array.cast(pa.timestamp("us", getattr(kind, "tz", None))).cast(pa.int64())
+        except pa.ArrowInvalid as problem:
+            raise InputError(f"column {name}: a timestamp is out of range ({problem})") from None
+    elif pa.types.is_floating(kind):
+        array = array.cast(pa.float64())
+    elif not pa.types.is_uint64(kind):
+        array = array.cast(pa.int64())
+    if array.null_count:
+        array = array.fill_null(0)
+    numbers: npt.NDArray[np.generic] = array.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _is_nanosecond(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind)) and kind.unit == "ns"
+
+
+def columns_of(table: pa.Table, attributes: Sequence[str]) -> dict[str, Column]:
+    """The table's columns that conditions mention; a name that is missing has no entry."""
+    while any(pa.types.is_struct(each.type) for each in table.schema):
+        table = table.flatten()
+    names = table.column_names
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InputError(f"columns given twice: {', '.join(twice)}; rename one of each")
+    wanted = set(attributes)
+    found = {}
+    for name, chunks in zip(names, table.columns, strict=True):
+        if name in wanted:
+            array = chunks.combine_chunks() if chunks.num_chunks != 1 else chunks.chunk(0)
+            found[name] = Column(name, array)
+    return found
+
+
+def encode(columns: dict[str, Column], slots: Sequence[Slot], rows: int) -> Codes:
+    codes = np.empty((rows, len(slots)), np.int32)
+    for at, slot in enumerate(slots):
+        column = columns.get(slot.attribute)
+        if column is not None:
+            codes[:, at] = column.codes(slot)
+        else:
+            codes[:, at] = MISSING if slot.sort is Sort.PRESENCE else UNKNOWN
+    return codes
+
+
+def encode_patterns(
+    columns: dict[str, Column], patterns: Sequence[tuple[str, PatternMap[int]]], rows: int
+) -> Patterns:
+    """For each distinct text of each attribute that has patterns, the patterns that it matches."""
+    texts = np.full((len(patterns), rows), -1, np.int32)
+    counts: list[int] = []
+    ids: list[int] = []
+    for at, (attribute, known) in enumerate(patterns):
+        column = columns.get(attribute)
+        if column is None or column.sort is not Sort.STRING:
+            continue
+        positions, distinct = column.distinct()
+        texts[at] = np.where(positions >= 0, positions + len(counts), -1)
+        for text in distinct.to_pylist():
+            found = known.matching(text) if text is not None else []
+            counts.append(len(found))
+            ids += found
+    starts = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(counts, out=starts[1:])
+    return Patterns(texts, starts, np.array(ids, np.int32))

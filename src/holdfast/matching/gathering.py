@@ -1,0 +1,213 @@
+"""The first step of compiling: go through all constraints once and sort them by what they look at.
+
+What comes out are columns: for each filter and slot the range of codes that it admits. What a range cannot say
+(IN, <>, patterns that are not prefixes) is kept aside as an extra test.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.language.constraint import Constraint
+from holdfast.language.domain import successor
+from holdfast.language.like import prefix_text
+from holdfast.language.subscription import Filter
+from holdfast.matching.image import (
+    CODE_MAX,
+    IN_SET,
+    NOT_IN_RANGE,
+    NOT_IN_SET,
+    NOT_PATTERN,
+    PATTERN,
+    Ints,
+)
+from holdfast.matching.patterns import PatternMap
+from holdfast.matching.slots import Slot, Sort, constant_of, settle
+
+_SORTS = {
+    int: Sort.NUMBER,
+    float: Sort.NUMBER,
+    str: Sort.STRING,
+    bool: Sort.BOOLEAN,
+    datetime: Sort.TIMESTAMP,
+    type(None): Sort.PRESENCE,
+}
+_EQ, _LT, _LE, _GT, _GE = range(5)
+_OPS = {"=": _EQ, "<": _LT, "<=": _LE, ">": _GT, ">=": _GE}
+
+
+@dataclass
+class Ranges:
+    """One row per filter and slot, sorted by filter: the codes that the filter admits there."""
+
+    filter: Ints
+    slot: Ints
+    low: Ints
+    high: Ints
+    prefix: npt.NDArray[np.bool_]  # whether a LIKE 'abc%' has made it
+
+    @property
+    def points(self) -> npt.NDArray[np.bool_]:
+        return self.low == self.high
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> "Ranges":
+        return Ranges(*(each[chosen] for each in vars(self).values()))
+
+
+@dataclass
+class Extra:
+    """A test that is not a range. Before the constants are ranked, `codes` holds their numbers instead."""
+
+    filter: int
+    kind: int
+    slot: int
+    codes: Sequence[int] = ()
+    pattern: int = -1
+
+    def rank(self, ranks: npt.NDArray[np.int32]) -> None:
+        codes = [2 * int(ranks[each]) + 1 for each in self.codes]
+        if self.kind == NOT_IN_RANGE and len(codes) == 2:
+            codes[1] -= 1  # a prefix ends just below its successor
+        self.codes = codes if self.kind == NOT_IN_RANGE else sorted(codes)
+
+    def test(self, sets: list[int]) -> tuple[int, int, int, int]:
+        """As the kernels read it: kind, slot, a, b."""
+        if self.kind in (PATTERN, NOT_PATTERN):
+            return self.kind, self.slot, self.pattern, 0
+        if self.kind == NOT_IN_RANGE:
+            return self.kind, self.slot, self.codes[0], self.codes[-1]
+        start = len(sets)
+        sets += self.codes
+        return self.kind, self.slot, start, len(sets)
+
+
+class Gathered:
+    """All filters of a set of subscriptions as columns. Subscriptions are numbered in the order given."""
+
+    def __init__(self, subscriptions: Iterable[Sequence[Filter]]) -> None:
+        self.slots: list[Slot] = []
+        self.extras: list[Extra] = []
+        self.patterns: dict[str, PatternMap[int]] = {}  # by attribute, to the pattern's number
+        self.pattern_columns = array("i")  # pattern -> which of `patterns` it belongs to
+        self._slot_of: dict[tuple[str, type], int] = {}
+        self._constants: list[list[Any]] = []
+        self._filter, self._slot, self._op, self._constant = (array("i") for _ in range(4))
+        self._prefixes: list[tuple[int, int]] = []
+        owners, repeated = array("i"), bytearray()
+        for number, filters in enumerate(subscriptions):
+            repeated.append(len(filters) > 1)
+            for filter_ in filters:
+                for each in filter_:
+                    self._gather(len(owners), each)
+                owners.append(number)
+        self.filter_subscription = np.array(owners, np.int32)
+        self.repeated = np.frombuffer(bytes(repeated), np.uint8).copy()
+        self._ranks = [settle(slot, given) for slot, given in zip(self.slots, self._constants, strict=True)]
+        self._constants.clear()
+        for extra in self.extras:
+            extra.rank(self._ranks[extra.slot])
+
+    @property
+    def filter_count(self) -> int:
+        return self.filter_subscription.size
+
+    def patterns_on(self, slot: int) -> int:
+        """How many patterns the conditions hold against a slot's attribute."""
+        column = list(self.patterns).index(self.slots[slot].attribute)
+        return self.pattern_columns.count(column)
+
+    def _gather(self, filter_: int, each: Constraint) -> None:
+        attribute, op, operand = each
+        code = _OPS.get(op)
+        if code is not None:
+            self._compare(filter_, self._slot_for(attribute, type(operand)), code, operand)
+        elif operand is None:
+            self._compare(filter_, self._slot_for(attribute, type(None)), _EQ, op == "IS NOT NULL")
+        elif op in ("LIKE", "NOT LIKE"):
+            self._like(filter_, each)
+        else:
+            members = operand if isinstance(operand, tuple) else (operand,)
+            slot = self._slot_for(attribute, type(members[0]))
+            kind = {"IN": IN_SET, "NOT IN": NOT_IN_SET, "<>": NOT_IN_RANGE}[op]
+            self.extras.append(Extra(filter_, kind, slot, self._number(slot, members)))
+
+    def _compare(self, filter_: int, slot: int, op: int, constant: Any) -> None:
+        constants = self._constants[slot]
+        self._filter.append(filter_)
+        self._slot.append(slot)
+        self._op.append(op)
+        self._constant.append(len(constants))
+        constants.append(constant)
+
+    def _like(self, filter_: int, each: Constraint) -> None:
+        pattern: str = each.operand  # type: ignore[assignment]
+        slot = self._slot_for(each.attribute, str)
+        prefix = prefix_text(pattern)
+        end = successor(prefix) if prefix else None
+        if prefix is None or end is None:
+            kind = PATTERN if each.op == "LIKE" else NOT_PATTERN
+            self.extras.append(Extra(filter_, kind, slot, pattern=self._pattern(each.attribute, pattern)))
+        elif each.op == "LIKE":
+            self._compare(filter_, slot, _GE, prefix)
+            self._compare(filter_, slot, _LT, end)
+            self._prefixes.append((filter_, slot))
+        else:
+            self.extras.append(Extra(filter_, NOT_IN_RANGE, slot, self._number(slot, (prefix, end))))
+
+    def _pattern(self, attribute: str, pattern: str) -> int:
+        known = self.patterns.setdefault(attribute, PatternMap())
+        number = known.get(pattern)
+        if number is None:
+            number = len(self.pattern_columns)
+            self.pattern_columns.append(list(self.patterns).index(attribute))
+            known.put(pattern, number)
+        return number
+
+    def _slot_for(self, attribute: str, kind: type) -> int:
+        slot = self._slot_of.get((attribute, kind))
+        if slot is None:
+            slot = len(self.slots)
+            sort = _SORTS[kind]
+            for other in (other for other, its in _SORTS.items() if its is sort):
+                self._slot_of[attribute, other] = slot
+            self.slots.append(Slot(attribute, sort))
+            self._constants.append([])
+        return slot
+
+    def _number(self, slot: int, members: Iterable[Any]) -> list[int]:
+        constants = self._constants[slot]
+        first = len(constants)
+        constants.extend(map(constant_of, members))
+        return list(range(first, len(constants)))
+
+    def ranges(self) -> Ranges:
+        """The comparisons as ranges of codes, those of one filter on one slot intersected."""
+        filters, slots, ops, numbers = (
+            np.frombuffer(each, np.int32) if each else np.zeros(0, np.int32)
+            for each in (self._filter, self._slot, self._op, self._constant)
+        )
+        code = np.zeros(filters.size, np.int32)
+        for slot, ranks in enumerate(self._ranks):
+            mine = slots == slot
+            code[mine] = 2 * ranks[numbers[mine]] + 1
+        low = np.select([(ops == _EQ) | (ops == _GE), ops == _GT], [code, code + 1], 0).astype(np.int32)
+        high = np.select([(ops == _EQ) | (ops == _LE), ops == _LT], [code, code - 1], CODE_MAX).astype(np.int32)
+        order = np.lexsort((slots, filters))
+        filters, slots, low, high = filters[order], slots[order], low[order], high[order]
+        changed = np.ones(filters.size, bool)
+        changed[1:] = (filters[1:] != filters[:-1]) | (slots[1:] != slots[:-1])
+        first = np.flatnonzero(changed)
+        if first.size:
+            low, high = np.maximum.reduceat(low, first), np.minimum.reduceat(high, first)
+        filters, slots = filters[first], slots[first]
+        prefix = np.zeros(filters.size, bool)
+        if self._prefixes:
+            key = filters.astype(np.int64) * len(self.slots) + slots
+            pairs = np.array(self._prefixes, np.int64)
+            prefix[np.searchsorted(key, pairs[:, 0] * len(self.slots) + pairs[:, 1])] = True
+        return Ranges(filters, slots, low, high, prefix)

@@ -1,0 +1,225 @@
+"""The live index: add, remove, and match one event, at once and without rebuilding anything.
+
+Each filter is filed under one access test that an event must pass to be interested in it at all: an equality,
+an IN list (under each of its values), a LIKE pattern or IS NULL, whichever promises to let the fewest events
+through. An event looks up the buckets that its own values open and asks only those; filters with
+nothing but ranges lie in one more bucket that every event asks. Within a bucket, runs do the work.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from datetime import datetime
+from typing import Generic, NamedTuple, TypeVar
+
+from holdfast.language.constraint import Constraint
+from holdfast.language.subscription import Filter, holds
+from holdfast.matching.patterns import PatternMap
+from holdfast.matching.runs import Run, Shape, shape_of
+from holdfast.model.event import Attributes
+from holdfast.model.values import Value, utc
+
+K = TypeVar("K", bound=Hashable)
+
+_FEW_MAX = 6  # filters kept as a plain list: below this, testing each costs less than the runs' bookkeeping
+_SEEN_MAX = 1_024  # distinct values counted per attribute; beyond that, more would not change a choice
+_IN_ACCESS_MAX = 16  # a longer IN list is filed under another test: it would be copied into too many buckets
+
+
+class Bucket(Generic[K]):
+    """The filters that share an access test."""
+
+    __slots__ = ("_few", "_runs")
+
+    def __init__(self) -> None:
+        self._few: list[tuple[Filter, K]] | None = []
+        self._runs: dict[Shape, Run[K]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._few or self._runs)
+
+    def add(self, rest: Filter, key: K) -> None:
+        if self._few is None:
+            self._add_to_run(rest, key)
+            return
+        self._few.append((rest, key))
+        if len(self._few) > _FEW_MAX:
+            few, self._few = self._few, None
+            for each in few:
+                self._add_to_run(*each)
+
+    def _add_to_run(self, rest: Filter, key: K) -> None:
+        shape, bounds, left_over = shape_of(rest)
+        run = self._runs.get(shape)
+        if run is None:
+            run = self._runs[shape] = Run(shape)
+        run.add(bounds, left_over, key)
+
+    def remove(self, rest: Filter, key: K) -> bool:
+        """Take a filter out; False when it is not here."""
+        if self._few is not None:
+            if (rest, key) not in self._few:
+                return False
+            self._few.remove((rest, key))
+            return True
+        shape, bounds, left_over = shape_of(rest)
+        run = self._runs.get(shape)
+        if run is None or not run.remove(bounds, left_over, key):
+            return False
+        if not run:
+            del self._runs[shape]
+        return True
+
+    def collect(self, attributes: Attributes, out: list[K]) -> None:
+        if self._few is None:
+            for run in self._runs.values():
+                run.collect(attributes, out)
+            return
+        for rest, key in self._few:
+            if holds(rest, attributes):
+                out.append(key)
+
+
+class _Doors(Generic[K]):
+    """The buckets that one attribute's value opens."""
+
+    __slots__ = ("equal", "missing", "patterns", "seen", "truth")
+
+    def __init__(self) -> None:
+        self.equal: dict[Value, Bucket[K]] = {}
+        self.truth: dict[Value, Bucket[K]] = {}  # apart from `equal`, because True == 1 in Python
+        self.patterns: PatternMap[Bucket[K]] = PatternMap()
+        self.missing: dict[None, Bucket[K]] = {}
+        self.seen: set[Value] = set()  # values that equality tests name, whether filed under them or not
+
+    def note(self, constraint: Constraint) -> None:
+        """Learn how many values the tests on this attribute tell apart."""
+        if constraint.op in ("=", "LIKE") and len(self.seen) < _SEEN_MAX:
+            self.seen.add(constraint.operand)  # type: ignore[arg-type]
+
+
+class _Access(NamedTuple):
+    """One way to file a filter: the door's map and the keys in it."""
+
+    constraint: Constraint
+    weight: float  # how many ways the test splits the events: more is better
+
+
+class Index(Generic[K]):
+    def __init__(self) -> None:
+        self._doors: dict[str, _Doors[K]] = {}
+        self._missing: dict[str, _Doors[K]] = {}  # those of _doors that an absent attribute opens
+        self._open: Bucket[K] = Bucket()  # filters that every event has to ask
+        self._repeated: set[K] = set()  # keys with several filters, which one event may reach twice
+
+    def add(self, key: K, filters: Sequence[Filter]) -> None:
+        if len(filters) > 1:
+            self._repeated.add(key)
+        for filter_ in filters:
+            for each in filter_:
+                self._doors_of(each.attribute).note(each)
+            access = max(self._accesses(filter_), key=lambda found: found.weight, default=None)
+            rest = _without(filter_, access)
+            for bucket in self._buckets(access, create=True):
+                bucket.add(rest, key)
+
+    def remove(self, key: K, filters: Sequence[Filter]) -> None:
+        self._repeated.discard(key)
+        for filter_ in filters:
+            # The weights have moved on since the filter was added, so look behind each door it may have taken.
+            for access in (*self._accesses(filter_), None):
+                rest = _without(filter_, access)
+                found = [bucket.remove(rest, key) for bucket in self._buckets(access, create=False)]
+                if access is not None:
+                    self._tidy(access)
+                if any(found):
+                    break
+
+    def match(self, attributes: Attributes) -> list[K]:
+        out: list[K] = []
+        doors_of = self._doors.get
+        for name, value in attributes.items():
+            doors = doors_of(name)
+            if doors is None or value is None:
+                continue
+            if type(value) is datetime:
+                value = utc(value)
+            bucket = (doors.truth if type(value) is bool else doors.equal).get(value)
+            if bucket is not None:
+                bucket.collect(attributes, out)
+            if doors.patterns and type(value) is str:
+                for bucket in doors.patterns.matching(value):
+                    bucket.collect(attributes, out)
+        for name, doors in self._missing.items():
+            if attributes.get(name) is None:
+                doors.missing[None].collect(attributes, out)
+        self._open.collect(attributes, out)
+        return list(dict.fromkeys(out)) if self._repeated else out
+
+    def _doors_of(self, attribute: str) -> _Doors[K]:
+        doors = self._doors.get(attribute)
+        if doors is None:
+            doors = self._doors[attribute] = _Doors()
+        return doors
+
+    def _accesses(self, filter_: Filter) -> Iterator[_Access]:
+        for each in filter_:
+            op = each.op
+            if op == "=":
+                yield _Access(each, len(self._doors[each.attribute].seen))
+            elif op == "IN" and len(each.operand) <= _IN_ACCESS_MAX:  # type: ignore[arg-type]
+                weight = len(self._doors[each.attribute].seen) / len(each.operand)  # type: ignore[arg-type]
+                yield _Access(each, max(weight, 1))
+            elif op == "LIKE":
+                yield _Access(each, len(self._doors[each.attribute].seen) / 2)
+            elif op == "IS NULL":
+                yield _Access(each, 1)
+
+    def _buckets(self, access: _Access | None, create: bool) -> Iterator[Bucket[K]]:
+        """The buckets that an access test files a filter in."""
+        if access is None:
+            yield self._open
+            return
+        (attribute, op, operand), doors = access.constraint, self._doors[access.constraint.attribute]
+        if op == "LIKE":
+            bucket = doors.patterns.get(operand)  # type: ignore[arg-type]
+            if bucket is None and create:
+                bucket = Bucket()
+                doors.patterns.put(operand, bucket)  # type: ignore[arg-type]
+            if bucket is not None:
+                yield bucket
+            return
+        if op == "IS NULL" and create:
+            self._missing[attribute] = doors
+        table = _table(doors, op, operand)
+        for value in operand if isinstance(operand, tuple) else (operand,):
+            if create and value not in table:
+                table[value] = Bucket()
+            if value in table:
+                yield table[value]
+
+    def _tidy(self, access: _Access) -> None:
+        """Forget buckets that have become empty, so that a busy index does not grow."""
+        (attribute, op, operand), doors = access.constraint, self._doors[access.constraint.attribute]
+        if op == "LIKE":
+            bucket = doors.patterns.get(operand)  # type: ignore[arg-type]
+            if bucket is not None and not bucket:
+                doors.patterns.pop(operand)  # type: ignore[arg-type]
+            return
+        table = _table(doors, op, operand)
+        for value in operand if isinstance(operand, tuple) else (operand,):
+            if value in table and not table[value]:
+                del table[value]
+        if op == "IS NULL" and not table:
+            self._missing.pop(attribute, None)
+
+
+def _table(doors: _Doors[K], op: str, operand: object) -> dict[object, Bucket[K]]:
+    if op == "IS NULL":
+        return doors.missing  # type: ignore[return-value]
+    first = operand[0] if isinstance(operand, tuple) else operand
+    return doors.truth if type(first) is bool else doors.equal  # type: ignore[return-value]
+
+
+def _without(filter_: Filter, access: _Access | None) -> Filter:
+    if access is None:
+        return filter_
+    return tuple([each for each in filter_ if each is not access.constraint])

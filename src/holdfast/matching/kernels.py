@@ -1,0 +1,269 @@
+"""The inner loops of batch matching, compiled by numba. They know integers only: every column has been turned
+into small codes and every test into a comparison of codes (see `slots` and `layout`).
+
+Three passes over the rows of a batch. `open_buckets` looks up which buckets each row's codes open: a list of
+hits. `copy_runs` copies, for each hit, the matching slices of the bucket's sorted runs. `check_filters` tests,
+for each hit, the bucket's remaining filters. The last two write into a buffer of fixed size, stop at
+the first hit that might not fit, and are called again with a new one.
+"""
+
+import numba as nb
+import numpy as np
+
+from holdfast.matching.image import (
+    AT_LEAST,
+    AT_MOST,
+    IN_RANGE,
+    IN_SET,
+    NO_SLOT,
+    NOT_IN_RANGE,
+    NOT_IN_SET,
+    PATTERN,
+)
+
+_compiled = nb.njit(cache=True, nogil=True)
+# Handing an array to a function that stays a function costs atomic reference counting: too much in a loop.
+_inlined = nb.njit(inline="always")
+
+# De Bruijn's way to find the lowest set bit of a word: the top six bits of the product name it.
+_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+_BIT_OF = np.zeros(64, np.int64)
+for _bit in range(64):
+    _BIT_OF[(0x03F79D71B4CB0A89 << _bit & (1 << 64) - 1) >> 58] = _bit
+
+
+@_inlined
+def _first_not_below(values, low, high, wanted):
+    """Where the first value that is not below `wanted` stands in a sorted slice."""
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@_compiled
+def open_buckets(image, codes, patterns, hit_rows, hit_buckets):
+    """List the buckets that each row opens; with empty lists, only count them."""
+    access_slots, key_offsets = image.access_slots, image.key_offsets
+    key_starts, key_buckets, pattern_buckets = image.key_starts, image.key_buckets, image.pattern_buckets
+    texts, text_starts, text_patterns = patterns.texts, patterns.starts, patterns.ids
+    everywhere = image.run_starts[1] > 0 or image.checked_starts[1] > 0
+    write = hit_rows.size > 0
+    n = 0
+    for row in range(codes.shape[0]):
+        start = n
+        if everywhere:
+            if write:
+                hit_buckets[n] = 0
+            n += 1
+        for a in range(access_slots.size):
+            code = codes[row, access_slots[a]]
+            if code >= 0:
+                at = key_offsets[a] + code
+                for key in range(key_starts[at], key_starts[at + 1]):
+                    if write:
+                        hit_buckets[n] = key_buckets[key]
+                    n += 1
+        for column in range(texts.shape[0]):
+            text = texts[column, row]
+            if text >= 0:
+                for at in range(text_starts[text], text_starts[text + 1]):
+                    bucket = pattern_buckets[text_patterns[at]]
+                    if bucket >= 0:
+                        if write:
+                            hit_buckets[n] = bucket
+                        n += 1
+        if write:
+            hit_rows[start:n] = row
+    return n
+
+
+@_compiled
+def copy_runs(image, codes, hit_rows, hit_buckets, hit, last, out_rows, out):
+    """Copy what matches in sorted runs; the next hit to do, and the pairs written."""
+    run_starts, runs, bounds, subscriptions = image.run_starts, image.runs, image.bounds, image.subscriptions
+    n = 0
+    while hit < last:
+        row, bucket = hit_rows[hit], hit_buckets[hit]
+        first_run, end_run = run_starts[bucket], run_starts[bucket + 1]
+        if first_run < end_run and n + runs[end_run - 1, 7] - runs[first_run, 6] > out.size:
+            break
+        begin = n
+        for run in range(first_run, end_run):
+            if runs[run, 0] != NO_SLOT and codes[row, runs[run, 0]] != runs[run, 1]:
+                continue
+            if runs[run, 2] != NO_SLOT and codes[row, runs[run, 2]] != runs[run, 3]:
+                continue
+            start, end = runs[run, 6], runs[run, 7]
+            if runs[run, 4] != NO_SLOT:
+                code = codes[row, runs[run, 4]]
+                if code < 0:
+                    continue
+                if runs[run, 5] == AT_LEAST:
+                    end = _first_not_below(bounds, start, end, code + 1)
+                elif runs[run, 5] == AT_MOST:
+                    start = _first_not_below(bounds, start, end, code)
+            out[n : n + end - start] = subscriptions[start:end]
+            n += end - start
+        out_rows[begin:n] = row
+        hit += 1
+    return hit, n
+
+
+@_inlined
+def _passes(test_starts, tests, sets, pattern_columns, texts, text_starts, text_patterns, codes, row, checked):
+    """Whether a row passes all tests of a checked filter."""
+    passed = True
+    for at in range(test_starts[checked], test_starts[checked + 1]):
+        kind, a, b = tests[at, 0], tests[at, 2], tests[at, 3]
+        code = codes[row, tests[at, 1]]
+        if code < 0:
+            passed = False
+        elif kind == IN_RANGE:
+            passed = a <= code <= b
+        elif kind == NOT_IN_RANGE:
+            passed = code < a or code > b
+        elif kind == IN_SET or kind == NOT_IN_SET:
+            place = _first_not_below(sets, a, b, code)
+            passed = (place < b and sets[place] == code) == (kind == IN_SET)
+        else:
+            found = False
+            text = texts[pattern_columns[a], row]
+            for place in range(text_starts[text], text_starts[text + 1]):
+                found = found or text_patterns[place] == a
+            passed = found == (kind == PATTERN)
+        if not passed:
+            break
+    return passed
+
+
+@_inlined
+def _find_cells(dimensions, cuts, codes, row, first, end, words, offsets):
+    """Where the bit rows for this row's codes begin, one for each dimension."""
+    for d in range(first, end):
+        code, cell = codes[row, dimensions[d, 0]], 0  # the first bit row is for "unknown"
+        if code >= 0:
+            begin = dimensions[d, 1]
+            cell = 1 + _first_not_below(cuts, begin, dimensions[d, 2], code + 1) - begin
+        offsets[d - first] = dimensions[d, 3] + cell * words
+
+
+@_compiled
+def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_rows, out, stamps):
+    """Test the checked filters; the next hit to do, and the pairs written.
+
+    `stamps` remembers for each subscription with several filters the last row that it was written for.
+    """
+    starts, subscriptions, repeated = image.checked_starts, image.checked_subscriptions, image.repeated
+    test_starts, tests, sets, pattern_columns = image.test_starts, image.tests, image.sets, image.pattern_columns
+    texts, text_starts, text_patterns = patterns.texts, patterns.starts, patterns.ids
+    bitmap_of, bitmaps, dimensions, cuts = image.bitmap_of, image.bitmaps, image.dimensions, image.cuts
+    maybe, sure = image.maybe, image.sure
+    left = np.empty(image.scratch_sizes[0], np.uint64)
+    offsets = np.empty(image.scratch_sizes[1], np.int64)
+    candidates = np.empty(image.scratch_sizes[2], np.int32)
+    n = 0
+    while hit < last:
+        row, bucket = hit_rows[hit], hit_buckets[hit]
+        first, end = starts[bucket], starts[bucket + 1]
+        if n + end - first > out.size:
+            break
+        begin, many = n, 0
+        bitmap = bitmap_of[bucket]
+        if bitmap < 0:
+            many = end - first
+            for i in range(many):
+                candidates[i] = first + i
+        else:
+            size, depth = bitmaps[bitmap, 2], bitmaps[bitmap, 1] - bitmaps[bitmap, 0]
+            _find_cells(dimensions, cuts, codes, row, bitmaps[bitmap, 0], bitmaps[bitmap, 1], size, offsets)
+            left[:size] = maybe[offsets[0] : offsets[0] + size]
+            for d in range(1, depth):
+                left[:size] &= maybe[offsets[d] : offsets[d] + size]
+            for w in range(size):
+                word = left[w]
+                if word == 0:
+                    continue
+                certain = word
+                for d in range(depth):
+                    certain &= sure[offsets[d] + w]
+                while word:
+                    lowest = word & (~word + np.uint64(1))
+                    checked = first + 64 * w + _BIT_OF[(lowest * _DE_BRUIJN) >> np.uint64(58)]
+                    word ^= lowest
+                    if certain & lowest:
+                        out[n] = subscriptions[checked]
+                        n += 1
+                    else:
+                        candidates[many] = checked
+                        many += 1
+        for i in range(many):
+            checked = candidates[i]
+            if _passes(
+                test_starts, tests, sets, pattern_columns, texts, text_starts, text_patterns, codes, row, checked
+            ):
+                subscription = subscriptions[checked]
+                if not repeated[subscription] or stamps[subscription] != row + 1:
+                    if repeated[subscription]:
+                        stamps[subscription] = row + 1
+                    out[n] = subscription
+                    n += 1
+        out_rows[begin:n] = row
+        hit += 1
+    return hit, n
+
+
+@_compiled
+def place_texts(texts, text_starts, constants, constant_starts, codes):
+    """The code of each text among sorted constants: 2i + 1 when it equals the i-th, 2i when it lies before it.
+
+    Texts are UTF-8 bytes; their byte order is the order of their code points.
+    """
+    count = constant_starts.size - 1
+    for t in range(codes.size):
+        begin, length = text_starts[t], text_starts[t + 1] - text_starts[t]
+        low, high, equal = 0, count, False
+        while low < high:
+            middle = (low + high) // 2
+            start = constant_starts[middle]
+            other = constant_starts[middle + 1] - start
+            shorter = min(length, other)
+            i = 0
+            while i < shorter and texts[begin + i] == constants[start + i]:
+                i += 1
+            if i < shorter:
+                less = constants[start + i] < texts[begin + i]
+            else:
+                less = other < length
+                equal = equal or other == length
+            if less:
+                low = middle + 1
+            else:
+                high = middle
+        codes[t] = 2 * low + 1 if equal else 2 * low
+
+
+@_compiled
+def fill_bitmap(bits, sure_bits, offset, words, cuts, rows, lows, highs, sure):
+    """Set, for each filter of a bucket, its bit in every cell of one dimension that its range touches.
+
+    `rows` are the filters' numbers within the bucket, `lows` and `highs` their ranges (-1 and -1: no range,
+    so unknown passes too). Cell c holds the codes from cuts[c - 1] up to, not including, cuts[c].
+    """
+    cells = cuts.size + 1
+    for i in range(rows.size):
+        word, bit = rows[i] // 64, np.uint64(1) << np.uint64(rows[i] % 64)
+        anything = lows[i] < 0
+        for cell in range(cells + 1):
+            start = 0 if cell <= 1 else cuts[cell - 2]
+            end = np.int64(1) << 31 if cell == cells else cuts[cell - 1] if cell > 0 else 0
+            touches = anything or (cell > 0 and lows[i] < end and highs[i] >= start)
+            inside = anything or (cell > 0 and lows[i] <= start and highs[i] >= end - 1)
+            at = offset + cell * words + word
+            if touches:
+                bits[at] |= bit
+            if inside and sure[i]:
+                sure_bits[at] |= bit

@@ -1,0 +1,271 @@
+"""Compile subscriptions into an image.
+
+Every filter becomes ranges of codes (see `slots`) and, where a range cannot say it, extra tests. One of them is its
+access test: the one that splits events finest, judged by how many different constants the conditions use
+there. Filters with the same access test share a bucket. Within a bucket, a filter that needs at most two more
+equalities and one bound goes into a sorted run; the rest are checked, by bitmaps where there are many.
+
+The work is done on whole columns: only the first step, in `gathering`, loops over constraints in Python.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.matching.bitmaps import build_bitmaps
+from holdfast.matching.gathering import Extra, Gathered, Ranges
+from holdfast.matching.image import (
+    AT_LEAST,
+    AT_MOST,
+    CODE_MAX,
+    IN_RANGE,
+    IN_SET,
+    NO_SLOT,
+    PATTERN,
+    UNSORTED,
+    Image,
+    Ints,
+    frozen,
+)
+from holdfast.matching.slots import PRESENT, Slot, Sort
+
+_IN_ACCESS_MAX = 64  # a longer IN list would be copied into too many buckets
+
+
+@dataclass
+class Entries:
+    """One row per filter and bucket that it is filed in."""
+
+    filter: Ints
+    bucket: Ints
+
+
+def compile_image(gathered: Gathered) -> Image:
+    ranges = gathered.ranges()
+    extras = gathered.extras
+    slots = gathered.slots
+    access = _choose_access(ranges, extras, slots, gathered)
+    entries, keys = _file(ranges, extras, access, gathered)
+    used_range = np.zeros(ranges.filter.size, bool)
+    used_range[access.range[access.range >= 0]] = True
+    left = ranges.where(~used_range)
+    unused = [each for i, each in enumerate(extras) if access.extra[each.filter] != i]
+    plain = _is_plain(left, unused, gathered)
+    buckets = keys["bucket_count"]
+    arrays: dict[str, npt.NDArray[Any]] = dict(keys["arrays"])
+    arrays |= _sorted_runs(entries, left, plain, buckets, gathered.filter_subscription)
+    arrays |= _checked(entries, left, unused, plain, buckets, gathered)
+    arrays |= build_bitmaps(arrays, gathered.repeated)
+    arrays["repeated"] = gathered.repeated
+    return frozen(arrays)
+
+
+@dataclass
+class Access:
+    """Per filter: the range or the extra test that is its access test, -1 for none."""
+
+    range: npt.NDArray[np.int64]
+    extra: npt.NDArray[np.int64]
+
+
+def _choose_access(ranges: Ranges, extras: list[Extra], slots: list[Slot], gathered: Gathered) -> Access:
+    points = ranges.points
+    distinct = np.zeros(len(slots) + 1)
+    _, first = _number_rows(ranges.slot[points], ranges.low[points])
+    distinct[: len(slots)] += np.bincount(ranges.slot[points][first], minlength=len(slots))
+    prefixes = ranges.prefix & ~points
+    _, first = _number_rows(ranges.slot[prefixes], ranges.low[prefixes])
+    distinct_prefixes = np.bincount(ranges.slot[prefixes][first], minlength=len(slots))
+    weight = np.where(points, distinct[ranges.slot], np.where(prefixes, distinct_prefixes[ranges.slot] / 2, 0.0))
+    presence = np.array([slot.sort is Sort.PRESENCE for slot in slots], bool)
+    if presence.any():
+        weight[presence[ranges.slot] & (ranges.low == PRESENT)] = 0  # nearly every event has the attribute
+    extra_weight = np.zeros(len(extras))
+    for i, each in enumerate(extras):
+        if each.kind == IN_SET and len(each.codes) <= _IN_ACCESS_MAX:
+            extra_weight[i] = max(1.0, distinct[each.slot] / len(each.codes))
+        elif each.kind == PATTERN:
+            extra_weight[i] = gathered.patterns_on(each.slot) / 2
+    count = gathered.filter_count
+    owner = np.concatenate([ranges.filter, np.array([each.filter for each in extras], np.int32)]).astype(np.int64)
+    weights = np.concatenate([weight, extra_weight])
+    best = np.full(count, -1, np.int64)
+    order = np.lexsort((weights, owner))
+    order = order[weights[order] > 0]
+    best[owner[order]] = order  # the last of each filter, and so the heaviest, stays
+    is_range = (best >= 0) & (best < ranges.filter.size)
+    return Access(
+        np.where(is_range, best, -1),
+        np.where(best >= ranges.filter.size, best - ranges.filter.size, -1),
+    )
+
+
+def _file(ranges: Ranges, extras: list[Extra], access: Access, gathered: Gathered) -> tuple[Entries, dict[str, Any]]:
+    """Number the buckets, and make the maps from codes and patterns to them."""
+    by_range = np.flatnonzero(access.range >= 0).astype(np.int32)
+    chosen = access.range[by_range]
+    filters, slots = [by_range], [ranges.slot[chosen]]
+    lows, highs = [ranges.low[chosen]], [ranges.high[chosen]]
+    pattern_filters, pattern_ids = [], []
+    for filter_ in np.flatnonzero(access.extra >= 0).tolist():
+        extra = extras[access.extra[filter_]]
+        if extra.kind == PATTERN:
+            pattern_filters.append(filter_)
+            pattern_ids.append(extra.pattern)
+            continue
+        codes = np.array(extra.codes, np.int32)
+        filters.append(np.full(codes.size, filter_, np.int32))
+        slots.append(np.full(codes.size, extra.slot, np.int32))
+        lows.append(codes)
+        highs.append(codes)
+    filter_, slot, low, high = map(np.concatenate, (filters, slots, lows, highs))
+    bucket, first = _number_rows(slot, low, high)
+    arrays = _keys(slot[first], low[first], high[first], gathered.slots)
+    pattern_buckets = np.full(len(gathered.pattern_columns), -1, np.int32)
+    distinct = np.unique(np.array(pattern_ids, np.int32))
+    pattern_buckets[distinct] = 1 + first.size + np.arange(distinct.size, dtype=np.int32)
+    arrays["pattern_buckets"] = pattern_buckets
+    arrays["pattern_columns"] = np.array(gathered.pattern_columns, np.int32)
+    everywhere = np.flatnonzero((access.range < 0) & (access.extra < 0)).astype(np.int32)
+    entries = Entries(
+        np.concatenate([everywhere, filter_, np.array(pattern_filters, np.int32)]),
+        np.concatenate(
+            [
+                np.zeros(everywhere.size, np.int32),
+                (bucket + 1).astype(np.int32),
+                pattern_buckets[np.array(pattern_ids, np.int32)],
+            ]
+        ),
+    )
+    return entries, {"arrays": arrays, "bucket_count": 1 + first.size + distinct.size}
+
+
+def _keys(slot: Ints, low: Ints, high: Ints, slots: list[Slot]) -> dict[str, npt.NDArray[Any]]:
+    """For each access slot, code -> buckets. Bucket i + 1 opens for the codes low[i] to high[i]."""
+    access_slots = np.unique(slot)
+    offsets, starts, buckets = [], [], []
+    offset = keys = 0
+    for each in access_slots.tolist():
+        mine = np.flatnonzero(slot == each)
+        width = high[mine] - low[mine] + 1
+        codes = np.repeat(low[mine], width) + _count_up(width)
+        owners = np.repeat(mine + 1, width)
+        order = np.argsort(codes, kind="stable")
+        per_code = np.bincount(codes, minlength=slots[each].codes)
+        offsets.append(offset)
+        starts.append(keys + np.concatenate([[0], np.cumsum(per_code)]))
+        buckets.append(owners[order])
+        offset += per_code.size + 1
+        keys += codes.size
+    return {
+        "access_slots": access_slots.astype(np.int32),
+        "key_offsets": np.array(offsets, np.int64),
+        "key_starts": np.concatenate([np.zeros(0), *starts]).astype(np.int32),
+        "key_buckets": np.concatenate([np.zeros(0), *buckets]).astype(np.int32),
+    }
+
+
+def _is_plain(left: Ranges, unused: list[Extra], gathered: Gathered) -> npt.NDArray[np.bool_]:
+    """Which filters fit into a sorted run: at most two equalities and one bound are left to test."""
+    count = gathered.filter_count
+    points = left.points
+    equalities = np.bincount(left.filter[points], minlength=count)
+    bounds = np.bincount(left.filter[~points], minlength=count)
+    both_ends = ~points & (left.low > 0) & (left.high < CODE_MAX)
+    plain = (equalities <= 2) & (bounds <= 1)
+    plain[left.filter[both_ends]] = False
+    plain[[each.filter for each in unused]] = False
+    return plain & (gathered.repeated[gathered.filter_subscription] == 0)
+
+
+def _sorted_runs(
+    entries: Entries, left: Ranges, plain: npt.NDArray[np.bool_], buckets: int, subscription: Ints
+) -> dict[str, npt.NDArray[Any]]:
+    count = plain.size
+    # Per filter: guard slot, code, guard slot, code, order slot, direction, and the bound.
+    shape = np.full((count, 7), NO_SLOT, np.int32)
+    shape[:, 5] = UNSORTED
+    wanted = plain[left.filter]
+    points = np.flatnonzero(wanted & left.points)
+    owner = left.filter[points]
+    second = np.concatenate([np.zeros(min(1, owner.size), bool), owner[1:] == owner[:-1]])
+    for rows, column in ((points[~second], 0), (points[second], 2)):
+        shape[left.filter[rows], column] = left.slot[rows]
+        shape[left.filter[rows], column + 1] = left.low[rows]
+    bounded = np.flatnonzero(wanted & ~left.points)
+    at_least = left.high[bounded] == CODE_MAX
+    shape[left.filter[bounded], 4] = left.slot[bounded]
+    shape[left.filter[bounded], 5] = np.where(at_least, AT_LEAST, AT_MOST)
+    shape[left.filter[bounded], 6] = np.where(at_least, left.low[bounded], left.high[bounded])
+
+    mine = plain[entries.filter]
+    filters, bucket = entries.filter[mine], entries.bucket[mine]
+    rows = shape[filters]
+    order = np.lexsort((rows[:, 6], rows[:, 5], rows[:, 4], rows[:, 3], rows[:, 2], rows[:, 1], rows[:, 0], bucket))
+    rows, bucket, filters = rows[order], bucket[order], filters[order]
+    changes = np.concatenate(
+        [np.ones(min(1, filters.size), bool), (bucket[1:] != bucket[:-1]) | (rows[1:, :6] != rows[:-1, :6]).any(axis=1)]
+    )
+    first = np.flatnonzero(changes)
+    end = np.append(first[1:], filters.size)
+    return {
+        "run_starts": _starts(bucket[first], buckets),
+        "runs": np.column_stack([rows[first, :6], first, end[: first.size]]).astype(np.int32),
+        "bounds": np.ascontiguousarray(rows[:, 6]),
+        "subscriptions": subscription[filters],
+    }
+
+
+def _checked(
+    entries: Entries,
+    left: Ranges,
+    unused: list[Extra],
+    plain: npt.NDArray[np.bool_],
+    buckets: int,
+    gathered: Gathered,
+) -> dict[str, npt.NDArray[Any]]:
+    mine = np.flatnonzero(~plain[entries.filter])
+    mine = mine[np.argsort(entries.bucket[mine], kind="stable")]
+    filters, bucket = entries.filter[mine], entries.bucket[mine]
+    sets: list[int] = []
+    rows = [np.column_stack([left.filter, np.full(left.filter.size, IN_RANGE), left.slot, left.low, left.high])]
+    rows += [np.array([[each.filter, *each.test(sets)] for each in unused], np.int64).reshape(-1, 5)]
+    tests = np.concatenate(rows)
+    tests = tests[np.argsort(tests[:, 0], kind="stable")]
+    per_filter = np.bincount(tests[:, 0], minlength=plain.size)
+    first = np.concatenate([[0], np.cumsum(per_filter)])
+    counts = per_filter[filters]
+    picked = np.repeat(first[filters], counts) + _count_up(counts)
+    return {
+        "checked_starts": _starts(bucket, buckets),
+        "checked_subscriptions": gathered.filter_subscription[filters],
+        "test_starts": np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        "tests": tests[picked, 1:].astype(np.int32),
+        "sets": np.array(sets, np.int32),
+    }
+
+
+def _starts(owners: npt.NDArray[Any], count: int) -> Ints:
+    """For sorted owners, where each one's part begins, and the end."""
+    return np.searchsorted(owners, np.arange(count + 1)).astype(np.int32)
+
+
+def _count_up(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """0, 1, … lengths[0] - 1, 0, 1, … lengths[1] - 1, …"""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - lengths, lengths)
+
+
+def _number_rows(*columns: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Number the distinct rows; the number of each row, and one row of each number."""
+    order = np.lexsort(columns[::-1])
+    changed = np.zeros(order.size, bool)
+    changed[:1] = True
+    for column in columns:
+        ordered = column[order]
+        changed[1:] |= ordered[1:] != ordered[:-1]
+    numbers = np.empty(order.size, np.int64)
+    numbers[order] = np.cumsum(changed) - 1
+    return numbers, order[changed]

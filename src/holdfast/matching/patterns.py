@@ -1,0 +1,83 @@
+"""Many LIKE patterns, one text: which of them match?
+
+A pattern is filed under a piece of literal text that it needs, with the place where it needs it: its beginning,
+its end, or the first three characters of its longest literal segment anywhere. A text looks up its
+own beginnings, ends and windows and tests only what it finds there, so the cost follows the length of the
+text and not the number of patterns. A pattern without any literal character is always tested.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from holdfast.language.like import like_test, plain, prefix_text, segments
+
+T = TypeVar("T")
+
+_GRAM = 3  # characters a pattern is filed under when it floats: 3 tell words apart, more would miss short ones
+_START, _END, _INSIDE = range(3)
+
+_Shelf = tuple[int, int]  # the place in the text, and how many characters to look up there
+
+
+class PatternMap(Generic[T]):
+    """A map from patterns to values that is asked with a text."""
+
+    def __init__(self) -> None:
+        self._shelves: dict[_Shelf, dict[str, dict[str, T]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._shelves)
+
+    def get(self, pattern: str) -> T | None:
+        shelf, piece = _filed_under(pattern)
+        return self._shelves.get(shelf, {}).get(piece, {}).get(pattern)
+
+    def put(self, pattern: str, value: T) -> None:
+        shelf, piece = _filed_under(pattern)
+        self._shelves.setdefault(shelf, {}).setdefault(piece, {})[pattern] = value
+
+    def pop(self, pattern: str) -> None:
+        shelf, piece = _filed_under(pattern)
+        pieces = self._shelves[shelf]
+        del pieces[piece][pattern]
+        if not pieces[piece]:
+            del pieces[piece]
+        if not pieces:
+            del self._shelves[shelf]
+
+    def items(self) -> Iterator[tuple[str, T]]:
+        for pieces in self._shelves.values():
+            for patterns in pieces.values():
+                yield from patterns.items()
+
+    def matching(self, text: str) -> list[T]:
+        found: list[T] = []
+        for (place, size), pieces in self._shelves.items():
+            for piece in _pieces(text, place, size):
+                candidates = pieces.get(piece)
+                if candidates is not None:
+                    found += [value for pattern, value in candidates.items() if like_test(pattern)(text)]
+        return found
+
+
+def _pieces(text: str, place: int, size: int) -> Iterable[str]:
+    if place == _START:
+        return (text[:size],)
+    if place == _END:
+        return (text[-size:],)
+    if size == 0:
+        return ("",)
+    # A dict, not a set: the order of the answer must not depend on the process's hash seed.
+    return dict.fromkeys(text[i : i + size] for i in range(len(text) - size + 1))
+
+
+def _filed_under(pattern: str) -> tuple[_Shelf, str]:
+    parts = segments(pattern)
+    start, end = prefix_text(pattern), plain(parts[-1])
+    if start:
+        return (_START, len(start)), start
+    if len(parts) == 2 and not parts[0] and end:
+        return (_END, len(end)), end
+    pieces = [piece for part in parts for piece in "".join(c or "\0" for c in part).split("\0")]
+    gram = max(pieces, key=len)[:_GRAM]
+    return (_INSIDE, len(gram)), gram

@@ -1,0 +1,136 @@
+"""How a column becomes codes: the constants that conditions compare an attribute with, sorted.
+
+A value's code is 2i + 1 when it equals the i-th constant and 2i when it lies between the one before and that one.
+Every comparison with a constant is then a comparison of small integers, exact for all types: an integer
+column meets the constant 2.5, a double column the constant 2**60 + 1. Null, NaN and other kinds have code -1.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.model.values import Value, microseconds
+
+_EXACT = 2**53
+
+
+class Sort(Enum):
+    """What a slot looks at: values of one kind, or only whether there is a value."""
+
+    NUMBER = "number"
+    STRING = "string"
+    BOOLEAN = "boolean"
+    TIMESTAMP = "timestamp"
+    PRESENCE = "presence"
+
+
+UNKNOWN = -1
+MISSING, PRESENT = 1, 3  # the codes of a PRESENCE slot, as if its constants were (missing, present)
+FALSE, TRUE = 1, 3  # likewise of a BOOLEAN slot
+
+
+@dataclass
+class Edges:
+    """A slot's number constants as seen by a column of one type: each rounded up into that type."""
+
+    values: npt.NDArray[Any]
+    exact: npt.NDArray[np.uint8]  # 1 where rounding changed nothing, so that equality is possible
+    below: int  # constants smaller than any value of the type
+
+    def codes(self, column: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+        after = np.searchsorted(self.values, column, side="right").astype(np.int32)
+        codes = 2 * (after + np.int32(self.below))
+        if self.values.size:
+            before = np.maximum(after - 1, 0)
+            codes -= (self.values[before] == column) & (self.exact[before] == 1) & (after > 0)
+        return codes
+
+
+@dataclass
+class Slot:
+    attribute: str
+    sort: Sort
+    count: int = 0  # distinct constants
+    edges: dict[str, Edges] = field(default_factory=dict)  # NUMBER and TIMESTAMP: by column type
+    text: npt.NDArray[np.uint8] | None = None  # STRING: the constants' UTF-8, end to end
+    text_starts: npt.NDArray[np.int64] | None = None
+
+    @property
+    def codes(self) -> int:
+        return 2 * self.count + 1
+
+
+def settle(slot: Slot, constants: list[Any]) -> npt.NDArray[np.int32]:
+    """Sort a slot's constants and return the rank of each one given."""
+    if slot.sort is Sort.STRING:
+        distinct = sorted(set(constants))
+        _keep_texts(slot, distinct)
+    elif slot.sort in (Sort.BOOLEAN, Sort.PRESENCE):
+        slot.count = 2
+        return np.array(constants, np.int32)
+    else:
+        if slot.sort is Sort.TIMESTAMP:
+            constants = [microseconds(each) for each in constants]
+        numbers = np.array(constants, np.float64) if all(map(_is_double, constants)) else None
+        if numbers is not None:
+            unique, ranks = np.unique(numbers, return_inverse=True)
+            slot.count = unique.size
+            slot.edges = _edges_of_doubles(unique)
+            return ranks.astype(np.int32)
+        distinct = sorted(set(constants))
+        slot.edges = {name: _edges(distinct, name) for name in ("float64", "int64", "uint64")}
+    slot.count = len(distinct)
+    rank = {each: i for i, each in enumerate(distinct)}
+    return np.array([rank[each] for each in constants], np.int32)
+
+
+def _is_double(number: int | float) -> bool:
+    return type(number) is float or -_EXACT <= number <= _EXACT
+
+
+def _keep_texts(slot: Slot, distinct: Sequence[str]) -> None:
+    encoded = [each.encode("utf-8", "surrogatepass") for each in distinct]
+    slot.text = np.frombuffer(b"".join(encoded), np.uint8)
+    slot.text_starts = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(each) for each in encoded], out=slot.text_starts[1:])
+
+
+def _edges_of_doubles(numbers: npt.NDArray[np.float64]) -> dict[str, Edges]:
+    edges = {"float64": Edges(numbers, np.ones(numbers.size, np.uint8), 0)}
+    rounded = np.ceil(numbers)
+    whole = (rounded == numbers).astype(np.uint8)
+    for name, low, high in (("int64", -(2.0**63), 2.0**63), ("uint64", 0.0, 2.0**64)):
+        fits = (rounded >= low) & (rounded < high)
+        edges[name] = Edges(rounded[fits].astype(name), whole[fits], int(np.count_nonzero(rounded < low)))
+    return edges
+
+
+def _edges(numbers: Sequence[int | float], name: str) -> Edges:
+    """The slow, exact way, for constants that are not all doubles."""
+    values, exact, below = [], [], 0
+    low, high = (-(2**63), 2**63 - 1) if name == "int64" else (0, 2**64 - 1)
+    for number in numbers:
+        edge = _double_at_least(number) if name == "float64" else math.ceil(number)
+        if name != "float64" and edge > high:
+            break
+        if name != "float64" and edge < low:
+            below += 1
+            continue
+        values.append(edge)
+        exact.append(edge == number)
+    return Edges(np.array(values, name), np.array(exact, np.uint8), below)
+
+
+def _double_at_least(number: int | float) -> float:
+    nearest = float(number)
+    return nearest if nearest >= number else math.nextafter(nearest, math.inf)
+
+
+def constant_of(value: Value) -> Any:
+    """A boolean constant is its rank; every other one is itself."""
+    return int(value) if type(value) is bool else value

@@ -1,0 +1,130 @@
+"""A compiled matcher as one file that processes share by mapping it into memory.
+
+The file is an Arrow IPC file with one row per array: its name, type, shape and bytes. Slots and patterns are described
+as JSON in the schema's metadata. It is written beside its place and moved there when complete, so that a
+reader never sees half a file.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.matching.columns import Columns
+from holdfast.matching.image import Image
+from holdfast.matching.patterns import PatternMap
+from holdfast.matching.slots import Edges, Slot, Sort
+from holdfast.model.errors import InputError
+
+_FORMAT = 1
+_ALIGNMENT = 64  # a cache line: every array starts on one
+_SCHEMA = pa.schema(
+    [("name", pa.string()), ("type", pa.string()), ("shape", pa.list_(pa.int64())), ("bytes", pa.large_binary())]
+)
+
+Array = npt.NDArray[Any]
+
+
+def save(path: Path, columns: Columns, ids: pa.Array, conditions: pa.Array) -> None:
+    about: dict[str, Any] = {
+        "format": _FORMAT,
+        "size": columns.size,
+        "slots": [_describe(slot) for slot in columns.slots],
+        "patterns": [[attribute, list(known.items())] for attribute, known in columns.patterns],
+    }
+    rows = []
+    for name, array in _arrays(columns, ids, conditions):
+        data = np.ascontiguousarray(array).tobytes()
+        padding = -len(data) % _ALIGNMENT
+        rows.append({"name": name, "type": array.dtype.str, "shape": array.shape, "bytes": data + b"\0" * padding})
+    batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA.with_metadata({"holdfast": json.dumps(about)}))
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+            writer.write_batch(batch)
+        os.chmod(draft, 0o644)  # mkstemp makes it private; other users' workers map it too
+        os.replace(draft, path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def load(path: Path) -> tuple[Columns, pa.Array, pa.Array]:
+    """The matcher's parts, all of them views into the mapped file."""
+    try:
+        batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+        about = json.loads(batch.schema.metadata[b"holdfast"])
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; write one with Matcher.save()") from None
+    except (pa.ArrowInvalid, OSError, KeyError, TypeError, IndexError, ValueError) as problem:
+        raise InputError(f"{path}: not a saved matcher, or a damaged one ({problem})") from None
+    if about["format"] != _FORMAT:
+        raise InputError(
+            f"{path}: saved in format {about['format']}, this version reads format {_FORMAT}; save it again"
+        )
+    arrays = {
+        row["name"].as_py(): _view(row["bytes"], row["type"].as_py(), row["shape"].as_py())
+        for row in (dict(zip(batch.schema.names, cells, strict=True)) for cells in zip(*batch.columns, strict=True))
+    }
+    image = Image(**{name: arrays[name] for name in Image._fields})
+    slots = [_restore(at, slot, arrays) for at, slot in enumerate(about["slots"])]
+    patterns: list[tuple[str, PatternMap[int]]] = []
+    for attribute, known in about["patterns"]:
+        patterns.append((attribute, PatternMap()))
+        for pattern, number in known:
+            patterns[-1][1].put(pattern, number)
+    ids = pa.array(arrays["ids"]) if "ids" in arrays else _texts(arrays, "ids")
+    return Columns(image, slots, patterns, about["size"]), ids, _texts(arrays, "conditions")
+
+
+def _arrays(columns: Columns, ids: pa.Array, conditions: pa.Array) -> Iterator[tuple[str, Array]]:
+    yield from columns.image._asdict().items()
+    for at, slot in enumerate(columns.slots):
+        for kind, edges in slot.edges.items():
+            yield f"slot {at} {kind}", edges.values
+            yield f"slot {at} {kind} exact", edges.exact
+        if slot.text is not None and slot.text_starts is not None:
+            yield f"slot {at} text", slot.text
+            yield f"slot {at} starts", slot.text_starts
+    if pa.types.is_integer(ids.type):
+        yield "ids", ids.to_numpy()
+    else:
+        yield from _text_arrays("ids", ids)
+    yield from _text_arrays("conditions", conditions)
+
+
+def _describe(slot: Slot) -> dict[str, Any]:
+    below = {kind: edges.below for kind, edges in slot.edges.items()}
+    return {"attribute": slot.attribute, "sort": slot.sort.value, "count": slot.count, "below": below}
+
+
+def _restore(at: int, about: dict[str, Any], arrays: dict[str, Array]) -> Slot:
+    edges = {
+        kind: Edges(arrays[f"slot {at} {kind}"], arrays[f"slot {at} {kind} exact"], below)
+        for kind, below in about["below"].items()
+    }
+    text, starts = arrays.get(f"slot {at} text"), arrays.get(f"slot {at} starts")
+    return Slot(about["attribute"], Sort(about["sort"]), about["count"], edges, text, starts)
+
+
+def _view(data: pa.LargeBinaryScalar, kind: str, shape: list[int]) -> Array:
+    size = int(np.prod(shape))
+    return np.frombuffer(data.as_buffer(), np.dtype(kind), size).reshape(shape)
+
+
+def _text_arrays(name: str, texts: pa.Array) -> Iterator[tuple[str, Array]]:
+    _, starts, data = texts.cast(pa.large_string()).buffers()
+    yield f"{name} starts", np.frombuffer(starts, np.int64, len(texts) + 1)
+    yield f"{name} text", np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+
+
+def _texts(arrays: dict[str, Array], name: str) -> pa.Array:
+    starts, data = arrays[f"{name} starts"], arrays[f"{name} text"]
+    buffers = [None, pa.py_buffer(starts), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_string(), len(starts) - 1, buffers)

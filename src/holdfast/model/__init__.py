@@ -1,0 +1,1 @@
+"""What a thing is: values, events, errors. Imports nothing else of ours."""

@@ -1,0 +1,18 @@
+"""Errors say whose fault it is.
+
+`MisuseError`: our caller broke a rule of the interface; it is raised and never swallowed.
+`InputError`: a person wrote something we cannot accept (a condition, a file, an event); it carries the
+place, what was expected and a suggestion, and the command line turns it into exit code 2.
+"""
+
+
+class HoldfastError(Exception):
+    """Everything that Holdfast raises on purpose."""
+
+
+class MisuseError(HoldfastError):
+    """The caller broke a rule of the interface."""
+
+
+class InputError(HoldfastError):
+    """Something handed to us by a person or a file is not acceptable."""

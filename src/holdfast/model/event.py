@@ -1,0 +1,48 @@
+"""An event's attributes: a flat map from names to scalars.
+
+Nested maps flatten to dotted names, so `{"home": {"team": "Yankees"}}` is `home.team`. Anything that is not a
+scalar or a map is refused with the name of the attribute.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from holdfast.model.errors import InputError
+from holdfast.model.values import INTEGER_MAX, INTEGER_MIN, Value, as_value
+
+Attributes = Mapping[str, Value | None]
+
+DEPTH_MAX = 16  # deeper nesting is a document, not an event; the bound keeps flattening from recursing
+
+_PLAIN = frozenset({str, float, bool, type(None), datetime})
+
+
+def attributes_of(event: Mapping[str, object]) -> Attributes:
+    """The event as a flat map; the map itself when it is flat and plain already."""
+    for value in event.values():
+        if type(value) is int:
+            if not INTEGER_MIN <= value <= INTEGER_MAX:
+                return _flatten(event)  # which says what is wrong
+        elif type(value) not in _PLAIN:
+            return _flatten(event)
+    return event  # type: ignore[return-value]  # every value was just seen to be a plain scalar
+
+
+def _flatten(event: Mapping[str, object]) -> Attributes:
+    flat: dict[str, Value | None] = {}
+    pending: list[tuple[str, Mapping[str, object], int]] = [("", event, 0)]
+    while pending:
+        prefix, branch, depth = pending.pop()
+        for key, found in branch.items():
+            if not isinstance(key, str):
+                raise InputError(f"event attribute {prefix}{key!r}: expected a name that is a string")
+            name = prefix + key
+            if isinstance(found, Mapping):
+                if depth == DEPTH_MAX:
+                    raise InputError(f"event attribute {name}: nested more than {DEPTH_MAX} deep")
+                pending.append((name + ".", found, depth + 1))
+            elif name in flat:
+                raise InputError(f"event attribute {name} is given twice, once nested and once dotted")
+            else:
+                flat[name] = as_value(found, f"event attribute {name}")
+    return flat
