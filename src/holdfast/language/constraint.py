@@ -5,21 +5,21 @@ a constraint is made. A missing attribute, a value of another kind and NaN make 
 unknown does not hold, nor does its negation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.language.like import exact_text, like_test, pattern_text
 from holdfast.language.tokens import KEYWORDS, NAME
 from holdfast.model.values import Kind, Value, kind_of, literal, utc
 
-Operand = Value | tuple[Value, ...] | None
+Operand = Any  # a value; for IN a sorted tuple of values; for LIKE the canonical pattern; for IS … NULL None
 
 
 class Constraint(NamedTuple):
     attribute: str
     op: str  # one of OPERATORS
-    operand: Operand  # a value; for IN a sorted tuple; for LIKE the canonical pattern; for IS … NULL nothing
+    operand: Operand
 
     def holds(self, found: Value | None) -> bool:
         op, operand = self.op, self.operand
@@ -28,15 +28,15 @@ class Constraint(NamedTuple):
         if op[0] == "I" and op != "IN":  # the two null tests
             return op == "IS NOT NULL"
         if op.endswith("LIKE"):
-            return type(found) is str and like_test(operand)(found) == (op == "LIKE")  # type: ignore[arg-type]
+            return type(found) is str and like_test(operand)(found) == (op == "LIKE")
         first = operand[0] if isinstance(operand, tuple) else operand
-        if kind_of(found) is not kind_of(first):  # type: ignore[arg-type]
+        if kind_of(found) is not kind_of(first):
             return False
-        if found != found:  # noqa: PLR0124  # NaN
+        if found != found:  # NaN
             return False
         if type(found) is datetime:
             found = utc(found)
-        return _COMPARE[op](found, operand)  # type: ignore[no-any-return, operator]
+        return _COMPARE[op](found, operand)
 
     @property
     def kind(self) -> Kind | None:
@@ -44,7 +44,7 @@ class Constraint(NamedTuple):
         if self.op.startswith("IS"):
             return None
         first = self.operand[0] if isinstance(self.operand, tuple) else self.operand
-        return kind_of(first)  # type: ignore[arg-type]
+        return kind_of(first)
 
     @property
     def negation(self) -> "Constraint":
@@ -57,12 +57,12 @@ class Constraint(NamedTuple):
         if isinstance(operand, tuple):
             return f"{name} {op} ({', '.join(map(literal, operand))})"
         if op.endswith("LIKE"):
-            text, escaped = pattern_text(operand)  # type: ignore[arg-type]
+            text, escaped = pattern_text(operand)
             return f"{name} {op} {literal(text)}" + (" ESCAPE '!'" if escaped else "")
         return f"{name} {op} {literal(operand)}"
 
 
-_COMPARE = {
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": lambda found, operand: found == operand,
     "<>": lambda found, operand: found != operand,
     "<": lambda found, operand: found < operand,
@@ -96,13 +96,13 @@ def name_text(name: str) -> str:
 def constraint(attribute: str, op: str, operand: Operand) -> Constraint:
     """A constraint in its one spelling: LIKE 'abc' is = 'abc', IN (1) is = 1, b <> TRUE is b = FALSE."""
     if op in ("IN", "NOT IN"):
-        values = _distinct(operand)  # type: ignore[arg-type]
+        values = _distinct(operand)
         op, operand = (op, values) if len(values) > 1 else ("=" if op == "IN" else "<>", values[0])
         if type(values[0]) is bool and len(values) == 2:
             # IN (TRUE, FALSE) takes any boolean and NOT IN none: a kind test that no single value can say.
             return Constraint(attribute, op, (False, True))
     elif op in ("LIKE", "NOT LIKE"):
-        text = exact_text(operand)  # type: ignore[arg-type]
+        text = exact_text(operand)
         if text is not None:
             op, operand = ("=" if op == "LIKE" else "<>"), text
     if op == "<>" and type(operand) is bool:
@@ -111,4 +111,4 @@ def constraint(attribute: str, op: str, operand: Operand) -> Constraint:
 
 
 def _distinct(values: Iterable[Value]) -> tuple[Value, ...]:
-    return tuple(sorted(set(values)))  # type: ignore[type-var]
+    return tuple(sorted(set(values)))

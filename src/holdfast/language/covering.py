@@ -19,9 +19,7 @@ def covers(wide: Subscription, narrow: Subscription) -> bool:
 def overlaps(advertisement: Subscription, subscription: Subscription) -> bool:
     """Whether one event could satisfy both."""
     return any(
-        canonical_filter((*one, *other)) is not None
-        for one in advertisement.filters
-        for other in subscription.filters
+        canonical_filter((*one, *other)) is not None for one in advertisement.filters for other in subscription.filters
     )
 
 

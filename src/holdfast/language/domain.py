@@ -63,18 +63,18 @@ class Domain:
             return
         self.kind = kind
         if op in ("=", "IN"):
-            chosen = frozenset(operand if isinstance(operand, tuple) else (operand,))  # type: ignore[arg-type]
+            chosen = frozenset(operand if isinstance(operand, tuple) else (operand,))
             self.points = chosen if self.points is None else self.points & chosen
         elif op in ("<>", "NOT IN"):
-            self.excluded |= frozenset(operand if isinstance(operand, tuple) else (operand,))  # type: ignore[arg-type]
+            self.excluded |= frozenset(operand if isinstance(operand, tuple) else (operand,))
         elif op == "LIKE":
-            self.likes |= {operand}  # type: ignore[arg-type]
+            self.likes |= {operand}
         elif op == "NOT LIKE":
-            self.unlikes |= {operand}  # type: ignore[arg-type]
+            self.unlikes |= {operand}
         elif op in (">", ">="):
-            self._raise_start((operand, 1 if op == ">" else 0))  # type: ignore[arg-type]
+            self._raise_start((operand, 1 if op == ">" else 0))
         else:
-            self._lower_end((operand, 1 if op == "<=" else 0))  # type: ignore[arg-type]
+            self._lower_end((operand, 1 if op == "<=" else 0))
 
     def _raise_start(self, edge: Edge) -> None:
         if self.start is None or self.start < edge:
@@ -158,8 +158,8 @@ class Domain:
             return all(map(each.holds, self.points))
         if self.kind is not each.kind:
             return False
-        if each.op == "LIKE" and prefix_text(each.operand) is None:  # type: ignore[arg-type]
-            return each.operand == "%" or any(like_implies(pattern, each.operand) for pattern in self.likes)  # type: ignore[arg-type]
+        if each.op == "LIKE" and prefix_text(each.operand) is None:
+            return each.operand == "%" or any(like_implies(pattern, each.operand) for pattern in self.likes)
         if each.op == "NOT LIKE":
             return each.operand in self.unlikes or self._apart(each.negation)
         if each.op in ("<>", "NOT IN"):

@@ -51,7 +51,7 @@ def _why(constraint: Constraint, found: Value | None) -> str:
     name = name_text(constraint.attribute)
     if found is None:
         return f"{name} is missing"
-    if found != found and constraint.op != "IS NULL":  # noqa: PLR0124  # NaN
+    if found != found and constraint.op != "IS NULL":  # NaN
         return f"{name} is NaN, and a comparison with NaN is never true"
     wanted = constraint.kind
     if wanted is not None and kind_of(found) is not wanted:

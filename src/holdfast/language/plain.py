@@ -30,7 +30,7 @@ _strings: dict[tuple[str, str, str], Constraint] = {}
 def plain_conjunction(text: str) -> Filter | None:
     constraints = []
     match = _COMPARISON.match
-    at, more = 0, True
+    at, more = 0, "AND"
     while more:
         found = match(text, at)
         if found is None:
@@ -58,7 +58,7 @@ def _shared_string(attribute: str, op: str, string: str) -> Constraint:
         return constraint
     if len(_strings) >= _STRINGS_SHARED_MAX:
         _strings.clear()
-    return _strings.setdefault(constraint, constraint)
+    return _strings.setdefault((attribute, op, string), constraint)
 
 
 def shared_name(name: str) -> str | None:

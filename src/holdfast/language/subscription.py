@@ -142,5 +142,5 @@ def _plain_range(alike: list[Constraint]) -> bool:
         and below in ("<", "<=")
         and type(low) in (int, float)
         and type(high) in (int, float)
-        and low < high  # type: ignore[operator]
+        and low < high
     )

@@ -7,6 +7,7 @@ writing them down.
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -73,7 +74,7 @@ class Columns:
         cuts = np.linspace(0, codes.shape[0], threads * _SLICES_PER_THREAD + 1).astype(int)
         hits = np.searchsorted(rows, cuts).tolist()  # all hits of a row stay together
         with ThreadPoolExecutor(threads) as pool:
-            slices = zip(hits[:-1], hits[1:], strict=True)
+            slices = pairwise(hits)
             for part in pool.map(lambda each: list(self._slice(codes, patterns, rows, buckets, *each)), slices):
                 yield from part
 

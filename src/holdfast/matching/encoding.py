@@ -155,9 +155,7 @@ def encode(columns: dict[str, Column], slots: Sequence[Slot], rows: int) -> Code
     return codes
 
 
-def encode_patterns(
-    columns: dict[str, Column], patterns: Sequence[tuple[str, PatternMap[int]]], rows: int
-) -> Patterns:
+def encode_patterns(columns: dict[str, Column], patterns: Sequence[tuple[str, PatternMap[int]]], rows: int) -> Patterns:
     """For each distinct text of each attribute that has patterns, the patterns that it matches."""
     texts = np.full((len(patterns), rows), -1, np.int32)
     counts: list[int] = []

@@ -53,7 +53,8 @@ class Ranges:
 
     @property
     def points(self) -> npt.NDArray[np.bool_]:
-        return self.low == self.high
+        alike: npt.NDArray[np.bool_] = self.low == self.high
+        return alike
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> "Ranges":
         return Ranges(*(each[chosen] for each in vars(self).values()))
@@ -145,7 +146,7 @@ class Gathered:
         constants.append(constant)
 
     def _like(self, filter_: int, each: Constraint) -> None:
-        pattern: str = each.operand  # type: ignore[assignment]
+        pattern: str = each.operand
         slot = self._slot_for(each.attribute, str)
         prefix = prefix_text(pattern)
         end = successor(prefix) if prefix else None

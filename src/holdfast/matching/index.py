@@ -8,7 +8,7 @@ nothing but ranges lie in one more bucket that every event asks. Within a bucket
 
 from collections.abc import Hashable, Iterator, Sequence
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Filter, holds
@@ -93,7 +93,7 @@ class _Doors(Generic[K]):
     def note(self, constraint: Constraint) -> None:
         """Learn how many values the tests on this attribute tell apart."""
         if constraint.op in ("=", "LIKE") and len(self.seen) < _SEEN_MAX:
-            self.seen.add(constraint.operand)  # type: ignore[arg-type]
+            self.seen.add(constraint.operand)
 
 
 class _Access(NamedTuple):
@@ -165,8 +165,8 @@ class Index(Generic[K]):
             op = each.op
             if op == "=":
                 yield _Access(each, len(self._doors[each.attribute].seen))
-            elif op == "IN" and len(each.operand) <= _IN_ACCESS_MAX:  # type: ignore[arg-type]
-                weight = len(self._doors[each.attribute].seen) / len(each.operand)  # type: ignore[arg-type]
+            elif op == "IN" and len(each.operand) <= _IN_ACCESS_MAX:
+                weight = len(self._doors[each.attribute].seen) / len(each.operand)
                 yield _Access(each, max(weight, 1))
             elif op == "LIKE":
                 yield _Access(each, len(self._doors[each.attribute].seen) / 2)
@@ -180,10 +180,10 @@ class Index(Generic[K]):
             return
         (attribute, op, operand), doors = access.constraint, self._doors[access.constraint.attribute]
         if op == "LIKE":
-            bucket = doors.patterns.get(operand)  # type: ignore[arg-type]
+            bucket = doors.patterns.get(operand)
             if bucket is None and create:
                 bucket = Bucket()
-                doors.patterns.put(operand, bucket)  # type: ignore[arg-type]
+                doors.patterns.put(operand, bucket)
             if bucket is not None:
                 yield bucket
             return
@@ -200,9 +200,9 @@ class Index(Generic[K]):
         """Forget buckets that have become empty, so that a busy index does not grow."""
         (attribute, op, operand), doors = access.constraint, self._doors[access.constraint.attribute]
         if op == "LIKE":
-            bucket = doors.patterns.get(operand)  # type: ignore[arg-type]
+            bucket = doors.patterns.get(operand)
             if bucket is not None and not bucket:
-                doors.patterns.pop(operand)  # type: ignore[arg-type]
+                doors.patterns.pop(operand)
             return
         table = _table(doors, op, operand)
         for value in operand if isinstance(operand, tuple) else (operand,):
@@ -212,11 +212,11 @@ class Index(Generic[K]):
             self._missing.pop(attribute, None)
 
 
-def _table(doors: _Doors[K], op: str, operand: object) -> dict[object, Bucket[K]]:
+def _table(doors: _Doors[K], op: str, operand: object) -> dict[Any, Bucket[K]]:
     if op == "IS NULL":
-        return doors.missing  # type: ignore[return-value]
+        return doors.missing
     first = operand[0] if isinstance(operand, tuple) else operand
-    return doors.truth if type(first) is bool else doors.equal  # type: ignore[return-value]
+    return doors.truth if type(first) is bool else doors.equal
 
 
 def _without(filter_: Filter, access: _Access | None) -> Filter:

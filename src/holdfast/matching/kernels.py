@@ -126,7 +126,7 @@ def _passes(test_starts, tests, sets, pattern_columns, texts, text_starts, text_
             passed = a <= code <= b
         elif kind == NOT_IN_RANGE:
             passed = code < a or code > b
-        elif kind == IN_SET or kind == NOT_IN_SET:
+        elif kind in (IN_SET, NOT_IN_SET):
             place = _first_not_below(sets, a, b, code)
             passed = (place < b and sets[place] == code) == (kind == IN_SET)
         else:

@@ -120,7 +120,7 @@ def _file(ranges: Ranges, extras: list[Extra], access: Access, gathered: Gathere
         slots.append(np.full(codes.size, extra.slot, np.int32))
         lows.append(codes)
         highs.append(codes)
-    filter_, slot, low, high = map(np.concatenate, (filters, slots, lows, highs))
+    filed, slot, low, high = map(np.concatenate, (filters, slots, lows, highs))
     bucket, first = _number_rows(slot, low, high)
     arrays = _keys(slot[first], low[first], high[first], gathered.slots)
     pattern_buckets = np.full(len(gathered.pattern_columns), -1, np.int32)
@@ -130,7 +130,7 @@ def _file(ranges: Ranges, extras: list[Extra], access: Access, gathered: Gathere
     arrays["pattern_columns"] = np.array(gathered.pattern_columns, np.int32)
     everywhere = np.flatnonzero((access.range < 0) & (access.extra < 0)).astype(np.int32)
     entries = Entries(
-        np.concatenate([everywhere, filter_, np.array(pattern_filters, np.int32)]),
+        np.concatenate([everywhere, filed, np.array(pattern_filters, np.int32)]),
         np.concatenate(
             [
                 np.zeros(everywhere.size, np.int32),
@@ -174,10 +174,11 @@ def _is_plain(left: Ranges, unused: list[Extra], gathered: Gathered) -> npt.NDAr
     equalities = np.bincount(left.filter[points], minlength=count)
     bounds = np.bincount(left.filter[~points], minlength=count)
     both_ends = ~points & (left.low > 0) & (left.high < CODE_MAX)
-    plain = (equalities <= 2) & (bounds <= 1)
+    plain: npt.NDArray[np.bool_] = (equalities <= 2) & (bounds <= 1)
     plain[left.filter[both_ends]] = False
     plain[[each.filter for each in unused]] = False
-    return plain & (gathered.repeated[gathered.filter_subscription] == 0)
+    plain &= gathered.repeated[gathered.filter_subscription] == 0
+    return plain
 
 
 def _sorted_runs(
@@ -255,7 +256,8 @@ def _starts(owners: npt.NDArray[Any], count: int) -> Ints:
 def _count_up(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """0, 1, … lengths[0] - 1, 0, 1, … lengths[1] - 1, …"""
     ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - lengths, lengths)
+    ups: npt.NDArray[np.int64] = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - lengths, lengths)
+    return ups
 
 
 def _number_rows(*columns: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -129,7 +129,7 @@ class Matcher:
         subscriptions = self._read()
         with _collector_paused():
             columns = Columns.of(subscriptions.values())
-        return _Compiled(columns, _id_array(list(subscriptions)), None)
+        return _Compiled(columns, _id_array(list(subscriptions)))
 
 
 @contextmanager
@@ -147,12 +147,13 @@ def _collector_paused() -> Iterator[None]:
 class _Compiled:
     """Compiled columns with their ids, and what has changed since they were compiled."""
 
-    def __init__(self, columns: Columns, ids: pa.Array, conditions: pa.Array | None) -> None:
+    def __init__(self, columns: Columns, ids: pa.Array, conditions: pa.Array = None) -> None:
         self.columns = columns
         self.ids = ids
-        self.conditions = conditions
+        self.conditions = conditions  # the texts, when they come from a file
         self._added: dict[Id, Sequence[Filter]] = {}
         self._extra: Columns | None = None  # the added ones, compiled when they are first needed
+        self._other_ids = False  # all have been removed, and others of the other sort of id added
         self._removed = 0
         self._alive: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None
         self._numbers: dict[Id, int] | None = None  # made by the first removal
@@ -163,11 +164,14 @@ class _Compiled:
 
     @property
     def worn(self) -> bool:
+        if self._other_ids:
+            return True
         changes = len(self._added) + self._removed
         return changes > max(_CHANGES_MIN, self.columns.size // _CHANGES_SHARE)
 
     def add(self, id_: Id, filters: Sequence[Filter]) -> None:
         self._added[id_] = filters
+        self._other_ids |= (type(id_) is int) is not pa.types.is_integer(self.ids.type)
         self._extra = None
 
     def remove(self, id_: Id) -> None:
@@ -189,16 +193,14 @@ class _Compiled:
         if self._added:
             if self._extra is None:
                 self._extra = Columns.of(self._added.values())
-            ids = pa.concat_arrays([ids, _id_array(list(self._added), ids.type)])
+            ids = pa.concat_arrays([ids, _id_array(list(self._added))])
             first = np.int32(self.columns.size)
             pairs += [(rows, numbers + first) for rows, numbers in self._extra.match(table, threads)]
         return _pair_table(pairs, ids)
 
 
-def _id_array(ids: list[Id], kind: pa.DataType | None = None) -> pa.Array:
-    if kind is None or not ids or pa.types.is_null(kind):
-        kind = pa.int64() if ids and type(ids[0]) is int else pa.large_string()
-    return pa.array(ids, kind)
+def _id_array(ids: list[Id]) -> pa.Array:
+    return pa.array(ids, pa.int64() if ids and type(ids[0]) is int else pa.large_string())
 
 
 def _pair_table(pairs: list[Pairs], ids: pa.Array) -> pa.Table:
@@ -219,4 +221,6 @@ def _table(events: object) -> pa.Table:
         return pa.Table.from_batches([events])
     if hasattr(events, "__arrow_c_stream__"):
         return pa.table(events)
-    raise MisuseError(f"match_batch takes an Arrow table or batch, not {type(events).__name__}; use match for one event")
+    raise MisuseError(
+        f"match_batch takes an Arrow table or batch, not {type(events).__name__}; use match for one event"
+    )

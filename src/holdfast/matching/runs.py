@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Filter, holds
 from holdfast.model.event import Attributes
 from holdfast.model.values import Kind, Value, kind_of, utc
@@ -27,9 +28,11 @@ class Shape(NamedTuple):
     second: tuple[str, str, Kind] | None
 
 
-def shape_of(constraints: Filter) -> tuple[Shape, list[Value], Filter]:
+def shape_of(constraints: Filter) -> tuple[Shape, list[Any], Filter]:
     """Split a filter's remaining constraints into its shape, its one or two bounds, and what is left over."""
-    guards, compared, rest = [], [], []
+    guards: list[Constraint] = []
+    compared: list[Constraint] = []
+    rest: list[Constraint] = []
     for each in constraints:
         if each.op == "=":
             guards.append(each)
@@ -37,9 +40,9 @@ def shape_of(constraints: Filter) -> tuple[Shape, list[Value], Filter]:
             compared.append(each)
         else:
             rest.append(each)
-    axes = [(each.attribute, each.op, kind_of(each.operand)) for each in compared]  # type: ignore[arg-type]
+    axes = [(each.attribute, each.op, kind_of(each.operand)) for each in compared]
     order, second = (*axes, None, None)[:2]
-    return Shape(tuple(guards), order, second), [each.operand for each in compared], tuple(rest)  # type: ignore[misc]
+    return Shape(tuple(guards), order, second), [each.operand for each in compared], tuple(rest)
 
 
 class Run(Generic[K]):
@@ -48,8 +51,8 @@ class Run(Generic[K]):
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self._keys: list[K] = []
-        self._bounds: list[Value] | None = [] if shape.order else None
-        self._seconds: list[Value] | None = [] if shape.second else None
+        self._bounds: list[Any] | None = [] if shape.order else None
+        self._seconds: list[Any] | None = [] if shape.second else None
         self._rests: list[Filter] | None = None  # made when the first filter with a rest comes
         # New filters wait at the end, behind the first `_settled` ones, until the run is looked at: a load of a
         # million is then sorted once, not a million times.
@@ -58,10 +61,10 @@ class Run(Generic[K]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    def add(self, bounds: list[Value], rest: Filter, key: K) -> None:
+    def add(self, bounds: list[Any], rest: Filter, key: K) -> None:
         self._insert(len(self._keys), bounds, rest, key)
 
-    def _insert(self, at: int, bounds: list[Value], rest: Filter, key: K) -> None:
+    def _insert(self, at: int, bounds: list[Any], rest: Filter, key: K) -> None:
         if rest and self._rests is None:
             self._rests = [()] * len(self._keys)
         for column, value in zip((self._bounds, self._seconds), bounds, strict=False):
@@ -74,24 +77,24 @@ class Run(Generic[K]):
         size, bounds = len(self._keys), self._bounds
         columns: list[list[Any]] = [c for c in (self._keys, bounds, self._seconds, self._rests) if c is not None]
         if bounds is not None and size - self._settled > _INSERTED_MAX:
-            order = sorted(range(size), key=bounds.__getitem__)  # type: ignore[arg-type]
+            order = sorted(range(size), key=bounds.__getitem__)
             for column in columns:
                 column[:] = [column[at] for at in order]
         elif bounds is not None:
             for late in range(self._settled, size):
-                at = bisect_right(bounds, bounds[late], 0, late)  # type: ignore[type-var]
+                at = bisect_right(bounds, bounds[late], 0, late)
                 for column in columns:
                     column.insert(at, column.pop(late))
         self._settled = size
 
-    def remove(self, bounds: list[Value], rest: Filter, key: K) -> bool:
+    def remove(self, bounds: list[Any], rest: Filter, key: K) -> bool:
         """Take a filter out; False when it is not here."""
         if self._settled < len(self._keys):
             self._settle()
         low, high = 0, len(self._keys)
         if self._bounds is not None:
-            low = bisect_left(self._bounds, bounds[0])  # type: ignore[type-var]
-            high = bisect_right(self._bounds, bounds[0], low)  # type: ignore[type-var]
+            low = bisect_left(self._bounds, bounds[0])
+            high = bisect_right(self._bounds, bounds[0], low)
         for at in range(low, high):
             if self._is_at(at, bounds, rest, key):
                 for column in (self._keys, self._bounds, self._seconds, self._rests):
@@ -101,7 +104,7 @@ class Run(Generic[K]):
                 return True
         return False
 
-    def _is_at(self, at: int, bounds: list[Value], rest: Filter, key: K) -> bool:
+    def _is_at(self, at: int, bounds: list[Any], rest: Filter, key: K) -> bool:
         """Whether this is the filter's place: one key may have several filters in a run."""
         return (
             self._keys[at] == key
@@ -150,19 +153,19 @@ def _comparable(attributes: Attributes, axis: tuple[str, str, Kind]) -> Value | 
     return utc(found) if type(found) is datetime else found
 
 
-def _slice(bounds: list[Value], op: str, found: Value, size: int) -> tuple[int, int]:
+def _slice(bounds: list[Any], op: str, found: Any, size: int) -> tuple[int, int]:
     if op == "<":
-        return bisect_right(bounds, found), size  # type: ignore[type-var]
+        return bisect_right(bounds, found), size
     if op == "<=":
-        return bisect_left(bounds, found), size  # type: ignore[type-var]
-    return 0, bisect_left(bounds, found) if op == ">" else bisect_right(bounds, found)  # type: ignore[type-var]
+        return bisect_left(bounds, found), size
+    return 0, bisect_left(bounds, found) if op == ">" else bisect_right(bounds, found)
 
 
-def _chosen(bounds: list[Value], op: str, found: Value) -> list[bool]:
+def _chosen(bounds: list[Any], op: str, found: Any) -> list[bool]:
     if op == "<":
-        return [found < bound for bound in bounds]  # type: ignore[operator]
+        return [found < bound for bound in bounds]
     if op == "<=":
-        return [found <= bound for bound in bounds]  # type: ignore[operator]
+        return [found <= bound for bound in bounds]
     if op == ">":
-        return [found > bound for bound in bounds]  # type: ignore[operator]
-    return [found >= bound for bound in bounds]  # type: ignore[operator]
+        return [found > bound for bound in bounds]
+    return [found >= bound for bound in bounds]

@@ -83,14 +83,12 @@ def as_value(found: object, place: str) -> Value | None:
     if isinstance(found, str):
         return str.__str__(found)  # str() of an enumeration's member would be its name
     if isinstance(found, datetime):
-        if found != found:  # noqa: PLR0124  # NaT, which pandas takes for a time
+        if found != found:  # NaT, which pandas takes for a time
             return None
         return utc(datetime.combine(found.date(), found.timetz()))
     if isinstance(found, date):
         return datetime.combine(found, time(), UTC)
-    raise InputError(
-        f"{place}: expected a string, number, boolean, timestamp or null, found {type(found).__name__}"
-    )
+    raise InputError(f"{place}: expected a string, number, boolean, timestamp or null, found {type(found).__name__}")
 
 
 def _without_numpy(found: Any) -> object:

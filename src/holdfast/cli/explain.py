@@ -1,0 +1,77 @@
+"""`holdfast explain`: read a condition back, or say why an event does or does not match it."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from holdfast.language.explanation import Explanation
+from holdfast.language.parser import parse
+from holdfast.language.subscription import Subscription, filter_text
+from holdfast.model.errors import InputError
+
+
+def run(
+    condition: Annotated[str, typer.Argument(help="A SQL condition.")],
+    event: Annotated[str | None, typer.Argument(help="An event as a JSON object.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Why does an event match a condition, or not? Without an event, show how the condition was read.
+
+    Exit code 0: it matches. 1: it does not. 2: the condition or the event is not acceptable.
+
+    \b
+    Example:
+      holdfast explain "price < 120 AND symbol = 'IBM'" '{"symbol": "IBM", "price": 130}'
+    """
+    subscription = parse(condition)
+    if event is None:
+        print(json.dumps(_read_back(subscription)) if as_json else _read_back_text(subscription))
+        return
+    explanation = subscription.explain(_event(event))
+    if as_json:
+        print(json.dumps(_explained(explanation)))
+    else:
+        for warning in subscription.warnings:
+            print(f"warning: {warning}")
+        print(explanation)
+    if not explanation.matches:
+        raise typer.Exit(1)
+
+
+def _event(text: str) -> dict[str, object]:
+    try:
+        event = json.loads(text)
+    except json.JSONDecodeError as problem:
+        raise InputError(
+            f"the event is not JSON (line {problem.lineno}, column {problem.colno}: {problem.msg}); "
+            """write it as '{"symbol": "IBM", "price": 130}'"""
+        ) from None
+    except RecursionError:
+        raise InputError("the event is nested too deep") from None
+    if not isinstance(event, dict):
+        raise InputError(f"the event must be a JSON object, not {type(event).__name__}")
+    return event
+
+
+def _read_back(subscription: Subscription) -> dict[str, object]:
+    return {
+        "condition": str(subscription),
+        "filters": [filter_text(each) for each in subscription.filters],
+        "attributes": subscription.attributes,
+        "warnings": subscription.warnings,
+    }
+
+
+def _read_back_text(subscription: Subscription) -> str:
+    lines = [f"condition   {subscription}", f"attributes  {', '.join(subscription.attributes) or 'none'}"]
+    lines += [f"filter {n:<4} {filter_text(each)}" for n, each in enumerate(subscription.filters, 1)]
+    return "\n".join(lines + [f"warning     {each}" for each in subscription.warnings])
+
+
+def _explained(explanation: Explanation) -> dict[str, object]:
+    return {
+        "matches": explanation.matches,
+        "filter": None if explanation.filter is None else filter_text(explanation.filter),
+        "obstacles": [{"constraint": str(each.constraint), "why": each.why} for each in explanation.obstacles],
+    }

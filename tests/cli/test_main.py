@@ -1,0 +1,68 @@
+"""The command line's exit codes, and what it says on which stream."""
+
+import sys
+from types import ModuleType
+
+import pytest
+import typer
+
+from holdfast import __version__, cli
+from holdfast.model.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def a_verb_called_lift(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(weight: int) -> None:
+        """Lift something."""
+        if weight > 100:
+            raise InputError("weight 200: expected at most 100")
+        if weight > 50:
+            raise typer.Exit(1)
+        print(f"lifted {weight}")
+
+    module = ModuleType("holdfast.cli.lift")
+    module.run = run  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "holdfast.cli.lift", module)
+    monkeypatch.setattr(cli, "VERBS", ("lift",))
+
+
+def exit_code(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    return int(caught.value.code or 0)
+
+
+def test_a_verb_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("lift", "7") == 0
+    assert capsys.readouterr().out == "lifted 7\n"
+
+
+def test_a_verb_may_say_that_it_did_not_hold() -> None:
+    assert exit_code("lift", "60") == 1
+
+
+def test_bad_input_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("lift", "200") == 2
+    assert capsys.readouterr() == ("", "holdfast: weight 200: expected at most 100\n")
+
+
+@pytest.mark.parametrize("arguments", [["lift"], ["lift", "heavy"], ["drop"], ["--nonsense"], []])
+def test_bad_usage_ends_with_2(arguments: list[str]) -> None:
+    assert exit_code(*arguments) == 2
+
+
+def test_a_mistyped_verb_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("lft") == 2
+    assert "'lift'" in capsys.readouterr().err
+
+
+def test_help_lists_the_verbs_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("--help") == 0
+    shown = capsys.readouterr().out
+    assert "Lift something." in shown
+    assert "Example:" in shown
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("--version") == 0
+    assert capsys.readouterr().out == f"holdfast {__version__}\n"

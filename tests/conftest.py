@@ -1,0 +1,53 @@
+"""For every test: one Spark session in the whole run, the switch that does without Spark, and Hypothesis
+set so that a run today and a run tomorrow try the same examples.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("same each time", derandomize=True, database=None, deadline=None)
+settings.load_profile("same each time")
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses and before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+        if item.get_closest_marker("spark"):
+            # Tests of one group run in one process, and so share the session.
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            if os.environ.get("HOLDFAST_NO_SPARK") == "1":
+                item.add_marker(pytest.mark.skip(reason="HOLDFAST_NO_SPARK=1"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local Spark session. A test that takes it needs no `spark` marker."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs Java, and there is none here")
+    SparkSession = pytest.importorskip("pyspark.sql", reason="pyspark is not installed").SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # otherwise Spark's workers take the machine's python3
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("holdfast tests")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        # The optimizing compiler and a parallel collector pay off later than a test ends: half the time here.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

@@ -1,0 +1,49 @@
+"""Which room may import which. The table is DESIGN's paragraph of arrows, row by row."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.house.tree import imports
+
+_BELOW_CLI = frozenset("model language matching protocol wire network sim net planner pipeline reproduce".split())
+_DRIVER = frozenset({"model", "language", "matching", "protocol", "wire", "network"})
+
+SEES: dict[str, frozenset[str]] = {
+    "model": frozenset(),
+    "language": frozenset({"model"}),
+    "matching": frozenset({"model", "language"}),
+    "protocol": frozenset({"model", "language"}),
+    "wire": frozenset({"model", "language"}),
+    "network": frozenset({"model", "language", "protocol"}),  # it holds the settings of every mechanism
+    "sim": _DRIVER,
+    "net": _DRIVER,
+    "planner": frozenset({"model", "network"}),
+    "pipeline": _BELOW_CLI - {"net"},  # but see _STREAMS
+    "reproduce": _BELOW_CLI,
+    "cli": _BELOW_CLI,
+    "testing": _BELOW_CLI,  # the conformance kit that we ship; nothing of ours depends on it
+    "__init__": _BELOW_CLI,
+}
+
+_STREAMS = ("source", "sink", "stream_source", "stream_sink")  # the only files of pipeline that touch net
+
+
+def wrong_arrows(source: str, module: str) -> Iterator[str]:
+    """What a module of ours (`holdfast.room.file`) imports against the table, as messages."""
+    _, room, *inner = module.split(".")
+    if room not in SEES:
+        yield f"{module}: room {room!r} has no row in tests/house/arrows.py; give it one"
+        return
+    allowed = SEES[room] | {room}
+    if room == "pipeline" and inner and inner[-1] in _STREAMS:
+        allowed |= {"net"}
+    for line, name in imports(ast.parse(source), module):
+        top, _, rest = name.partition(".")
+        target = rest.partition(".")[0]
+        if top != "holdfast" or target in allowed or target == "__version__":
+            continue
+        if target in SEES:
+            seen = ", ".join(sorted(allowed - {room})) or "no other room"
+            yield f"{module}:{line}: {room} may not import {target}; it sees {seen}"
+        else:
+            yield f"{module}:{line}: import {name} from the room it lives in, not through the front door"

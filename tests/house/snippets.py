@@ -1,0 +1,153 @@
+"""Runs the examples in our Markdown files, so that none of them goes stale.
+
+A fence's first word is its language; further words are ours. `python` blocks of one file share a namespace,
+and one that holds `>>>` is checked as a doctest. In a `console` block each line after `$ ` is a command, run
+by bash in the repository; the lines below it, if any, are what it must print, where `...` stands for any
+text, and alone on a line for any lines. `notest` leaves a block out; `spark` says that it needs Spark.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from tests.house.tree import ROOT
+
+# What would install, run for minutes or run this test again.
+NOT_RUN = (
+    "git clone",
+    "cd ",
+    "pip ",
+    "sudo ",
+    "apt-get",
+    "./run demo",
+    "./run test",
+    "./run check",
+    "./run bench",
+)
+COMMAND_SECONDS_MAX = 120
+
+
+class SnippetError(Exception):
+    """An example does not do what the page says; the message shows the place and both texts."""
+
+
+@dataclass(frozen=True)
+class Block:
+    place: str  # file and line of the fence, for messages
+    line: int  # of the block's first line
+    words: tuple[str, ...]  # of the fence
+    text: str
+
+    @property
+    def language(self) -> str:
+        return self.words[0] if self.words else ""
+
+    @property
+    def tested(self) -> bool:
+        return "notest" not in self.words
+
+
+def blocks(markdown: str, name: str) -> list[Block]:
+    found = []
+    lines = iter(enumerate(markdown.splitlines(), 1))
+    for number, line in lines:
+        if opening := re.match(r"( *)(```+)(.*)", line):
+            indent, fence, words = opening.groups()
+            inside = []
+            for _, each in lines:
+                if each.strip() == fence:
+                    break
+                inside.append(each.removeprefix(indent))
+            found.append(Block(f"{name}:{number}", number + 1, tuple(words.split()), "\n".join(inside) + "\n"))
+    return found
+
+
+def needs_spark(found: list[Block]) -> bool:
+    return any(each.tested and ("spark" in each.words or "pyspark" in each.text) for each in found)
+
+
+def run_python(found: list[Block]) -> None:
+    with _module("snippet") as namespace:
+        for block in found:
+            if block.language == "python" and block.tested:
+                (_run_doctest if ">>>" in block.text else _run_program)(block, namespace)
+
+
+@contextmanager
+def _module(name: str) -> Iterator[dict[str, object]]:
+    """A real module, because classes defined in a block look their module up."""
+    module = sys.modules[name] = ModuleType(name)
+    try:
+        yield module.__dict__
+    finally:
+        del sys.modules[name]
+
+
+def _run_program(block: Block, namespace: dict[str, object]) -> None:
+    padding = "\n" * (block.line - 1)  # so that a traceback shows the line in the page
+    try:
+        exec(compile(padding + block.text, block.place.partition(":")[0], "exec"), namespace)
+    except Exception as error:
+        raise SnippetError(f"{block.place}: the block raises {type(error).__name__}: {error}") from error
+
+
+def _run_doctest(block: Block, namespace: dict[str, object]) -> None:
+    name = block.place.partition(":")[0]
+    report: list[str] = []
+    test = doctest.DocTestParser().get_doctest(block.text, namespace, name, name, block.line - 1)
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, out=report.append, clear_globs=False)
+    namespace.update(test.globs)  # the test worked on a copy
+    if report:
+        raise SnippetError("".join(report))
+
+
+def run_console(found: list[Block]) -> None:
+    for block in found:
+        if block.language == "console" and block.tested:
+            for command, expected in commands(block.text):
+                if not command.startswith(NOT_RUN):
+                    _run_command(block.place, command, expected)
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Each command of a console block with the output shown below it.
+
+    A command goes on after a backslash at the end of a line, and on lines that begin with bash's `> `.
+    """
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        length = len(re.sub(r"^((.*\\\n|.*\n(?=> ))*.*)(.|\n)*", r"\1", part))
+        yield re.sub(r"^> ", "", part[:length], flags=re.MULTILINE), part[length:].strip("\n")
+
+
+def _run_command(place: str, command: str, expected: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", re.sub(r"\./run (holdfast|python)\b", r"\1", command)],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=COMMAND_SECONDS_MAX,
+        check=False,
+    )
+    if expected and not matches(expected, done.stdout):
+        raise SnippetError(f"{place}: $ {command}\nthe page shows:\n{expected}\nit prints:\n{done.stdout}")
+    if done.returncode and not expected.strip(".\n"):  # a page may show a failure, but not hide one
+        raise SnippetError(f"{place}: $ {command}\nends with {done.returncode}:\n{done.stdout}")
+
+
+def matches(expected: str, printed: str) -> bool:
+    pattern = "".join(
+        r"(.*\n)*" if line.strip() == "..." else re.escape(line.rstrip()).replace(r"\.\.\.", ".*") + "\n"
+        for line in expected.strip("\n").splitlines()
+    )
+    found = "".join(f"{line.rstrip()}\n" for line in printed.strip("\n").splitlines())
+    return re.fullmatch(pattern, found) is not None

@@ -1,0 +1,97 @@
+"""The examples in README.md and docs/ run and print what they show."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.house import snippets
+from tests.house.snippets import Block, SnippetError, blocks
+from tests.house.tree import ROOT, files, shown
+
+UNTESTED_MAX = 3
+
+
+def pages() -> list[object]:
+    found = [path for path in files() if path.suffix == ".md" and shown(path).startswith(("README.md", "docs/"))]
+    return [
+        pytest.param(path, id=shown(path), marks=[pytest.mark.spark] if snippets.needs_spark(read(path)) else [])
+        for path in found
+    ]
+
+
+def read(path: Path) -> list[Block]:
+    return blocks(path.read_text(), shown(path))
+
+
+@pytest.mark.parametrize("path", pages())
+def test_python_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    snippets.run_python(read(path))
+
+
+@pytest.mark.parametrize("path", pages())
+def test_console_examples_run(path: Path) -> None:
+    snippets.run_console(read(path))
+
+
+@pytest.mark.parametrize("path", pages())
+def test_few_examples_are_left_out(path: Path) -> None:
+    left_out = [each.place for each in read(path) if not each.tested]
+    assert len(left_out) <= UNTESTED_MAX, f"at most {UNTESTED_MAX} blocks a page may say notest: {left_out}"
+
+
+def fake(language: str, *texts: str) -> list[Block]:
+    return blocks("".join(f"Words.\n\n```{language}\n{text}\n```\n" for text in texts), "fake.md")
+
+
+def test_python_blocks_of_a_page_share_a_namespace() -> None:
+    snippets.run_python(fake("python", "x = 1", ">>> x + 1\n2\n>>> y = 7", "assert y == 7"))
+
+
+def test_a_block_marked_notest_is_not_run() -> None:
+    left_out = fake("python notest", "raise ValueError")
+    snippets.run_python(left_out)
+    assert not left_out[0].tested
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ echo one\none\n$ echo two",
+        "$ seq 5\n1\n...\n5",
+        "$ echo took 3 s\ntook ... s",
+        "$ echo one \\\n    two\none two",
+        "$ cat <<END\n> one\n> END\none",
+        "$ ./run python -c 'print(6 * 7)'\n42",
+        "$ ls no-such-file\nls: ...",
+        "$ ./run test\nnot run, so this is not compared",
+        "$ git clone somewhere && exit 1",
+    ],
+)
+def test_a_console_block_that_is_right_passes(text: str) -> None:
+    snippets.run_console(fake("console", text))
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "complaint"),
+    [
+        ("python", "x = 1\nraise ValueError('no')", "fake.md:3: the block raises ValueError: no"),
+        ("python", ">>> 1 + 1\n3", "Got:\n    2"),
+        ("console", "$ echo one\ntwo", "the page shows:\ntwo\nit prints:\none"),
+        ("console", "$ seq 3\n1\n...\n4", "it prints:\n1\n2\n3"),
+        ("console", "$ true\n$ (exit 3)", "ends with 3"),
+        ("console", "$ ls no-such-file\n...", "ends with 2"),
+    ],
+)
+def test_a_block_that_is_wrong_fails(language: str, text: str, complaint: str) -> None:
+    found = fake(language, text)
+    with pytest.raises(SnippetError) as caught:
+        snippets.run_python(found)
+        snippets.run_console(found)
+    assert complaint in str(caught.value)
+
+
+def test_a_page_that_uses_spark_is_marked() -> None:
+    assert snippets.needs_spark(fake("python", "import pyspark"))
+    assert snippets.needs_spark(fake("console spark", "$ holdfast audit run"))
+    assert not snippets.needs_spark(fake("python spark notest", "x = 1"))
