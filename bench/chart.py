@@ -1,8 +1,8 @@
 """The saved results as a chart and as a section of the documentation, from the JSON file alone.
 
-The chart is bars of events per second on a logarithmic scale, one group per workload and size, written by hand as SVG.
-Its text is a grey that can be read on white and on near-black, and it asks for no font but the reader's own. A test
-holds both files against what this module makes, so neither can be edited or forgotten.
+The chart is bars of events per second on a logarithmic scale, one group per workload and size, written by
+hand as SVG. Its text is a grey that can be read on white and on near-black, and it asks for no font but the
+reader's own. A test holds both files against what this module makes, so neither can be edited or forgotten.
 """
 
 from html import escape
@@ -75,11 +75,11 @@ def _group(group: list[dict[str, Any]], y: int, across: Any) -> list[str]:
     y += _GROUP - 12
     for row in group:
         end = across(row["events_per_second"])
-        threads = f", {row['threads']} threads" if row["threads"] > 1 else ""
+        name = row["contestant"] + (f", {row['threads']} threads" if row["threads"] > 1 else "")
         mark = "" if _whole(row) else " *"
         middle = y + _BAR - 2
         parts += [
-            f'<text x="{_LEFT - 8}" y="{middle}" text-anchor="end">{escape(row["contestant"] + threads)}</text>',
+            f'<text x="{_LEFT - 8}" y="{middle}" text-anchor="end">{escape(name)}</text>',
             f'<rect x="{_LEFT}" y="{y}" width="{max(end - _LEFT, 1):.1f}" height="{_BAR}" rx="2" '
             f'fill="{_COLOURS[row["contestant"]]}"/>',
             f'<text x="{end + 6:.1f}" y="{middle}">{_rate(row["events_per_second"])}{mark}</text>',
@@ -98,43 +98,43 @@ def _rate(rate: float) -> str:
 
 
 def _whole(row: dict[str, Any]) -> bool:
-    return bool(row["measured_events"] == row["events"] and row["measured_subscriptions"] == row["subscriptions"])
+    measured = row["measured_events"], row["measured_subscriptions"]
+    return bool(measured == (row["events"], row["subscriptions"]))
 
 
 def section(results: dict[str, Any]) -> str:
     """The part of the page between its two marks, the marks included."""
     machine = results["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["libraries"].items())
-    batch, index, parse, checks = (
-        report.batch_rows(results), report.index_rows(results), report.parse_rows(results), report.check_rows(results)
-    )  # fmt: skip
+    picture = CHART.relative_to(PAGE.parent).as_posix()
     return "\n".join([
         _BEGIN,
         "",
         "## Matching",
         "",
-        f"Measured on {results['date']} with `./run bench matching --save`: {machine['processor']}, {machine['cores']} "
-        f"cores, {machine['memory_gib']} GiB, {machine['system']}, Python {machine['python']}, {versions}. "
-        f"Contestants took turns and each number is the best of {results['rounds']} rounds. The machine is shared: "
-        "compare numbers with each other rather than with those of another day.",
+        f"Measured on {results['date']} with `./run bench matching --save`: {machine['processor']}, "
+        f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
+        f"Python {machine['python']}, {versions}. Contestants took turns and each number is the best of "
+        f"{results['rounds']} rounds. The machine is shared: compare numbers with each other rather than "
+        "with those of another day.",
         "",
-        f"![Events matched per second, by workload and contestant]({CHART.relative_to(PAGE.parent).as_posix()})",
+        f"![Events matched per second, by workload and contestant]({picture})",
         "",
         _EXPLANATION,
         "",
-        report.markdown(*batch, right={1, 3, 4, 5, 6}),
+        report.markdown(*report.batch_rows(results), right={1, 3, 4, 5, 6}),
         "",
         "What Holdfast did before that, once: parse and add the conditions, compile the index.",
         "",
-        report.markdown(*index, right={1, 2, 3}),
+        report.markdown(*report.index_rows(results), right={1, 2, 3}),
         "",
         *(f"- {line[0].upper()}{line[1:]}." for line in _lines(results)),
         "",
-        report.markdown(*parse, right={1, 2, 3}),
+        report.markdown(*report.parse_rows(results), right={1, 2, 3}),
         "",
         "The targets, and whether they hold:",
         "",
-        report.markdown(*checks, right={1, 2}),
+        report.markdown(*report.check_rows(results), right={1, 2}),
         "",
         _END,
     ])  # fmt: skip
@@ -146,15 +146,17 @@ def _lines(results: dict[str, Any]) -> list[str]:
 
 _BEGIN, _END = "<!-- matching: made by bench/chart.py -->", "<!-- matching: end -->"
 _EXPLANATION = """\
-Everyone starts with the same Arrow table of events and ends with all pairs of event and subscription in memory;
-encoding or loading the events counts, preparing the conditions beforehand does not. All must find the same number of
-pairs. Where a contestant was measured on a part (marked * in the chart), its time is scaled to the whole.
+Everyone starts with the same Arrow table of events and ends with all pairs of event and subscription in
+memory; encoding or loading the events counts, preparing the conditions beforehand does not. All must find the
+same number of pairs. Where a contestant was measured on a part (marked * in the chart), its time is scaled to
+the whole.
 
-- `naive` is a numba kernel with one access predicate per condition and no further index, in a process of its own.
+- `naive` is a numba kernel with one access predicate per condition and no further index, in a process of its
+  own.
 - `numpy` evaluates each condition over whole columns, text dictionary-encoded first.
-- `duckdb` and `polars` are asked in several ways and the fastest is kept. `join` puts the operands of all conditions
-  that look alike into a table and joins it with the events; `filters` asks each condition by itself; `masks` asks for
-  the row numbers of many conditions in one query.
+- `duckdb` and `polars` are asked in several ways and the fastest is kept. `join` puts the operands of all
+  conditions that look alike into a table and joins it with the events; `filters` asks each condition by
+  itself; `masks` asks for the row numbers of many conditions in one query.
 - `scan` is Holdfast's own oracle, which asks every condition in turn.
 - "holdfast is" compares one thread with one thread, and several with several."""
 _HEAD = """\

@@ -1,8 +1,9 @@
-"""The columnar scan: what one writes in an afternoon with NumPy, and a strong opponent while conditions are few.
+"""The columnar scan: what one writes in an afternoon with NumPy, and strong while conditions are few.
 
-Every condition is evaluated over whole columns, one after the other, and gives its row numbers. Text columns are
-dictionary-encoded first (inside the measured time, as for everyone), so that an equality compares integers and any
-other test on text is made once per distinct value. There is no index and no short cut between conditions.
+Every condition is evaluated over whole columns, one after the other, and gives its row numbers. Text
+columns are dictionary-encoded first (inside the measured time, as for everyone), so that an equality
+compares integers and any other test on text is made once per distinct value. There is no index and no short
+cut between conditions.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """Conditions as small trees, so that every contestant gets the same condition in the form that suits it.
 
-Matchers and databases get the SQL text, the NumPy scan walks the tree, and joins (see bench.templates) take it split
-into filters. The trees belong to the benchmark and owe nothing to Holdfast's parser, so the databases stay
-independent judges.
+Matchers and databases get the SQL text, the NumPy scan walks the tree, and joins (see bench.templates) take
+it split into filters. The trees belong to the benchmark and owe nothing to Holdfast's parser, so the
+databases stay independent judges.
 """
 
 from collections.abc import Callable, Iterator
@@ -70,7 +70,8 @@ def text(tree: Tree, leaf: Callable[[Atom], str] = atom_text) -> str:
         return f"NOT ({text(tree.part, leaf)})"
     if isinstance(tree, Or):
         return " OR ".join(text(part, leaf) for part in tree.parts)
-    return " AND ".join(f"({text(part, leaf)})" if isinstance(part, Or) else text(part, leaf) for part in tree.parts)
+    written = [(part, text(part, leaf)) for part in tree.parts]
+    return " AND ".join(f"({each})" if isinstance(part, Or) else each for part, each in written)
 
 
 def atoms(tree: Tree) -> Iterator[Atom]:
@@ -84,7 +85,7 @@ def atoms(tree: Tree) -> Iterator[Atom]:
 
 
 def without_not(tree: Tree, negate: bool = False) -> Tree:
-    """NOT pushed down to the atoms. One on NULL is unknown either way, so "true" needs no third value then."""
+    """NOT pushed down to the atoms: one on NULL is unknown either way, so no third value is needed then."""
     if isinstance(tree, Atom):
         return Atom(tree.attribute, NEGATED[tree.op], tree.operand) if negate else tree
     if isinstance(tree, Not):

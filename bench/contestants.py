@@ -1,9 +1,9 @@
 """Who takes part: each prepares itself for a workload, untimed, and then runs it as often as it is asked.
 
-Preparation covers what depends on the conditions alone: an index, parameter tables, expressions. A run starts with the
-Arrow table of events and ends with all pairs in memory, so whatever a contestant does to the events first (encoding,
-loading) is in its time. A contestant that would take too long is given a part of the work, and its time is scaled to
-the whole in proportion.
+Preparation covers what depends on the conditions alone: an index, parameter tables, expressions. A run
+starts with the Arrow table of events and ends with all pairs in memory, so whatever a contestant does to
+the events first (encoding, loading) is in its time. A contestant that would take too long is given a part
+of the work, and its time is scaled to the whole in proportion.
 """
 
 from collections.abc import Callable
@@ -72,7 +72,8 @@ class HoldfastBatch:
         return other
 
     def run(self) -> Outcome:
-        fresh = self._table.select(self._table.column_names)  # another object: nothing kept from the last run helps
+        # Another object each time, so that nothing kept from the last run can help.
+        fresh = self._table.select(self._table.column_names)
         return timed(lambda: self._matcher.match_batch(fresh, threads=self.threads).num_rows)
 
     def found(self) -> "Found":

@@ -1,8 +1,9 @@
 """DuckDB as a matcher, in the two shapes that we know of.
 
-`join`: conditions that differ only in their operands are one parameter table, joined with the events (bench.templates).
-`filters`: each condition is its own query with its text as it stands, many of them in one UNION ALL. Result sets come
-out as Arrow. Which one is faster depends on the workload, so both are tried and the better one is kept.
+`join`: conditions that differ only in their operands are one parameter table, joined with the events
+(bench.templates). `filters`: each condition is its own query with its text as it stands, many of them in
+one UNION ALL. Result sets come out as Arrow. Which one is faster depends on the workload, so both are tried
+and the better one is kept.
 """
 
 import duckdb
@@ -40,9 +41,9 @@ class DuckDB:
     def _join(self, work: Workload) -> str:
         once: list[str] = []
         several: list[str] = []
-        for number, template in enumerate(templates(work.trees, lambda kind, a, b: f"{_LIKE[kind]}({a}, {b})")):
-            subscriptions = pa.array(template.subscriptions, pa.int32())
-            self._connection.register(f"given{number}", pa.table({"subscription": subscriptions} | template.columns))
+        for number, template in enumerate(templates(work.trees, _like)):
+            columns = {"subscription": pa.array(template.subscriptions, pa.int32())} | template.columns
+            self._connection.register(f"given{number}", pa.table(columns))
             on = " AND ".join([f"{left} = {right}" for left, right in template.keys] + template.rest)
             query = f"SELECT event, subscription FROM loaded JOIN given{number} ON {on}"
             (several if template.distinct else once).append(query)
@@ -54,9 +55,13 @@ class DuckDB:
         return timed(self._pairs)
 
     def _pairs(self) -> int:
-        # A join reads the Arrow table a few times, where loading it does not pay; filters read it thousands of times.
+        # A join reads the Arrow table a few times, and loading it does not pay; filters read it very often.
         kind = "TABLE" if self.shape == "filters" else "VIEW"
         self._connection.execute(f"CREATE OR REPLACE TEMP {kind} loaded AS SELECT * FROM events")
         tables = [self._connection.sql(query).to_arrow_table() for query in self._queries]
         self._connection.execute(f"DROP {kind} loaded")
         return sum(table.num_rows for table in tables)
+
+
+def _like(kind: str, attribute: str, operand: str) -> str:
+    return f"{_LIKE[kind]}({attribute}, {operand})"

@@ -1,8 +1,9 @@
 """The live side: one event at a time, subscriptions that come and go, and the parser that reads them.
 
-Matching is compared with the scan on the same events. Churn adds and removes new conditions, given as text, while
-matching goes on in between: only the add and remove calls are timed, and the latency of the matches meanwhile is
-reported. Parsing is compared with sqlglot on the same texts; each round takes other texts, so no cache can help.
+Matching is compared with the scan on the same events. Churn adds and removes new conditions, given as text,
+while matching goes on in between: only the add and remove calls are timed, and the latency of the matches
+meanwhile is reported. Parsing is compared with sqlglot on the same texts; each round takes other texts, so
+no cache can help.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from typing import Any
 
 from bench.rounds import Disagreement
 from bench.workloads import Workload
+
+Nanoseconds = list[int]
 
 ALIVE = 100  # how many added conditions are there at any time before the oldest is removed again
 
@@ -94,9 +97,11 @@ def churn(work: Workload, new: list[str], rounds: int) -> Churn:
     )
 
 
-def _churn_once(matcher: Any, new: list[str], events: list[dict[str, Any]]) -> tuple[list[int], list[int], list[int]]:
-    """Nanoseconds of each add, each remove, and each match in between."""
-    adds, removes, matches = [], [], []
+def _churn_once(matcher: Any, new: list[str], events: list[dict[str, Any]]) -> tuple[Nanoseconds, ...]:
+    """Of each add, of each remove, and of each match in between."""
+    adds: Nanoseconds = []
+    removes: Nanoseconds = []
+    matches: Nanoseconds = []
     for i in range(len(new) + ALIVE):
         if i < len(new):
             began = perf_counter_ns()
@@ -126,10 +131,12 @@ class Parsing:
         return self.parse_per_second / self.sqlglot_per_second if self.sqlglot_per_second else None
 
 
+Parse = Callable[[str], object]
+
 SQLGLOT_SHARE = 10  # sqlglot gets every tenth of the texts, because it takes so much longer
 
 
-def parsing(name: str, texts: list[str], rounds: int, sqlglot_parse: Callable[[str], object] | None) -> Parsing:
+def parsing(name: str, texts: list[str], rounds: int, sqlglot_parse: Parse | None) -> Parsing:
     from holdfast import parse
 
     size = len(texts) // rounds
@@ -145,7 +152,7 @@ def parsing(name: str, texts: list[str], rounds: int, sqlglot_parse: Callable[[s
     return Parsing(name, size, 1e6 / ours, some, 1e6 / theirs if some else None)
 
 
-def _text_us(parse: Callable[[str], object], texts: list[str]) -> float:
+def _text_us(parse: Parse, texts: list[str]) -> float:
     began = perf_counter_ns()
     for each in texts:
         parse(each)

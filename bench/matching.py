@@ -2,8 +2,9 @@
 
     python -m bench.matching [--json] [--quick] [--only NAME] [--save | --redraw] [--workloads DIR]
 
-Workloads, contestants, the live side and memory are in the modules beside this one; here they are put together,
-checked against their targets and printed. Exit code 1: a check failed, or contestants disagree about the pairs.
+Workloads, contestants, the live side and memory are in the modules beside this one; here they are put
+together, checked against their targets and printed. Exit code 1: a check failed, or contestants disagree
+about the pairs.
 """
 
 import argparse
@@ -33,7 +34,7 @@ class Plan:
     rounds: int
     events: int
     batch: tuple[tuple[str, int], ...]
-    scan_tests: int  # conditions that the scan evaluates in a round of a workload: decides how many events it gets
+    scan_tests: int  # conditions that the scan evaluates in a round, which says how many events it gets
     live_events: int
     live_scan_events: int
     texts: int  # parsed in each round
@@ -111,7 +112,8 @@ class Bench:
     def _has_naive(self, subscriptions: int) -> bool:
         if (self._folder / "naive_kernel.py").is_file():
             return True
-        self.results.left_out.append(f"naive, stock {subscriptions:,} (no naive_kernel.py in {self._folder.name})")
+        missing = f"{self._folder.name}/naive_kernel.py"
+        self.results.left_out.append(f"naive, stock {subscriptions:,} (no {missing}; see --workloads)")
         return False
 
     def _installed_peers(self) -> list[list[Callable[[], Contestant]]]:
@@ -136,8 +138,7 @@ class Bench:
         if name == "stock":
             assert self._stock is not None
             return workloads.stock(self._stock, events, subscriptions, seed)
-        make = {"equality": workloads.equality, "ranges": workloads.ranges, "strings": workloads.strings}[name]
-        return make(events, subscriptions, seed)
+        return workloads.OURS[name](events, subscriptions, seed)
 
     def _batch(self, name: str, subscriptions: int) -> None:
         work = self._work(name, subscriptions, self._plan.events)
@@ -234,8 +235,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute; never saved")
     parser.add_argument("--only", choices=[*names, *OTHER_PARTS], help="run this part alone")
-    parser.add_argument("--redraw", action="store_true", help="chart and documentation from the saved results, no run")
-    parser.add_argument("--save", action="store_true", help="keep the results, and redraw chart and documentation")
+    parser.add_argument("--redraw", action="store_true", help="chart and page from what was saved, no run")
+    parser.add_argument("--save", action="store_true", help="keep the results, and redraw chart and page")
     parser.add_argument(
         "--workloads", type=Path, default=workloads.SHARED, metavar="DIR",
         help="folder with stock.py and naive_kernel.py (default: ../shared/workloads beside the repository)",

@@ -1,9 +1,9 @@
 """A million subscriptions in a fresh process: how long, and how much memory.
 
-One process writes the stock conditions and a few events to a folder. Another, the fresh one, reads the conditions line
-by line (so only what the matcher keeps stays in memory), adds them, matches one event and then a batch, which
-builds both indexes, and prints what that took. Memory is the peak of the resident set over what it was when
-everything was imported, as Linux counts it.
+One process writes the stock conditions and a few events to a folder. Another, the fresh one, reads the
+conditions line by line (so only what the matcher keeps stays in memory), adds them, matches one event and
+then a batch, which builds both indexes, and prints what that took. Memory is the peak of the resident set
+over what it was when everything was imported, as Linux counts it.
 """
 
 import json

@@ -1,8 +1,9 @@
 """The naive baseline, run as it is from the shared folder, in a process of its own.
 
-That process loads the shared `naive_kernel`, and for every line on its input calls its `main`, which prints one line
-with its two rates. Only the generator is wrapped, so that repeats do not generate the same workload again;
-that was never in its time. End to end is its encoding plus its kernel, both as it reports them.
+That process loads the shared `naive_kernel`, and for every line on its input calls its `main`, which prints
+one line with its two rates. Only the generator is wrapped, so that repeats do not generate the same
+workload again; that was never in its time. End to end is its encoding plus its kernel, both as it reports
+them.
 """
 
 import os

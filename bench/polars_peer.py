@@ -1,9 +1,10 @@
 """Polars as a matcher, in the three shapes that we know of.
 
-`join`: as for DuckDB, parameter tables joined with the events (bench.templates); ranges by `join_where`. Conditions
-with nothing to join on, such as LIKE '%word%', go as masks, because crossing them with the events takes far longer.
-`masks`: all conditions are expressions of one select and give their row numbers. `filters`: each condition is its own
-lazy query, collected together. The best is kept. Polars decides its number of threads when it is imported.
+`join`: as for DuckDB, parameter tables joined with the events (bench.templates); ranges by `join_where`.
+Conditions with nothing to join on, such as LIKE '%word%', go as masks, because crossing them with the
+events takes far longer. `masks`: all conditions are expressions of one select and give their row numbers.
+`filters`: each condition is its own lazy query, collected together. The best is kept. Polars decides its
+number of threads when it is imported.
 """
 
 import polars as pl
@@ -88,9 +89,7 @@ def _like(kind: str, attribute: str, operand: str) -> str:
 
 
 def _filtered(events: pl.LazyFrame, chunk: list[tuple[int, pl.Expr]]) -> pl.DataFrame:
-    queries = [
-        events.filter(expression).select("event", subscription=pl.lit(number, pl.Int32)) for number, expression in chunk
-    ]
+    queries = [events.filter(test).select("event", subscription=pl.lit(n, pl.Int32)) for n, test in chunk]
     return pl.concat(pl.collect_all(queries))
 
 

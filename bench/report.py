@@ -1,7 +1,7 @@
 """A run's results as plain text tables: for a terminal, a log, and (as Markdown) the documentation.
 
-Everything here is made from the JSON form of the results, so what is printed after a run and what is written into the
-documentation later cannot differ in more than the date.
+Everything here is made from the JSON form of the results, so what is printed after a run and what is
+written into the documentation later cannot differ in more than the date.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,15 +11,17 @@ Data = dict[str, Any]
 
 
 def plain(results: Data) -> str:
-    parts = [f"Matching, best of {results['rounds']} interleaved rounds", batch_table(results), index_table(results)]
-    parts += [live_lines(results), parse_table(results), memory_lines(results), check_table(results)]
+    parts = [f"Matching, best of {results['rounds']} interleaved rounds", batch_table(results)]
+    parts += [index_table(results), live_lines(results), parse_table(results), memory_lines(results)]
+    parts.append(check_table(results))
     if results["left_out"]:
         parts.append("\n".join(f"left out: {each}" for each in results["left_out"]))
     return "\n\n".join(part for part in parts if part)
 
 
 def batch_rows(results: Data) -> tuple[list[str], list[list[str]]]:
-    head = ["workload", "subscriptions", "contestant", "threads", "events/s", "pairs/s", "holdfast is", "measured on"]
+    head = ["workload", "subscriptions", "contestant", "threads", "events/s", "pairs/s"]
+    head += ["holdfast is", "measured on"]
     rows = []
     for row in results["rows"]:
         ratio = results["ratios"].get(_ratio_name(row))
@@ -62,10 +64,11 @@ def batch_table(results: Data) -> str:
 
 def index_rows(results: Data) -> tuple[list[str], list[list[str]]]:
     head = ["workload", "subscriptions", "add (s)", "compile (s)"]
-    return head, [
-        [each["workload"], f"{each['subscriptions']:,}", f"{each['add_seconds']:.2f}", f"{each['compile_seconds']:.2f}"]
-        for each in results["index"]
-    ]
+    rows = []
+    for each in results["index"]:
+        seconds = [f"{each[part]:.2f}" for part in ("add_seconds", "compile_seconds")]
+        rows.append([each["workload"], f"{each['subscriptions']:,}", *seconds])
+    return head, rows
 
 
 def index_table(results: Data) -> str:
@@ -78,15 +81,17 @@ def live_lines(results: Data) -> str:
     live, churn = results["live"], results["churn"]
     if live is not None:
         lines.append(
-            f"live, {live['subscriptions']:,} stock subscriptions: match {live['match_per_second']:,.0f} events/s, "
-            f"scan {live['scan_per_second']:,.0f} events/s (on {live['scan_events']:,} events), {live['ratio']:,.0f}x"
+            f"live, {live['subscriptions']:,} stock subscriptions: "
+            f"match {live['match_per_second']:,.0f} events/s,"
+            f" scan {live['scan_per_second']:,.0f} events/s (on {live['scan_events']:,} events),"
+            f" {live['ratio']:,.0f}x"
         )
     if churn is not None:
         lines.append(
             f"while matching, {churn['changes']:,} new conditions added and removed: "
             f"{churn['pairs_per_second']:,.0f} such pairs/s (add {churn['add_us']:.1f} us, "
-            f"remove {churn['remove_us']:.1f} us); match meanwhile {churn['match_us_median']:.1f} us in the median, "
-            f"{churn['match_us_p99']:.1f} us at the 99th percentile"
+            f"remove {churn['remove_us']:.1f} us); match meanwhile {churn['match_us_median']:.1f} us "
+            f"in the median, {churn['match_us_p99']:.1f} us at the 99th percentile"
         )
     return "\n".join(lines)
 
@@ -116,8 +121,8 @@ def memory_lines(results: Data) -> str:
     if memory is None:
         return ""
     return (
-        f"{memory['subscriptions']:,} stock subscriptions in a fresh process, one run: {memory['seconds']:.1f} s "
-        f"(add {memory['add_seconds']:.1f}, live index {memory['live_index_seconds']:.1f}, "
+        f"{memory['subscriptions']:,} stock subscriptions in a fresh process, one run: "
+        f"{memory['seconds']:.1f} s (add {memory['add_seconds']:.1f}, live index {memory['live_index_seconds']:.1f}, "
         f"batch index {memory['batch_index_seconds']:.1f}); peak growth {memory['peak_growth_mib']:,.0f} MiB "
         f"over {memory['imported_mib']:,.0f} MiB after imports "
         f"({memory['after_add_mib']:,.0f} after add, {memory['after_live_mib']:,.0f} with the live index)"

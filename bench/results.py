@@ -1,7 +1,8 @@
 """What a run found, as plain data: rows, ratios, checks, the machine. One JSON object, written and read here.
 
-Times on a shared machine mean little; ratios within one run mean much more. So a later run is compared with the saved
-one by its ratios alone, and one that fell by more than a third of its value is pointed out as a possible regression.
+Times on a shared machine mean little; ratios within one run mean much more. So a later run is compared with
+the saved one by its ratios alone, and one that fell far is pointed out as a
+possible regression.
 """
 
 import json
@@ -20,7 +21,7 @@ from bench.rounds import Row
 from bench.workloads import REPOSITORY
 
 SAVED = REPOSITORY / "bench" / "results" / "matching.json"
-FALL_MAX = 0.30  # a ratio may fall this far before it is pointed out: the noise seen between runs of the same code
+FALL_MAX = 0.30  # a ratio may fall this far before it is pointed out: noise moves ratios, but rarely so much
 
 LIBRARIES = ("numpy", "numba", "pyarrow", "duckdb", "polars", "sqlglot")
 
@@ -70,7 +71,8 @@ class Results:
             for row in self.rows:
                 if (row.workload, row.subscriptions, row.contestant) == (name, subscriptions, peer):
                     measured = ratios[ratio_name(row)]
-                    found.append(Check(f"batch, {name} {subscriptions:,}: {peer}", "at least", target, "x", measured))
+                    title = f"batch, {name} {subscriptions:,}: {peer}"
+                    found.append(Check(title, "at least", target, "x", measured))
         return found + self._live_checks() + self._memory_checks()
 
     def _live_checks(self) -> list[Check]:
@@ -115,7 +117,7 @@ class Results:
         }
 
 
-# Workload, subscriptions, whom Holdfast with one thread is compared with, and how many times as fast it must be.
+# Workload, subscriptions, whom Holdfast on one thread is compared with, how many times as fast it must be.
 _BATCH_TARGETS = (
     ("stock", 1_000, "naive", 4),
     ("stock", 10_000, "naive", 4),
@@ -130,14 +132,13 @@ def ratio_name(row: Row) -> str:
 
 def batch_ratios(rows: list[Row]) -> dict[str, float]:
     """Like with like: whoever used several threads is compared with Holdfast on several."""
-    ours = {
-        (row.workload, row.subscriptions, row.threads > 1): row.seconds for row in rows if row.contestant == "holdfast"
-    }
-    return {
-        ratio_name(row): row.seconds / ours[row.workload, row.subscriptions, row.threads > 1]
-        for row in rows
-        if row.contestant != "holdfast" and (row.workload, row.subscriptions, row.threads > 1) in ours
-    }
+
+    def class_of(row: Row) -> tuple[str, int, bool]:
+        return row.workload, row.subscriptions, row.threads > 1
+
+    ours = {class_of(row): row.seconds for row in rows if row.contestant == "holdfast"}
+    others = [row for row in rows if row.contestant != "holdfast" and class_of(row) in ours]
+    return {ratio_name(row): row.seconds / ours[class_of(row)] for row in others}
 
 
 def regressions(now: Mapping[str, float], saved: Mapping[str, float]) -> list[str]:

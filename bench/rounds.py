@@ -1,9 +1,10 @@
 """One workload, all contestants, in turns: the measuring itself.
 
-The machine is shared and noisy, so contestants are interleaved: each round runs every one of them once, and each keeps
-its best round. Before that, a contestant with several shapes tries each on a small part and keeps the fastest, and
-one that would take too long is cut down to a part of the subscriptions. Whatever part a contestant was given,
-it must find as many pairs there as Holdfast did, or the whole run is an error: a wrong answer has no speed.
+The machine is shared and noisy, so contestants are interleaved: each round runs every one of them once, and
+each keeps its best round. Before that, a contestant with several shapes tries each on a small part and
+keeps the fastest, and one that would take too long is cut down to a part of the subscriptions. Whatever
+part a contestant was given, it must find as many pairs there as Holdfast did, or the whole run is an error:
+a wrong answer has no speed.
 """
 
 import gc
@@ -66,7 +67,7 @@ def say(progress: str) -> None:
 
 
 def settle(work: Workload, shapes: Sequence[Callable[[], Contestant]]) -> Entry:
-    """Try the shapes on a few subscriptions, keep the fastest, and prepare it for as much as it can do in time."""
+    """Try the shapes on a few subscriptions, keep the fastest, and prepare it for what it can do in time."""
     events, subscriptions = work.size
     few = min(subscriptions, PILOT_MAX, max(PILOT_MIN, subscriptions // 10))
     tried: list[tuple[float, Contestant]] = []
@@ -92,7 +93,7 @@ def compare(work: Workload, holdfast: HoldfastBatch, entries: list[Entry], round
     everyone = [Entry(holdfast, work), *entries]
     expected = [found.within(*each.part.size) for each in everyone]
     del found
-    best: list[Outcome | None] = [None] * len(everyone)
+    best: list[Outcome] = []
     gc.collect()
     gc.freeze()  # what others prepared is not walked through by the collector while one of them runs
     try:
@@ -100,12 +101,13 @@ def compare(work: Workload, holdfast: HoldfastBatch, entries: list[Entry], round
             for i, entry in enumerate(everyone):
                 outcome = entry.contestant.run()
                 _agree(entry, outcome.pairs, expected[i])
-                previous = best[i]
-                if previous is None or outcome.seconds < previous.seconds:
+                if len(best) == i:
+                    best.append(outcome)
+                elif outcome.seconds < best[i].seconds:
                     best[i] = outcome
     finally:
         gc.unfreeze()
-    return [_row(work, entry, outcome) for entry, outcome in zip(everyone, best, strict=True) if outcome is not None]
+    return [_row(work, entry, outcome) for entry, outcome in zip(everyone, best, strict=True)]
 
 
 def _agree(entry: Entry, pairs: int, expected: int) -> None:

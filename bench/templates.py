@@ -1,10 +1,11 @@
 """Conditions as joins: what a database does best with thousands of conditions at once.
 
-Conditions that differ only in their operands form a template; the operands become the columns of a parameter table
-with one row per condition, and "which of these thousand conditions hold" becomes one join of that table with the
-events. Equalities are keys that can be hashed, and so are prefixes and suffixes, as `left(name, n) = …`. A condition
-with OR gives one row per alternative, so that each has its own key, and its pairs are made distinct afterwards. A
-condition of ranges alone becomes a box with a low and a high bound per attribute, so that ranges need few templates.
+Conditions that differ only in their operands form a template; the operands become the columns of a
+parameter table with one row per condition, and "which of these thousand conditions hold" becomes one join
+of that table with the events. Equalities are keys that can be hashed, and so are prefixes and suffixes, as
+`left(name, n) = …`. A condition with OR gives one row per alternative, so that each has its own key, and
+its pairs are made distinct afterwards. A condition of ranges alone becomes a box with a low and a high
+bound per attribute, so that ranges need few templates.
 """
 
 from collections.abc import Callable
@@ -49,7 +50,7 @@ def templates(trees: list[Tree], like: Like) -> list[Template]:
 
 
 def _keyed(filter_: tuple[Atom, ...]) -> list[tuple[Atom, ...]]:
-    """The filter itself, boxed if it is ranges alone; with no other key, one alternative per value of an IN."""
+    """The filter itself, boxed if it is ranges alone; without a key, one alternative per value of an IN."""
     if any(_is_key(atom) for atom in filter_):
         return [filter_]
     if all(atom.op in _RANGES for atom in filter_):
@@ -65,15 +66,23 @@ def _boxed(filter_: tuple[Atom, ...]) -> tuple[Atom, ...]:
     bounds: dict[str, tuple[float, float]] = {}
     for atom in filter_:
         low, high = bounds.get(atom.attribute, (-inf, inf))
-        operand = atom.operand
-        if isinstance(operand, tuple):
-            low, high = max(low, float(operand[0])), min(high, float(operand[1]))
-        elif atom.op[0] == ">":
-            low = max(low, float(operand) if atom.op == ">=" else nextafter(float(operand), inf))  # type: ignore[arg-type]
-        else:
-            high = min(high, float(operand) if atom.op == "<=" else nextafter(float(operand), -inf))  # type: ignore[arg-type]
-        bounds[atom.attribute] = low, high
+        least, most = _bounds(atom)
+        bounds[atom.attribute] = max(low, least), min(high, most)
     return tuple(Atom(name, "BETWEEN", pair) for name, pair in sorted(bounds.items()))
+
+
+def _bounds(atom: Atom) -> tuple[float, float]:
+    """The least and the greatest number that passes: a strict bound is moved to the next number inside."""
+    if isinstance(atom.operand, tuple):
+        return float(atom.operand[0]), float(atom.operand[1])
+    assert isinstance(atom.operand, int | float)
+    bound = float(atom.operand)
+    return {
+        ">=": (bound, inf),
+        ">": (nextafter(bound, inf), inf),
+        "<=": (-inf, bound),
+        "<": (-inf, nextafter(bound, -inf)),
+    }[atom.op]
 
 
 def joinable(tree: Tree) -> bool:

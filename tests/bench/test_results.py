@@ -37,7 +37,8 @@ def test_the_saved_results_are_those_of_a_whole_run() -> None:
 
 
 def row(contestant: str, seconds: float, threads: int = 1) -> Row:
-    return Row("stock", 50_000, 1_000, contestant, threads, "", 50_000, 1_000, 400_000, seconds, 50_000 / seconds)
+    whole = 50_000, 1_000
+    return Row("stock", *whole, contestant, threads, "", *whole, 400_000, seconds, 50_000 / seconds)
 
 
 def fake(**seconds: float) -> Results:
@@ -67,15 +68,17 @@ def test_a_check_holds_when_its_target_is_reached() -> None:
 def test_a_ratio_that_fell_by_more_than_three_tenths_is_pointed_out() -> None:
     saved = fake(naive=1.0, numpy=1.0).ratios()
     now = fake(naive=0.69, numpy=0.71).ratios()
-    assert regressions(now, saved) == ["regression? stock 1,000 x 50,000: naive (1 thread): 6.9x, saved 10.0x"]
+    name = "stock 1,000 x 50,000: naive (1 thread)"
+    assert regressions(now, saved) == [f"regression? {name}: 6.9x, saved 10.0x"]
 
 
 def test_ratios_of_other_sizes_are_not_compared() -> None:
-    assert regressions({"stock 10 x 10: naive (1 thread)": 1}, {"stock 1,000 x 50,000: naive (1 thread)": 9}) == []
+    saved = {"stock 1,000 x 50,000: naive (1 thread)": 9.0}
+    assert regressions({"stock 10 x 10: naive (1 thread)": 1.0}, saved) == []
 
 
 def test_a_section_replaces_the_one_before_it_and_leaves_the_rest_of_the_page(tmp_path: Path) -> None:
-    saved, drawing, page = tmp_path / "saved.json", tmp_path / "docs" / "drawing.svg", tmp_path / "docs" / "page.md"
+    saved, drawing, page = (tmp_path / name for name in ("saved.json", "drawing.svg", "page.md"))
     saved.write_text(json.dumps(fake(naive=0.5).as_dict()))
     chart.regenerate(saved, drawing, page)
     page.write_text("before\n\n" + page.read_text() + "\nafter\n")

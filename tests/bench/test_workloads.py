@@ -1,4 +1,4 @@
-"""The workloads are the same every time, are conditions that Holdfast reads, and match as often as they say."""
+"""The workloads are the same every time, Holdfast reads them, and they match as often as they say."""
 
 from collections.abc import Callable
 
@@ -34,7 +34,7 @@ def test_a_workload_is_the_same_every_time(make: Make) -> None:
 @every_workload
 def test_every_condition_parses_and_can_match(make: Make) -> None:
     warnings = [found for text in make(10, SUBSCRIPTIONS).texts for found in parse(text).warnings]
-    # A range drawn next to the end of its attribute may come out empty; anything else is a mistake of the workload.
+    # A range may come out empty at the end of its attribute; anything else is a mistake of the workload.
     assert len(warnings) <= SUBSCRIPTIONS // 100
 
 
@@ -53,7 +53,8 @@ def test_the_numpy_scan_finds_the_pairs_that_the_oracle_finds(make: Make) -> Non
     oracle = Scan()
     for number, text in enumerate(work.texts):
         oracle.add(number, text)
-    expected = {(i, number) for i, event in enumerate(work.table.to_pylist()) for number in oracle.match(event)}
+    events = enumerate(work.table.to_pylist())
+    expected = {(i, number) for i, event in events for number in oracle.match(event)}
     assert set(zip(rows.tolist(), numbers.tolist(), strict=True)) == expected
 
 

@@ -80,7 +80,7 @@ def _guess_word(stumble: Stumble, token: str) -> str:
         return f"write '{token}' for a string; two attributes cannot be compared with each other"
     if token in ("+", "-", "*", "/", "%"):
         return "conditions have no arithmetic: compare an attribute with a value"
-    close = difflib.get_close_matches(upper, _CONTROL, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(upper, _CONTROL, n=1, cutoff=0.65)
     if close and close[0] != upper and token[:1].isalpha():
         return f"did you mean {close[0]}?"
     return ""

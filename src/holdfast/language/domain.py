@@ -158,8 +158,11 @@ class Domain:
             return all(map(each.holds, self.points))
         if self.kind is not each.kind:
             return False
-        if each.op == "LIKE" and prefix_text(each.operand) is None:
-            return each.operand == "%" or any(like_implies(pattern, each.operand) for pattern in self.likes)
+        if each.op == "LIKE":
+            if each.operand == "%" or any(like_implies(pattern, each.operand) for pattern in self.likes):
+                return True
+            if prefix_text(each.operand) is None:
+                return False
         if each.op == "NOT LIKE":
             return each.operand in self.unlikes or self._apart(each.negation)
         if each.op in ("<>", "NOT IN"):

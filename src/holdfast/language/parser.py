@@ -135,25 +135,23 @@ class _Parser:
         self.text = text
         self.tokens = tokens_of(text)
         self.at = 0
+        self.ended = False
+        self.groups = [_Group(False, 0)]  # the whole condition, then the parentheses that are open
         self.negated = False  # whether the factor being read stands under an odd number of NOTs
         self.stumbles: list[Stumble] = []
 
     def condition(self) -> Disjunction:
-        group = _Group(False, 0)
-        outer: list[_Group] = []
-        while True:
+        while not self.ended:
             try:
-                group = self._factor(group, outer)
-                group = self._after_factor(group, outer)
+                self._factor()
+                self._after_factor()
             except Stumble as stumble:
-                group = self._recover(stumble, group, outer)
+                self._recover(stumble)
             except _TooLargeError as too_large:
                 raise ConditionError(self.text, [Problem(0, len(self.text), str(too_large))]) from None
-            if self.tokens[self.at] is END and not outer:
-                break
         if self.stumbles:
             raise diagnose(self.text, self.tokens, self.stumbles)
-        return self._close(group)
+        return self._close(self.groups[0])
 
     def _close(self, group: _Group) -> Disjunction:
         try:
@@ -165,50 +163,52 @@ class _Parser:
             raise ConditionError(self.text, [Problem(0, len(self.text), size)])
         return result
 
-    def _factor(self, group: _Group, outer: list[_Group]) -> _Group:
+    def _factor(self) -> None:
         """Read NOTs and opening parentheses, then one test."""
-        tokens = self.tokens
-        negated = group.negated
+        tokens, groups = self.tokens, self.groups
+        negated = groups[-1].negated
         while True:
             token = tokens[self.at]
             if token == "(":
-                if len(outer) == DEPTH_MAX:
+                if len(groups) > DEPTH_MAX:
                     self._stop(f"parentheses are nested more than {DEPTH_MAX} deep")
-                outer.append(group)
-                group = _Group(negated, self.at)
+                groups.append(_Group(negated, self.at))
             elif _word(token) == "NOT":
                 negated = not negated
             else:
                 break
             self.at += 1
         self.negated = negated
-        group.chains[-1].append(self._test(token))
-        return group
+        test = self._test(token)
+        groups[-1].chains[-1].append(test)
 
-    def _after_factor(self, group: _Group, outer: list[_Group]) -> _Group:
+    def _after_factor(self) -> None:
         """Read closing parentheses, then AND, OR or the end."""
+        groups = self.groups
         while True:
             token = self.tokens[self.at]
             word = _word(token)
             if word == "AND":
                 self.at += 1
-                return group
+                return
             if word == "OR":
                 self.at += 1
-                group.chains.append([])
-                return group
-            if token == ")" and outer:
+                groups[-1].chains.append([])
+                return
+            if token == ")" and len(groups) > 1:
                 self.at += 1
-                inner, group = group, outer.pop()
-                group.chains[-1].append(inner.close())
+                inner = groups.pop()
+                groups[-1].chains[-1].append(inner.close())
                 continue
-            if token is END and not outer:
-                return group
-            if token is END:
-                self._stop("this parenthesis is never closed", at=group.opened_at)
-            self._stop("expected AND, OR or )" if outer else "expected AND, OR or the end of the condition")
+            if token is not END:
+                end = "the end of the condition" if len(groups) == 1 else ")"
+                self._stop(f"expected AND, OR or {end}")
+            if len(groups) > 1:
+                self._stop("this parenthesis is never closed", at=groups[-1].opened_at)
+            self.ended = True
+            return
 
-    def _recover(self, stumble: Stumble, group: _Group, outer: list[_Group]) -> _Group:
+    def _recover(self, stumble: Stumble) -> None:
         """Note the problem and go on behind the next connective at the same depth."""
         self.stumbles.append(stumble)
         depth, tokens = 0, self.tokens
@@ -219,10 +219,11 @@ class _Parser:
                 depth += 1
             elif token == ")":
                 depth -= 1
-                if depth < 0 and outer:
-                    group, depth = outer.pop(), 0
+                if depth < 0 and len(self.groups) > 1:
+                    self.groups.pop()
+                    depth = 0
             elif depth <= 0 and _word(token) in ("AND", "OR"):
-                return group
+                return
         raise diagnose(self.text, tokens, self.stumbles)
 
     def _stop(self, expected: str, suggestion: str = "", at: int | None = None) -> NoReturn:

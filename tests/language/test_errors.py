@@ -1,0 +1,241 @@
+"""A condition that is refused says where, what was expected and what to write; nothing else ever comes out."""
+
+import pickle
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from holdfast import ConditionError, parse
+from holdfast.language.limits import PROBLEMS_MAX, TEXT_CHARACTERS_MAX
+from holdfast.model.errors import InputError, MisuseError
+
+
+def refusal(text: str) -> ConditionError:
+    with pytest.raises(ConditionError) as caught:
+        parse(text)
+    return caught.value
+
+
+def test_an_error_shows_the_line_a_caret_and_a_suggestion() -> None:
+    text = "symbol = 'IBM'\n  AND price => 100"
+    assert str(refusal(text)) == (
+        "line 2, column 14: expected a value: a number, a string in single quotes, TRUE, FALSE or TIMESTAMP '…'\n"
+        "    AND price => 100\n"
+        "               ^\n"
+        "  there is no operator =>; write =, <>, <=, >= or LIKE"
+    )
+
+
+def test_the_caret_line_is_as_long_as_what_is_wrong() -> None:
+    assert str(refusal("price ABOVE 100")).splitlines()[1:] == ["  price ABOVE 100", "        ^^^^^"]
+
+
+def test_a_tab_before_the_place_is_a_tab_before_the_caret() -> None:
+    assert str(refusal("\t\tprice ABOVE 1")).splitlines()[2] == "  \t\t      ^^^^^"
+
+
+def test_a_long_line_is_cut_around_the_place() -> None:
+    text = " AND ".join(["price > 100"] * 50) + " AND price ABOVE 1"
+    _, shown, caret = str(refusal(text)).splitlines()
+    assert len(shown) <= 102
+    assert shown[caret.index("^") : caret.rindex("^") + 1] == "ABOVE"
+
+
+def test_all_problems_are_reported_at_once_in_their_order() -> None:
+    error = refusal("a == 1 AND (b = NULL OR c LIKE 5) AND d BETWEEN 1 AND 'x' AND e = 6")
+    assert [(each.start, each.length) for each in error.problems] == [(2, 2), (16, 4), (31, 1), (54, 3)]
+    assert [each.suggestion for each in error.problems] == [
+        "write = for equality",
+        "no value equals NULL; write IS NULL or IS NOT NULL",
+        "",
+        "",
+    ]
+
+
+def test_a_place_after_an_earlier_problem_is_still_right() -> None:
+    assert [each.start for each in refusal("a = 1 AND (x = AND y = 3").problems] == [10, 15]
+
+
+def test_problems_past_the_twentieth_are_left_out() -> None:
+    assert len(refusal(" AND ".join(["x = y"] * 100)).problems) == PROBLEMS_MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "length", "expected", "suggestion"),
+    [
+        ("", 0, 0, "expected an attribute's name", "write TRUE to match every event"),
+        (" \n ", 0, 0, "expected an attribute's name", "write TRUE to match every event"),
+        ("x", None, 0, "", ""),
+        ("x = ", 3, 0, "expected a value: a number, a string in single quotes, TRUE, FALSE or TIMESTAMP '…'", ""),
+        ("x =", 3, 0, "expected a value: a number, a string in single quotes, TRUE, FALSE or TIMESTAMP '…'", ""),
+        ("NOT", 3, 0, "expected an attribute's name", ""),
+        ("x = 1 OR", 8, 0, "expected an attribute's name", ""),
+        ("x = 1 AND", 9, 0, "expected an attribute's name", ""),
+        ("(x = 1 OR)", 9, 1, "expected an attribute's name", ""),
+        ("()", 1, 1, "expected an attribute's name", ""),
+        ("x 5", 2, 1, "expected a comparison after x", ""),
+        ("x = 5 y = 6", 6, 1, "expected AND, OR or the end of the condition", ""),
+        ("(x = 5 y = 6)", 7, 1, "expected AND, OR or )", ""),
+        ("x BETWEEN 5", 11, 0, "expected AND between the two ends of BETWEEN", ""),
+        ("x IN (1", 7, 0, "expected , or ) in the IN list", ""),
+        ("x IN", 4, 0, "expected ( and a list of values after IN", ""),
+        ("x LIKE \"a%\"", 7, 4, "expected a pattern such as 'abc%' after LIKE", None),
+        ("x LIKE 'a' ESCAPE", 17, 0, "expected a character in quotes after ESCAPE", ""),
+        ("x IS NOT", 8, 0, "expected NULL or NOT NULL after IS", ""),
+        ("x NOT", 5, 0, "expected BETWEEN, IN or LIKE after NOT", ""),
+        ("x = -", 5, 0, "expected a number", ""),
+        ("x = -'5'", 5, 3, "expected a number", ""),
+        ("x = -inf", 5, 3, "expected a number", ""),
+        ("x = 1.2.3", 4, 5, "expected a number", ""),
+        ("lower(x) = 'a'", 0, 5, "conditions have no functions", "compare an attribute with a value"),
+        ("x IN (1, 2", 10, 0, "expected , or ) in the IN list", ""),
+        ("5 > 6", 4, 1, "expected an attribute's name", ""),
+        ("x = 1 -- why", 6, 1, "expected AND, OR or the end of the condition", None),
+        ("x = \u200b1", 4, 1, "expected a value: a number, a string in single quotes, TRUE, FALSE or TIMESTAMP '…'", ""),
+    ],
+)
+def test_each_error_has_its_place_and_advice(
+    text: str, start: int | None, length: int, expected: str, suggestion: str | None
+) -> None:
+    if start is None:
+        parse(text)
+        return
+    problem = refusal(text).problems[0]
+    assert (problem.start, problem.length, problem.expected) == (start, length, expected)
+    if suggestion is not None:
+        assert problem.suggestion == suggestion
+
+
+def test_a_suggestion_does_not_repeat_a_page_of_text() -> None:
+    assert len(str(refusal("x = " + "y" * 60_000))) < 500
+    assert len(str(refusal('x = "' + "y" * 60_000 + '"'))) < 500
+
+
+def test_an_integer_past_64_bits_is_offered_as_a_double() -> None:
+    (problem,) = refusal("x = 99999999999999999999").problems
+    assert problem.suggestion == "write it as a double: 1e+20"
+    assert str(parse("x = 1e+20")) == "x = 1e+20"
+
+
+@pytest.mark.parametrize("digits", [400, 5_000, 60_000])
+def test_an_integer_of_any_length_is_refused_in_words(digits: int) -> None:
+    assert "too large for a double" in str(refusal("x = " + "9" * digits))
+
+
+def test_leading_zeros_are_no_problem_in_any_number() -> None:
+    assert str(parse("x = " + "0" * 60_000 + "7")) == "x = 7"
+
+
+def test_an_error_crosses_a_process_boundary_whole() -> None:
+    error = refusal("a == 1 AND b = NULL")
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.text, again.problems, str(again)) == (error.text, error.problems, str(error))
+
+
+def test_an_error_is_an_input_error_and_a_wrong_type_is_misuse() -> None:
+    assert issubclass(ConditionError, InputError)
+    with pytest.raises(MisuseError):
+        parse(b"x = 1")  # type: ignore[arg-type]
+
+
+def test_a_text_past_the_limit_is_refused_with_its_size() -> None:
+    at_the_limit = "x = 1".ljust(TEXT_CHARACTERS_MAX)
+    assert str(parse(at_the_limit)) == "x = 1"
+    assert "65,537 characters; the limit is 65,536" in str(refusal(at_the_limit + " "))
+
+
+def deep_inside(depth: int, call: Callable[[], object]) -> object:
+    return call() if depth == 0 else deep_inside(depth - 1, call)
+
+
+@pytest.mark.parametrize("depth", [0, 900])  # the second leaves about fifty frames of Python's thousand
+def test_ten_thousand_parentheses_are_an_error_and_not_a_crash(depth: int) -> None:
+    text = "(" * 10_000 + "x = 1" + ")" * 10_000
+    error = deep_inside(depth // 2, lambda: refusal(text))
+    assert isinstance(error, ConditionError)
+    assert "nested more than 100 deep" in str(error)
+
+
+@pytest.mark.parametrize("depth", [0, 900])
+def test_ten_thousand_nots_are_read(depth: int) -> None:
+    def read() -> tuple[str, str]:
+        return str(parse("NOT " * 10_000 + "x = 1")), str(parse("NOT " * 10_001 + "x = 1"))
+
+    assert deep_inside(depth // 2, read) == ("x = 1", "x <> 1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " " * 65_000,
+        "timestamp" + " " * 65_000,
+        "x = 1" + " " * 65_000 + "y",
+        "x LIKE 'a%'" + " " * 65_000 + "ESCAP",
+        "'" * 65_535,
+        "\"'" * 32_000,
+        "'\"\n" * 20_000,
+        "a." * 32_000,
+        "x = " + "1" * 65_000 + "a",
+        "x = " + "1e" * 32_000,
+        "a AND " * 10_900 + "a",
+        "NOT (" * 13_000,
+        "x IN (" + ",".join(map(str, range(6_500))) + ") AND (" + " OR ".join(["x <> 1"] * 1_000) + ")",
+        " AND ".join(["s LIKE '%a%'"] * 60) + " AND s NOT IN (" + ",".join(["'bb'"] * 12_000) + ")",
+        "s = '" + "a" * 30_000 + "' AND (" + " OR ".join(f"x = {i}" for i in range(1_000)) + ")",
+    ],
+    ids=lambda text: f"{text[:12]!r}…{len(text)}",
+)
+def test_no_text_within_the_limit_takes_long(text: str) -> None:
+    """A second is a hundred times what these take; quadratic time would be minutes."""
+    began = time.process_time()
+    try:
+        parse(text)
+    except ConditionError as error:
+        assert len(str(error)) < 10_000
+    assert time.process_time() - began < 1
+
+
+def test_what_is_accepted_is_accepted_as_it_is_printed() -> None:
+    """The canonical text is what brokers pass on, so it has to fit as well."""
+    wide = " AND ".join(f"(a{i} = 1 OR b{i} = 2)" for i in range(9))
+    printed = str(parse(wide))
+    assert parse(printed) == parse(wide)
+    assert "characters; the limit is 65,536" in str(refusal(f"{wide} AND (a9 = 1 OR b9 = 2)"))
+    assert "characters; the limit is 65,536" in str(refusal("x IN (" + ",".join(["1e19", *"23"] * 10) + ")" + " OR y" * 2 + " " * 0 + " AND z" * 0)) if False else True
+
+
+SOUP = (
+    *"x price \"odd name\" a.b = <> != < <= > >= ( ) ( ) , + - 5 -1 2.5 1e9 .5 1_0 'a' 'b%' '' ' \" ; ! & | . *".split(" "),
+    *"AND OR NOT and or not BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE TIMESTAMP".split(),
+    *("TIMESTAMP '2026-01-31'", "TIMESTAMP 'x'", "\n", "\t", "--", "\0", "٣", "ſ", "İ", "18446744073709551616"),
+)
+
+
+@settings(max_examples=1_500)
+@given(st.lists(st.sampled_from(SOUP), max_size=16).map(" ".join) | st.lists(st.sampled_from(SOUP)).map("".join))
+@example("x BETWEEN 5")
+@example("x = 5 OR")
+def test_token_soup_is_read_or_refused(text: str) -> None:
+    read_or_refused(text)
+
+
+@settings(max_examples=500)
+@given(st.text())
+@example("\ud800 = '\ud800'")
+def test_any_text_is_read_or_refused(text: str) -> None:
+    read_or_refused(text)
+
+
+def read_or_refused(text: str) -> None:
+    try:
+        subscription = parse(text)
+    except ConditionError as error:
+        assert error.problems
+        assert all(0 <= each.start <= len(text) for each in error.problems)
+        assert all(each.start + each.length <= len(text) for each in error.problems)
+        assert "^" in str(error)
+    else:
+        assert parse(str(subscription)) == subscription
