@@ -1,0 +1,194 @@
+"""A broker: keeps tables with its neighbours and sends each event on to those who want it.
+
+It composes machines and decides nothing itself: `tables` keeps both ends of a link equal, a router (`tree` or
+`destinations`) says where events and tables go. Best effort: no acknowledgement and no storage.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Literal
+
+from holdfast.language.problems import ConditionError
+from holdfast.model.messages import (
+    TABLES,
+    Detach,
+    LinkState,
+    Message,
+    Publish,
+    Summary,
+    Table,
+    Tell,
+    Whole,
+)
+from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.destinations import DestinationRouter
+from holdfast.protocol.effects import (
+    Effect,
+    Incident,
+    Input,
+    LinkDown,
+    LinkUp,
+    NodeKind,
+    Received,
+    Send,
+    Wake,
+)
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.tables import Heard
+from holdfast.protocol.tree import TreeRouter
+
+Routing = Literal["subscriptions", "advertisements", "destinations"]
+
+
+class _Neighbour:
+    def __init__(self, kind: NodeKind, now_us: int) -> None:
+        self.kind = kind
+        self.heard: dict[Table, Heard] = {table: Heard() for table in TABLES}
+        self.epoch: int | None = None
+        self.heard_us = now_us
+        self.silent = False  # its lease has run out; it counts again when it speaks
+
+
+class Broker:
+    def __init__(
+        self,
+        name: str,
+        routing: Routing,
+        settings: ProtocolSettings,
+        book: ConditionBook,
+        new_index: Callable[[], EventIndex[str]],
+        epoch: int,
+        rng: Random,
+    ) -> None:
+        self.name = name
+        self._settings = settings
+        self._book = book
+        self._epoch = epoch
+        self._neighbours: dict[str, _Neighbour] = {}
+        self._router: TreeRouter | DestinationRouter
+        if routing == "destinations":
+            self._router = DestinationRouter(name, epoch, settings, book, new_index)
+        else:
+            self._router = TreeRouter(book, new_index, routing == "advertisements")
+        # Spread out, so that a network started at once does not beat in one rhythm.
+        self._due_us = epoch + int(settings.heartbeat_us * rng.random())
+
+    def next_due_us(self) -> int:
+        return self._due_us
+
+    def handle(self, given: Input, now_us: int) -> list[Effect]:
+        if type(given) is Received:
+            neighbour = self._neighbours.get(given.sender)
+            if neighbour is None:
+                return [Incident("stranger", given.sender)]
+            if type(given.message) is Publish:
+                return self._on_publish(given.sender, given.message, now_us)
+            return self._on_control(given.sender, neighbour, given.message, now_us)
+        if type(given) is Wake:
+            return self._on_heartbeat(now_us)
+        if type(given) is LinkUp:
+            return self._on_link_up(given.neighbour, given.kind, now_us)
+        if type(given) is LinkDown:
+            return self._on_link_down(given.neighbour, now_us)
+        raise AssertionError(f"a broker cannot handle {given!r}")
+
+    # Events --------------------------------------------------------------------------------------
+
+    def _on_publish(self, sender: str, publish: Publish, now_us: int) -> list[Effect]:
+        if publish.publication.expired(now_us):
+            return [Incident("expired", publish.publication.source)]
+        return self._router.forward(sender, publish)
+
+    # Links ---------------------------------------------------------------------------------------
+
+    def _on_link_up(self, name: str, kind: NodeKind, now_us: int) -> list[Effect]:
+        if name in self._neighbours:
+            effects = self._on_link_down(name, now_us)
+            return effects + self._on_link_up(name, kind, now_us)
+        neighbour = self._neighbours[name] = _Neighbour(kind, now_us)
+        greeting: list[Effect] = [Send(name, self._summary(neighbour))]
+        return greeting + self._router.on_link_up(name, kind, now_us)
+
+    def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
+        neighbour = self._neighbours.pop(name, None)
+        if neighbour is None:
+            return []
+        self._router.on_link_down(name)
+        return self._forget(name, neighbour, now_us)
+
+    def _forget(self, name: str, neighbour: _Neighbour, now_us: int) -> list[Effect]:
+        """Drop all that a neighbour has told us."""
+        effects: list[Effect] = []
+        for table, heard in neighbour.heard.items():
+            effects += self._router.on_change(name, table, (), heard.forget(), now_us)
+        return effects
+
+    # Control -------------------------------------------------------------------------------------
+
+    def _on_control(self, name: str, neighbour: _Neighbour, message: Message, now_us: int) -> list[Effect]:
+        neighbour.heard_us = now_us
+        effects: list[Effect] = []
+        if neighbour.silent:
+            neighbour.silent = False
+            effects += self._router.on_link_up(name, neighbour.kind, now_us)
+        match message:
+            case Summary():
+                effects += self._on_summary(name, neighbour, message, now_us)
+            case Tell() | Whole():
+                effects += self._on_table(name, neighbour, message, now_us)
+            case LinkState() if isinstance(self._router, DestinationRouter):
+                effects += self._router.on_link_state(name, message)
+            case Detach():
+                effects += self._on_link_down(name, now_us)
+            case _:
+                effects.append(Incident("unexpected message", name))
+        return effects
+
+    def _on_table(self, name: str, neighbour: _Neighbour, change: Tell | Whole, now_us: int) -> list[Effect]:
+        heard = neighbour.heard[change.table]
+        given = change.add if isinstance(change, Tell) else change.conditions
+        if len(heard.conditions) + len(given) > self._settings.conditions_max:
+            return [Incident("too many conditions", name)]
+        try:
+            for each in given:
+                self._book.subscription(each)
+        except ConditionError:
+            return [Incident("bad condition", name)]
+        added, dropped = heard.on_tell(change) if isinstance(change, Tell) else heard.on_whole(change)
+        return self._router.on_change(name, change.table, added, dropped, now_us)
+
+    def _on_summary(self, name: str, neighbour: _Neighbour, summary: Summary, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if neighbour.epoch != summary.epoch:
+            restarted = neighbour.epoch is not None
+            neighbour.epoch = summary.epoch
+            if restarted:
+                effects += self._forget(name, neighbour, now_us)
+                effects.append(Incident("neighbour restarted", name))
+        patience_us = self._settings.heartbeat_us // 2
+        told = self._router.told(name)
+        for table, (version, digest) in zip(TABLES, summary.heard, strict=False):
+            if table in told:
+                whole = told[table].on_heard(version, digest, now_us, patience_us)
+                if whole is not None:
+                    effects.append(Send(name, whole))
+        if isinstance(self._router, DestinationRouter) and neighbour.kind == "broker":
+            effects += self._router.on_known(name, summary.known)
+        return effects
+
+    def _on_heartbeat(self, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for name, neighbour in list(self._neighbours.items()):
+            if not neighbour.silent and now_us - neighbour.heard_us > self._settings.lease_us:
+                neighbour.silent = True
+                effects.append(Incident("lease ran out", name))
+                self._router.on_link_down(name)
+                effects += self._forget(name, neighbour, now_us)
+            effects.append(Send(name, self._summary(neighbour)))
+        self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
+        return effects
+
+    def _summary(self, neighbour: _Neighbour) -> Summary:
+        heard = tuple([neighbour.heard[table].summary for table in TABLES])
+        known = self._router.known if isinstance(self._router, DestinationRouter) else (0, 0)
+        return Summary(self._epoch, heard, known)

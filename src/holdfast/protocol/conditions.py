@@ -1,0 +1,62 @@
+"""Conditions by their canonical text: parsed once, compared once.
+
+Brokers treat a condition's canonical text as its identity, so what they remember about it can be shared: in a
+simulation, all brokers share one book.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from holdfast.language.covering import covers, overlaps
+from holdfast.language.parser import parse
+from holdfast.language.subscription import Filter, Subscription
+from holdfast.model.event import Attributes
+
+K = TypeVar("K", bound=Hashable)
+
+_REMEMBERED_MAX = 200_000  # answers kept per question; at about 200 bytes each that is 40 MB, then all are forgotten
+
+
+class EventIndex(Protocol[K]):
+    """What a node needs of a matcher; `matching.index.Index` is one."""
+
+    def add(self, key: K, filters: Sequence[Filter]) -> None: ...
+    def remove(self, key: K, filters: Sequence[Filter]) -> None: ...
+    def match(self, attributes: Attributes) -> list[K]: ...
+
+
+class ConditionBook:
+    def __init__(self) -> None:
+        self._parsed: dict[str, Subscription] = {}
+        self._covers: dict[tuple[str, str], bool] = {}
+        self._overlaps: dict[tuple[str, str], bool] = {}
+
+    def subscription(self, text: str) -> Subscription:
+        """The parsed condition; a ConditionError for a text that is none."""
+        found = self._parsed.get(text)
+        if found is None:
+            _make_room(self._parsed)
+            found = self._parsed[text] = parse(text)
+        return found
+
+    def covers(self, wide: str, narrow: str) -> bool:
+        pair = wide, narrow
+        known = self._covers.get(pair)
+        if known is None:
+            _make_room(self._covers)
+            known = self._covers[pair] = covers(self.subscription(wide), self.subscription(narrow))
+        return known
+
+    def overlaps(self, advertisement: str, subscription: str) -> bool:
+        pair = advertisement, subscription
+        known = self._overlaps.get(pair)
+        if known is None:
+            _make_room(self._overlaps)
+            known = overlaps(self.subscription(advertisement), self.subscription(subscription))
+            self._overlaps[pair] = known
+        return known
+
+
+def _make_room(memory: dict[Any, Any]) -> None:
+    if len(memory) >= _REMEMBERED_MAX:
+        memory.clear()

@@ -1,0 +1,145 @@
+"""Routing by destinations: match once at the publisher's broker, then carry the set of brokers to reach.
+
+Every broker tells all others who its neighbours are and what its clients want (link states, flooded; newest wins; a
+heartbeat's digest finds what was lost). The first broker matches an event against everything known and
+stamps the home brokers of those who want it; each broker on the way splits the set by next hop. Works on any
+connected graph (B-DRP of papers 000 and 004).
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from holdfast.language.problems import ConditionError
+from holdfast.model.messages import Deliver, LinkState, Publish, Table
+from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.effects import Effect, Incident, NodeKind, Send
+from holdfast.protocol.interests import Interests
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.tables import Told, digest_of
+
+
+class DestinationRouter:
+    def __init__(
+        self,
+        name: str,
+        epoch: int,
+        settings: ProtocolSettings,
+        book: ConditionBook,
+        new_index: Callable[[], EventIndex[str]],
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._book = book
+        self._homes = Interests(book, new_index)  # conditions -> brokers whose clients want them
+        self._local = Interests(book, new_index)  # conditions -> our own clients
+        self._links: dict[str, None] = {}
+        self._states: dict[str, LinkState] = {name: LinkState(name, epoch, 0, (), ())}
+        self._next_hops: dict[str, str] | None = {}
+
+    @property
+    def known(self) -> tuple[int, int]:
+        """How many link states we know, and a digest of their versions."""
+        ids = (f"{each.broker}/{each.epoch}/{each.version}" for each in self._states.values())
+        return len(self._states), sum(map(digest_of, ids)) % 2**64
+
+    # Links and tables ----------------------------------------------------------------------------
+
+    def on_link_up(self, neighbour: str, kind: NodeKind, now_us: int) -> list[Effect]:
+        if kind == "client":
+            return []
+        self._links[neighbour] = None
+        introduced: list[Effect] = [Send(neighbour, state) for state in self._states.values()]
+        return introduced + self._say_of_ourselves()
+
+    def on_link_down(self, neighbour: str) -> None:
+        if self._links.pop(neighbour, self) is None:
+            self._next_hops = None
+
+    def told(self, neighbour: str) -> dict[Table, Told]:
+        return {}
+
+    def on_change(
+        self, neighbour: str, table: Table, added: Iterable[str], dropped: Iterable[str], now_us: int
+    ) -> list[Effect]:
+        """A client's table has changed, or a neighbour is gone: say so to everybody."""
+        if table == "subscriptions":
+            self._local.drop(neighbour, dropped)
+            self._local.add(neighbour, added)
+        return self._say_of_ourselves()
+
+    def _say_of_ourselves(self) -> list[Effect]:
+        old = self._states[self._name]
+        new = LinkState(old.broker, old.epoch, old.version + 1, tuple(self._links), tuple(self._local.conditions()))
+        if (new.neighbours, new.conditions) == (old.neighbours, old.conditions):
+            return []
+        self._store(new)
+        return [Send(neighbour, new) for neighbour in self._links]
+
+    def on_link_state(self, sender: str, state: LinkState) -> list[Effect]:
+        known = self._states.get(state.broker)
+        if state.broker == self._name or (known and (known.epoch, known.version) >= (state.epoch, state.version)):
+            return []
+        try:
+            self._store(state)
+        except ConditionError:
+            return [Incident("bad condition", sender)]
+        return [Send(neighbour, state) for neighbour in self._links if neighbour != sender]
+
+    def on_known(self, neighbour: str, known: tuple[int, int]) -> list[Effect]:
+        """A neighbour's heartbeat: send everything when it knows something else than we do."""
+        if known == self.known:
+            return []
+        return [Send(neighbour, state) for state in self._states.values()]
+
+    def _store(self, state: LinkState) -> None:
+        for each in state.conditions:
+            self._book.subscription(each)  # a text that is no condition stops here, before anything is changed
+        old = self._states.get(state.broker)
+        if old is None or old.neighbours != state.neighbours:
+            self._next_hops = None
+        self._homes.drop(state.broker, old.conditions if old else ())
+        self._homes.add(state.broker, state.conditions)
+        self._states[state.broker] = state
+
+    # Events --------------------------------------------------------------------------------------
+
+    def forward(self, sender: str, publish: Publish) -> list[Effect]:
+        publication = publish.publication
+        homes = publish.homes or tuple(self._homes.wanting(publication.attributes))
+        if publish.hops > self._settings.hops_max:
+            return [Incident("too many hops", publication.source)]
+        effects: list[Effect] = []
+        by_hop: dict[str, list[str]] = {}
+        next_hops = self._route()
+        for home in homes:
+            if home == self._name:
+                for client in self._local.wanting(publication.attributes):
+                    effects.append(Send(client, Deliver(publication, publish.via)))
+            elif home in next_hops:
+                by_hop.setdefault(next_hops[home], []).append(home)
+            else:
+                effects.append(Incident("no route", home))
+        for hop, reached in by_hop.items():
+            effects.append(Send(hop, Publish(publication, tuple(reached), publish.hops + 1, publish.via)))
+        return effects
+
+    def _route(self) -> dict[str, str]:
+        """The neighbour to take towards each broker: fewest hops, ties broken by order of discovery."""
+        if self._next_hops is None:
+            self._next_hops = {}
+            waiting = deque((neighbour, neighbour) for neighbour in self._links)
+            while waiting:
+                broker, hop = waiting.popleft()
+                if broker in self._next_hops or broker == self._name or broker not in self._states:
+                    continue
+                self._next_hops[broker] = hop
+                waiting.extend((beyond, hop) for beyond in self._mutual(broker))
+        return self._next_hops
+
+    def _mutual(self, broker: str) -> list[str]:
+        """Neighbours that agree there is a link: one that has died is still listed by its own old state."""
+        return [
+            other
+            for other in self._states[broker].neighbours
+            if other in self._states and broker in self._states[other].neighbours
+        ]

@@ -1,0 +1,114 @@
+"""What goes into a node and what comes out of it.
+
+A node is a machine: `handle(input, now_us)` returns effects, and `next_due_us()` says when it wants to be woken. The
+driver, simulator or sockets alike, performs the effects and keeps the clock; it decides nothing.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from holdfast.model.messages import Message, Publication, Scalar, Via
+
+NodeKind = Literal["broker", "client"]
+
+
+# Inputs --------------------------------------------------------------------------------------------------------
+
+
+class Received(msgspec.Struct, frozen=True, gc=False):
+    """A message has arrived from a neighbour."""
+
+    sender: str
+    message: Message
+
+
+class LinkUp(msgspec.Struct, frozen=True):
+    """There is a link to this neighbour now."""
+
+    neighbour: str
+    kind: NodeKind
+
+
+class LinkDown(msgspec.Struct, frozen=True):
+    """The link to this neighbour is gone."""
+
+    neighbour: str
+
+
+class Wake(msgspec.Struct, frozen=True):
+    """The time that `next_due_us` named has come."""
+
+
+class PublishCall(msgspec.Struct, frozen=True):
+    """The application publishes an event."""
+
+    attributes: dict[str, Scalar]
+    payload: bytes = b""
+    lifetime_us: int | None = None
+
+
+class SubscribeCall(msgspec.Struct, frozen=True):
+    id: str
+    condition: str
+
+
+class UnsubscribeCall(msgspec.Struct, frozen=True):
+    id: str
+
+
+class AdvertiseCall(msgspec.Struct, frozen=True):
+    """The application says which events it will publish."""
+
+    id: str
+    condition: str
+
+
+class UnadvertiseCall(msgspec.Struct, frozen=True):
+    id: str
+
+
+Input = (
+    Received
+    | LinkUp
+    | LinkDown
+    | Wake
+    | PublishCall
+    | SubscribeCall
+    | UnsubscribeCall
+    | AdvertiseCall
+    | UnadvertiseCall
+)
+
+
+# Effects -------------------------------------------------------------------------------------------------------
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    to: str
+    message: Message
+
+
+class Delivered(msgspec.Struct, frozen=True, gc=False):
+    """Hand a publication to the application, for these of its subscriptions."""
+
+    publication: Publication
+    subscriptions: tuple[str, ...]
+    via: Via
+
+
+class Published(msgspec.Struct, frozen=True, gc=False):
+    """A publication has been given its id and has left."""
+
+    publication: Publication
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """Something worth a row in the trace: a drop with its reason, an expiry, a neighbour forgotten."""
+
+    kind: str
+    about: str
+    count: int = 1
+
+
+Effect = Send | Delivered | Published | Incident

@@ -1,0 +1,13 @@
+"""The settings that brokers and clients share, each with the reason for its default."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ProtocolSettings:
+    heartbeat_us: int = 1_000_000  # how often neighbours compare tables: the time a lost control message costs
+    lease_us: int = 3_500_000  # silence after which a neighbour is forgotten: three heartbeats may be lost
+    dedup_window: int = 4_096  # sequence numbers per source in which a duplicate is recognised: 512 bytes of bits
+    dedup_sources: int = 10_000  # sources remembered by a client: 5 MB at the window above
+    conditions_max: int = 1_000_000  # conditions a broker accepts from one neighbour before it refuses more
+    hops_max: int = 64  # brokers a publication may pass: twice the largest diameter anyone runs; stops a routing loop

@@ -1,0 +1,138 @@
+"""Routing on a tree: subscriptions flow towards publishers and events flow back along them.
+
+With `advertisements`, publishers first say what they will publish; that floods the tree, and a subscription is
+told to a neighbour only when something advertised behind it could meet it (SRT and PRT of paper 003). With
+`subscriptions`, everything is told to everybody, as if each neighbour had advertised all events (Siena, paper 001).
+In both, a neighbour is told only conditions that no other told condition covers.
+"""
+
+from collections.abc import Callable, Iterable
+
+from holdfast.model.event import Attributes
+from holdfast.model.messages import Deliver, Publish, Table
+from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.cover import Cover
+from holdfast.protocol.effects import Effect, NodeKind, Send
+from holdfast.protocol.interests import Interests
+from holdfast.protocol.tables import Told
+
+
+class _Peer:
+    """A neighbouring broker: what we tell it and what it advertises."""
+
+    def __init__(self, book: ConditionBook, now_us: int) -> None:
+        self.cover = Cover(book)
+        self.subscriptions = Told("subscriptions", now_us)
+        self.advertisements = Told("advertisements", now_us)
+
+
+class TreeRouter:
+    def __init__(self, book: ConditionBook, new_index: Callable[[], EventIndex[str]], advertised_only: bool) -> None:
+        self._book = book
+        self._advertised_only = advertised_only
+        self._interests = Interests(book, new_index)
+        self._advertised: dict[str, dict[str, None]] = {}  # advertisement -> neighbours it came from
+        self._peers: dict[str, _Peer] = {}
+        self._clients: dict[str, None] = {}
+
+    # Links ---------------------------------------------------------------------------------------
+
+    def on_link_up(self, neighbour: str, kind: NodeKind, now_us: int) -> list[Effect]:
+        if kind == "client":
+            self._clients[neighbour] = None
+            return []
+        peer = self._peers[neighbour] = _Peer(self._book, now_us)
+        effects: list[Effect] = []
+        told = peer.advertisements.change(self._advertised, (), now_us)
+        if told is not None:
+            effects.append(Send(neighbour, told))
+        return effects + self._retell(self._interests.conditions(), [neighbour], now_us)
+
+    def on_link_down(self, neighbour: str) -> None:
+        self._peers.pop(neighbour, None)
+        self._clients.pop(neighbour, None)
+
+    def told(self, neighbour: str) -> dict[Table, Told]:
+        """The tables we keep with a neighbour."""
+        peer = self._peers.get(neighbour)
+        if peer is None:
+            return {}
+        return {"subscriptions": peer.subscriptions, "advertisements": peer.advertisements}
+
+    # Tables --------------------------------------------------------------------------------------
+
+    def on_change(
+        self, neighbour: str, table: Table, added: Iterable[str], dropped: Iterable[str], now_us: int
+    ) -> list[Effect]:
+        """A neighbour's table has changed: tell the others what follows from it."""
+        added, dropped = list(added), list(dropped)
+        if table == "advertisements":
+            return self._on_advertisements(neighbour, added, dropped, now_us)
+        self._interests.drop(neighbour, dropped)
+        self._interests.add(neighbour, added)
+        return self._retell([*dropped, *added], list(self._peers), now_us)
+
+    def _on_advertisements(self, neighbour: str, added: list[str], dropped: list[str], now_us: int) -> list[Effect]:
+        for each in dropped:
+            self._advertised[each].pop(neighbour)
+            if not self._advertised[each]:
+                del self._advertised[each]
+        for each in added:
+            self._advertised.setdefault(each, {})[neighbour] = None
+        effects: list[Effect] = []
+        for name, peer in self._peers.items():
+            known = {each: self._advertised.get(each, {}) for each in (*added, *dropped)}
+            tell = [each for each, origins in known.items() if len(origins) > (name in origins)]
+            untell = [each for each in known if each not in tell]
+            told = peer.advertisements.change(tell, untell, now_us)
+            if told is not None:
+                effects.append(Send(name, told))
+        if self._advertised_only and neighbour in self._peers:
+            effects += self._retell(self._interests.conditions(), [neighbour], now_us)
+        return effects
+
+    def _retell(self, conditions: list[str], neighbours: list[str], now_us: int) -> list[Effect]:
+        """Look again at whether these conditions are to be told to these neighbours."""
+        effects: list[Effect] = []
+        for name in neighbours:
+            peer = self._peers[name]
+            add: dict[str, None] = {}
+            drop: dict[str, None] = {}
+            for condition in conditions:
+                if self._is_for(condition, name):
+                    chosen, fallen = peer.cover.add(condition)
+                else:
+                    chosen, fallen = peer.cover.remove(condition)
+                for each in fallen:
+                    if add.pop(each, self) is self:
+                        drop[each] = None
+                for each in chosen:
+                    if drop.pop(each, self) is self:
+                        add[each] = None
+            told = peer.subscriptions.change(add, drop, now_us)
+            if told is not None:
+                effects.append(Send(name, told))
+        return effects
+
+    def _is_for(self, condition: str, neighbour: str) -> bool:
+        if not self._interests.wanted_apart_from(condition, neighbour):
+            return False
+        if not self._advertised_only:
+            return True
+        overlaps = self._book.overlaps
+        return any(
+            neighbour in origins and overlaps(advertisement, condition)
+            for advertisement, origins in self._advertised.items()
+        )
+
+    # Events --------------------------------------------------------------------------------------
+
+    def forward(self, sender: str, publish: Publish) -> list[Effect]:
+        effects: list[Effect] = []
+        attributes: Attributes = publish.publication.attributes
+        for neighbour in self._interests.wanting(attributes):
+            if neighbour in self._clients:
+                effects.append(Send(neighbour, Deliver(publish.publication, publish.via)))
+            elif neighbour != sender:
+                effects.append(Send(neighbour, publish))
+        return effects
