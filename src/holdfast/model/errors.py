@@ -3,6 +3,7 @@
 `MisuseError`: our caller broke a rule of the interface; it is raised and never swallowed.
 `InputError`: a person wrote something we cannot accept (a condition, a file, an event); it carries the
 place, what was expected and a suggestion, and the command line turns it into exit code 2.
+`PeerError`: bytes from outside are not acceptable; caught once at the edge, counted, dropped.
 """
 
 
@@ -16,3 +17,7 @@ class MisuseError(HoldfastError):
 
 class InputError(HoldfastError):
     """Something handed to us by a person or a file is not acceptable."""
+
+
+class PeerError(HoldfastError):
+    """Bytes from another node are not acceptable."""

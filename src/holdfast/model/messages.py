@@ -5,26 +5,45 @@ delivering, its attributes and an opaque payload. Everything else keeps the tabl
 conditions lie behind a link, which brokers there are and what their clients want.
 
 The structures are frozen and hold plain values, so that a simulator may hand the same object to many nodes and the
-wire format can encode them without conversion.
+wire format can encode them without conversion. The limits in the types are checked when bytes are decoded, and
+cost nothing elsewhere.
 """
 
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
-Scalar = bool | int | float | str | datetime | None
+from holdfast.model import limits
+
+if TYPE_CHECKING:
+    Scalar = bool | int | float | str | datetime | None
+else:
+    Scalar = Any  # msgspec cannot tell strings from timestamps in a union; wire/codec.py looks at the values itself
+
+NodeName = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARACTERS_MAX)]
+NodeNames = Annotated[tuple[NodeName, ...], Meta(max_length=limits.NODES_MAX)]
+Condition = Annotated[str, Meta(max_length=limits.CONDITION_CHARACTERS_MAX)]
+Conditions = Annotated[tuple[Condition, ...], Meta(max_length=limits.CONDITIONS_MAX)]
+Count = Annotated[int, Meta(ge=0, le=limits.TIME_US_MAX)]  # numbers that count up, and times
+Digest = Annotated[int, Meta(ge=0, le=2**64 - 1)]
+Hops = Annotated[int, Meta(ge=0, le=limits.HOPS_MAX)]
 Via = Literal["original", "repair", "gossip", "retransmission", "multipath", "replica"]
 Table = Literal["subscriptions", "advertisements"]
 
 
 class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    source: str
-    seq: int
-    time_us: int  # when it was published, by the publisher's clock
-    lifetime_us: int | None
-    attributes: dict[str, Scalar]
-    payload: bytes = b""
+    source: NodeName
+    seq: Count
+    time_us: Count  # when it was published, by the publisher's clock
+    lifetime_us: Count | None
+    attributes: Annotated[dict[str, Scalar], Meta(max_length=limits.ATTRIBUTES_MAX)]
+    payload: Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES_MAX)] = b""
+
+    @property
+    def id_text(self) -> str:
+        return f"{self.source}/{self.seq}"
 
     def expired(self, now_us: int) -> bool:
         return self.lifetime_us is not None and now_us > self.time_us + self.lifetime_us
@@ -34,8 +53,8 @@ class Publish(msgspec.Struct, frozen=True, array_like=True, tag="pub", gc=False)
     """A publication on its way to everyone who wants it, or only to the brokers named in `homes`."""
 
     publication: Publication
-    homes: tuple[str, ...] = ()
-    hops: int = 0  # brokers passed so far, counted where a loop is possible
+    homes: NodeNames = ()
+    hops: Hops = 0  # brokers passed so far, counted where a loop is possible
     via: Via = "original"
 
 
@@ -50,35 +69,35 @@ class Tell(msgspec.Struct, frozen=True, array_like=True, tag="tel"):
     """A change to one of the tables that the sender keeps with the receiver."""
 
     table: Table
-    version: int
-    add: tuple[str, ...]
-    drop: tuple[str, ...]
+    version: Count
+    add: Conditions
+    drop: Conditions
 
 
 class Whole(msgspec.Struct, frozen=True, array_like=True, tag="all"):
     """All of a table, sent when the receiver's copy is known to differ."""
 
     table: Table
-    version: int
-    conditions: tuple[str, ...]
+    version: Count
+    conditions: Conditions
 
 
 class Summary(msgspec.Struct, frozen=True, array_like=True, tag="sum"):
     """A heartbeat: I am alive, this is my incarnation, and this is what I have of the tables you keep with me."""
 
-    epoch: int
-    heard: tuple[tuple[int, int], ...]  # version and digest of each table, in the order of TABLES
-    known: tuple[int, int] = (0, 0)  # how many link states I know, and their digest (destinations routing)
+    epoch: Count
+    heard: Annotated[tuple[tuple[Count, Digest], ...], Meta(max_length=8)]  # version and digest of each table, in the order of TABLES
+    known: tuple[Count, Digest] = (0, 0)  # how many link states I know, and their digest (destinations routing)
 
 
 class LinkState(msgspec.Struct, frozen=True, array_like=True, tag="lsa"):
     """What a broker says of itself to all others: its neighbours and what its own clients want."""
 
-    broker: str
-    epoch: int
-    version: int
-    neighbours: tuple[str, ...]
-    conditions: tuple[str, ...]
+    broker: NodeName
+    epoch: Count
+    version: Count
+    neighbours: NodeNames
+    conditions: Conditions
 
 
 class Detach(msgspec.Struct, frozen=True, array_like=True, tag="bye"):

@@ -96,7 +96,7 @@ class Broker:
 
     def _on_publish(self, sender: str, publish: Publish, now_us: int) -> list[Effect]:
         if publish.publication.expired(now_us):
-            return [Incident("expired", publish.publication.source)]
+            return [Incident("expired", publish.publication.id_text)]
         return self._router.forward(sender, publish)
 
     # Links ---------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ class Client:
     def _on_deliver(self, message: Deliver, now_us: int) -> list[Effect]:
         publication = message.publication
         if publication.expired(now_us):
-            return [Incident("expired", publication.source)]
+            return [Incident("expired", publication.id_text)]
         wanted = self._index.match(publication.attributes)
         if not wanted:
             return [Incident("not wanted", publication.source)]

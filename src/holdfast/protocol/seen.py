@@ -20,11 +20,12 @@ class Seen:
         if seq > highest:
             bits = (bits << min(seq - highest, self._window) | 1) & self._mask
             highest = seq
-        else:
+        elif highest - seq < self._window:
             bit = 1 << (highest - seq)
-            fresh = highest - seq < self._window and not bits & bit
-            if fresh:
-                bits |= bit
+            fresh = not bits & bit
+            bits |= bit
+        else:
+            fresh = False
         self._sources[source] = highest, bits
         if len(self._sources) > self._sources_max:
             del self._sources[next(iter(self._sources))]

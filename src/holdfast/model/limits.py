@@ -1,0 +1,11 @@
+"""How large a message may be. What is past a limit is refused: by the caller's call, or as bytes from outside."""
+
+FRAME_BYTES_MAX = 16 * 2**20  # a whole table of 200,000 conditions fits; what one peer can make us hold at once
+PAYLOAD_BYTES_MAX = 2**20  # larger things belong in a store, with their address in the event
+ATTRIBUTES_MAX = 256  # per event: wide tables have 100 columns
+NAME_CHARACTERS_MAX = 255  # of attributes and nodes: what file systems and databases allow for a name
+CONDITIONS_MAX = 200_000  # per message: at 80 bytes each they fill a frame
+CONDITION_CHARACTERS_MAX = 65_536  # what the language accepts (language/limits.py)
+NODES_MAX = 4_096  # that one message may name: homes of an event, neighbours of a broker
+TIME_US_MAX = 2**62  # a time and a lifetime still add up within 64 bits
+HOPS_MAX = 2**16  # far beyond any path; keeps the counter within a small integer

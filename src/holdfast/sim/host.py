@@ -1,0 +1,48 @@
+"""A node in the simulator: its machine, its links, its queue, and counters of what it sent and received."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from holdfast.model.messages import Message
+from holdfast.protocol.broker import Broker
+from holdfast.protocol.client import Client
+from holdfast.protocol.effects import NodeKind
+from holdfast.sim.links import Link
+
+
+@dataclass(slots=True)
+class Tally:
+    """Messages of one kind at one node."""
+
+    sent: int = 0
+    sent_bytes: int = 0
+    lost: int = 0
+    received: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Host:
+    name: str
+    kind: NodeKind
+    machine: Broker | Client
+    channels: dict[str, "Channel"] = field(default_factory=dict)
+    up: bool = True
+    wake_us: int = -1  # the wake-up that counts; earlier ones still in the queue are stale
+    waiting: deque[tuple[str, Message]] = field(default_factory=deque)  # messages for a broker that is busy
+    busy: bool = False
+    incarnation: int = 0  # counts crashes: work begun before one is not finished after it
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    def tally(self, kind: str) -> Tally:
+        found = self.tallies.get(kind)
+        if found is None:
+            found = self.tallies[kind] = Tally()
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class Channel:
+    """One direction of a link, and the host at its end."""
+
+    link: Link
+    receiver: Host

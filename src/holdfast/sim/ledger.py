@@ -1,0 +1,141 @@
+"""The books of a run: what was owed to whom, and what became of it.
+
+When an event is published, everybody whose subscription is live and matches is owed it. Whatever arrives is struck off; what is
+left when an event is old enough is lost, or late if it expired on the way. Memory is bounded by that age.
+"""
+
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from math import exp, log
+
+from holdfast.matching.index import Index
+from holdfast.model.messages import Publication
+from holdfast.protocol.conditions import ConditionBook
+
+_SETTLED_US = 30_000_000  # after this long nothing brings an event any more; retries give up sooner
+_RESOLUTION = log(1.02)  # delays are kept in classes 2 % wide
+
+
+@dataclass
+class Outcome:
+    """A run in numbers. Counts of events are per subscriber: one event owed to three clients is owed three times."""
+
+    published: int = 0
+    owed: int = 0
+    delivered: int = 0
+    lost: int = 0
+    late: int = 0
+    duplicates: int = 0
+    unowed: int = 0  # delivered although it was not owed: subscribed after it was published
+    fifo_violations: int = 0
+    transmissions: int = 0
+    bytes: int = 0
+    delay_us: dict[str, int] = field(default_factory=dict)
+    messages: dict[str, dict[str, int]] = field(default_factory=dict)
+    incidents: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def delivery_ratio(self) -> float:
+        return self.delivered / self.owed if self.owed else 1.0
+
+    def as_json(self) -> dict[str, object]:
+        return {**asdict(self), "delivery_ratio": self.delivery_ratio}
+
+
+class DelayHistogram:
+    """Quantiles of positive integers to within one per cent, in memory that does not grow."""
+
+    def __init__(self) -> None:
+        self._classes: dict[int, int] = {}
+        self._max = 0
+
+    def add(self, delay_us: int) -> None:
+        at = int(log(delay_us + 1) / _RESOLUTION)
+        self._classes[at] = self._classes.get(at, 0) + 1
+        if delay_us > self._max:
+            self._max = delay_us
+
+    def quantile(self, share: float) -> int:
+        left = share * sum(self._classes.values())
+        for at in sorted(self._classes):
+            left -= self._classes[at]
+            if left <= 0:
+                return min(self._max, round(exp((at + 0.5) * _RESOLUTION) - 1))
+        return self._max
+
+    def summary(self) -> dict[str, int]:
+        if not self._classes:
+            return {}
+        return {name: self.quantile(q) for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))} | {"max": self._max}
+
+
+class Ledger:
+    def __init__(self, book: ConditionBook) -> None:
+        self.outcome = Outcome()
+        self._book = book
+        self._wanted: Index[tuple[str, str]] = Index()
+        self._live: dict[tuple[str, str], str] = {}
+        self._open: dict[tuple[str, int], dict[str, bool]] = {}  # publication -> who is owed it, and has got it
+        self._expired: set[tuple[str, int]] = set()
+        self._ages: deque[tuple[int, tuple[str, int]]] = deque()
+        self._highest: dict[tuple[str, str], int] = {}
+        self._delays = DelayHistogram()
+
+    def subscribed(self, client: str, id_: str, condition: str) -> None:
+        self._live[client, id_] = condition
+        self._wanted.add((client, id_), self._book.subscription(condition).filters)
+
+    def unsubscribed(self, client: str, id_: str) -> str:
+        condition = self._live.pop((client, id_))
+        self._wanted.remove((client, id_), self._book.subscription(condition).filters)
+        return condition
+
+    def live(self) -> list[tuple[tuple[str, str], str]]:
+        """The subscriptions that have not ended: client and id, and the condition."""
+        return list(self._live.items())
+
+    def published(self, publication: Publication, now_us: int) -> None:
+        self.outcome.published += 1
+        owed = {client: False for client, _ in self._wanted.match(publication.attributes)}
+        if owed:
+            self.outcome.owed += len(owed)
+            event = publication.source, publication.seq
+            self._open[event] = owed
+            self._ages.append((now_us, event))
+        while self._ages and self._ages[0][0] < now_us - _SETTLED_US:
+            self._close(self._ages.popleft()[1])
+
+    def expired(self, source: str, seq: int) -> None:
+        if (source, seq) in self._open:
+            self._expired.add((source, seq))
+
+    def delivered(self, client: str, publication: Publication, now_us: int) -> None:
+        source, seq = publication.source, publication.seq
+        owed = self._open.get((source, seq), {})
+        if client not in owed:
+            self.outcome.unowed += 1
+        elif owed[client]:
+            self.outcome.duplicates += 1
+        else:
+            owed[client] = True
+            self.outcome.delivered += 1
+        self._delays.add(now_us - publication.time_us)
+        before = self._highest.get((client, source), 0)
+        if seq < before:
+            self.outcome.fifo_violations += 1
+        else:
+            self._highest[client, source] = seq
+
+    def _close(self, event: tuple[str, int]) -> None:
+        missing = sum(not got for got in self._open.pop(event).values())
+        if event in self._expired:
+            self._expired.discard(event)
+            self.outcome.late += missing
+        else:
+            self.outcome.lost += missing
+
+    def close(self) -> Outcome:
+        while self._ages:
+            self._close(self._ages.popleft()[1])
+        self.outcome.delay_us = self._delays.summary()
+        return self.outcome

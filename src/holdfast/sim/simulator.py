@@ -1,0 +1,355 @@
+"""Run a network: one heap of things to happen, the real machines, and modelled links in between.
+
+The loop is: take the next thing, let a machine handle it, perform the effects, re-arm its wake-up. The same network
+file and seed give the same run, to the byte.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+from holdfast.matching.index import Index
+from holdfast.model.messages import Deliver, Message, Publish
+from holdfast.network.schema import ClientSpec, LinkSpec, Network
+from holdfast.network.workload.publication import Publication as Planned
+from holdfast.protocol.broker import Broker
+from holdfast.protocol.client import Client
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import (
+    AdvertiseCall,
+    Delivered,
+    Effect,
+    Incident,
+    Input,
+    LinkDown,
+    LinkUp,
+    Published,
+    PublishCall,
+    Received,
+    Send,
+    SubscribeCall,
+    UnsubscribeCall,
+    Wake,
+)
+from holdfast.sim.faults import Faults
+from holdfast.sim.host import Channel, Host
+from holdfast.sim.ledger import Ledger, Outcome
+from holdfast.sim.links import Link
+from holdfast.wire.codec import size_of
+from holdfast.wire.trace import TraceWriter
+
+_DRAIN_US = 30_000_000  # how long after the last publication a run waits for what is still on its way
+_TALLY_US = 1_000_000  # the interval of the `messages` table
+
+Action = Callable[[Any, Any], None]
+
+
+class Simulation:
+    def __init__(self, network: Network, seed: int | None = None, trace: TraceWriter | None = None) -> None:
+        self.network = network
+        self.seed = network.seed if seed is None else seed
+        self.now_us = 0
+        self.hosts: dict[str, Host] = {}
+        self._trace = trace
+        self._book = ConditionBook()
+        self.ledger = Ledger(self._book)
+        self._heap: list[tuple[int, int, Action, Any, Any]] = []
+        self._counter = 0
+        self._flying = 0  # events on links and in queues
+        self._tallied_us = 0
+        self._since: dict[tuple[str, str], int] = {}  # live subscriptions, and since when
+        self._services = {spec.id: spec for spec in network.brokers}
+        self._dice = {spec.id: Random(f"{self.seed}/{spec.id}/service") for spec in network.brokers}
+        self._build()
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def at(self, time_us: int, action: Action, first: Any = None, second: Any = None) -> None:
+        """Let something happen later. Things at the same time happen in the order they were asked for."""
+        self._counter += 1
+        heappush(self._heap, (time_us, self._counter, action, first, second))
+
+    def run(self, progress: Callable[[int], None] | None = None) -> Outcome:
+        """Run to the end of the file's duration, and on until nothing is on its way."""
+        end_us = self.network.duration_us
+        self._feed(self.network.publications(self.seed))
+        heap, next_report_us = self._heap, 0
+        while heap:
+            time_us, _, action, first, second = heappop(heap)
+            if time_us > end_us and (self._flying == 0 or time_us > end_us + _DRAIN_US):
+                break
+            self.now_us = time_us
+            if progress is not None and time_us >= next_report_us:
+                progress(time_us)
+                next_report_us = time_us + _TALLY_US
+            if self._trace is not None and time_us - self._tallied_us >= _TALLY_US:
+                self._write_tallies(time_us)
+            action(first, second)
+        return self._finish()
+
+    def _feed(self, publications: Iterator[Planned]) -> None:
+        """Schedule the next publication; it schedules the one after it, so that only one is ever waiting."""
+        planned = next(publications, None)
+        if planned is not None and planned.at_us <= self.network.duration_us:
+            self.at(planned.at_us, self._publish, planned, publications)
+
+    def _publish(self, planned: Planned, publications: Iterator[Planned]) -> None:
+        host = self.hosts[planned.client]
+        call = PublishCall(planned.attributes, bytes(planned.payload_bytes), planned.lifetime_us)
+        self.give(host, call)
+        self._feed(publications)
+
+    # Building ------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        for broker in self.network.brokers:
+            self.hosts[broker.id] = Host(broker.id, "broker", self._new_machine(broker.id, "broker"))
+        for client in self.network.clients:
+            self.hosts[client.id] = Host(client.id, "client", self._new_machine(client.id, "client"))
+        for link in self.network.links:
+            self.connect(link)
+        for client in self.network.clients:
+            self.attach(client.id, client.broker)
+            self._schedule_calls(client)
+        Faults(self)
+
+    def _new_machine(self, name: str, kind: str) -> Broker | Client:
+        dice = Random(f"{self.seed}/{name}/heartbeat")
+        settings = self.network.protocol
+        if kind == "broker":
+            routing = self.network.routing
+            return Broker(name, routing, settings, self._book, Index, self.now_us, dice)
+        return Client(name, settings, self._book, Index, self.now_us, dice)
+
+    def _schedule_calls(self, client: ClientSpec) -> None:
+        host = self.hosts[client.id]
+        for number, condition in enumerate(client.advertisements):
+            self.give(host, AdvertiseCall(f"a{number}", condition))
+        for each in client.subscriptions:
+            self.at(each.from_us, lambda host, each: self.subscribe(host.name, each.id, each.condition), host, each)
+            if each.until_us is not None:
+                self.at(each.until_us, lambda host, each: self.unsubscribe(host.name, each.id), host, each)
+
+    def connect(self, spec: LinkSpec) -> None:
+        """A link appears, and both ends learn of it."""
+        for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
+            link = Link(spec, self.seed, one, other)
+            self.hosts[one].channels[other] = Channel(link, self.hosts[other])
+        for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
+            self.give(self.hosts[one], LinkUp(other, self.hosts[other].kind))
+
+    def disconnect(self, a: str, b: str) -> None:
+        """A link is gone, and both ends learn of it."""
+        for one, other in ((a, b), (b, a)):
+            if self.hosts[one].channels.pop(other, None) is not None:
+                self.give(self.hosts[one], LinkDown(other))
+
+    def attach(self, client: str, broker: str) -> None:
+        self.connect(LinkSpec(broker, client, delay_us=0))
+
+    def detach(self, client: str) -> None:
+        """A client says good-bye and its link goes away behind the message."""
+        host = self.hosts[client]
+        for broker, channel in list(host.channels.items()):
+            self.give(host, LinkDown(broker))
+            del host.channels[broker]
+            self.at(self.now_us + 1, lambda server, _: server.channels.pop(client, None), channel.receiver)
+
+    # Applications --------------------------------------------------------------------------------
+
+    def subscribe(self, client: str, id_: str, condition: str) -> None:
+        self.give(self.hosts[client], SubscribeCall(id_, condition))
+        self.ledger.subscribed(client, id_, condition)
+        self._since[client, id_] = self.now_us
+
+    def unsubscribe(self, client: str, id_: str) -> None:
+        condition = self.ledger.unsubscribed(client, id_)
+        self.give(self.hosts[client], UnsubscribeCall(id_))
+        self._record_subscription(client, id_, condition, self.now_us)
+
+    def _record_subscription(self, client: str, id_: str, condition: str, until_us: int | None) -> None:
+        since_us = self._since.pop((client, id_))
+        if self._trace is not None:
+            self._trace.add("subscriptions", client, id_, condition, since_us, until_us)
+
+    # Crashes -------------------------------------------------------------------------------------
+
+    def set_link(self, a: str, b: str, up: bool) -> None:
+        """A link fails or recovers without anybody being told."""
+        for one, other in ((a, b), (b, a)):
+            channel = self.hosts[one].channels.get(other)
+            if channel is not None:
+                channel.link.up = up
+        self.note(a, "link recovered" if up else "link failed", b)
+
+    def crash(self, name: str) -> None:
+        """A node stops at once and forgets everything that is not stored. Nobody is told."""
+        host = self.hosts[name]
+        self._flying -= sum(type(message) in (Publish, Deliver) for _, message in host.waiting)
+        host.waiting.clear()
+        host.up = host.busy = False
+        host.incarnation += 1
+        self.note(name, "crash", name)
+
+    def restart(self, name: str) -> None:
+        host = self.hosts[name]
+        if host.up:
+            return
+        host.up = True
+        host.machine = self._new_machine(name, host.kind)
+        self.note(name, "restart", name)
+        for neighbour, channel in list(host.channels.items()):
+            self.give(host, LinkUp(neighbour, channel.receiver.kind))
+
+    # The loop's body -----------------------------------------------------------------------------
+
+    def give(self, host: Host, given: Input) -> None:
+        """Hand an input to a node's machine, perform what comes out, and re-arm its wake-up."""
+        if not host.up:
+            return
+        machine = host.machine
+        effects = machine.handle(given, self.now_us)
+        if effects:
+            self._perform(host, effects)
+        due_us = machine.next_due_us()
+        if due_us is not None and due_us != host.wake_us:
+            host.wake_us = due_us
+            self.at(due_us, self._wake, host, due_us)
+
+    def _wake(self, host: Host, due_us: int) -> None:
+        if host.wake_us == due_us:
+            host.wake_us = -1
+            self.give(host, _WAKE)
+
+    def _perform(self, host: Host, effects: list[Effect]) -> None:
+        for effect in effects:
+            kind = type(effect)
+            if kind is Send:
+                self._send(host, effect.to, effect.message)  # type: ignore[union-attr]
+            elif kind is Delivered:
+                self._deliver(host, effect)  # type: ignore[arg-type]
+            elif kind is Published:
+                self._count_published(effect)  # type: ignore[arg-type]
+            else:
+                self._incident(host, effect)  # type: ignore[arg-type]
+
+    def _send(self, host: Host, to: str, message: Message) -> None:
+        kind = type(message)
+        size = size_of(message)
+        tally = host.tally(kind.__name__)
+        tally.sent += 1
+        tally.sent_bytes += size
+        channel = host.channels.get(to)
+        if channel is None or not channel.link.up:
+            tally.lost += 1
+            return
+        is_event = kind is Publish or kind is Deliver
+        arrivals = channel.link.arrivals_us(size, self.now_us, is_event or self.network.lossy_control)
+        if not arrivals:
+            tally.lost += 1
+            return
+        if is_event:
+            self._flying += len(arrivals)
+        received = Received(host.name, message)
+        for arrives_us in arrivals:
+            self._counter += 1
+            heappush(self._heap, (arrives_us, self._counter, self._arrive, channel.receiver, received))
+
+    def _arrive(self, host: Host, received: Received) -> None:
+        kind = type(received.message)
+        is_event = kind is Publish or kind is Deliver
+        if not host.up or received.sender not in host.channels:
+            self._flying -= is_event
+            return
+        host.tally(kind.__name__).received += 1
+        service = self._services.get(host.name)
+        if service is not None and service.service_us:
+            self._queue(host, received, service.queue_max)
+            return
+        self._flying -= is_event
+        self.give(host, received)
+
+    # Brokers that take their time ----------------------------------------------------------------
+
+    def _queue(self, host: Host, received: Received, queue_max: int) -> None:
+        if host.busy and len(host.waiting) >= queue_max:
+            self._flying -= type(received.message) in (Publish, Deliver)
+            self.note(host.name, "queue full", received.sender)
+            return
+        host.waiting.append((received.sender, received.message))
+        if not host.busy:
+            self._serve(host)
+
+    def _serve(self, host: Host) -> None:
+        spec = self._services[host.name]
+        host.busy = True
+        took_us = spec.service_us
+        if spec.service == "exponential":
+            took_us = max(1, int(self._dice[host.name].expovariate(1 / spec.service_us)))
+        self.at(self.now_us + took_us, self._served, host, host.incarnation)
+
+    def _served(self, host: Host, incarnation: int) -> None:
+        if incarnation != host.incarnation:
+            return
+        sender, message = host.waiting.popleft()
+        self._flying -= type(message) in (Publish, Deliver)
+        self.give(host, Received(sender, message))
+        host.busy = False
+        if host.waiting:
+            self._serve(host)
+
+    # The books -----------------------------------------------------------------------------------
+
+    def _count_published(self, effect: Published) -> None:
+        self.ledger.published(effect.publication, self.now_us)
+        if self._trace is not None:
+            self._trace.publication(effect.publication, size_of(Publish(effect.publication)))
+
+    def _deliver(self, host: Host, effect: Delivered) -> None:
+        publication = effect.publication
+        self.ledger.delivered(host.name, publication, self.now_us)
+        if self._trace is not None:
+            row = host.name, publication.source, publication.seq, self.now_us, effect.via, 0
+            self._trace.add("deliveries", *row)
+
+    def _incident(self, host: Host, effect: Incident) -> None:
+        if effect.kind == "expired":
+            source, _, seq = effect.about.rpartition("/")
+            self.ledger.expired(source, int(seq))
+        self.note(host.name, effect.kind, effect.about, effect.count)
+
+    def note(self, node: str, kind: str, about: str, times: int = 1) -> None:
+        incidents = self.ledger.outcome.incidents
+        incidents[kind] = incidents.get(kind, 0) + times
+        if self._trace is not None:
+            self._trace.add("incidents", node, self.now_us, kind, about, times)
+
+    def _write_tallies(self, until_us: int) -> None:
+        """Add the interval's counts to the totals and begin anew."""
+        totals = self.ledger.outcome.messages
+        for host in self.hosts.values():
+            for kind, tally in host.tallies.items():
+                total = totals.setdefault(kind, {"sent": 0, "bytes": 0, "lost": 0, "received": 0})
+                counts = tally.sent, tally.sent_bytes, tally.lost, tally.received
+                for name, value in zip(total, counts, strict=True):
+                    total[name] += value
+                if self._trace is not None:
+                    self._trace.add("messages", host.name, kind, self._tallied_us, until_us, *counts)
+            host.tallies.clear()
+        self._tallied_us = until_us
+
+    def _finish(self) -> Outcome:
+        self._write_tallies(self.now_us + 1)
+        for (client, id_), condition in self.ledger.live():
+            self._record_subscription(client, id_, condition, None)
+        outcome = self.ledger.close()
+        between = [counts for kind, counts in outcome.messages.items() if kind != "Deliver"]
+        outcome.transmissions = sum(counts["sent"] for counts in between)
+        outcome.bytes = sum(counts["bytes"] for counts in between)
+        if self._trace is not None:
+            self._trace.close()
+        return outcome
+
+
+_WAKE = Wake()

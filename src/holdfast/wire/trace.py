@@ -1,0 +1,146 @@
+"""The trace: what a run leaves behind, as Parquet tables that anyone can read.
+
+One folder per run, one folder per table (`RUN/TABLE/*.parquet`). Rows are collected in columns and written in batches, so
+memory stays flat however long the run. Times are integer microseconds. The simulator and live networks write
+the same tables; the audit reads nothing else.
+
+An attribute of a publication is a column `attr:NAME` of the first type seen for it; values of another type go into
+`attr:NAME:TYPE`, so that no value is ever converted.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.model.errors import InputError
+from holdfast.model.messages import Publication
+
+FORMAT = 1
+ROWS_MAX = 50_000  # per table and batch: a few MB in memory, and files that are neither many nor huge
+
+_text, _long = pa.string(), pa.int64()
+SCHEMAS: dict[str, pa.Schema] = {
+    "subscriptions": pa.schema(
+        [("subscriber", _text), ("id", _text), ("condition", _text), ("from_us", _long), ("until_us", _long)]
+    ),
+    "deliveries": pa.schema(
+        [
+            ("subscriber", _text),
+            ("source", _text),
+            ("seq", _long),
+            ("time_us", _long),
+            ("via", _text),
+            ("attempt", _long),
+        ]
+    ),
+    "messages": pa.schema(
+        [
+            ("node", _text),
+            ("kind", _text),
+            ("from_us", _long),
+            ("until_us", _long),
+            ("sent", _long),
+            ("sent_bytes", _long),
+            ("lost", _long),
+            ("received", _long),
+        ]
+    ),
+    "incidents": pa.schema([("node", _text), ("time_us", _long), ("kind", _text), ("about", _text), ("count", _long)]),
+    "samples": pa.schema([("node", _text), ("time_us", _long), ("name", _text), ("value", pa.float64())]),
+}
+_PUBLICATION = [("source", _text), ("seq", _long), ("time_us", _long), ("lifetime_us", _long), ("bytes", _long)]
+_TYPES: dict[type, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    datetime: pa.timestamp("us", "UTC"),
+}
+
+
+class TraceWriter:
+    def __init__(self, folder: Path, about: Mapping[str, Any], overwrite: bool = False) -> None:
+        if folder.exists() and any(folder.iterdir()):
+            if not overwrite:
+                raise InputError(f"{folder} is not empty; name another folder, or give --overwrite to replace it")
+            if not (folder / "run").is_dir():
+                raise InputError(f"{folder} holds something that is not a run; remove it yourself")
+            shutil.rmtree(folder)
+        self._folder = folder
+        self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
+        self._files: dict[str, int] = {}
+        self._publications: list[tuple[Publication, int]] = []
+        self._attributes: dict[str, pa.DataType] = {}  # column -> its type, fixed by the first value
+        run = {"format": FORMAT, **about}
+        self._write("run", pa.table({name: [_plain(value)] for name, value in run.items()}))
+
+    def add(self, table: str, *row: Any) -> None:
+        rows = self._rows[table]
+        rows.append(row)
+        if len(rows) >= ROWS_MAX:
+            self._flush(table)
+
+    def publication(self, publication: Publication, size: int) -> None:
+        self._publications.append((publication, size))
+        if len(self._publications) >= ROWS_MAX:
+            self._flush_publications()
+
+    def close(self) -> None:
+        self._flush_publications()
+        for table in self._rows:
+            self._flush(table)
+
+    def _flush(self, table: str) -> None:
+        rows, self._rows[table] = self._rows[table], []
+        if rows or table not in self._files:
+            columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMAS[table])
+            arrays = [pa.array(c, field.type) for c, field in zip(columns, SCHEMAS[table], strict=True)]
+            self._write(table, pa.Table.from_arrays(arrays, schema=SCHEMAS[table]))
+
+    def _flush_publications(self) -> None:
+        rows, self._publications = self._publications, []
+        if not rows and "publications" in self._files:
+            return
+        fixed = [(p.source, p.seq, p.time_us, p.lifetime_us, size) for p, size in rows]
+        columns = list(zip(*fixed, strict=True)) or [()] * len(_PUBLICATION)
+        data: dict[str, pa.Array] = {
+            name: pa.array(column, kind) for column, (name, kind) in zip(columns, _PUBLICATION, strict=True)
+        }
+        values: dict[str, list[Any]] = {}
+        for at, (publication, _) in enumerate(rows):
+            for name, value in publication.attributes.items():
+                if value is not None:
+                    column = self._column(name, value)
+                    values.setdefault(column, [None] * len(rows))[at] = value
+        for column, kind in self._attributes.items():
+            data[column] = pa.array(values[column], kind) if column in values else pa.nulls(len(rows), kind)
+        self._write("publications", pa.table(data))
+
+    def _column(self, attribute: str, value: Any) -> str:
+        kind = _TYPES[type(value)]
+        if type(value) is int and value >= 2**63:
+            kind = pa.uint64()
+        column = f"attr:{attribute}"
+        known = self._attributes.setdefault(column, kind)
+        if known != kind:
+            column = f"{column}:{kind}"
+            self._attributes.setdefault(column, kind)
+        return column
+
+    def _write(self, table: str, data: pa.Table) -> None:
+        part = self._files.get(table, 0)
+        self._files[table] = part + 1
+        folder = self._folder / table
+        folder.mkdir(parents=True, exist_ok=True)
+        # No statistics about when or by whom: the same run must give the same bytes.
+        pq.write_table(data, folder / f"part-{part:05}.parquet", compression="zstd", store_schema=True)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, bool)) or value is None else json.dumps(value)

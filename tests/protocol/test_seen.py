@@ -1,0 +1,36 @@
+"""At most once, within a bounded memory."""
+
+from random import Random
+
+from holdfast.protocol.seen import Seen
+
+
+def test_each_number_is_new_once_in_any_order() -> None:
+    seen = Seen(window=64, sources_max=10)
+    numbers = list(range(1, 60))
+    Random(1).shuffle(numbers)
+    assert all(seen.first_time("a", n) for n in numbers)
+    assert not any(seen.first_time("a", n) for n in numbers)
+
+
+def test_a_number_below_the_window_is_taken_for_a_duplicate() -> None:
+    seen = Seen(window=8, sources_max=10)
+    assert seen.first_time("a", 100)
+    assert seen.first_time("a", 93)
+    assert not seen.first_time("a", 92)
+
+
+def test_a_jump_larger_than_the_window_forgets_what_lies_behind() -> None:
+    seen = Seen(window=8, sources_max=10)
+    seen.first_time("a", 1)
+    assert seen.first_time("a", 10**12)
+    assert not seen.first_time("a", 1)
+    assert not seen.first_time("a", 10**12)
+
+
+def test_the_source_heard_of_longest_ago_is_forgotten_first() -> None:
+    seen = Seen(window=8, sources_max=2)
+    for source in ("a", "b", "a", "c"):
+        seen.first_time(source, 1)
+    assert not seen.first_time("a", 1)  # heard of again after b
+    assert seen.first_time("b", 1)

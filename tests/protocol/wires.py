@@ -1,0 +1,122 @@
+"""Nodes linked in memory: every message arrives, in order, at once, unless the test says which ones do not."""
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+
+from holdfast.matching.index import Index
+from holdfast.model.messages import Message
+from holdfast.protocol.broker import Broker, Routing
+from holdfast.protocol.client import Client
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import (
+    Delivered,
+    Input,
+    LinkDown,
+    LinkUp,
+    PublishCall,
+    Received,
+    Send,
+    SubscribeCall,
+    Wake,
+)
+from holdfast.protocol.settings import ProtocolSettings
+
+SETTINGS = ProtocolSettings()
+BEAT_US = SETTINGS.heartbeat_us
+
+
+class Wires:
+    def __init__(self, routing: Routing = "subscriptions") -> None:
+        self.now_us = 0
+        self.nodes: dict[str, Broker | Client] = {}
+        self.links: dict[tuple[str, str], None] = {}
+        self.sent: list[tuple[str, str, Message]] = []
+        self.delivered: list[tuple[str, dict[str, object]]] = []
+        self.loses: Callable[[str, str, Message], bool] = lambda sender, to, message: False
+        self._routing: Routing = routing
+        self._book = ConditionBook()
+        self._waiting: deque[tuple[str, str, Message]] = deque()
+
+    def broker(self, *names: str) -> None:
+        for name in names:
+            self.nodes[name] = Broker(
+                name, self._routing, SETTINGS, self._book, Index, self.now_us, Random(f"0/{name}")
+            )
+
+    def client(self, name: str, broker: str, *conditions: str) -> None:
+        self.nodes[name] = Client(name, SETTINGS, self._book, Index, self.now_us, Random(f"0/{name}"))
+        self.link(broker, name)
+        for condition in conditions:
+            self.give(name, SubscribeCall(condition, condition))
+
+    def link(self, a: str, b: str) -> None:
+        self.links |= {(a, b): None, (b, a): None}
+        for one, other in ((a, b), (b, a)):
+            kind = "broker" if isinstance(self.nodes[other], Broker) else "client"
+            self._handle(one, LinkUp(other, kind))
+        self._carry()
+
+    def cut(self, a: str, b: str) -> None:
+        del self.links[a, b], self.links[b, a]
+        self.give(a, LinkDown(b))
+        self.give(b, LinkDown(a))
+
+    def restart(self, name: str) -> None:
+        """The broker forgets everything; its neighbours are not told."""
+        self.broker(name)
+        for one, other in self.links:
+            if one == name:
+                kind = "broker" if isinstance(self.nodes[other], Broker) else "client"
+                self.give(name, LinkUp(other, kind))
+
+    def give(self, name: str, given: Input) -> None:
+        self._handle(name, given)
+        self._carry()
+
+    def _handle(self, name: str, given: Input) -> None:
+        for effect in self.nodes[name].handle(given, self.now_us):
+            if isinstance(effect, Send):
+                self._waiting.append((name, effect.to, effect.message))
+            elif isinstance(effect, Delivered):
+                self.delivered.append((name, dict(effect.publication.attributes)))
+
+    def _carry(self) -> None:
+        while self._waiting:
+            sender, to, message = self._waiting.popleft()
+            self.sent.append((sender, to, message))
+            if (sender, to) in self.links and not self.loses(sender, to, message):
+                self._handle(to, Received(sender, message))
+
+    def pass_time(self, us: int) -> None:
+        end_us = self.now_us + us
+        while True:
+            due = [(node.next_due_us(), name) for name, node in self.nodes.items() if node.next_due_us() is not None]
+            next_us, name = min(due)  # type: ignore[type-var]
+            if next_us is None or next_us > end_us:
+                break
+            self.now_us = next_us
+            self.give(name, Wake())
+        self.now_us = end_us
+
+    def publish(self, name: str, **attributes: object) -> list[str]:
+        """Publish, and say who got it."""
+        before = len(self.delivered)
+        self.give(name, PublishCall(attributes))  # type: ignore[arg-type]
+        return sorted(client for client, _ in self.delivered[before:])
+
+    def told(self, sender: str, to: str) -> set[str]:
+        """The conditions that one broker has told another, as the teller sees it."""
+        router = self.nodes[sender]._router  # type: ignore[union-attr]
+        return set(router.told(to)["subscriptions"].conditions)
+
+
+def line(routing: Routing = "subscriptions") -> Wires:
+    """Three brokers in a row with a client at each end, `left` and `right`."""
+    wires = Wires(routing)
+    wires.broker("b1", "b2", "b3")
+    wires.link("b1", "b2")
+    wires.link("b2", "b3")
+    wires.client("left", "b1")
+    wires.client("right", "b3")
+    return wires
