@@ -85,8 +85,6 @@ class Found:
 
     def __init__(self, table: pa.Table) -> None:
         column = table["subscription"].combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # an empty column has no chunk to combine
-            column = pa.concat_arrays(column.chunks)
         numbers = np.array([int(id_[1:]) for id_ in column.dictionary.to_pylist()], np.int32)
         self._subscriptions = numbers[column.indices.to_numpy()]
         self._events = table["event"].to_numpy()

@@ -26,12 +26,14 @@ from bench.results import Results, load, regressions, save
 from bench.rounds import Disagreement, Entry, compare, say, settle
 from bench.workloads import SEED, Workload, load_stock
 
+SHORT_ROUNDS = 10  # of what takes a fraction of a second and has a target in absolute time: churn and parsing
 OTHER_PARTS = ("live", "churn", "parse", "memory")
 
 
 @dataclass(frozen=True)
 class Plan:
-    rounds: int
+    rounds: int  # at least
+    seconds: float  # a workload gets more rounds while they took less than this
     events: int
     batch: tuple[tuple[str, int], ...]
     scan_tests: int  # conditions that the scan evaluates in a round, which says how many events it gets
@@ -44,6 +46,7 @@ class Plan:
 
 FULL = Plan(
     rounds=3,
+    seconds=20,
     events=50_000,
     batch=(
         ("stock", 1_000),
@@ -54,21 +57,22 @@ FULL = Plan(
         ("strings", 2_000),
         ("strings", 10_000),
     ),
-    scan_tests=500_000,
+    scan_tests=200_000,
     live_events=5_000,
     live_scan_events=100,
-    texts=10_000,
-    changes=5_000,
+    texts=3_000,
+    changes=2_000,
     million=1_000_000,
 )
 QUICK = Plan(
     rounds=3,
+    seconds=0,
     events=10_000,
     batch=(("stock", 1_000), ("stock", 10_000), ("equality", 20_000), ("ranges", 2_000), ("strings", 500)),
     scan_tests=100_000,
     live_events=1_000,
     live_scan_events=20,
-    texts=3_000,
+    texts=1_000,
     changes=1_000,
     million=None,
 )
@@ -165,15 +169,14 @@ class Bench:
             entries.append(settle(work, [NumpyScan]))
             entries += [settle(work, shapes) for shapes in self._peers]
             entries.append(Entry(scan, few))
-            say(f"{name} {subscriptions:,}: {self._plan.rounds} rounds of {len(entries) + 1} contestants")
-            self.results.rows += compare(work, holdfast, entries, self._plan.rounds)
+            say(f"{name} {subscriptions:,}: rounds of {len(entries) + 1} contestants")
+            self.results.rows += compare(work, holdfast, entries, self._plan.rounds, self._plan.seconds)
 
     def _churn(self) -> None:
         say("add and remove while matching")
-        rounds = self._plan.rounds
         work = self._work("stock", 10_000, self._plan.live_events)
-        new = self._work("stock", self._plan.changes * rounds, 1, SEED + 1)
-        self.results.churn = live.churn(work, new.texts, rounds)
+        new = self._work("stock", self._plan.changes * SHORT_ROUNDS, 1, SEED + 1)
+        self.results.churn = live.churn(work, new.texts, SHORT_ROUNDS)
 
     def _parse(self) -> None:
         parse_one: Callable[[str], object] | None = None
@@ -186,8 +189,8 @@ class Bench:
         for name in ("stock", "equality", "ranges", "strings"):
             if self._has_stock("parse stock", name):
                 say(f"parse {name}")
-                work = self._work(name, self._plan.texts * self._plan.rounds, 1, SEED + 2)
-                self.results.parsing.append(live.parsing(name, work.texts, self._plan.rounds, parse_one))
+                work = self._work(name, self._plan.texts * SHORT_ROUNDS, 1, SEED + 2)
+                self.results.parsing.append(live.parsing(name, work.texts, SHORT_ROUNDS, parse_one))
 
     def _memory(self) -> None:
         if self._plan.million is None:

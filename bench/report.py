@@ -11,7 +11,7 @@ Data = dict[str, Any]
 
 
 def plain(results: Data) -> str:
-    parts = [f"Matching, best of {results['rounds']} interleaved rounds", batch_table(results)]
+    parts = [f"Matching, best of at least {results['rounds']} interleaved rounds", batch_table(results)]
     parts += [index_table(results), live_lines(results), parse_table(results), memory_lines(results)]
     parts.append(check_table(results))
     if results["left_out"]:
@@ -21,7 +21,7 @@ def plain(results: Data) -> str:
 
 def batch_rows(results: Data) -> tuple[list[str], list[list[str]]]:
     head = ["workload", "subscriptions", "contestant", "threads", "events/s", "pairs/s"]
-    head += ["holdfast is", "measured on"]
+    head += ["holdfast is", "rounds", "measured on"]
     rows = []
     for row in results["rows"]:
         ratio = results["ratios"].get(_ratio_name(row))
@@ -33,6 +33,7 @@ def batch_rows(results: Data) -> tuple[list[str], list[list[str]]]:
             f"{row['events_per_second']:,.0f}",
             f"{row['pairs'] / _measured_seconds(row):,.0f}",
             "" if ratio is None else f"{ratio:,.1f}x",
+            str(row["rounds"]),
             measured_on(row),
         ])  # fmt: skip
     return head, rows
@@ -59,7 +60,7 @@ def measured_on(row: Data) -> str:
 
 def batch_table(results: Data) -> str:
     head, rows = batch_rows(results)
-    return aligned(head, rows, right={1, 3, 4, 5, 6}) if rows else ""
+    return aligned(head, rows, right={1, 3, 4, 5, 6, 7}) if rows else ""
 
 
 def index_rows(results: Data) -> tuple[list[str], list[list[str]]]:
@@ -122,8 +123,9 @@ def memory_lines(results: Data) -> str:
         return ""
     return (
         f"{memory['subscriptions']:,} stock subscriptions in a fresh process, one run: "
-        f"{memory['seconds']:.1f} s (add {memory['add_seconds']:.1f}, live index {memory['live_index_seconds']:.1f}, "
-        f"batch index {memory['batch_index_seconds']:.1f}); peak growth {memory['peak_growth_mib']:,.0f} MiB "
+        f"{memory['seconds']:.1f} s (add {memory['add_seconds']:.1f}, "
+        f"live index {memory['live_index_seconds']:.1f}, batch index {memory['batch_index_seconds']:.1f}); "
+        f"peak growth {memory['peak_growth_mib']:,.0f} MiB "
         f"over {memory['imported_mib']:,.0f} MiB after imports "
         f"({memory['after_add_mib']:,.0f} after add, {memory['after_live_mib']:,.0f} with the live index)"
     )

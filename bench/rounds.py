@@ -1,10 +1,10 @@
 """One workload, all contestants, in turns: the measuring itself.
 
 The machine is shared and noisy, so contestants are interleaved: each round runs every one of them once, and
-each keeps its best round. Before that, a contestant with several shapes tries each on a small part and
-keeps the fastest, and one that would take too long is cut down to a part of the subscriptions. Whatever
-part a contestant was given, it must find as many pairs there as Holdfast did, or the whole run is an error:
-a wrong answer has no speed.
+each keeps its best round; a short workload gets more rounds, for everyone alike. Before that, a contestant
+with several shapes tries each on a small part and keeps the fastest, and one that would take too long is
+cut down to a part of the subscriptions. Whatever part a contestant was given, it must find as many pairs
+there as Holdfast did, or the whole run is an error: a wrong answer has no speed.
 """
 
 import gc
@@ -17,8 +17,9 @@ from typing import Any
 from bench.contestants import Contestant, HoldfastBatch, Outcome
 from bench.workloads import Workload
 
-RUN_SECONDS_MAX = 8.0  # expected time of one run above which only a part of the subscriptions is measured
-PILOT_MIN, PILOT_MAX = 200, 2_000  # subscriptions that shapes are tried on
+RUN_SECONDS_MAX = 12.0  # expected time of one run above which only a part of the subscriptions is measured
+PILOT_MIN, PILOT_MAX = 1_000, 2_000  # subscriptions that shapes are tried on: with 200, chance decided
+ROUNDS_MAX = 10
 
 
 class Disagreement(Exception):
@@ -35,6 +36,7 @@ class Row:
     shape: str
     measured_events: int
     measured_subscriptions: int
+    rounds: int
     pairs: int  # on the measured part
     seconds: float  # best round, scaled to the whole work
     events_per_second: float
@@ -75,7 +77,7 @@ def settle(work: Workload, shapes: Sequence[Callable[[], Contestant]]) -> Entry:
         contestant = make()
         contestant.prepare(work.part(events, few))
         first = contestant.run()
-        again = contestant.run() if first.seconds < 0.5 else first  # the first run of all may be a cold start
+        again = contestant.run() if first.seconds < 2 else first  # the first run of all may be a cold start
         tried.append((min(first.seconds, again.seconds), contestant))
     seconds, contestant = min(tried, key=lambda each: each[0])
     expected = seconds * subscriptions / few
@@ -87,8 +89,10 @@ def settle(work: Workload, shapes: Sequence[Callable[[], Contestant]]) -> Entry:
     return Entry(contestant, part)
 
 
-def compare(work: Workload, holdfast: HoldfastBatch, entries: list[Entry], rounds: int) -> list[Row]:
-    """Holdfast's rows come first; `holdfast` is prepared for the whole work."""
+def compare(
+    work: Workload, holdfast: HoldfastBatch, entries: list[Entry], rounds_min: int, seconds: float = 0
+) -> list[Row]:
+    """Rounds until there are enough and the seconds are used up; `holdfast` is prepared for all the work."""
     found = holdfast.found()
     everyone = [Entry(holdfast, work), *entries]
     expected = [found.within(*each.part.size) for each in everyone]
@@ -97,7 +101,9 @@ def compare(work: Workload, holdfast: HoldfastBatch, entries: list[Entry], round
     gc.collect()
     gc.freeze()  # what others prepared is not walked through by the collector while one of them runs
     try:
-        for _ in range(rounds):
+        began, rounds = monotonic(), 0
+        while rounds < rounds_min or (rounds < ROUNDS_MAX and monotonic() - began < seconds):
+            rounds += 1
             for i, entry in enumerate(everyone):
                 outcome = entry.contestant.run()
                 _agree(entry, outcome.pairs, expected[i])
@@ -107,7 +113,7 @@ def compare(work: Workload, holdfast: HoldfastBatch, entries: list[Entry], round
                     best[i] = outcome
     finally:
         gc.unfreeze()
-    return [_row(work, entry, outcome) for entry, outcome in zip(everyone, best, strict=True)]
+    return [_row(work, entry, outcome, rounds) for entry, outcome in zip(everyone, best, strict=True)]
 
 
 def _agree(entry: Entry, pairs: int, expected: int) -> None:
@@ -119,12 +125,12 @@ def _agree(entry: Entry, pairs: int, expected: int) -> None:
         )
 
 
-def _row(work: Workload, entry: Entry, outcome: Outcome) -> Row:
+def _row(work: Workload, entry: Entry, outcome: Outcome, rounds: int) -> Row:
     events, subscriptions = work.size
     measured_events, measured_subscriptions = entry.part.size
     seconds = outcome.seconds * (events / measured_events) * (subscriptions / measured_subscriptions)
     contestant = entry.contestant
     return Row(
         work.name, events, subscriptions, contestant.name, contestant.threads, contestant.shape,
-        measured_events, measured_subscriptions, outcome.pairs, seconds, events / seconds,
+        measured_events, measured_subscriptions, rounds, outcome.pairs, seconds, events / seconds,
     )  # fmt: skip

@@ -61,7 +61,7 @@ def test_a_contestant_that_counts_differently_stops_the_run_and_both_counts_are_
     holdfast.prepare(work)
     liar.prepare(work)
     with pytest.raises(Disagreement, match=rf"liar  found {expected + 1:,} pairs, holdfast {expected:,}"):
-        compare(work, holdfast, [Entry(liar, work)], rounds=1)
+        compare(work, holdfast, [Entry(liar, work)], rounds_min=1)
 
 
 def test_a_part_is_compared_with_that_part_and_its_time_is_scaled_to_the_whole() -> None:
@@ -70,7 +70,7 @@ def test_a_part_is_compared_with_that_part_and_its_time_is_scaled_to_the_whole()
     holdfast, scan = HoldfastBatch(1), ScanEach()
     holdfast.prepare(work)
     scan.prepare(few)
-    _, row = compare(work, holdfast, [Entry(scan, few)], rounds=1)
+    _, row = compare(work, holdfast, [Entry(scan, few)], rounds_min=1)
     assert (row.measured_events, row.events, row.whole) == (100, 400, False)
     assert row.events_per_second == pytest.approx(400 / row.seconds)
     assert row.pairs == len(pairs(few.table, prepared(few))[0])
@@ -94,8 +94,8 @@ class Sleeper:
 
 
 def test_the_fastest_shape_is_kept_and_cut_down_to_the_time_allowed() -> None:
-    work = equality(10, 1_000)
+    work = equality(10, 4_000)
     quick = settle(work, [lambda: Sleeper("slow", 0.01), lambda: Sleeper("fast", 0.001)])
-    assert (quick.contestant.shape, quick.part.size) == ("fast", (10, 1_000))
-    slow = settle(work, [lambda: Sleeper("only", 0.016)])
-    assert slow.part.size == (10, 500)
+    assert (quick.contestant.shape, quick.part.size) == ("fast", (10, 4_000))
+    slow = settle(work, [lambda: Sleeper("only", 0.006)])
+    assert slow.part.size == (10, 2_000)

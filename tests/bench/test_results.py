@@ -38,7 +38,7 @@ def test_the_saved_results_are_those_of_a_whole_run() -> None:
 
 def row(contestant: str, seconds: float, threads: int = 1) -> Row:
     whole = 50_000, 1_000
-    return Row("stock", *whole, contestant, threads, "", *whole, 400_000, seconds, 50_000 / seconds)
+    return Row("stock", *whole, contestant, threads, "", *whole, 3, 400_000, seconds, 50_000 / seconds)
 
 
 def fake(**seconds: float) -> Results:

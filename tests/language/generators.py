@@ -47,7 +47,7 @@ PRICE = Attribute(
     (0, 99.5, 100, 120),
     (-0.0, math.nextafter(99.5, 0), math.nextafter(99.5, 200), 119.99, 1e300, -1e-300, math.inf, -math.inf),
 )
-SIZE = Attribute("size", Kind.NUMBER, (-1, 0, 10, 1_000), (1, 9, 11, 999, -1_000))
+SIZE = Attribute("size", Kind.NUMBER, (-1, 0, 1, 10), (9, 11, 999, -1_000))
 SERIAL = Attribute(
     "serial",
     Kind.NUMBER,
@@ -68,13 +68,13 @@ TEAM = Attribute(
     ("Ya", "Yao", "Yankee", "Yankees!", "日", "日本語", "𝄞", "\uffff", "\U0010ffff", " Yan", "Yan "),
 )
 LIVE = Attribute("live", Kind.BOOLEAN, (True, False), (True, False))
-AT = Attribute(
-    "at",
+SENT = Attribute(
+    "sent",
     Kind.TIMESTAMP,
     (NOON, NOON + timedelta(days=1), datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)),
     (NOON - MICROSECOND, NOON + MICROSECOND, NOON + timedelta(hours=5), datetime(2400, 2, 29, tzinfo=UTC)),
 )
-SQL_ATTRIBUTES = (PRICE, SIZE, SERIAL, SYMBOL, TEAM, LIVE, AT)
+SQL_ATTRIBUTES = (PRICE, SIZE, SERIAL, SYMBOL, TEAM, LIVE, SENT)
 
 RATIO = Attribute(
     "home.ratio",
@@ -92,9 +92,7 @@ ODD = Attribute(
     ("\0", "a!b", "a\\b", "\U0010ffff", "'", "%"),
     quoted=True,
 )
-KEYWORD = Attribute(
-    "between", Kind.TIMESTAMP, (NOON,), (NOON.replace(tzinfo=None), NOON - MICROSECOND), quoted=True
-)
+KEYWORD = Attribute("between", Kind.TIMESTAMP, (NOON,), (NOON.replace(tzinfo=None), NOON - MICROSECOND), quoted=True)
 ATTRIBUTES = (*SQL_ATTRIBUTES, RATIO, ODD, KEYWORD)
 
 
@@ -163,9 +161,7 @@ def _wrapped(dice: Random, part: str) -> str:
     lot = dice.randrange(10)
     if lot < 4:
         return part
-    return (f"({part})", f"({part})", f"( ({part}))", f"{no} {part}", f"{no}({part})", f"{no} {no} ({part})")[
-        lot - 4
-    ]
+    return (f"({part})", f"({part})", f"( ({part}))", f"{no} {part}", f"{no}({part})", f"{no} {no} ({part})")[lot - 4]
 
 
 def atom(dice: Random, attributes: Sequence[Attribute] = ATTRIBUTES, sql: bool = False) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast import ConditionError, covers, overlaps, parse
+from holdfast.language import limits
 
 HERE = Path(__file__).parent
 RULE_BOOK = HERE.parent.parent / "docs" / "language.md"
@@ -35,7 +36,7 @@ def scalar(found: dict[str, Any]) -> object:
 
 
 CASES = {
-    path.stem: [json.loads(line, object_hook=scalar) for line in path.read_text().splitlines()]
+    path.stem: [json.loads(line, object_hook=scalar) for line in path.read_text(encoding="utf-8").splitlines()]
     for path in sorted((HERE / "cases").glob("*.jsonl"))
 }
 
@@ -100,10 +101,16 @@ def test_conditions_cover_and_overlap_as_the_rule_says(row: Row) -> None:
 
 
 def test_every_rule_has_its_case_file_and_every_case_file_its_rule() -> None:
-    headings = re.findall(r"^## L(\d+)\b", RULE_BOOK.read_text(), re.MULTILINE)
+    headings = re.findall(r"^## L(\d+)\b", RULE_BOOK.read_text(encoding="utf-8"), re.MULTILINE)
     rules = [int(number) for number in headings]
     assert rules == list(range(1, len(rules) + 1)), "rules are numbered one by one"
     assert [int(stem[1:3]) for stem in CASES] == rules
+
+
+def test_the_rule_book_states_every_limit() -> None:
+    section = RULE_BOOK.read_text(encoding="utf-8").partition("## L19")[2].partition("## L20")[0]
+    stated = {int(number.replace(",", "")) for number in re.findall(r"\| ([\d,]+) \|", section)}
+    assert stated == {value for name, value in vars(limits).items() if name.endswith("_MAX")}
 
 
 @pytest.mark.parametrize("stem", CASES)

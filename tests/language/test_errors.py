@@ -1,8 +1,11 @@
 """A condition that is refused says where, what was expected and what to write; nothing else ever comes out."""
 
+import inspect
 import pickle
+import sys
 import time
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,6 +14,11 @@ from hypothesis import strategies as st
 from holdfast import ConditionError, parse
 from holdfast.language.limits import PROBLEMS_MAX, TEXT_CHARACTERS_MAX
 from holdfast.model.errors import InputError, MisuseError
+
+T = TypeVar("T")
+VALUE = "expected a value: a number, a string in single quotes, TRUE, FALSE or TIMESTAMP '…'"
+PATTERN = "expected a pattern such as 'abc%' after LIKE"
+ARITHMETIC = "conditions have no arithmetic: compare an attribute with a value"
 
 
 def refusal(text: str) -> ConditionError:
@@ -68,9 +76,10 @@ def test_problems_past_the_twentieth_are_left_out() -> None:
     [
         ("", 0, 0, "expected an attribute's name", "write TRUE to match every event"),
         (" \n ", 0, 0, "expected an attribute's name", "write TRUE to match every event"),
-        ("x", None, 0, "", ""),
-        ("x = ", 3, 0, "expected a value: a number, a string in single quotes, TRUE, FALSE or TIMESTAMP '…'", ""),
-        ("x =", 3, 0, "expected a value: a number, a string in single quotes, TRUE, FALSE or TIMESTAMP '…'", ""),
+        ("x =", 3, 0, VALUE, ""),
+        ("x = ", 3, 0, VALUE, ""),
+        ("x = y", 4, 1, VALUE, "write 'y' for a string; two attributes cannot be compared with each other"),
+        ('x = "y"', 4, 3, VALUE, "double quotes name an attribute; write 'y' for the string"),
         ("NOT", 3, 0, "expected an attribute's name", ""),
         ("x = 1 OR", 8, 0, "expected an attribute's name", ""),
         ("x = 1 AND", 9, 0, "expected an attribute's name", ""),
@@ -82,7 +91,7 @@ def test_problems_past_the_twentieth_are_left_out() -> None:
         ("x BETWEEN 5", 11, 0, "expected AND between the two ends of BETWEEN", ""),
         ("x IN (1", 7, 0, "expected , or ) in the IN list", ""),
         ("x IN", 4, 0, "expected ( and a list of values after IN", ""),
-        ("x LIKE \"a%\"", 7, 4, "expected a pattern such as 'abc%' after LIKE", None),
+        ('x LIKE "a%"', 7, 4, PATTERN, "double quotes name an attribute; write 'a%' for the string"),
         ("x LIKE 'a' ESCAPE", 17, 0, "expected a character in quotes after ESCAPE", ""),
         ("x IS NOT", 8, 0, "expected NULL or NOT NULL after IS", ""),
         ("x NOT", 5, 0, "expected BETWEEN, IN or LIKE after NOT", ""),
@@ -93,20 +102,16 @@ def test_problems_past_the_twentieth_are_left_out() -> None:
         ("lower(x) = 'a'", 0, 5, "conditions have no functions", "compare an attribute with a value"),
         ("x IN (1, 2", 10, 0, "expected , or ) in the IN list", ""),
         ("5 > 6", 4, 1, "expected an attribute's name", ""),
-        ("x = 1 -- why", 6, 1, "expected AND, OR or the end of the condition", None),
-        ("x = \u200b1", 4, 1, "expected a value: a number, a string in single quotes, TRUE, FALSE or TIMESTAMP '…'", ""),
+        ("x = 1 -- why", 6, 1, "expected AND, OR or the end of the condition", ARITHMETIC),
+        ("x = \u200b1", 4, 1, VALUE, ""),
     ],
 )
 def test_each_error_has_its_place_and_advice(
-    text: str, start: int | None, length: int, expected: str, suggestion: str | None
+    text: str, start: int, length: int, expected: str, suggestion: str
 ) -> None:
-    if start is None:
-        parse(text)
-        return
     problem = refusal(text).problems[0]
-    assert (problem.start, problem.length, problem.expected) == (start, length, expected)
-    if suggestion is not None:
-        assert problem.suggestion == suggestion
+    assert (problem.start, problem.length) == (start, length)
+    assert (problem.expected, problem.suggestion) == (expected, suggestion)
 
 
 def test_a_suggestion_does_not_repeat_a_page_of_text() -> None:
@@ -147,24 +152,35 @@ def test_a_text_past_the_limit_is_refused_with_its_size() -> None:
     assert "65,537 characters; the limit is 65,536" in str(refusal(at_the_limit + " "))
 
 
-def deep_inside(depth: int, call: Callable[[], object]) -> object:
-    return call() if depth == 0 else deep_inside(depth - 1, call)
+def near_the_end_of_the_stack(call: Callable[[], T]) -> T:
+    """What the call returns when its caller has used up all but forty frames."""
+
+    def descend(frames: int) -> T:
+        return call() if frames == 0 else descend(frames - 1)
+
+    return descend(sys.getrecursionlimit() - len(inspect.stack(0)) - 40)
 
 
-@pytest.mark.parametrize("depth", [0, 900])  # the second leaves about fifty frames of Python's thousand
-def test_ten_thousand_parentheses_are_an_error_and_not_a_crash(depth: int) -> None:
+def plainly(call: Callable[[], T]) -> T:
+    return call()
+
+
+@pytest.mark.parametrize("caller", [plainly, near_the_end_of_the_stack])
+def test_ten_thousand_parentheses_are_an_error_and_not_a_crash(caller: Callable[..., Any]) -> None:
     text = "(" * 10_000 + "x = 1" + ")" * 10_000
-    error = deep_inside(depth // 2, lambda: refusal(text))
-    assert isinstance(error, ConditionError)
-    assert "nested more than 100 deep" in str(error)
+    assert "nested more than 100 deep" in str(caller(lambda: refusal(text)))
 
 
-@pytest.mark.parametrize("depth", [0, 900])
-def test_ten_thousand_nots_are_read(depth: int) -> None:
-    def read() -> tuple[str, str]:
-        return str(parse("NOT " * 10_000 + "x = 1")), str(parse("NOT " * 10_001 + "x = 1"))
+@pytest.mark.parametrize("caller", [plainly, near_the_end_of_the_stack])
+def test_ten_thousand_nots_are_read(caller: Callable[..., Any]) -> None:
+    assert str(caller(lambda: parse("NOT " * 10_000 + "x = 1"))) == "x = 1"
+    assert str(caller(lambda: parse("NOT " * 10_001 + "x = 1"))) == "x <> 1"
 
-    assert deep_inside(depth // 2, read) == ("x = 1", "x <> 1")
+
+@pytest.mark.parametrize("caller", [plainly, near_the_end_of_the_stack])
+def test_a_hundred_parentheses_around_negations_are_read(caller: Callable[..., Any]) -> None:
+    text = "NOT (" * 99 + "x = 1 AND y = 2" + ")" * 99
+    assert str(caller(lambda: parse(text))) == "x <> 1 OR y <> 2"
 
 
 @pytest.mark.parametrize(
@@ -183,19 +199,20 @@ def test_ten_thousand_nots_are_read(depth: int) -> None:
         "a AND " * 10_900 + "a",
         "NOT (" * 13_000,
         "x IN (" + ",".join(map(str, range(6_500))) + ") AND (" + " OR ".join(["x <> 1"] * 1_000) + ")",
-        " AND ".join(["s LIKE '%a%'"] * 60) + " AND s NOT IN (" + ",".join(["'bb'"] * 12_000) + ")",
+        " AND ".join(f"s LIKE '%{'a' * i}%'" for i in range(64))
+        + f" AND s IN ({','.join(repr('a' * 64 + str(i)) for i in range(900))})",
         "s = '" + "a" * 30_000 + "' AND (" + " OR ".join(f"x = {i}" for i in range(1_000)) + ")",
     ],
     ids=lambda text: f"{text[:12]!r}…{len(text)}",
 )
 def test_no_text_within_the_limit_takes_long(text: str) -> None:
-    """A second is a hundred times what these take; quadratic time would be minutes."""
+    """Five seconds are twenty times what the slowest takes; quadratic time would be minutes."""
     began = time.process_time()
     try:
         parse(text)
     except ConditionError as error:
         assert len(str(error)) < 10_000
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 5
 
 
 def test_what_is_accepted_is_accepted_as_it_is_printed() -> None:
@@ -204,22 +221,26 @@ def test_what_is_accepted_is_accepted_as_it_is_printed() -> None:
     printed = str(parse(wide))
     assert parse(printed) == parse(wide)
     assert "characters; the limit is 65,536" in str(refusal(f"{wide} AND (a9 = 1 OR b9 = 2)"))
-    assert "characters; the limit is 65,536" in str(refusal("x IN (" + ",".join(["1e19", *"23"] * 10) + ")" + " OR y" * 2 + " " * 0 + " AND z" * 0)) if False else True
+    lone = " AND ".join(f"a{i}" for i in range(6_000))  # a is printed as a = TRUE
+    assert "characters; the limit is 65,536" in str(refusal(lone))
+    rounded = f"x IN ({','.join(f'{i}e14' for i in range(1, 5_000))})"  # 1e14 as 100000000000000
+    assert "characters; the limit is 65,536" in str(refusal(rounded))
 
 
 SOUP = (
-    *"x price \"odd name\" a.b = <> != < <= > >= ( ) ( ) , + - 5 -1 2.5 1e9 .5 1_0 'a' 'b%' '' ' \" ; ! & | . *".split(" "),
+    *"x price a.b = <> != < <= > >= ( ( ) ) , + - 5 -1 2.5 1e9 .5 1_0 'a' 'b%' '' ' \" ; ! & | . *".split(),
     *"AND OR NOT and or not BETWEEN IN LIKE ESCAPE IS NULL TRUE FALSE TIMESTAMP".split(),
-    *("TIMESTAMP '2026-01-31'", "TIMESTAMP 'x'", "\n", "\t", "--", "\0", "٣", "ſ", "İ", "18446744073709551616"),
+    *('"odd name"', "TIMESTAMP '2026-01-31'", "TIMESTAMP 'x'", "18446744073709551616", "--"),
+    *("\n", "\t", "\0", "٣", "ſ", "İ"),
 )
 
 
 @settings(max_examples=1_500)
-@given(st.lists(st.sampled_from(SOUP), max_size=16).map(" ".join) | st.lists(st.sampled_from(SOUP)).map("".join))
-@example("x BETWEEN 5")
-@example("x = 5 OR")
-def test_token_soup_is_read_or_refused(text: str) -> None:
-    read_or_refused(text)
+@given(st.lists(st.sampled_from(SOUP), max_size=16), st.sampled_from(("", " ")))
+@example(["x", "BETWEEN", "5"], " ")
+@example(["x", "=", "5", "OR"], " ")
+def test_token_soup_is_read_or_refused(tokens: list[str], space: str) -> None:
+    read_or_refused(space.join(tokens))
 
 
 @settings(max_examples=500)

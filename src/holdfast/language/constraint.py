@@ -16,7 +16,7 @@ from holdfast.model.values import Kind, Value, kind_of, literal, utc
 Operand = Any  # a value; for IN a sorted tuple of values; for LIKE the canonical pattern; for IS … NULL None
 
 
-class Constraint(NamedTuple):
+class Constraint(NamedTuple):  # noqa: PLW1641  # hashed as the tuple it is
     attribute: str
     op: str  # one of OPERATORS
     operand: Operand
@@ -45,6 +45,13 @@ class Constraint(NamedTuple):
             return None
         first = self.operand[0] if isinstance(self.operand, tuple) else self.operand
         return kind_of(first)
+
+    def __eq__(self, other: object) -> bool:
+        """As tuples compare, except that to Python 1 is TRUE and to us it is not."""
+        return type(other) is Constraint and tuple.__eq__(self, other) and self.kind is other.kind
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     @property
     def negation(self) -> "Constraint":

@@ -92,7 +92,7 @@ def like_test(pattern: str) -> Callable[[str], bool]:
             return lambda text: text.endswith(last)
         shortest = len(first) + len(last)
         return lambda text: len(text) >= shortest and text.startswith(first) and text.endswith(last)
-    if len(parts) == 3 and not first and not last and middle[0]:
+    if len(parts) == 3 and first == "" and last == "" and middle[0]:
         needle = middle[0]
         return lambda text: needle in text
     return lambda text: _fits(parts, text)

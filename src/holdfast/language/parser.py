@@ -229,7 +229,7 @@ class _Parser:
     def _stop(self, expected: str, suggestion: str = "", at: int | None = None) -> NoReturn:
         raise Stumble(self.at if at is None else at, expected, suggestion)
 
-    # One test ------------------------------------------------------------------------------------
+    # One test
 
     def _test(self, token: str) -> Disjunction:
         """One attribute and its test, or TRUE or FALSE."""
@@ -350,7 +350,7 @@ class _Parser:
             self._stop(problem, at=at)
         return [(constraint(attribute, "NOT LIKE" if negated else "LIKE", canonical_pattern),)]
 
-    # Names and values ----------------------------------------------------------------------------
+    # Names and values
 
     def _attribute(self, token: str) -> str:
         if token[:1] == '"' and len(token) > 2 and token[-1] == '"':

@@ -1,7 +1,7 @@
 """A subscription: a disjunction of filters, each a conjunction of constraints, in one canonical order.
 
-Two conditions that differ only in spelling, order or redundant parts give equal subscriptions with the same
-text, which is what lets brokers treat a condition's text as its identity.
+Two conditions that differ only in spelling or order give equal subscriptions with the same text, which is
+what lets brokers treat a condition's text as its identity.
 """
 
 from collections.abc import Iterable, Mapping

@@ -27,10 +27,11 @@ NodeNames = Annotated[tuple[NodeName, ...], Meta(max_length=limits.NODES_MAX)]
 Condition = Annotated[str, Meta(max_length=limits.CONDITION_CHARACTERS_MAX)]
 Conditions = Annotated[tuple[Condition, ...], Meta(max_length=limits.CONDITIONS_MAX)]
 Count = Annotated[int, Meta(ge=0, le=limits.TIME_US_MAX)]  # numbers that count up, and times
-Digest = Annotated[int, Meta(ge=0, le=2**64 - 1)]
+Digest = Annotated[int, Meta(ge=0)]  # 64 bits, which is what the wire holds
 Hops = Annotated[int, Meta(ge=0, le=limits.HOPS_MAX)]
 Via = Literal["original", "repair", "gossip", "retransmission", "multipath", "replica"]
 Table = Literal["subscriptions", "advertisements"]
+NodeKind = Literal["broker", "client"]
 
 
 class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -86,8 +87,9 @@ class Summary(msgspec.Struct, frozen=True, array_like=True, tag="sum"):
     """A heartbeat: I am alive, this is my incarnation, and this is what I have of the tables you keep with me."""
 
     epoch: Count
-    heard: Annotated[tuple[tuple[Count, Digest], ...], Meta(max_length=8)]  # version and digest of each table, in the order of TABLES
+    heard: Annotated[tuple[tuple[Count, Digest], ...], Meta(max_length=8)]  # version and digest, in the order of TABLES
     known: tuple[Count, Digest] = (0, 0)  # how many link states I know, and their digest (destinations routing)
+    kind: NodeKind = "broker"  # so that a broker that has forgotten the sender knows whom it hears
 
 
 class LinkState(msgspec.Struct, frozen=True, array_like=True, tag="lsa"):

@@ -14,6 +14,7 @@ from holdfast.model.messages import (
     Detach,
     LinkState,
     Message,
+    NodeKind,
     Publish,
     Summary,
     Table,
@@ -28,7 +29,6 @@ from holdfast.protocol.effects import (
     Input,
     LinkDown,
     LinkUp,
-    NodeKind,
     Received,
     Send,
     Wake,
@@ -78,12 +78,11 @@ class Broker:
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
-            neighbour = self._neighbours.get(given.sender)
-            if neighbour is None:
-                return [Incident("stranger", given.sender)]
+            if given.sender not in self._neighbours:
+                return self._on_stranger(given.sender, given.message, now_us)
             if type(given.message) is Publish:
                 return self._on_publish(given.sender, given.message, now_us)
-            return self._on_control(given.sender, neighbour, given.message, now_us)
+            return self._on_control(given.sender, self._neighbours[given.sender], given.message, now_us)
         if type(given) is Wake:
             return self._on_heartbeat(now_us)
         if type(given) is LinkUp:
@@ -108,6 +107,13 @@ class Broker:
         neighbour = self._neighbours[name] = _Neighbour(kind, now_us)
         greeting: list[Effect] = [Send(name, self._summary(neighbour))]
         return greeting + self._router.on_link_up(name, kind, now_us)
+
+    def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
+        """Who speaks to us over a link is a neighbour: we have forgotten it, or its good-bye came late."""
+        if not isinstance(message, Summary):
+            return [Incident("stranger", name)]
+        effects = self._on_link_up(name, message.kind, now_us)
+        return effects + self._on_control(name, self._neighbours[name], message, now_us)
 
     def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
         neighbour = self._neighbours.pop(name, None)

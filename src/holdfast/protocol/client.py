@@ -58,9 +58,9 @@ class Client:
         return None if self._broker is None else self._due_us
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
+        if type(given) is Received:  # nearly always
+            return self._on_message(given.message, now_us)
         match given:
-            case Received(message=message):
-                return self._on_message(message, now_us)
             case PublishCall():
                 return self._publish(given, now_us)
             case Wake():
@@ -103,12 +103,12 @@ class Client:
     def _beat(self) -> list[Effect]:
         if self._broker is None:
             return []
-        return [Send(self._broker, Summary(self._epoch, ((0, 0), (0, 0))))]
+        return [Send(self._broker, Summary(self._epoch, ((0, 0), (0, 0)), kind="client"))]
 
     def _on_message(self, message: Message, now_us: int) -> list[Effect]:
+        if type(message) is Deliver:
+            return self._on_deliver(message, now_us)
         match message:
-            case Deliver():
-                return self._on_deliver(message, now_us)
             case Summary(heard=heard):
                 wholes = []
                 for table, (version, digest) in zip(TABLES, heard, strict=False):

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from holdfast.language.problems import ConditionError
-from holdfast.model.messages import Deliver, LinkState, Publish, Table
+from holdfast.model.messages import Deliver, LinkState, NodeKind, Publish, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
-from holdfast.protocol.effects import Effect, Incident, NodeKind, Send
+from holdfast.protocol.effects import Effect, Incident, Send
 from holdfast.protocol.interests import Interests
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import Told, digest_of

@@ -4,13 +4,9 @@ A node is a machine: `handle(input, now_us)` returns effects, and `next_due_us()
 driver, simulator or sockets alike, performs the effects and keeps the clock; it decides nothing.
 """
 
-from typing import Literal
-
 import msgspec
 
-from holdfast.model.messages import Message, Publication, Scalar, Via
-
-NodeKind = Literal["broker", "client"]
+from holdfast.model.messages import Message, NodeKind, Publication, Scalar, Via
 
 
 # Inputs --------------------------------------------------------------------------------------------------------

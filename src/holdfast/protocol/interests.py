@@ -8,39 +8,70 @@ from collections.abc import Callable, Iterable
 from holdfast.model.event import Attributes
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 
+_COMBINATIONS_MAX = 4_096  # sets of neighbours remembered; a broker with more neighbours than 12 works some out again
+
 
 class Interests:
     def __init__(self, book: ConditionBook, new_index: Callable[[], EventIndex[str]]) -> None:
         self._book = book
         self._index = new_index()
-        self._wanted: dict[str, dict[str, None]] = {}
+        self._wanted: dict[str, int] = {}  # condition -> the neighbours that want it, one bit each
+        self._bits: dict[str, int] = {}  # neighbour -> its bit, while it wants anything
+        self._counts: dict[str, int] = {}  # neighbour -> how many conditions it wants
+        self._names: dict[int, tuple[str, ...]] = {}  # some bits -> the neighbours they stand for, as asked before
 
     def add(self, neighbour: str, conditions: Iterable[str]) -> None:
         for condition in conditions:
-            wanting = self._wanted.get(condition)
-            if wanting is None:
-                wanting = self._wanted[condition] = {}
+            bit = self._bits.get(neighbour) or self._take_bit(neighbour)
+            wanting = self._wanted.get(condition, 0)
+            if wanting & bit:
+                continue
+            if not wanting:
                 self._index.add(condition, self._book.subscription(condition).filters)
-            wanting[neighbour] = None
+            self._wanted[condition] = wanting | bit
+            self._counts[neighbour] += 1
+
+    def _take_bit(self, neighbour: str) -> int:
+        taken = sum(self._bits.values())
+        bit = self._bits[neighbour] = ~taken & (taken + 1)  # the lowest that nobody has
+        self._counts[neighbour] = 0
+        self._names.clear()
+        return bit
 
     def drop(self, neighbour: str, conditions: Iterable[str]) -> None:
+        bit = self._bits.get(neighbour, 0)
         for condition in conditions:
-            wanting = self._wanted.get(condition, {})
-            if wanting.pop(neighbour, self) is None and not wanting:
+            wanting = self._wanted.get(condition, 0)
+            if not wanting & bit:
+                continue
+            self._wanted[condition] = wanting & ~bit
+            self._counts[neighbour] -= 1
+            if wanting == bit:
                 del self._wanted[condition]
                 self._index.remove(condition, self._book.subscription(condition).filters)
+        if bit and not self._counts[neighbour]:
+            del self._bits[neighbour], self._counts[neighbour]
 
     def conditions(self) -> list[str]:
         return list(self._wanted)
 
     def wanted_apart_from(self, condition: str, neighbour: str) -> bool:
         """Whether anybody but this neighbour wants it."""
-        wanting = self._wanted.get(condition, {})
-        return len(wanting) > 1 or (len(wanting) == 1 and neighbour not in wanting)
+        return bool(self._wanted.get(condition, 0) & ~self._bits.get(neighbour, 0))
 
-    def wanting(self, attributes: Attributes) -> dict[str, None]:
-        """The neighbours that want this event, each once, in a stable order."""
-        found: dict[str, None] = {}
+    def wanting(self, attributes: Attributes) -> tuple[str, ...]:
+        """The neighbours that want this event, each once, in the order in which they first asked for anything."""
+        wanting = 0
+        wanted = self._wanted
         for condition in self._index.match(attributes):
-            found.update(self._wanted[condition])
-        return found
+            wanting |= wanted[condition]
+        names = self._names.get(wanting)
+        if names is None:
+            names = self._name(wanting)
+        return names
+
+    def _name(self, wanting: int) -> tuple[str, ...]:
+        if len(self._names) >= _COMBINATIONS_MAX:
+            self._names.clear()
+        names = self._names[wanting] = tuple([name for name, bit in self._bits.items() if wanting & bit])
+        return names

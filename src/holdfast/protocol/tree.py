@@ -8,11 +8,10 @@ In both, a neighbour is told only conditions that no other told condition covers
 
 from collections.abc import Callable, Iterable
 
-from holdfast.model.event import Attributes
-from holdfast.model.messages import Deliver, Publish, Table
+from holdfast.model.messages import Deliver, NodeKind, Publish, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover
-from holdfast.protocol.effects import Effect, NodeKind, Send
+from holdfast.protocol.effects import Effect, Send
 from holdfast.protocol.interests import Interests
 from holdfast.protocol.tables import Told
 
@@ -129,10 +128,11 @@ class TreeRouter:
 
     def forward(self, sender: str, publish: Publish) -> list[Effect]:
         effects: list[Effect] = []
-        attributes: Attributes = publish.publication.attributes
-        for neighbour in self._interests.wanting(attributes):
+        deliver: Deliver | None = None
+        for neighbour in self._interests.wanting(publish.publication.attributes):
             if neighbour in self._clients:
-                effects.append(Send(neighbour, Deliver(publish.publication, publish.via)))
+                deliver = deliver or Deliver(publish.publication, publish.via)
+                effects.append(Send(neighbour, deliver))
             elif neighbour != sender:
                 effects.append(Send(neighbour, publish))
         return effects

@@ -3,10 +3,9 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from holdfast.model.messages import Message
+from holdfast.model.messages import Message, NodeKind
 from holdfast.protocol.broker import Broker
 from holdfast.protocol.client import Client
-from holdfast.protocol.effects import NodeKind
 from holdfast.sim.links import Link
 
 
@@ -25,15 +24,16 @@ class Host:
     name: str
     kind: NodeKind
     machine: Broker | Client
+    takes_time: bool = False  # messages are served one after the other
     channels: dict[str, "Channel"] = field(default_factory=dict)
     up: bool = True
     wake_us: int = -1  # the wake-up that counts; earlier ones still in the queue are stale
     waiting: deque[tuple[str, Message]] = field(default_factory=deque)  # messages for a broker that is busy
     busy: bool = False
     incarnation: int = 0  # counts crashes: work begun before one is not finished after it
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[type, Tally] = field(default_factory=dict)
 
-    def tally(self, kind: str) -> Tally:
+    def tally(self, kind: type) -> Tally:
         found = self.tallies.get(kind)
         if found is None:
             found = self.tallies[kind] = Tally()

@@ -1,16 +1,16 @@
 """The books of a run: what was owed to whom, and what became of it.
 
-When an event is published, everybody whose subscription is live and matches is owed it. Whatever arrives is struck off; what is
-left when an event is old enough is lost, or late if it expired on the way. Memory is bounded by that age.
+When an event is published, everybody whose subscription is live and matches is owed it. Whatever arrives is struck
+off; what is left when an event is old enough is lost, or late if it expired on the way. That age bounds the memory.
 """
 
 from collections import deque
 from dataclasses import asdict, dataclass, field
 from math import exp, log
 
-from holdfast.matching.index import Index
 from holdfast.model.messages import Publication
 from holdfast.protocol.conditions import ConditionBook
+from holdfast.sim.shared_index import SharedIndex, View
 
 _SETTLED_US = 30_000_000  # after this long nothing brings an event any more; retries give up sooner
 _RESOLUTION = log(1.02)  # delays are kept in classes 2 % wide
@@ -52,8 +52,7 @@ class DelayHistogram:
     def add(self, delay_us: int) -> None:
         at = int(log(delay_us + 1) / _RESOLUTION)
         self._classes[at] = self._classes.get(at, 0) + 1
-        if delay_us > self._max:
-            self._max = delay_us
+        self._max = max(self._max, delay_us)
 
     def quantile(self, share: float) -> int:
         left = share * sum(self._classes.values())
@@ -70,10 +69,10 @@ class DelayHistogram:
 
 
 class Ledger:
-    def __init__(self, book: ConditionBook) -> None:
+    def __init__(self, book: ConditionBook, index: SharedIndex) -> None:
         self.outcome = Outcome()
         self._book = book
-        self._wanted: Index[tuple[str, str]] = Index()
+        self._wanted: View[tuple[str, str]] = View(index)
         self._live: dict[tuple[str, str], str] = {}
         self._open: dict[tuple[str, int], dict[str, bool]] = {}  # publication -> who is owed it, and has got it
         self._expired: set[tuple[str, int]] = set()

@@ -22,6 +22,11 @@ class Link:
         self._plain = spec.burst is None and spec.bytes_per_s is None and not spec.duplicate_ratio
         self._plain = self._plain and not spec.reorder_ratio and not spec.jitter_us
 
+    def heal(self) -> None:
+        """From now on nothing is lost, doubled or overtaken; the delay stays."""
+        self.up = self._plain = True
+        self._spec = LinkSpec(self._spec.a, self._spec.b, self._spec.delay_us)
+
     def arrivals_us(self, size: int, now_us: int, may_be_lost: bool) -> tuple[int, ...]:
         """When the message arrives: once, never, or twice."""
         spec = self._spec

@@ -9,8 +9,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from holdfast.matching.index import Index
-from holdfast.model.messages import Deliver, Message, Publish
+from holdfast.model.messages import Deliver, Message, NodeKind, Publish
 from holdfast.network.schema import ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import Publication as Planned
 from holdfast.protocol.broker import Broker
@@ -24,8 +23,8 @@ from holdfast.protocol.effects import (
     Input,
     LinkDown,
     LinkUp,
-    Published,
     PublishCall,
+    Published,
     Received,
     Send,
     SubscribeCall,
@@ -33,9 +32,10 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.sim.faults import Faults
-from holdfast.sim.host import Channel, Host
+from holdfast.sim.host import Channel, Host, Tally
 from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.links import Link
+from holdfast.sim.shared_index import SharedIndex
 from holdfast.wire.codec import size_of
 from holdfast.wire.trace import TraceWriter
 
@@ -53,7 +53,9 @@ class Simulation:
         self.hosts: dict[str, Host] = {}
         self._trace = trace
         self._book = ConditionBook()
-        self.ledger = Ledger(self._book)
+        self._index = SharedIndex()
+        self._lossy_control = network.lossy_control
+        self.ledger = Ledger(self._book, self._index)
         self._heap: list[tuple[int, int, Action, Any, Any]] = []
         self._counter = 0
         self._flying = 0  # events on links and in queues
@@ -104,7 +106,8 @@ class Simulation:
 
     def _build(self) -> None:
         for broker in self.network.brokers:
-            self.hosts[broker.id] = Host(broker.id, "broker", self._new_machine(broker.id, "broker"))
+            machine = self._new_machine(broker.id, "broker")
+            self.hosts[broker.id] = Host(broker.id, "broker", machine, broker.service_us > 0)
         for client in self.network.clients:
             self.hosts[client.id] = Host(client.id, "client", self._new_machine(client.id, "client"))
         for link in self.network.links:
@@ -114,13 +117,13 @@ class Simulation:
             self._schedule_calls(client)
         Faults(self)
 
-    def _new_machine(self, name: str, kind: str) -> Broker | Client:
+    def _new_machine(self, name: str, kind: NodeKind) -> Broker | Client:
         dice = Random(f"{self.seed}/{name}/heartbeat")
         settings = self.network.protocol
         if kind == "broker":
             routing = self.network.routing
-            return Broker(name, routing, settings, self._book, Index, self.now_us, dice)
-        return Client(name, settings, self._book, Index, self.now_us, dice)
+            return Broker(name, routing, settings, self._book, self._index.view, self.now_us, dice)
+        return Client(name, settings, self._book, self._index.view, self.now_us, dice)
 
     def _schedule_calls(self, client: ClientSpec) -> None:
         host = self.hosts[client.id]
@@ -202,6 +205,14 @@ class Simulation:
         for neighbour, channel in list(host.channels.items()):
             self.give(host, LinkUp(neighbour, channel.receiver.kind))
 
+    def heal(self) -> None:
+        """Everything is mended at once: links lose nothing, what was down is up."""
+        for host in self.hosts.values():
+            for channel in host.channels.values():
+                channel.link.heal()
+        for name in self.hosts:
+            self.restart(name)
+
     # The loop's body -----------------------------------------------------------------------------
 
     def give(self, host: Host, given: Input) -> None:
@@ -223,35 +234,39 @@ class Simulation:
             self.give(host, _WAKE)
 
     def _perform(self, host: Host, effects: list[Effect]) -> None:
+        before = None
         for effect in effects:
-            kind = type(effect)
-            if kind is Send:
-                self._send(host, effect.to, effect.message)  # type: ignore[union-attr]
-            elif kind is Delivered:
-                self._deliver(host, effect)  # type: ignore[arg-type]
-            elif kind is Published:
-                self._count_published(effect)  # type: ignore[arg-type]
+            if type(effect) is Send:
+                message = effect.message
+                if message is not before:  # one message often goes to several neighbours
+                    before = message
+                    outgoing = self._outgoing(host, message)
+                self._send(host, effect.to, *outgoing)
+            elif type(effect) is Delivered:
+                self._deliver(host, effect)
+            elif type(effect) is Published:
+                self._count_published(effect)
             else:
                 self._incident(host, effect)  # type: ignore[arg-type]
 
-    def _send(self, host: Host, to: str, message: Message) -> None:
+    def _outgoing(self, host: Host, message: Message) -> tuple[Received, int, Tally, bool]:
         kind = type(message)
-        size = size_of(message)
-        tally = host.tally(kind.__name__)
+        is_event = kind is Publish or kind is Deliver
+        return Received(host.name, message), size_of(message), host.tally(kind), is_event
+
+    def _send(self, host: Host, to: str, received: Received, size: int, tally: Tally, is_event: bool) -> None:
         tally.sent += 1
         tally.sent_bytes += size
         channel = host.channels.get(to)
         if channel is None or not channel.link.up:
             tally.lost += 1
             return
-        is_event = kind is Publish or kind is Deliver
-        arrivals = channel.link.arrivals_us(size, self.now_us, is_event or self.network.lossy_control)
+        arrivals = channel.link.arrivals_us(size, self.now_us, is_event or self._lossy_control)
         if not arrivals:
             tally.lost += 1
             return
         if is_event:
             self._flying += len(arrivals)
-        received = Received(host.name, message)
         for arrives_us in arrivals:
             self._counter += 1
             heappush(self._heap, (arrives_us, self._counter, self._arrive, channel.receiver, received))
@@ -262,10 +277,9 @@ class Simulation:
         if not host.up or received.sender not in host.channels:
             self._flying -= is_event
             return
-        host.tally(kind.__name__).received += 1
-        service = self._services.get(host.name)
-        if service is not None and service.service_us:
-            self._queue(host, received, service.queue_max)
+        host.tally(kind).received += 1
+        if host.takes_time:
+            self._queue(host, received, self._services[host.name].queue_max)
             return
         self._flying -= is_event
         self.give(host, received)
@@ -329,7 +343,8 @@ class Simulation:
         """Add the interval's counts to the totals and begin anew."""
         totals = self.ledger.outcome.messages
         for host in self.hosts.values():
-            for kind, tally in host.tallies.items():
+            for sort, tally in host.tallies.items():
+                kind = sort.__name__
                 total = totals.setdefault(kind, {"sent": 0, "bytes": 0, "lost": 0, "received": 0})
                 counts = tally.sent, tally.sent_bytes, tally.lost, tally.received
                 for name, value in zip(total, counts, strict=True):

@@ -1,0 +1,1 @@
+"""The live driver: the protocol's machines over real sockets, and the client API."""

@@ -1,0 +1,225 @@
+"""Run one machine live: inputs in, effects performed, one timer armed from `next_due_us`.
+
+It decides nothing about the protocol. What it adds is what a simulator need not care for: all messages of a frame
+are handled in one go, what they cause is written once per turn of the event loop and neighbour, and a
+neighbour that is too slow either loses its oldest events or, if so configured, slows down those who feed it.
+"""
+
+import asyncio
+from typing import Protocol
+
+from holdfast.model.messages import Deliver, Message, Publication
+from holdfast.net.clock import Clock
+from holdfast.net.counters import Counters, Tally
+from holdfast.net.link import Link
+from holdfast.protocol.broker import Broker
+from holdfast.protocol.client import Client
+from holdfast.protocol.effects import (
+    Delivered,
+    Effect,
+    Incident,
+    Input,
+    LinkDown,
+    LinkUp,
+    Published,
+    Received,
+    Send,
+    Wake,
+)
+from holdfast.wire.codec import FRAME_BYTES, encode_message
+
+_WAKE = Wake()
+
+
+class Application(Protocol):
+    """Who is told what a machine hands out."""
+
+    def on_published(self, publication: Publication, now_us: int) -> None: ...
+    def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
+    def on_incident(self, incident: Incident, now_us: int) -> None: ...
+
+
+class Driver:
+    def __init__(
+        self,
+        machine: Broker | Client,
+        clock: Clock,
+        counters: Counters,
+        application: Application | None = None,
+        push_back_bytes: int | None = None,
+        tallied: bool = False,
+    ) -> None:
+        self.machine = machine
+        self.counters = counters
+        self.links: dict[str, Link] = {}
+        self.tallies: dict[type, Tally] | None = {} if tallied else None
+        self._clock = clock
+        self._application = application
+        self._push_back_bytes = push_back_bytes
+        self._full: dict[str, None] = {}  # neighbours that hold up the others
+        self._loop = asyncio.get_running_loop()
+        self._dirty: list[Link] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_us: int | None = None
+        self._stopped = False
+        self._encoded: tuple[Publication | None, str, bytes] = None, "", b""  # the last delivery: often for many
+        self._rearm()
+
+    # Inputs --------------------------------------------------------------------------------------
+
+    def give(self, given: Input) -> None:
+        """Hand one input to the machine and perform what comes out."""
+        now_us = self._clock.now_us()
+        self._perform(self.machine.handle(given, now_us), now_us)
+        self._rearm()
+
+    def receive(self, sender: str, messages: list[Message]) -> None:
+        """The messages of one frame."""
+        now_us = self._clock.now_us()
+        handle, perform = self.machine.handle, self._perform
+        self.counters.received += len(messages)
+        if self.tallies is not None:
+            for message in messages:
+                self._tally(type(message)).received += 1
+        for message in messages:
+            effects = handle(Received(sender, message), now_us)
+            if effects:
+                perform(effects, now_us)
+        self._rearm()
+
+    def attach(self, link: Link) -> None:
+        self.links[link.name] = link
+        if self._full:
+            self._pause_or_resume()
+        self.give(LinkUp(link.name, link.kind))
+
+    def detach(self, link: Link) -> None:
+        if self.links.get(link.name) is link:
+            del self.links[link.name]
+            link.end()
+            self._not_full(link.name)
+            self.give(LinkDown(link.name))
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # The timer -----------------------------------------------------------------------------------
+
+    def _rearm(self) -> None:
+        due_us = self.machine.next_due_us()
+        if due_us == self._armed_us or self._stopped:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._armed_us = due_us
+        if due_us is not None:
+            wait_us = max(0, due_us - self._clock.now_us())
+            self._timer = self._loop.call_later(wait_us / 1e6, self._on_timer)
+
+    def _on_timer(self) -> None:
+        due_us, self._armed_us, self._timer = self._armed_us, None, None
+        if due_us is not None and self._clock.now_us() >= due_us:
+            self.give(_WAKE)
+        else:
+            self._rearm()  # event loops may be a little early
+
+    # Effects -------------------------------------------------------------------------------------
+
+    def _perform(self, effects: list[Effect], now_us: int) -> None:
+        for effect in effects:
+            if type(effect) is Send:
+                link = self.links.get(effect.to)
+                if link is None:
+                    self.counters.nowhere += 1
+                else:
+                    self._send(link, effect.message)
+            elif type(effect) is Incident:
+                self.counters.note(effect.kind, effect.count)
+                if self._application is not None:
+                    self._application.on_incident(effect, now_us)
+            elif self._application is not None:
+                if type(effect) is Delivered:
+                    self._application.on_delivered(effect, now_us)
+                elif type(effect) is Published:
+                    self._application.on_published(effect.publication, now_us)
+
+    def _send(self, link: Link, message: Message) -> None:
+        if type(message) is Deliver:
+            publication, via, encoded = self._encoded
+            if message.publication is not publication or message.via != via:
+                encoded = encode_message(message)
+                self._encoded = message.publication, message.via, encoded
+        else:
+            encoded = encode_message(message)
+        self.counters.sent += 1
+        tally = None
+        if self.tallies is not None:
+            tally = self._tally(type(message))
+            tally.sent += 1
+            tally.sent_bytes += len(encoded) + FRAME_BYTES
+        if link.impaired:
+            link.impair(encoded, tally, self._touch)
+            return
+        link.outbox.put(encoded)
+        if not link.dirty:
+            self._touch(link)
+
+    def _tally(self, kind: type) -> Tally:
+        assert self.tallies is not None
+        found = self.tallies.get(kind)
+        if found is None:
+            found = self.tallies[kind] = Tally()
+        return found
+
+    # Writing -------------------------------------------------------------------------------------
+
+    def _touch(self, link: Link) -> None:
+        """This link has something to write before the event loop turns."""
+        if not self._dirty:
+            self._loop.call_soon(self._flush)
+        link.dirty = True
+        self._dirty.append(link)
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for link in dirty:
+            link.flush()
+            if self._push_back_bytes is not None:
+                self._weigh(link)
+            if link.outbox.stuck:
+                link.wire.abort()
+
+    def on_room(self, link: Link, room: bool) -> None:
+        link.room = room
+        if room:
+            link.flush()
+            self._weigh(link)
+
+    # Pushing back --------------------------------------------------------------------------------
+
+    def _weigh(self, link: Link) -> None:
+        """Hold up everybody else while this neighbour has too much waiting; go on when half of it is gone."""
+        if self._push_back_bytes is None:
+            return
+        waiting_bytes = link.outbox.waiting_bytes
+        if waiting_bytes > self._push_back_bytes:
+            if link.name not in self._full:
+                self._full[link.name] = None
+                self._pause_or_resume()
+        elif waiting_bytes <= self._push_back_bytes // 2:
+            self._not_full(link.name)
+
+    def _not_full(self, name: str) -> None:
+        if self._full.pop(name, self) is None:
+            self._pause_or_resume()
+
+    def _pause_or_resume(self) -> None:
+        # Never hold a neighbour up for its own sake: on a tree, waiting can then never go round in a circle.
+        for name, link in self.links.items():
+            if len(self._full) > (name in self._full):
+                link.wire.pause()
+            else:
+                link.wire.resume()

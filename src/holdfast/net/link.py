@@ -1,0 +1,111 @@
+"""The sending side of a connection: what waits for a neighbour, and what an injected fault does to it.
+
+A live run on one machine can show what a wide-area run would: with an impairment, each message is lost, delayed or
+doubled as the network file says before it goes to the outbox.
+"""
+
+import asyncio
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Protocol
+
+from holdfast.net.clock import Clock
+from holdfast.net.counters import Counters, Tally
+from holdfast.net.outbox import BYTES_MAX, Outbox
+from holdfast.net.wires import Wire
+from holdfast.protocol.effects import NodeKind
+from holdfast.wire.codec import FRAME_BYTES, is_event
+
+_DELAYED_MAX = 100_000  # messages on an injected delay: a second at 100,000 a second
+
+
+class Impairment(Protocol):
+    """One direction of a link that loses and delays; the simulator's links are such."""
+
+    def arrivals_us(self, size: int, now_us: int, may_be_lost: bool) -> tuple[int, ...]: ...
+
+
+class Link:
+    def __init__(
+        self,
+        name: str,
+        kind: NodeKind,
+        wire: Wire,
+        clock: Clock,
+        counters: Counters,
+        bytes_max: int = BYTES_MAX,
+        impairment: Impairment | None = None,
+        lossy_control: bool = True,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.wire = wire
+        self.outbox = Outbox(wire.frame_aim, wire.frame_max, counters, bytes_max)
+        self.room = True
+        self.dirty = False  # waits for the next flush
+        self._clock = clock
+        self._counters = counters
+        self._impairment = impairment
+        self._lossy_control = lossy_control
+        self._delayed: list[tuple[int, int, bytes]] = []
+        self._order = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def impaired(self) -> bool:
+        return self._impairment is not None
+
+    @property
+    def waiting(self) -> int:
+        return len(self.outbox) + len(self._delayed)
+
+    def flush(self) -> None:
+        """Hand over frames as long as the wire takes them."""
+        self.dirty = False
+        outbox, wire = self.outbox, self.wire
+        while self.room:
+            frame = outbox.next_frame()
+            if frame is None:
+                return
+            wire.send(frame)
+
+    def end(self) -> None:
+        """The wire is gone: what still waits is counted as unsent."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._counters.unsent += self.waiting
+        self._delayed.clear()
+
+    # Injected faults -----------------------------------------------------------------------------
+
+    def impair(self, encoded: bytes, tally: Tally | None, later: Callable[["Link"], None]) -> None:
+        """Let the impairment decide; `later` is called when something delayed has reached the outbox."""
+        assert self._impairment is not None
+        now_us = self._clock.now_us()
+        may_be_lost = self._lossy_control or is_event(encoded)
+        arrivals = self._impairment.arrivals_us(len(encoded) + FRAME_BYTES, now_us, may_be_lost)
+        if not arrivals or len(self._delayed) >= _DELAYED_MAX:
+            self._counters.lost += 1
+            if tally is not None:
+                tally.lost += 1
+            return
+        for arrives_us in arrivals:
+            self._order += 1
+            heappush(self._delayed, (arrives_us, self._order, encoded))
+        self._arm(now_us, later)
+
+    def _arm(self, now_us: int, later: Callable[["Link"], None]) -> None:
+        due_us = self._delayed[0][0]
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(0, due_us - now_us) / 1e6, self._release, later)
+
+    def _release(self, later: Callable[["Link"], None]) -> None:
+        self._timer = None
+        now_us = self._clock.now_us()
+        while self._delayed and self._delayed[0][0] <= now_us:
+            self.outbox.put(heappop(self._delayed)[2])
+        later(self)
+        if self._delayed:
+            self._arm(now_us, later)

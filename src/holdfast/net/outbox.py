@@ -1,0 +1,75 @@
+"""Messages that wait for one neighbour: in order, encoded, and bounded.
+
+What is pending when the event loop turns leaves in as few frames as possible. When a slow neighbour lets too much
+pile up, the oldest events are dropped and counted. Control messages are never dropped: they keep the tables
+right and are few; when even they pile up, the neighbour is not reading at all and is to be cut off.
+"""
+
+from collections import deque
+
+from holdfast.net.counters import Counters
+from holdfast.wire.codec import framed, is_event
+
+BYTES_MAX = 8 * 2**20  # about 50,000 small events: half a second at full speed
+CONTROL_BYTES_MAX = 64 * 2**20  # four frames of the largest size
+_FRAME_BYTES = 16  # head of a frame and of its array, with room to spare
+
+
+class Outbox:
+    def __init__(self, frame_aim: int, frame_max: int, counters: Counters, bytes_max: int = BYTES_MAX) -> None:
+        self._aim = frame_aim - _FRAME_BYTES
+        self._max = frame_max - _FRAME_BYTES
+        self._bytes_max = bytes_max
+        self._waiting: deque[bytes] = deque()
+        self._spared: deque[bytes] = deque()  # control messages that were older than a dropped event; they go first
+        self.waiting_bytes = 0
+        self._counters = counters
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._spared)
+
+    @property
+    def stuck(self) -> bool:
+        """Not even dropping all events brought it below its limit."""
+        return self.waiting_bytes > self._bytes_max + CONTROL_BYTES_MAX
+
+    def put(self, encoded: bytes) -> None:
+        size = len(encoded)
+        if size > self._max:
+            self._counters.oversized += 1
+            return
+        self._waiting.append(encoded)
+        self.waiting_bytes += size
+        if self.waiting_bytes > self._bytes_max:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        waiting = self._waiting
+        while waiting and self.waiting_bytes > self._bytes_max:
+            oldest = waiting.popleft()
+            if is_event(oldest):
+                self.waiting_bytes -= len(oldest)
+                self._counters.dropped += 1
+            else:
+                self._spared.append(oldest)
+
+    def next_frame(self) -> bytes | None:
+        """As many messages as fit in a frame of the size that suits the transport; a larger one goes alone."""
+        if self._spared:
+            self._waiting.extendleft(reversed(self._spared))
+            self._spared.clear()
+        waiting = self._waiting
+        if not waiting:
+            return None
+        if self.waiting_bytes <= self._aim:
+            frame = framed(waiting)
+            waiting.clear()
+            self.waiting_bytes = 0
+            return frame
+        taken = [waiting.popleft()]
+        size = len(taken[0])
+        while waiting and size + len(waiting[0]) <= self._aim:
+            size += len(waiting[0])
+            taken.append(waiting.popleft())
+        self.waiting_bytes -= size
+        return framed(taken)

@@ -1,0 +1,234 @@
+"""One connection, from the greeting to the end.
+
+Who dials says hello; the other end looks at name, kind and epoch and answers with a welcome or a refusal. Only then do
+messages flow. Bytes that are not acceptable are counted; on a stream nothing after them can be trusted, so the
+connection is closed, and on datagrams they are dropped.
+"""
+
+import asyncio
+from enum import Enum, auto
+from typing import Protocol
+
+from holdfast.model.errors import NetworkError, PeerError
+from holdfast.net.address import Address
+from holdfast.net.counters import Counters
+from holdfast.net.driver import Driver
+from holdfast.net.link import Link
+from holdfast.net.tls import TlsFiles
+from holdfast.net.transport import dial
+from holdfast.net.wires import Wire
+from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
+from holdfast.wire.signals import (
+    Hello,
+    Ping,
+    Pong,
+    Refusal,
+    Signal,
+    Welcome,
+    decode_signal_untrusted,
+    encode_signal,
+)
+
+_GREETING_S = 5.0  # who has not said hello by then never will
+_REPEAT_S = 0.25  # between hellos where they can be lost: a few round trips across the world
+
+
+class Phase(Enum):
+    GREETING = auto()
+    OPEN = auto()
+    ENDED = auto()
+
+
+class Owner(Protocol):
+    """The node that a session belongs to."""
+
+    hello: Hello
+    driver: Driver
+    counters: Counters
+
+    def on_hello(self, session: "Session", hello: Hello) -> Link | Refusal:
+        """Somebody dialled: the link to them, or why not."""
+
+    def on_welcome(self, session: "Session", welcome: Welcome) -> Link | Refusal:
+        """Whom we dialled answers."""
+
+    def on_pong(self, token: int) -> None: ...
+    def on_end(self, session: "Session", reason: str) -> None: ...
+
+
+class Session:
+    def __init__(self, wire: Wire, owner: Owner, dialled: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self.wire = wire
+        self.dialled = dialled
+        self.far: Hello | Welcome | None = None  # who is at the other end
+        self.link: Link | None = None
+        self.phase = Phase.GREETING
+        self.opened: asyncio.Future[None] = loop.create_future()
+        self.ended: asyncio.Future[str] = loop.create_future()
+        self.heard_s = loop.time()
+        self._loop = loop
+        self._owner = owner
+        self._pong_due: Pong | None = None
+        self._why = ""  # we end it ourselves, and this is why
+        self._timers = [loop.call_later(_GREETING_S, self._give_up)]
+        self.opened.add_done_callback(_observed)
+        if dialled:
+            self._greet()
+
+    @property
+    def silent_s(self) -> float:
+        return self._loop.time() - self.heard_s
+
+    def end(self, reason: str, now: bool = False) -> None:
+        """Close from our side, after what has been handed over is sent, or at once."""
+        self._why = self._why or reason
+        if now:
+            self.wire.abort()
+        else:
+            self.wire.close()
+
+    # The greeting --------------------------------------------------------------------------------
+
+    def _greet(self) -> None:
+        if self.phase is Phase.GREETING:
+            self.wire.send(encode_signal(self._owner.hello))
+            if not self.wire.reliable:
+                self._timers.append(self._loop.call_later(_REPEAT_S, self._greet))
+
+    def _give_up(self) -> None:
+        if self.phase is Phase.GREETING:
+            self.end(f"no greeting within {_GREETING_S:g} s", now=True)
+
+    def _on_greeting(self, frame: bytes | memoryview) -> None:
+        if len(frame) and frame[0] != VERSION:
+            spoken = f"it speaks protocol version {frame[0]}, this is version {VERSION}"
+            self._refuse(Refusal("version", f"this is protocol version {VERSION}, not {frame[0]}"), spoken)
+            return
+        signal = decode_signal_untrusted(frame)
+        answer: Link | Refusal
+        if isinstance(signal, Hello) and not self.dialled:
+            self.far = signal
+            answer = self._owner.on_hello(self, signal)
+            if not isinstance(answer, Refusal):
+                self._welcome()
+        elif isinstance(signal, Welcome) and self.dialled:
+            self.far = signal
+            answer = self._owner.on_welcome(self, signal)
+        elif isinstance(signal, Refusal) and self.dialled:
+            self.end(signal.reason)
+            return
+        else:
+            raise PeerError(f"a {type(signal).__name__} instead of a greeting")
+        if isinstance(answer, Refusal):
+            self._refuse(answer, answer.reason)
+        else:
+            self._open(answer)
+
+    def _welcome(self) -> None:
+        own = self._owner.hello
+        self.wire.send(encode_signal(Welcome(own.node, own.kind, own.epoch)))
+
+    def _refuse(self, refusal: Refusal, why: str) -> None:
+        self._owner.counters.refused += 1
+        if not self.dialled:
+            self.wire.send(encode_signal(refusal))
+        self.end(why)
+
+    def _open(self, link: Link) -> None:
+        self.phase = Phase.OPEN
+        self.link = link
+        self._cancel_timers()
+        self.opened.set_result(None)
+        self._owner.driver.attach(link)
+
+    # What the wire calls -------------------------------------------------------------------------
+
+    def on_frame(self, frame: bytes | memoryview) -> None:
+        self.heard_s = self._loop.time()
+        try:
+            if self.phase is Phase.OPEN and len(frame) > 1 and frame[1] == MESSAGES:
+                messages = decode_frame_untrusted(frame)
+                assert self.far is not None
+                self._owner.driver.receive(self.far.node, messages)
+            elif self.phase is Phase.OPEN:
+                self._on_signal(decode_signal_untrusted(frame))
+            elif self.phase is Phase.GREETING:
+                self._on_greeting(frame)
+        except PeerError as problem:
+            self.on_bad(problem)
+
+    def _on_signal(self, signal: Signal) -> None:
+        match signal:
+            case Ping():
+                self._pong_due = Pong(signal.token)
+                self._pong()
+            case Pong():
+                self._owner.on_pong(signal.token)
+            case Hello() if signal == self.far:
+                self._welcome()  # the first one was lost
+            case Welcome() if signal == self.far:
+                pass  # a second answer to a hello that we repeated
+            case Refusal():
+                self.end(signal.reason)
+            case _:
+                raise PeerError(f"a {type(signal).__name__} after the greeting")
+
+    def _pong(self) -> None:
+        # Only the latest is kept while the wire is full: who pings without reading costs us nothing.
+        if self._pong_due is not None and self.link is not None and self.link.room:
+            self.wire.send(encode_signal(self._pong_due))
+            self._pong_due = None
+
+    def on_room(self, room: bool) -> None:
+        if self.link is not None:
+            self._owner.driver.on_room(self.link, room)
+            self._pong()
+
+    def on_bad(self, problem: PeerError) -> None:
+        self._owner.counters.bad_frames += 1
+        if self.wire.reliable or self.phase is Phase.GREETING:
+            self.end(f"sent what is not acceptable: {problem}", now=True)
+
+    def on_closed(self, reason: str) -> None:
+        reason = self._why or reason
+        self.phase = Phase.ENDED
+        self._cancel_timers()
+        if not self.opened.done():
+            self.opened.set_exception(NetworkError(reason))
+        if self.link is not None:
+            self._owner.driver.detach(self.link)
+        self._owner.on_end(self, reason)
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+    def _cancel_timers(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+
+def _observed(future: "asyncio.Future[None]") -> None:
+    """Take note of a failure that nobody may wait for, so that asyncio does not complain of it."""
+    if not future.cancelled():
+        future.exception()
+
+
+async def open_session(address: Address, owner: Owner, tls: TlsFiles | None) -> Session:
+    """Dial and greet; a NetworkError that says why it did not work."""
+    made: list[Session] = []
+
+    def accept(wire: Wire) -> Session:
+        made.append(Session(wire, owner, dialled=True))
+        return made[0]
+
+    await dial(address, accept, tls)
+    session = made[0]
+    try:
+        await session.opened
+    except NetworkError as problem:
+        raise NetworkError(f"cannot connect to {address}: {problem}") from None
+    except asyncio.CancelledError:
+        session.end("given up", now=True)
+        raise
+    return session

@@ -1,0 +1,184 @@
+"""Frames over TCP and TLS: each behind its length in four bytes, many written at once.
+
+TLS is TCP with a context; nothing else differs.
+"""
+
+import asyncio
+import errno
+import socket
+import ssl
+from typing import cast
+
+from holdfast.model.errors import MisuseError, NetworkError, PeerError
+from holdfast.model.limits import FRAME_BYTES_MAX
+from holdfast.net.address import Address
+from holdfast.net.wires import Accept, Receiver
+
+FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
+_BUFFER_BYTES_MAX = 1024 * 1024  # handed to the kernel or about to be; more waits in the outbox, where it can be dropped
+_DIAL_S = 5.0  # no answer after this long is no broker
+_BACKLOG = 1_024  # many clients dial at once when a broker comes back
+_LENGTH_BYTES = 4
+
+
+class TcpWire(asyncio.Protocol):
+    reliable = True
+    frame_aim = FRAME_AIM
+    frame_max = FRAME_BYTES_MAX
+
+    def __init__(self, accept: Accept) -> None:
+        self.far = "?"
+        self._accept = accept
+        self._receiver: Receiver
+        self._transport: asyncio.Transport
+        self._held = bytearray()  # what has come and is not handed on: the beginning of a frame, or all while paused
+        self._needed = _LENGTH_BYTES  # bytes of `_held` below which there is no point in looking
+        self._paused = False
+        self._closing = False
+
+    # What asyncio calls --------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_BUFFER_BYTES_MAX)
+        name = transport.get_extra_info("peername")
+        self.far = f"{name[0]}:{name[1]}" if name else "?"
+        self._receiver = self._accept(self)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._held and not self._paused:
+            done = self._hand_on(data)
+            if done < len(data):
+                self._held += memoryview(data)[done:]
+            return
+        self._held += data
+        self._look()
+
+    def pause_writing(self) -> None:
+        self._receiver.on_room(False)
+
+    def resume_writing(self) -> None:
+        self._receiver.on_room(True)
+
+    def connection_lost(self, problem: Exception | None) -> None:
+        self._closing = True
+        self._receiver.on_closed(_why(problem))
+
+    # Reading -------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        if len(self._held) >= self._needed and not self._paused:
+            held, self._held = self._held, bytearray()
+            done = self._hand_on(held)
+            self._held = held[done:] if done else held
+
+    def _hand_on(self, data: bytes | bytearray) -> int:
+        """Hand on the whole frames at the start of the data; how many bytes they were."""
+        view, at, size = memoryview(data), 0, len(data)
+        self._needed = _LENGTH_BYTES
+        while size - at >= _LENGTH_BYTES and not self._paused and not self._closing:
+            length = int.from_bytes(view[at : at + _LENGTH_BYTES], "big")
+            if length > FRAME_BYTES_MAX:
+                self._receiver.on_bad(PeerError(f"a frame of {length} bytes; {FRAME_BYTES_MAX} are allowed"))
+                self.abort()
+                return size
+            end = at + _LENGTH_BYTES + length
+            if end > size:
+                self._needed = _LENGTH_BYTES + length
+                break
+            self._receiver.on_frame(view[at + _LENGTH_BYTES : end])
+            at = end
+        return size if self._closing else at
+
+    # The wire ------------------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        if len(frame) > FRAME_BYTES_MAX:
+            raise MisuseError(f"a frame of {len(frame)} bytes; {FRAME_BYTES_MAX} are allowed")
+        if not self._closing:
+            self._transport.write(len(frame).to_bytes(_LENGTH_BYTES, "big") + frame)
+
+    def pause(self) -> None:
+        if not self._paused and not self._closing:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._paused and not self._closing:
+            self._paused = False
+            self._transport.resume_reading()
+            asyncio.get_running_loop().call_soon(self._look)  # later, so that the caller is not called back
+
+    def close(self) -> None:
+        self._closing = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._closing = True
+        self._transport.abort()
+
+
+def _why(problem: Exception | None) -> str:
+    if problem is None:
+        return "closed by the other end"
+    if isinstance(problem, ssl.SSLError):
+        return f"TLS: {problem.reason or problem}".replace("_", " ").lower().replace("tls", "TLS", 1)
+    if isinstance(problem, OSError) and problem.strerror:
+        return problem.strerror.lower()
+    return str(problem) or type(problem).__name__
+
+
+class TcpListener:
+    def __init__(self, server: asyncio.Server, address: Address) -> None:
+        self._server = server
+        self.address = address
+
+    def close(self) -> None:
+        self._server.close()
+
+
+async def listen(address: Address, accept: Accept, context: ssl.SSLContext | None) -> TcpListener:
+    loop = asyncio.get_running_loop()
+    try:
+        server = await loop.create_server(
+            lambda: TcpWire(accept), address.host, address.port, ssl=context, backlog=_BACKLOG
+        )
+    except OSError as problem:
+        raise NetworkError(f"cannot listen on {address}: {why_not(problem)}") from None
+    port = server.sockets[0].getsockname()[1]
+    return TcpListener(server, Address(address.scheme, address.host, port))
+
+
+async def dial(address: Address, accept: Accept, context: ssl.SSLContext | None) -> TcpWire:
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(_DIAL_S):
+            _, wire = await loop.create_connection(
+                lambda: TcpWire(accept), address.host, address.port, ssl=context
+            )
+    except TimeoutError:
+        raise NetworkError(f"cannot reach {address}: no answer within {_DIAL_S:g} s") from None
+    except OSError as problem:
+        raise NetworkError(f"cannot reach {address}: {why_not(problem)}") from None
+    return wire
+
+
+def why_not(problem: OSError) -> str:
+    """An error of the operating system in a few words."""
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return f"bad certificate: {problem.verify_message}"
+    if isinstance(problem, ssl.SSLError):
+        return f"TLS failed: {(problem.reason or str(problem)).replace('_', ' ').lower()}"
+    if isinstance(problem, socket.gaierror):
+        return "there is no such host"
+    words = {
+        errno.EADDRINUSE: "the port is in use",
+        errno.ECONNREFUSED: "connection refused; is the broker running?",
+        errno.EADDRNOTAVAIL: "this machine has no such address",
+        errno.EACCES: "not allowed; ports below 1024 need privileges",
+    }
+    text = str(problem)
+    for number, meaning in words.items():
+        if problem.errno == number or f"[Errno {number}]" in text:  # several attempts come as one text
+            return meaning
+    return (problem.strerror or text).lower()

@@ -1,0 +1,21 @@
+"""Listen and dial by the scheme of an address."""
+
+from holdfast.net import tcp, udp
+from holdfast.net.address import Address
+from holdfast.net.tls import TlsFiles
+from holdfast.net.wires import Accept, Listener, Wire
+
+
+async def listen(address: Address, accept: Accept, tls: TlsFiles | None = None) -> Listener:
+    if address.scheme == "udp":
+        return await udp.listen(address, accept)
+    context = (tls or TlsFiles()).for_listening() if address.scheme == "tls" else None
+    return await tcp.listen(address, accept, context)
+
+
+async def dial(address: Address, accept: Accept, tls: TlsFiles | None = None) -> Wire:
+    """An open wire; a NetworkError that says in one line why there is none."""
+    if address.scheme == "udp":
+        return await udp.dial(address, accept)
+    context = (tls or TlsFiles()).for_dialling() if address.scheme == "tls" else None
+    return await tcp.dial(address, accept, context)

@@ -1,0 +1,100 @@
+"""The whole network, from a document.
+
+Every part is built with what there is, also after a problem, and adds its own problems; at the end there is a network,
+or all problems at once.
+"""
+
+from holdfast.network.building.clients import draft_clients, finish_clients
+from holdfast.network.building.faults import build_faults
+from holdfast.network.building.graph import Graph, build_graph, check_graph
+from holdfast.network.building.workload import (
+    build_workload,
+    check_roles,
+    deal_out_subscriptions,
+    window_of,
+)
+from holdfast.network.document import Document
+from holdfast.network.keys.root import ROOT
+from holdfast.network.problems import NetworkError, Problems
+from holdfast.network.schema import Network, Reconfiguration, Reliability, Transport
+from holdfast.network.tables import Values
+from holdfast.protocol.settings import ProtocolSettings
+
+
+def build(document: Document) -> Network:
+    problems = Problems(document.place)
+    warnings: list[str] = []
+    values: Values = ROOT.values(document.data, (), problems)
+    seed = values["seed"]
+    shape_seed = seed if values["topology"]["seed"] is None else values["topology"]["seed"]
+
+    graph = build_graph(values, shape_seed, problems)
+    brokers = None if graph is None else [broker.id for broker in graph.brokers]
+    drafts = draft_clients(values, brokers, shape_seed, problems, warnings)
+    if brokers is not None:
+        drafts = check_roles(values["workload"], drafts, problems, warnings)
+    workload = build_workload(values["workload"], drafts, document.folder, problems)
+    deal_out_subscriptions(values["workload"], drafts, document.folder, problems, warnings)
+    faults = build_faults(values, graph, drafts, problems, warnings)
+    reconfiguration = _reconfiguration(values, problems)
+    window = window_of(values["workload"], "workload", values["duration_s"], problems)
+    transport = _transport(values["transport"], document, problems)
+    protocol = _protocol(values["protocol"], problems)
+    clients = finish_clients(drafts, workload, seed, values["routing"], problems)
+    if graph is not None:
+        check_graph(graph, values["routing"], problems)
+    if problems:
+        raise NetworkError(document.name, problems.in_order())
+    assert isinstance(graph, Graph)
+    lossy = values["links"]["lossy_control"]
+    return Network(
+        name=values["name"] or document.title,
+        seed=seed,
+        duration_us=values["duration_s"],
+        routing=values["routing"],
+        brokers=graph.brokers,
+        links=graph.links,
+        clients=clients,
+        workload=workload,
+        window=window,
+        reliability=Reliability(**values["reliability"]),
+        protocol=protocol,
+        lossy_control=not transport.reliable if lossy is None else lossy,
+        transport=transport,
+        faults=faults,
+        reconfiguration=reconfiguration,
+        warnings=tuple(warnings),
+        document=document,
+    )
+
+
+def _reconfiguration(values: Values, problems: Problems) -> Reconfiguration | None:
+    settings = values["reconfiguration"]
+    if settings is None or problems.within("reconfiguration"):
+        return None
+    for number, entry in enumerate(values["fault"] or ()):
+        if entry.get("kind") == "link-replace":
+            message = "links are replaced here and by [reconfiguration], which may have taken this one"
+            problems.add(("fault", number), message, "use one of the two")
+    window = window_of(settings, "reconfiguration", values["duration_s"], problems)
+    return Reconfiguration(settings["every_s"], settings["repair_s"], window)
+
+
+def _protocol(values: Values, problems: Problems) -> ProtocolSettings:
+    if values["lease_s"] <= values["heartbeat_s"] and not problems.within("protocol"):
+        message = "a neighbour would be forgotten between two heartbeats"
+        problems.add(("protocol", "lease_s"), message, "make it three times heartbeat_s or more")
+    times = {"heartbeat_us": values["heartbeat_s"], "lease_us": values["lease_s"]}
+    return ProtocolSettings(**times, **{name: value for name, value in values.items() if not name.endswith("_s")})
+
+
+def _transport(values: Values, document: Document, problems: Problems) -> Transport:
+    paths = {}
+    for name in ("certificate", "private_key", "authority"):
+        found = values[name]
+        if found is not None and not (document.folder / found).is_file():
+            problems.add(("transport", name), f"there is no file {document.folder / found}")
+        elif found is None and values["kind"] == "tls":
+            problems.add(("transport",), f'"{name}" is missing', 'kind = "tls" needs it')
+        paths[name] = None if found is None else str(document.folder / found)
+    return Transport(values["kind"], values["host"], values["port"], **paths)

@@ -1,0 +1,185 @@
+"""The workload: from the keys of its kind to the object that draws it, and subscriptions that come from a file."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from holdfast.language.problems import ConditionError
+from holdfast.model.errors import InputError
+from holdfast.network.building.clients import Draft, never_true
+from holdfast.network.limits import PAIRS_MAX
+from holdfast.network.problems import KeyPath, Problems, did_you_mean
+from holdfast.network.schema import SubscriptionSpec
+from holdfast.network.shapes import indented
+from holdfast.network.tables import Values
+from holdfast.network.workload.files import Files
+from holdfast.network.workload.patterns import Patterns
+from holdfast.network.workload.publication import Window
+from holdfast.network.workload.rates import Rates
+from holdfast.network.workload.rows import SUFFIXES, columns, rows
+from holdfast.network.workload.stock import Stock
+from holdfast.network.workload.traffic import Profile, Traffic
+from holdfast.network.workload.workloads import Silent, Workload
+from holdfast.network.workload.zipf import Zipf
+
+_EDGE_US_MAX = 1_000_000  # left at both ends of a run for subscriptions to spread and for the last events to arrive
+
+
+def window_of(values: Values, table: str, duration_us: int, problems: Problems) -> Window:
+    """From `start_s` to `stop_s`; left out, a tenth of the run at each end, at most a second."""
+    edge_us = min(_EDGE_US_MAX, duration_us // 10)
+    start_us, stop_us = values.get("start_s"), values.get("stop_s")
+    if stop_us is not None and stop_us > duration_us:
+        problems.add((table, "stop_s"), f"after the end of the run, which lasts {duration_us / 1_000_000:g} s")
+    start_us = edge_us if start_us is None else start_us
+    stop_us = max(duration_us - edge_us, start_us + 1) if stop_us is None else stop_us
+    if start_us >= stop_us or start_us >= duration_us:
+        wrong = "stop_s" if values.get("stop_s") is not None else "start_s"
+        problems.add((table, wrong), "it would end before it begins", "start_s < stop_s <= duration_s")
+    return Window(start_us, min(stop_us, duration_us))
+
+
+def build_workload(values: Values, drafts: list[Draft], folder: Path, problems: Problems) -> Workload:
+    if problems.within("workload"):
+        return Silent()
+    match values["kind"]:
+        case "patterns":
+            for name in ("per_event", "per_client"):
+                if values[name] > values["patterns"]:
+                    message = f"{values[name]} different ones of {values['patterns']} patterns"
+                    problems.add(("workload", name), message, f"at most {values['patterns']}")
+            if problems.within("workload"):
+                return Silent()
+            return Patterns(_traffic(values), values["per_client"], values["patterns"], values["per_event"])
+        case "zipf":
+            return Zipf(_traffic(values), values["per_client"], values["values"], values["skew"], values["favour"])
+        case "stock":
+            return Stock(_traffic(values), values["per_client"], values["symbols"], values["skew"])
+        case "rates":
+            return _rates(values, drafts, problems)
+        case "files":
+            return _files(values, folder, problems)
+    return Silent()
+
+
+def _traffic(values: Values) -> Traffic:
+    return Traffic(values["rate_per_s"], values["spacing"], values["payload_bytes"], values["lifetime_s"])
+
+
+def _rates(values: Values, drafts: list[Draft], problems: Problems) -> Rates:
+    low, high = values["rates_per_s"]
+    subscribers = sum(draft.wants for draft in drafts)
+    if subscribers * sum(draft.works for draft in drafts) > PAIRS_MAX:
+        problems.add(("workload",), f"more than {PAIRS_MAX:,} pairs of publisher and subscriber")
+    profile = Profile(
+        low_per_s=low,
+        high_per_s=high,
+        hold_us=tuple(values["hold_s"]),
+        spike_ratio=values["spikes"],
+        spacing=values["spacing"],
+        payload_bytes=values["payload_bytes"],
+        lifetime_us=values["lifetime_s"],
+    )
+    return Rates(profile, tuple(values["match"]), values["popularity"], values["attributes"], subscribers)
+
+
+def _files(values: Values, folder: Path, problems: Problems) -> Files:
+    events = _file("events", values, folder, problems)
+    if values["events"] is None and values["subscriptions"] is None:
+        problems.add(("workload",), "it names no file", 'such as events = "trades.parquet"')
+    if events is None:
+        return Files(_traffic(values))
+    try:
+        known = columns(events)
+        for key in ("time", "client"):
+            if values[key] is not None and values[key] not in known:
+                hint = did_you_mean(values[key], known) or f"there are {', '.join(known)}"
+                problems.add(("workload", key), f'{Path(events).name} has no column "{values[key]}"', hint)
+    except InputError as error:
+        problems.add(("workload", "events"), str(error))
+    return Files(_traffic(values), events, values["time"], values["client"])
+
+
+def _file(key: str, values: Values, folder: Path, problems: Problems) -> str | None:
+    """The path of a file that is there and of a kind that can be read."""
+    if values[key] is None:
+        return None
+    path = folder / values[key]
+    if path.suffix not in SUFFIXES:
+        problems.add(("workload", key), f'"{values[key]}" is of no known kind', f"expected {', '.join(SUFFIXES)}")
+    elif not path.is_file():
+        beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+        problems.add(("workload", key), f"there is no file {path}", did_you_mean(path.name, beside))
+    else:
+        return str(path)
+    return None
+
+
+def deal_out_subscriptions(
+    values: Values, drafts: list[Draft], folder: Path, problems: Problems, warnings: list[str]
+) -> None:
+    """Give the subscriptions of a file to the clients that it names, or to those that subscribe, in turn."""
+    if values["kind"] != "files" or problems.within("workload"):
+        return
+    path = _file("subscriptions", values, folder, problems)
+    if path is None:
+        return
+    place: KeyPath = ("workload", "subscriptions")
+    by_name = {draft.id: draft for draft in drafts}
+    waiting = [draft for draft in drafts if draft.wants]
+    try:
+        for number, (where, row) in enumerate(rows(path)):
+            name = row.get("client")
+            draft = by_name.get(name) if name is not None else waiting[number % len(waiting)] if waiting else None
+            if draft is None:
+                hint = did_you_mean(str(name), by_name) if name is not None else "add [clients], or a column client"
+                who = f'no client "{name}"' if name is not None else "no client that subscribes"
+                problems.add(place, f"{where}: there is {who}", hint)
+            elif spec := _subscription(row, where, len(draft.subscriptions), place, problems):
+                draft.subscriptions.append(spec)
+                warnings += never_true(spec.condition, where)
+    except InputError as error:
+        problems.add(place, str(error))
+
+
+def _subscription(row: Any, where: str, number: int, place: KeyPath, problems: Problems) -> SubscriptionSpec | None:
+    condition = row.get("condition")
+    if not isinstance(condition, str):
+        problems.add(place, f"{where}: expected a text in condition, found {condition!r}")
+        return None
+    times = list(_times(row, where, place, problems))
+    try:
+        never_true(condition, where)
+    except ConditionError as error:
+        problems.add(place, f"{where}: the condition is not accepted:\n{indented(str(error))}")
+        return None
+    return SubscriptionSpec(str(row.get("id") or f"s{number + 1}"), condition, times[0] or 0, times[1])
+
+
+def _times(row: Any, where: str, place: KeyPath, problems: Problems) -> Iterator[int | None]:
+    for name in ("from_s", "until_s"):
+        found = row.get(name)
+        plain = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 1e9
+        if found is not None and not plain:
+            problems.add(place, f"{where}: expected seconds in {name}, found {found!r}")
+        yield round(found * 1_000_000) if found is not None and plain else None
+
+
+def check_roles(values: Values, drafts: list[Draft], problems: Problems, warnings: list[str]) -> list[Draft]:
+    """Who publishes and subscribes must fit the workload; without one, nobody takes part in it."""
+    if values["kind"] == "none":
+        for draft in drafts:
+            for flag, given in (("publishes", draft.works), ("subscribes", draft.wants)):
+                if given and draft.path[0] == "client":
+                    problems.add((*draft.path, flag), "there is no workload to take part in", "give workload.kind")
+        return [replace(draft, works=False, wants=False) for draft in drafts]
+    publishing = values["kind"] != "files" or values["events"] is not None
+    if publishing and not any(draft.works for draft in drafts) and not problems.within("client"):
+        hint = "add [clients], or publishes = true to a [[client]]"
+        problems.add(("workload",), "no client publishes what the workload draws", hint)
+    if not publishing:
+        drafts = [replace(draft, works=False) for draft in drafts]
+    if not any(draft.wants or draft.subscriptions for draft in drafts) and values["kind"] != "files":
+        warnings.append("workload: nobody subscribes")
+    return drafts

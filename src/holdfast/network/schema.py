@@ -1,0 +1,194 @@
+"""What a network is, as plain frozen values: the file in the units that machines use.
+
+Times are whole microseconds, shares are ratios from 0 to 1, and nothing is left to be drawn but the publications
+and the times of random failures, which the drivers draw from named dice. Two equal files give equal networks.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from heapq import merge
+from operator import attrgetter
+from random import Random
+from typing import Literal, NamedTuple
+
+from holdfast.network.document import Document
+from holdfast.network.graph import neighbours_of
+from holdfast.network.replacement import Replacer
+from holdfast.network.workload.listed import Scheduled, scheduled
+from holdfast.network.workload.publication import Publication, Window, at_us_of
+from holdfast.network.workload.workloads import Silent, Workload
+from holdfast.protocol.settings import ProtocolSettings
+
+Routing = Literal["subscriptions", "advertisements", "destinations"]
+ServiceTime = Literal["fixed", "exponential"]
+FaultKind = Literal[
+    "crash",
+    "restart",
+    "link-down",
+    "link-up",
+    "link-replace",
+    "client-detach",
+    "client-attach",
+    "subscribe",
+    "unsubscribe",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSpec:
+    id: str
+    service_us: int = 0  # mean time to handle one message; 0 takes no time
+    service: ServiceTime = "fixed"
+    queue_max: int = 10_000  # messages that wait to be handled; one more is dropped and counted
+    mtbf_us: int | None = None  # mean time up between random crashes; None never crashes by itself
+    mttr_us: int | None = None  # mean time down
+    listen: str | None = None  # host:port of the live broker; None lets the driver choose
+
+
+class Burst(NamedTuple):
+    """Losses in bursts (Gilbert and Elliott): the link is good or bad, and may change with each message."""
+
+    to_bad_ratio: float
+    to_good_ratio: float
+    loss_ratio: float  # while bad; while good the link's own loss holds
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSpec:
+    a: str
+    b: str
+    delay_us: int = 1_000
+    jitter_us: int = 0  # the delay varies evenly by up to this much either way
+    loss_ratio: float = 0.0
+    burst: Burst | None = None
+    bytes_per_s: int | None = None  # None is unlimited
+    queue_max: int = 10_000  # messages that wait for a link with a capacity
+    duplicate_ratio: float = 0.0
+    reorder_ratio: float = 0.0  # share of messages that get an extra random delay
+    mtbf_us: int | None = None
+    mttr_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionSpec:
+    id: str  # unique among the client's subscriptions
+    condition: str
+    from_us: int = 0
+    until_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSpec:
+    id: str
+    broker: str
+    subscriptions: tuple[SubscriptionSpec, ...] = ()
+    advertisements: tuple[str, ...] = ()
+    publishes: bool = False  # the workload's publications, those of its schedule, or both
+    schedule: tuple[Scheduled, ...] = ()  # publications spelled out in the file
+    works: bool = False  # publishes what the workload draws
+
+
+@dataclass(frozen=True, slots=True)
+class Reliability:
+    hops: Literal["basic"] = "basic"
+    recovery: Literal["none"] = "none"
+    order: Literal["none"] = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """How live brokers and clients talk; the simulator looks at `reliable` only."""
+
+    kind: Literal["udp", "tcp", "tls"] = "udp"
+    host: str = "127.0.0.1"
+    port: int = 0  # of the first broker, the next ones count up; 0 takes any free ones
+    certificate: str | None = None
+    private_key: str | None = None
+    authority: str | None = None
+
+    @property
+    def reliable(self) -> bool:
+        return self.kind != "udp"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that happens at a given time; what a kind has no use for is None."""
+
+    at_us: int
+    kind: FaultKind
+    broker: str | None = None  # crash, restart, client-attach
+    link: tuple[str, str] | None = None  # link-down, link-up, link-replace
+    to: tuple[str, str] | None = None  # link-replace: the new link
+    after_us: int = 0  # link-replace: when the new link appears, counted from `at_us`
+    client: str | None = None  # client-detach, client-attach, subscribe, unsubscribe
+    subscription: str | None = None  # subscribe, unsubscribe: the subscription's id
+    condition: str | None = None  # subscribe
+
+
+class Reconfiguration(NamedTuple):
+    """A random link breaks every so often and another one appears in its place (paper 001)."""
+
+    every_us: int
+    repair_us: int
+    window: Window
+
+
+_NEVER = Window(0, 0)
+
+
+@dataclass(frozen=True)
+class Network:
+    name: str
+    seed: int
+    duration_us: int
+    routing: Routing
+    brokers: tuple[BrokerSpec, ...]
+    links: tuple[LinkSpec, ...]
+    clients: tuple[ClientSpec, ...]
+    workload: Workload = field(default_factory=Silent)
+    window: Window = _NEVER  # in which the workload publishes
+    reliability: Reliability = Reliability()
+    protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
+    lossy_control: bool = True  # links lose control messages as well as events
+    transport: Transport = Transport()
+    faults: tuple[Fault, ...] = ()  # in the order of time
+    reconfiguration: Reconfiguration | None = None
+    warnings: tuple[str, ...] = ()  # what is allowed but probably not meant
+    document: Document = field(default_factory=Document, compare=False, repr=False)
+
+    @property
+    def text(self) -> str:
+        """A network file that describes this network, with all settings in it."""
+        return self.document.toml()
+
+    def neighbours(self) -> dict[str, list[str]]:
+        """For each broker those it has a link with, both in the order of the file."""
+        return neighbours_of((each.id for each in self.brokers), ((each.a, each.b) for each in self.links))
+
+    def publications(self, seed: int | None = None) -> Iterator[Publication]:
+        """Every publication of the run in the order of time, drawn as they are asked for."""
+        workers = [client.id for client in self.clients if client.works]
+        streams = self.workload.streams(workers, self.seed if seed is None else seed, self.window)
+        spelled_out = [
+            scheduled(client.id, each, self.duration_us) for client in self.clients for each in client.schedule
+        ]
+        if not spelled_out:
+            return merge(*streams)  # tuples compare by time, then client: one stream a client, so never by attributes
+        return merge(*streams, *spelled_out, key=at_us_of)
+
+    def timeline(self, seed: int | None = None) -> Iterator[Fault]:
+        """The faults in the order of time, with those of the reconfiguration; each replacement names both links."""
+        dice = Random(f"{self.seed if seed is None else seed}/reconfiguration")
+        graph = Replacer((each.id for each in self.brokers), ((each.a, each.b) for each in self.links), dice)
+        for fault in merge(self.faults, self._reconfigured(), key=attrgetter("at_us")):
+            if fault.kind != "link-replace":
+                yield fault
+            elif replaced := graph.replace(fault.link, fault.to, fault.at_us, fault.after_us):
+                yield replace(fault, link=replaced[0], to=replaced[1])
+
+    def _reconfigured(self) -> Iterator[Fault]:
+        if self.reconfiguration is not None:
+            every_us, repair_us, (start_us, stop_us) = self.reconfiguration
+            for at_us in range(start_us + every_us, stop_us, every_us):
+                yield Fault(at_us, "link-replace", after_us=repair_us)

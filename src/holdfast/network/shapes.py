@@ -1,0 +1,286 @@
+"""The shapes that a value in the network file may have: numbers with a unit and a range, words, names, lists.
+
+A shape reads a raw TOML value, turns it into the units of machines, and adds a problem instead of raising; what it
+cannot take it returns as `BAD`, and the reader goes on. `words` says what is expected, in messages and in the manual.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, NamedTuple, Protocol
+
+from holdfast.language.parser import parse
+from holdfast.language.problems import ConditionError
+from holdfast.model.errors import InputError
+from holdfast.model.event import attributes_of
+from holdfast.network.limits import LISTED_MAX, NAME_CHARACTERS_MAX
+from holdfast.network.problems import KeyPath, Problems, did_you_mean
+
+BAD: Final = object()
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+_SHOWN_CHARACTERS_MAX = 60  # of a wrong value, in a message
+
+
+class Shape(Protocol):
+    def words(self) -> str: ...
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any: ...
+
+
+def shown(found: object) -> str:
+    """A value as the file spells it, cut when it is long."""
+    match found:
+        case bool():
+            return "true" if found else "false"
+        case str():
+            text = '"' + found.replace("\n", "\\n") + '"'
+        case Mapping():
+            return "a table"
+        case list():
+            return f"a list of {len(found)}"
+        case _:
+            text = str(found)
+    return text if len(text) <= _SHOWN_CHARACTERS_MAX else text[: _SHOWN_CHARACTERS_MAX - 1] + "…"
+
+
+def wrong(shape: Shape, found: object, path: KeyPath, problems: Problems, suggestion: str = "") -> Any:
+    problems.add(path, f"found {shown(found)}, expected {shape.words()}", suggestion)
+    return BAD
+
+
+@dataclass(frozen=True)
+class Number:
+    low: float
+    high: float
+    unit: str = ""
+    micro: int = 0  # microseconds in one unit; then the value becomes whole microseconds
+    whole: bool = False
+    above: bool = False  # `low` itself is too low
+
+    def words(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
+        unit = f" of {self.unit}" if self.unit else ""
+        start = f"above {self.low:,g}, up to" if self.above else f"from {self.low:,g} to"
+        return f"{kind}{unit} {start} {self.high:,.15g}"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            return wrong(self, found, path, problems, _unquoted(found))
+        if self.whole and not isinstance(found, int):
+            return wrong(self, found, path, problems)
+        if not (self.low <= found <= self.high) or (self.above and found == self.low) or math.isnan(found):
+            return wrong(self, found, path, problems, self._as_share(found))
+        if self.micro:
+            # Half a microsecond more than nothing is still more than nothing.
+            return max(round(found * self.micro), 1 if found > 0 else 0)
+        return found if self.whole else float(found)
+
+    def _as_share(self, found: float) -> str:
+        if (self.low, self.high, self.whole) == (0, 1, False) and 1 < found <= 100:
+            return f"write {found:g} % as {found / 100:g}"
+        return ""
+
+
+def _unquoted(found: object) -> str:
+    if not isinstance(found, str):
+        return ""
+    try:
+        return "write it without quotes" if math.isfinite(float(found)) else ""
+    except ValueError:
+        return ""
+
+
+class Between(NamedTuple):
+    """A value that is drawn once for each broker or link, evenly between two bounds."""
+
+    low: float
+    high: float
+
+    def drawn(self, dice: Random) -> float:
+        return self.low + (self.high - self.low) * dice.random()
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A number, or two: then each broker or link draws its own."""
+
+    of: Number
+
+    def words(self) -> str:
+        return f"{self.of.words()}, or [low, high]"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if not isinstance(found, list):
+            value = self.of.read(found, path, problems)
+            return BAD if value is BAD else Between(value, value)
+        return Bounds(self.of).read(found, path, problems)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Two numbers, the lower one first."""
+
+    of: Number
+
+    def words(self) -> str:
+        return f"[low, high], each {self.of.words()}"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if not isinstance(found, list) or len(found) != 2:
+            return wrong(self, found, path, problems, "write [low, high]")
+        low, high = (self.of.read(each, (*path, number), problems) for number, each in enumerate(found))
+        if low is BAD or high is BAD:
+            return BAD
+        if low > high:
+            problems.add(path, f"the lower bound {shown(found[0])} is above the upper one", "write [low, high]")
+            return BAD
+        return Between(low, high)
+
+
+@dataclass(frozen=True)
+class Flag:
+    def words(self) -> str:
+        return "true or false"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if isinstance(found, bool):
+            return found
+        plain = isinstance(found, str) and found.lower() in ("true", "false")
+        return wrong(self, found, path, problems, "write it without quotes, in small letters" if plain else "")
+
+
+@dataclass(frozen=True)
+class Word:
+    """One of a few words; some are planned and say so."""
+
+    choices: tuple[str, ...]
+    later: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        return " or ".join(f'"{each}"' for each in self.choices)
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if isinstance(found, str):
+            if found in self.choices:
+                return found
+            if found in self.later:
+                problems.add(path, f'"{found}" is not available yet, expected {self.words()}')
+                return BAD
+            return wrong(self, found, path, problems, did_you_mean(found.lower(), (*self.choices, *self.later)))
+        return wrong(self, found, path, problems)
+
+
+@dataclass(frozen=True)
+class Text:
+    what: str = "a text in quotes"
+    characters_max: int = 1_000  # a title, an address or a path
+
+    def words(self) -> str:
+        return self.what
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if not isinstance(found, str) or not found:
+            return wrong(self, found, path, problems)
+        if len(found) > self.characters_max or "\0" in found:
+            return wrong(self, found, path, problems, f"at most {self.characters_max:,} characters")
+        return found
+
+
+@dataclass(frozen=True)
+class Name:
+    """What a broker or client may be called: it stands in traces, dice and file names."""
+
+    what: str = "a name"
+
+    def words(self) -> str:
+        return f"{self.what} of letters, digits, _ . : and -, at most {NAME_CHARACTERS_MAX}"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if isinstance(found, str) and len(found) <= NAME_CHARACTERS_MAX and _NAME.fullmatch(found):
+            return found
+        return wrong(self, found, path, problems)
+
+
+@dataclass(frozen=True)
+class Condition:
+    def words(self) -> str:
+        return "a SQL condition in quotes"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if not isinstance(found, str):
+            return wrong(self, found, path, problems, "such as \"symbol = 'IBM' AND price < 120\"")
+        try:
+            parse(found)
+        except ConditionError as error:
+            problems.add(path, "the condition is not accepted:\n" + indented(str(error)))
+            return BAD
+        return found
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+@dataclass(frozen=True)
+class Listed:
+    of: Shape
+    what: str
+    size: int | None = None  # exactly so many
+    most: int = LISTED_MAX
+    patchy: bool = False  # a bad item becomes None, so that the others are looked at further
+
+    def words(self) -> str:
+        return f"a list of {self.what}"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if not isinstance(found, list):
+            return wrong(self, found, path, problems, "put it into [ ]")
+        if self.size is not None and len(found) != self.size:
+            return wrong(self, found, path, problems)
+        if len(found) > self.most:
+            return wrong(self, found, path, problems, f"at most {self.most:,}")
+        items = [self.of.read(each, (*path, number), problems) for number, each in enumerate(found)]
+        if self.patchy:
+            return [None if each is BAD else each for each in items]
+        return BAD if any(each is BAD for each in items) else items
+
+
+PAIR = Listed(Name(), "two brokers", size=2)
+
+
+@dataclass(frozen=True)
+class Either:
+    """One of two shapes, told apart by the type of what is found."""
+
+    one: Shape
+    other: Shape
+    other_type: type
+
+    def words(self) -> str:
+        return f"{self.one.words()}, or {self.other.words()}"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if isinstance(found, self.other_type):
+            return self.other.read(found, path, problems)
+        if isinstance(found, str | list | Mapping) and isinstance(self.one, Number):
+            return wrong(self, found, path, problems)
+        return self.one.read(found, path, problems)
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """An event's attributes: a table of scalars, nested tables become dotted names."""
+
+    def words(self) -> str:
+        return "a table of attributes"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        if not isinstance(found, Mapping):
+            return wrong(self, found, path, problems, 'such as {symbol = "IBM", price = 99.5}')
+        try:
+            return dict(attributes_of(found))
+        except InputError as error:
+            problems.add(path, str(error))
+            return BAD

@@ -1,0 +1,138 @@
+"""A table of the network file: which keys it takes, and how it is read.
+
+A table knows its keys, each with its shape, default, meaning and the reason for the default; the manual is printed
+from the same lines. In some tables the value of `kind` decides which further keys there are.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from holdfast.network.problems import KeyPath, Problems, did_you_mean
+from holdfast.network.shapes import BAD, Shape, wrong
+
+
+@dataclass(frozen=True)
+class Key:
+    name: str
+    shape: Shape
+    meaning: str
+    default: object = None  # as the file would spell it; None leaves the value out
+    default_words: str = ""  # where the default is not one value
+    required: bool = False
+
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str  # as in the file: links, [client]
+    about: str
+    keys: tuple[Key, ...]
+    kinds: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
+
+    def words(self) -> str:
+        return "a table"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        return self.values(found, path, problems)
+
+    def values(self, found: Any, path: KeyPath, problems: Problems, only_own: bool = False) -> Values:
+        """The table's values; keys that are left out get their default, unless only the table's own are asked for."""
+        if not isinstance(found, Mapping):
+            wrong(self, found, path, problems, f"write it as {self.header}" if self.name else "")
+            found = {}
+        keys = self._keys_for(found)
+        for name in found:
+            if name not in keys:
+                self._unknown(name, keys, found, path, problems)
+        values: Values = {}
+        for name, key in keys.items():
+            value = BAD
+            if name in found:
+                value = key.shape.read(found[name], (*path, name), problems)
+            elif key.required:
+                problems.add(path, f'"{name}" is missing, expected {key.shape.words()}')
+            if value is BAD and not only_own:
+                value = key.shape.read(key.default, (*path, name), problems) if key.default is not None else None
+            if value is not BAD:
+                values[name] = value
+        return values
+
+    @property
+    def header(self) -> str:
+        return f"[{self.name}]"
+
+    @cached_property
+    def all_keys(self) -> dict[str, Key]:
+        every = [*self.keys, *(key for keys in self.kinds.values() for key in keys)]
+        return {key.name: key for key in every}
+
+    def _keys_for(self, found: Mapping[str, Any]) -> dict[str, Key]:
+        if not self.kinds:
+            return self.all_keys
+        kind = found.get("kind", next(key.default for key in self.keys if key.name == "kind"))
+        if not isinstance(kind, str) or kind not in self.kinds:
+            # The kind itself is the problem; what belongs to any kind is let pass and what is required is not missed.
+            return {key.name: key for key in self.keys} | {
+                name: key for name, key in self.all_keys.items() if name in found
+            }
+        return {key.name: key for key in (*self.keys, *self.kinds[kind])}
+
+    def _unknown(
+        self, name: str, keys: Mapping[str, Key], found: Mapping[str, Any], path: KeyPath, problems: Problems
+    ) -> None:
+        owners = [f'"{kind}"' for kind, own in self.kinds.items() if any(key.name == name for key in own)]
+        if owners:
+            kind = found.get("kind", "the default")
+            problems.add((*path, name), f'this key goes with kind = {" or ".join(owners)}, not with "{kind}"')
+            return
+        free = [each for each in keys if each not in found]
+        problems.add((*path, name), "unknown key", did_you_mean(name, free) or f"the keys here are {', '.join(keys)}")
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A table that may be there many times: [[client]]."""
+
+    table: Table
+    most: int
+
+    def words(self) -> str:
+        return f"tables [[{self.table.name}]]"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        """The raw entries: what they mean depends on the tables around them."""
+        if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
+            wrong(self, found, path, problems, f"write it as [[{self.table.name}]]")
+            return []
+        if len(found) > self.most:
+            wrong(self, found, path, problems, f"at most {self.most:,}")
+            return []
+        return found
+
+    def entries(self, found: Any, path: KeyPath, problems: Problems, only_own: bool = False) -> Iterator[Values]:
+        for number, each in enumerate(found or ()):
+            yield self.table.values(each, (*path, number), problems, only_own)
+
+
+def complaint_about(root: Table, key: str) -> str:
+    """Why a dotted key cannot be set, or nothing when it can."""
+    shape: Any = root
+    before = ""
+    for name in key.split("."):
+        if isinstance(shape, Repeated):
+            if not (name.isascii() and name.isdigit()):
+                return f"expected a position in {before}, counted from 0, such as {before}.0"
+            shape = shape.table
+        elif isinstance(shape, Table):
+            if name not in shape.all_keys:
+                hint = did_you_mean(name, shape.all_keys) or f"the keys here are {', '.join(shape.all_keys)}"
+                return f'unknown key "{name}"; {hint}'
+            shape = shape.all_keys[name].shape
+        else:
+            return ""  # inside a list or a table of attributes; reading will tell
+        before = f"{before}.{name}" if before else name
+    return ""

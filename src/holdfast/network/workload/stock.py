@@ -1,0 +1,65 @@
+"""Trades of stocks: a few symbols are traded often, prices are log-normal, and conditions are of mixed kinds."""
+
+from bisect import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from holdfast.model.values import Value
+from holdfast.network.workload.publication import Publication, Window, publication
+from holdfast.network.workload.traffic import Traffic, dice_of
+from holdfast.network.workload.zipf import cumulative
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+SYMBOLS_MAX = 26**4  # four letters, as on the exchange
+_PRICE = (4.0, 1.0)  # mean and deviation of the price's logarithm: the middle one is 55, one in forty is above 400
+_VOLUME_MAX = 10_000
+
+
+def symbol(number: int) -> str:
+    """The symbol with that rank: four letters, no two alike, neighbours in rank not neighbours in the alphabet."""
+    number = number * 7_919 % SYMBOLS_MAX  # a prime, so that this is a permutation
+    return "".join(_LETTERS[number // 26**place % 26] for place in range(4))
+
+
+@dataclass(frozen=True)
+class Stock:
+    traffic: Traffic
+    per_client: int = 1
+    symbols: int = 2_000
+    skew: float = 1.0
+
+    def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
+        names = [symbol(number) for number in range(self.symbols)]
+        bounds = cumulative(self.symbols, self.skew)
+        return [self._stream(client, names, bounds, dice_of(seed, client), window) for client in publishers]
+
+    def _stream(
+        self, client: str, names: list[str], bounds: Sequence[float], dice: Random, window: Window
+    ) -> Iterator[Publication]:
+        traffic = self.traffic
+        for at_us in traffic.times(dice, window):
+            trade: dict[str, Value] = {
+                "class": "stock",
+                "symbol": names[bisect(bounds, dice.random())],
+                "price": round(dice.lognormvariate(*_PRICE), 2),
+                "volume": 1 + int(_VOLUME_MAX * dice.random()),
+            }
+            yield publication((at_us, client, trade, traffic.payload_bytes, traffic.lifetime_us))
+
+    def conditions(self, number: int, dice: Random) -> list[str]:
+        return [self._condition(dice) for _ in range(self.per_client)]
+
+    def _condition(self, dice: Random) -> str:
+        wanted = symbol(int(self.symbols ** dice.random()) - 1)  # popular ones are also asked for more
+        price, volume = round(dice.lognormvariate(*_PRICE), 2), dice.randrange(1, _VOLUME_MAX)
+        kinds = (
+            f"symbol = '{wanted}' AND price < {price}",
+            f"symbol IN ('{wanted}', '{symbol(dice.randrange(self.symbols))}') AND volume > {volume}",
+            f"symbol LIKE '{wanted[:2]}%' AND price BETWEEN {price} AND {round(1.1 * price, 2)}",
+            f"symbol = '{wanted}' OR price > {round(20 * price, 2)} AND NOT volume < {volume}",
+        )
+        return dice.choice(kinds)
+
+    def advertisement(self) -> str:
+        return "class = 'stock'"

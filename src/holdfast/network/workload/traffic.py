@@ -1,0 +1,79 @@
+"""When a publisher publishes, and how large and how lasting its events are.
+
+Publications come at random (exponential gaps, a Poisson process) or in step (periodic, from a random first one, so
+that publishers do not all speak at once). Each publisher has its own dice, named by the seed and the client.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import exp, log
+from random import Random
+from typing import Literal
+
+from holdfast.network.workload.publication import Window
+
+Spacing = Literal["exponential", "periodic"]
+
+
+def dice_of(seed: int, client: str) -> Random:
+    return Random(f"{seed}/{client}/workload")
+
+
+@dataclass(frozen=True)
+class Traffic:
+    rate_per_s: float  # of one publisher
+    spacing: Spacing = "exponential"
+    payload_bytes: int = 0
+    lifetime_us: int | None = None
+
+    def times(self, dice: Random, window: Window) -> Iterator[int]:
+        return _times(dice, self.rate_per_s, self.spacing, window)
+
+    def mean_per_s(self) -> float:
+        return self.rate_per_s
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A rate that jumps: constant for a while, then drawn again, log-uniform between two bounds (paper 000)."""
+
+    low_per_s: float
+    high_per_s: float
+    hold_us: tuple[float, float]  # how long a rate lasts is drawn evenly from this
+    spike_ratio: float  # share of these times in which the rate is the highest there is
+    spacing: Spacing = "exponential"
+    payload_bytes: int = 0
+    lifetime_us: int | None = None
+
+    def times(self, dice: Random, window: Window) -> Iterator[int]:
+        at, stop = float(window.start_us), window.stop_us
+        ratio = log(self.high_per_s / self.low_per_s)
+        while at < stop:
+            spike = dice.random() < self.spike_ratio
+            rate = self.high_per_s if spike else self.low_per_s * exp(ratio * dice.random())
+            end = at + dice.uniform(*self.hold_us)
+            # Gaps have no memory, so starting afresh at each change is still a Poisson process.
+            yield from _times(dice, rate, self.spacing, Window(int(at), min(int(end), stop)))
+            at = end
+
+    def mean_per_s(self) -> float:
+        low, high = self.low_per_s, self.high_per_s
+        drawn = (high - low) / log(high / low) if high > low else low
+        return self.spike_ratio * high + (1 - self.spike_ratio) * drawn
+
+
+def _times(dice: Random, rate_per_s: float, spacing: Spacing, window: Window) -> Iterator[int]:
+    at, stop = float(window.start_us), window.stop_us
+    mean = 1_000_000 / rate_per_s
+    random = dice.random
+    if spacing == "periodic":
+        at += random() * mean
+        while at < stop:
+            yield int(at)
+            at += mean
+        return
+    while True:
+        at -= log(1.0 - random()) * mean
+        if at >= stop:
+            return
+        yield int(at)

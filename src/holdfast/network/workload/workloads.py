@@ -1,0 +1,33 @@
+"""The kinds of workload there are.
+
+Each draws what is published (one stream a publisher, in the order of time), says what a subscriber wants and what a
+publisher advertises.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from holdfast.network.workload.files import Files
+from holdfast.network.workload.patterns import Patterns
+from holdfast.network.workload.publication import Publication, Window
+from holdfast.network.workload.rates import Rates
+from holdfast.network.workload.stock import Stock
+from holdfast.network.workload.zipf import Zipf
+
+
+@dataclass(frozen=True)
+class Silent:
+    """Nothing but what clients publish and subscribe to by themselves."""
+
+    def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
+        return []
+
+    def conditions(self, number: int, dice: Random) -> list[str]:
+        return []
+
+    def advertisement(self) -> str:
+        return "FALSE"
+
+
+Workload = Patterns | Zipf | Rates | Stock | Files | Silent

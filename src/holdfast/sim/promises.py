@@ -1,0 +1,131 @@
+"""The promises, checked on a run's trace and on nothing else.
+
+P1 only what matches is delivered. P2 at most once. P3 events of one source arrive in order. P4 what is owed is
+delivered (a rate). P7 what has a limit stays within it. P8 the same seed gives the same trace. docs/promises.md
+says under which faults each one holds.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.matching.matcher import Matcher
+from holdfast.wire.runs import Run, same_bytes
+
+_EXAMPLES = 5
+_EVENT = ["subscriber", "source", "seq"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    promise: str
+    holds: bool
+    checked: int
+    broken: int
+    examples: tuple[dict[str, Any], ...] = ()
+
+
+def check(folder: Path, strict_order: bool = False) -> dict[str, Verdict]:
+    """P1, P2, P3, P4 and P7 of one run."""
+    run = Run(folder)
+    deliveries = run.table("deliveries")
+    wanted = wanted_of(run)
+    return {
+        "P1": only_what_matches(deliveries, wanted),
+        "P2": at_most_once(deliveries),
+        "P3": in_order(deliveries, strict_order),
+        "P4": what_is_owed(deliveries, wanted),
+        "P7": within_limits(run.table("samples")),
+    }
+
+
+def wanted_of(run: Run) -> pa.Table:
+    """Every publication that a subscription matches, with the times between which the subscription was live."""
+    subscriptions = run.table("subscriptions")
+    publications = run.table("publications").select(["source", "seq", "time_us"])
+    matcher = Matcher()
+    for number, condition in enumerate(subscriptions["condition"].to_pylist()):
+        matcher.add(number, condition)
+    parts = []
+    for rows, events in run.events():
+        pairs = matcher.match_batch(events)
+        published = publications.take(rows.take(pairs["event"].combine_chunks()))
+        asked = subscriptions.take(pairs["subscription"].cast(pa.int64()))
+        parts.append(pa.table({**_columns(published), **_columns(asked.drop_columns(["id", "condition"]))}))
+    return pa.concat_tables(parts)
+
+
+def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def only_what_matches(deliveries: pa.Table, wanted: pa.Table) -> Verdict:
+    """A delivery needs a matching subscription that was live at some time between publishing and delivery."""
+    arrived = deliveries.select([*_EVENT, "time_us"]).rename_columns([*_EVENT, "arrived_us"])
+    joined = wanted.join(arrived, _EVENT, join_type="inner")
+    alive = pc.and_(
+        pc.less_equal(joined["from_us"], joined["arrived_us"]),
+        pc.or_kleene(pc.is_null(joined["until_us"]), pc.greater_equal(joined["until_us"], joined["time_us"])),
+    )
+    good = joined.filter(alive).group_by(_EVENT).aggregate([])
+    foreign = arrived.join(good, _EVENT, join_type="left anti")
+    return _verdict("P1", deliveries.num_rows, foreign)
+
+
+def at_most_once(deliveries: pa.Table) -> Verdict:
+    counts = deliveries.group_by(_EVENT).aggregate([([], "count_all")])
+    return _verdict("P2", counts.num_rows, counts.filter(pc.greater(counts["count_all"], 1)))
+
+
+def in_order(deliveries: pa.Table, strict: bool) -> Verdict:
+    """Deliveries that came after a later event of the same source; they break a promise only where order is strict."""
+    highest: dict[tuple[str, str], int] = {}
+    late = []
+    columns = (deliveries[name].to_pylist() for name in ("subscriber", "source", "seq", "time_us"))
+    for subscriber, source, seq, time_us in sorted(zip(*columns, strict=True), key=lambda row: row[3]):
+        before = highest.get((subscriber, source), 0)
+        if seq < before:
+            late.append({"subscriber": subscriber, "source": source, "seq": seq, "time_us": time_us})
+        else:
+            highest[subscriber, source] = seq
+    return Verdict("P3", not (strict and late), deliveries.num_rows, len(late), tuple(late[:_EXAMPLES]))
+
+
+def what_is_owed(deliveries: pa.Table, wanted: pa.Table) -> Verdict:
+    """Owed: a matching subscription was live when the event was published. `broken` counts what never came."""
+    live = pc.and_(
+        pc.less_equal(wanted["from_us"], wanted["time_us"]),
+        pc.or_kleene(pc.is_null(wanted["until_us"]), pc.greater(wanted["until_us"], wanted["time_us"])),
+    )
+    owed = wanted.filter(live).group_by(_EVENT).aggregate([])
+    missing = owed.join(deliveries.select(_EVENT), _EVENT, join_type="left anti")
+    return _verdict("P4", owed.num_rows, missing)
+
+
+def within_limits(samples: pa.Table) -> Verdict:
+    """A sample NAME has its limit in the sample `NAME limit` of the same node."""
+    limits = samples.filter(pc.ends_with(samples["name"], " limit"))
+    limits = pa.table(
+        {
+            "node": limits["node"],
+            "name": pc.replace_substring_regex(limits["name"], " limit$", ""),
+            "limit": limits["value"],
+        }
+    )
+    joined = samples.join(limits, ["node", "name"], join_type="inner")
+    return _verdict("P7", joined.num_rows, joined.filter(pc.greater(joined["value"], joined["limit"])))
+
+
+def same_trace(one: Path, other: Path) -> Verdict:
+    """P8: two runs of one seed."""
+    different = same_bytes(one, other)
+    examples = tuple({"file": name} for name in different[:_EXAMPLES])
+    return Verdict("P8", not different, sum(1 for _ in one.rglob("*.parquet")), len(different), examples)
+
+
+def _verdict(promise: str, checked: int, broken: pa.Table) -> Verdict:
+    examples = broken.slice(0, _EXAMPLES).to_pylist()
+    return Verdict(promise, broken.num_rows == 0, checked, broken.num_rows, tuple(examples))

@@ -1,0 +1,128 @@
+"""Messages as bytes, and back from bytes that nobody vouches for.
+
+A frame is a version byte, a kind byte and a body in MessagePack; here the body is an array of messages, and a frame of
+one message is what `encode` gives. All messages of a frame are decoded in one call that checks types and limits
+as it goes; an event's values are looked at afterwards, because they may be of any scalar kind.
+
+Values survive exactly: integers of both 64-bit ranges stay integers, doubles stay doubles to the bit, timestamps are
+UTC with microseconds. Nothing nested, no other type, is accepted.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from holdfast.model.errors import InputError, PeerError
+from holdfast.model.limits import FRAME_BYTES_MAX, NAME_CHARACTERS_MAX
+from holdfast.model.messages import Deliver, Message, Publication, Publish
+
+VERSION: Final = 1
+MESSAGES: Final = 0  # the kind of a frame that holds messages; wire/signals.py has the other
+
+_HEAD = bytes([VERSION, MESSAGES])
+FRAME_BYTES: Final = len(_HEAD) + 1  # what a frame of one message adds to it
+_SCALARS = frozenset({bool, int, float, str, datetime, type(None)})
+_encoder = msgspec.msgpack.Encoder()
+_messages = msgspec.msgpack.Decoder(list[Message])
+
+encode_message = _encoder.encode  # one message without a frame around it
+
+
+def encode(message: Message) -> bytes:
+    """A frame with this one message; an InputError when a value of its event cannot be sent exactly."""
+    if isinstance(message, Publish | Deliver):
+        _check_sendable(message.publication)
+    try:
+        return framed([_encoder.encode(message)])
+    except (UnicodeEncodeError, OverflowError, TypeError) as problem:
+        raise InputError(f"a {type(message).__name__} cannot be sent: {problem}") from None
+
+
+def framed(encoded: Collection[bytes]) -> bytes:
+    """A frame around messages that are encoded already."""
+    return b"".join((_HEAD, _array_head(len(encoded)), *encoded))
+
+
+def is_event(encoded: bytes) -> bool:
+    """Whether an encoded message carries a publication; the others keep tables."""
+    return encoded[2:5] in (b"pub", b"del")
+
+
+def decode_untrusted(data: bytes) -> Message:
+    """The one message of a frame from outside; raises only PeerError."""
+    messages = decode_frame_untrusted(data)
+    if len(messages) != 1:
+        raise PeerError(f"a frame of {len(messages)} messages where one was expected")
+    return messages[0]
+
+
+def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
+    """The messages of a frame from outside; raises only PeerError."""
+    check_head_untrusted(data, MESSAGES)
+    try:
+        messages = _messages.decode(memoryview(data)[2:])
+    except (msgspec.DecodeError, RecursionError) as problem:
+        raise PeerError(f"not a message: {problem}") from None
+    events = [each.publication.attributes for each in messages if type(each) is Publish or type(each) is Deliver]
+    if events:
+        if not _SCALARS.issuperset(map(type, chain.from_iterable([each.values() for each in events]))):
+            raise PeerError("an attribute that is not a scalar")
+        if len(max(set().union(*events), key=len, default="")) > NAME_CHARACTERS_MAX:
+            raise PeerError(f"an attribute's name of more than {NAME_CHARACTERS_MAX} characters")
+    return messages
+
+
+def check_head_untrusted(data: bytes | memoryview, kind: int) -> None:
+    if not 2 < len(data) <= FRAME_BYTES_MAX:
+        raise PeerError(f"a frame of {len(data)} bytes; it may have 3 to {FRAME_BYTES_MAX}")
+    if data[0] != VERSION:
+        raise PeerError(f"a frame of protocol version {data[0]}; this is version {VERSION}")
+    if data[1] != kind:
+        raise PeerError(f"a frame of kind {data[1]} where {kind} was expected")
+
+
+def _check_sendable(publication: Publication) -> None:
+    for name, value in publication.attributes.items():
+        if type(value) not in _SCALARS:
+            raise InputError(f"event attribute {name}: {type(value).__name__} cannot be sent")
+        if type(value) is datetime and value.tzinfo is None:
+            raise InputError(f"event attribute {name}: a timestamp needs a time zone to be sent")
+
+
+def _array_head(length: int) -> bytes:
+    if length < 16:
+        return bytes([0x90 | length])
+    if length < 2**16:
+        return b"\xdc" + length.to_bytes(2, "big")
+    return b"\xdd" + length.to_bytes(4, "big")
+
+
+# Sizes -----------------------------------------------------------------------------------------------------------
+
+_SIZES_MAX = 8_192  # publications remembered: those on their way at one time in a network of thousands of links
+_sizes: dict[int, tuple[Publication, int]] = {}  # by identity; the publication is kept so that no other takes its id
+
+_EVENT_BYTES = FRAME_BYTES + 1 + 4 + 1  # the message's array, its tag, the head of `via`
+
+
+def size_of(message: Message) -> int:
+    """`len(encode(message))`, quickly: a publication is measured once, however many nodes pass it on."""
+    if type(message) is not Publish and type(message) is not Deliver:
+        return FRAME_BYTES + len(_encoder.encode(message))
+    known = _sizes.get(id(message.publication))
+    size = _EVENT_BYTES + len(message.via) + (_measure(message.publication) if known is None else known[1])
+    if type(message) is Publish:
+        size += len(_encoder.encode(message.homes)) if message.homes else 1
+        size += 1 if message.hops < 128 else len(_encoder.encode(message.hops))
+    return size
+
+
+def _measure(publication: Publication) -> int:
+    if len(_sizes) >= _SIZES_MAX:
+        _sizes.clear()
+    size = len(_encoder.encode(publication))
+    _sizes[id(publication)] = publication, size
+    return size

@@ -1,0 +1,71 @@
+"""What the ends of a connection say to each other before and beside the messages of the protocol.
+
+Who dials says hello, the other end answers with a welcome or a refusal. A ping is answered with a pong once everything
+sent before it has been handled, which is how a client learns that its publications have reached the broker.
+Machines never see a signal.
+"""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from holdfast.model.errors import PeerError
+from holdfast.model.messages import Count, NodeName
+from holdfast.wire.codec import VERSION, check_head_untrusted
+
+SIGNAL: Final = 1  # the kind of a frame that holds one signal
+
+RefusalCode = Literal[
+    "version",  # the two do not speak the same protocol
+    "taken",  # another node with this name is connected
+    "other connection",  # both dialled, and the other connection is the one to keep
+    "greet first",  # a message from somebody who is not, or no longer, connected
+    "full",  # too many connections
+    "not here",  # this node is not the one that was dialled, or not of the right kind
+]
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
+    node: NodeName
+    kind: Literal["broker", "client"]
+    epoch: Count  # when the node began: the same name with another epoch is another incarnation
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
+    node: NodeName
+    kind: Literal["broker", "client"]
+    epoch: Count
+
+
+class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
+    code: RefusalCode
+    reason: Annotated[str, Meta(max_length=1_000)]  # one line for a person
+
+
+class Ping(msgspec.Struct, frozen=True, array_like=True, tag="ping"):
+    token: Count
+
+
+class Pong(msgspec.Struct, frozen=True, array_like=True, tag="pong"):
+    token: Count
+
+
+Signal = Hello | Welcome | Refusal | Ping | Pong
+
+_HEAD = bytes([VERSION, SIGNAL])
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Signal)
+
+
+def encode_signal(signal: Signal) -> bytes:
+    return _HEAD + _encoder.encode(signal)
+
+
+def decode_signal_untrusted(data: bytes | memoryview) -> Signal:
+    """The signal in a frame from outside; raises only PeerError."""
+    check_head_untrusted(data, SIGNAL)
+    try:
+        return _decoder.decode(memoryview(data)[2:])
+    except (msgspec.DecodeError, RecursionError) as problem:
+        raise PeerError(f"not a signal: {problem}") from None
