@@ -1,10 +1,13 @@
 """Bitmaps for buckets with many checked filters: one bit per filter, one bit row per cell of a slot's codes.
 
 The codes of a slot are cut into cells at the filters' own bounds. A row of `maybe` bits says which filters a code in
-that cell can satisfy, a row of `sure` bits which ones it does. ANDing one row per slot leaves the candidates;
-those that are sure in every slot need no further look. Cost per event: a few words per 64 filters.
+that cell can satisfy, a row of `sure` bits which ones it does. ANDing one row per slot leaves the candidates; those
+that are sure in every slot need no further look, the others' boxes decide (a lowest and a highest code per slot).
+Cost per event: a few words per 64 filters, and a little per match.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,51 +15,93 @@ import numpy.typing as npt
 
 from holdfast.matching.image import CODE_MAX, IN_RANGE
 from holdfast.matching.kernels import fill_bitmap
+from holdfast.matching.slots import UNKNOWN
 
 _FILTERS_MIN = 16  # fewer are as quickly tested one by one (measured on the stock workload)
 _DIMENSIONS_MAX = 8  # slots that get bit rows; tests on further ones are made on the candidates
 _CELLS_MAX = 256  # finer cuts make fewer filters unsure but more rows to build
+_CODES_PER_FILTER_MAX = 8  # a table of cells by code may have this many entries (of 2 bytes) per filter
 _WORDS_MAX = 4_000_000  # 32 MB of bit rows per bucket: cells become coarser before memory becomes large
 
 
-def build_bitmaps(arrays: dict[str, npt.NDArray[Any]], repeated: npt.NDArray[np.uint8]) -> dict[str, npt.NDArray[Any]]:
+@dataclass
+class _Parts:
+    """The arrays of all bitmaps, as they grow."""
+
+    bitmaps: list[tuple[int, int, int, int]] = field(default_factory=list)
+    dimensions: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    cuts: list[npt.NDArray[np.int32]] = field(default_factory=lambda: [np.zeros(0, np.int32)])
+    cells: list[npt.NDArray[np.int16]] = field(default_factory=lambda: [np.zeros(0, np.int16)])
+    boxes: list[npt.NDArray[np.int32]] = field(default_factory=lambda: [np.zeros(0, np.int32)])
+    maybe: list[npt.NDArray[np.uint64]] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
+    sure: list[npt.NDArray[np.uint64]] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
+
+
+def build_bitmaps(
+    arrays: dict[str, npt.NDArray[Any]], repeated: npt.NDArray[np.uint8], codes: Sequence[int]
+) -> dict[str, npt.NDArray[Any]]:
+    """Bitmaps for the buckets that have enough checked filters; `codes` says how many codes each slot has."""
     starts = arrays["checked_starts"]
     bitmap_of = np.full(starts.size - 1, -1, np.int32)
-    bitmaps: list[tuple[int, int, int]] = []
-    dimensions: list[tuple[int, int, int, int]] = []
-    cuts: list[npt.NDArray[np.int32]] = []
-    maybe: list[npt.NDArray[np.uint64]] = []
-    sure: list[npt.NDArray[np.uint64]] = []
-    cut = word = 0
+    boxed = np.zeros(starts[-1], np.uint8)
+    parts = _Parts()
     for bucket in np.flatnonzero(np.diff(starts) >= _FILTERS_MIN).tolist():
         first, end = int(starts[bucket]), int(starts[bucket + 1])
         block = _Block(arrays, first, end, repeated)
         slots = block.busiest_slots()
-        if not slots:
-            continue
-        bitmap_of[bucket] = len(bitmaps)
-        bitmaps.append((len(dimensions), len(dimensions) + len(slots), block.words))
-        for slot in slots:
-            lows, highs, cells = block.ranges(slot, len(slots))
-            bits = np.zeros((2, (cells.size + 2) * block.words), np.uint64)
-            rows = np.arange(end - first)
-            fill_bitmap(bits[0], bits[1], 0, block.words, cells, rows, lows, highs, block.can_be_sure(slots))
-            dimensions.append((slot, cut, cut + cells.size, word))
-            cuts.append(cells)
-            maybe.append(bits[0])
-            sure.append(bits[1])
-            cut += cells.size
-            word += bits.shape[1]
-    widest = max((words for _, _, words in bitmaps), default=0)
+        if slots:
+            bitmap_of[bucket] = len(parts.bitmaps)
+            boxed[first:end] = block.said_by_boxes(slots)
+            _add(parts, block, slots, boxed[first:end], codes)
+    widest = max((words for _, _, words, _ in parts.bitmaps), default=0)
     return {
         "bitmap_of": bitmap_of,
-        "bitmaps": np.array(bitmaps, np.int64).reshape(-1, 3),
-        "dimensions": np.array(dimensions, np.int64).reshape(-1, 4),
-        "cuts": np.concatenate([np.zeros(0, np.int32), *cuts]),
-        "maybe": np.concatenate([np.zeros(0, np.uint64), *maybe]),
-        "sure": np.concatenate([np.zeros(0, np.uint64), *sure]),
+        "bitmaps": np.array(parts.bitmaps, np.int64).reshape(-1, 4),
+        "dimensions": np.array(parts.dimensions, np.int64).reshape(-1, 5),
+        "cuts": np.concatenate(parts.cuts),
+        "cells": np.concatenate(parts.cells),
+        "boxes": np.concatenate(parts.boxes),
+        "boxed": boxed,
+        "maybe": np.concatenate(parts.maybe),
+        "sure": np.concatenate(parts.sure),
         "scratch_sizes": np.array([widest, _DIMENSIONS_MAX, int(np.diff(starts).max())], np.int64),
     }
+
+
+def _add(parts: _Parts, block: "_Block", slots: list[int], boxed: npt.NDArray[np.uint8], codes: Sequence[int]) -> None:
+    boxes = block.boxes(slots)
+    first = len(parts.dimensions)
+    parts.bitmaps.append((first, first + len(slots), block.words, _size(parts.boxes)))
+    parts.boxes.append(boxes.reshape(-1))
+    for dimension, slot in enumerate(slots):
+        cuts = _cuts(boxes[:, dimension], block.words * len(slots))
+        maybe = np.zeros((cuts.size + 2) * block.words, np.uint64)
+        sure = np.zeros_like(maybe)
+        fill_bitmap(maybe, sure, block.words, cuts, boxes.reshape(-1), len(slots), dimension, boxed)
+        table = -1
+        if codes[slot] <= _CODES_PER_FILTER_MAX * block.size:
+            table = _size(parts.cells)
+            cells = 1 + np.searchsorted(cuts, np.arange(codes[slot]), side="right")
+            parts.cells.append(cells.astype(np.int16))
+        cut = _size(parts.cuts)
+        parts.dimensions.append((slot, cut, cut + cuts.size, _size(parts.maybe), table))
+        parts.cuts.append(cuts)
+        parts.maybe.append(maybe)
+        parts.sure.append(sure)
+
+
+def _size(arrays: Sequence[npt.NDArray[Any]]) -> int:
+    return sum(each.size for each in arrays)
+
+
+def _cuts(ranges: npt.NDArray[np.int32], words_per_cell: int) -> npt.NDArray[np.int32]:
+    """Where to cut a slot's codes: at the filters' own bounds, but not into more cells than memory allows."""
+    edges = np.unique(np.concatenate([ranges[:, 0], ranges[:, 1].astype(np.int64) + 1]))
+    edges = edges[(edges > 0) & (edges < CODE_MAX)]
+    cells = int(np.clip(_WORDS_MAX // words_per_cell, 16, _CELLS_MAX))
+    if edges.size > cells:
+        edges = edges[np.linspace(0, edges.size - 1, cells).astype(int)]
+    return edges.astype(np.int32)
 
 
 class _Block:
@@ -78,24 +123,17 @@ class _Block:
         busy = np.flatnonzero(count)
         return busy[np.argsort(-count[busy], kind="stable")][:_DIMENSIONS_MAX].tolist()  # type: ignore[no-any-return]
 
-    def can_be_sure(self, slots: list[int]) -> npt.NDArray[np.bool_]:
+    def said_by_boxes(self, slots: list[int]) -> npt.NDArray[np.bool_]:
         """Filters whose every test is a range on these slots, and that no other filter can repeat."""
-        sure: npt.NDArray[np.bool_] = ~self.repeated
-        sure[self.owner[(self.tests[:, 0] != IN_RANGE) | ~np.isin(self.tests[:, 1], slots)]] = False
-        return sure
+        said: npt.NDArray[np.bool_] = ~self.repeated
+        said[self.owner[(self.tests[:, 0] != IN_RANGE) | ~np.isin(self.tests[:, 1], slots)]] = False
+        return said
 
-    def ranges(
-        self, slot: int, slots: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-        """Each filter's range on a slot (-1, -1 for none), and where to cut the slot's codes."""
-        mine = (self.tests[:, 0] == IN_RANGE) & (self.tests[:, 1] == slot)
-        lows = np.full(self.size, -1, np.int64)
-        highs = np.full(self.size, -1, np.int64)
-        lows[self.owner[mine]] = self.tests[mine, 2]
-        highs[self.owner[mine]] = self.tests[mine, 3]
-        edges = np.unique(np.concatenate([self.tests[mine, 2], self.tests[mine, 3].astype(np.int64) + 1]))
-        edges = edges[(edges > 0) & (edges < CODE_MAX)]
-        cells = int(np.clip(_WORDS_MAX // (self.words * slots), 16, _CELLS_MAX))
-        if edges.size > cells:
-            edges = edges[np.linspace(0, edges.size - 1, cells).astype(int)]
-        return lows, highs, edges.astype(np.int32)
+    def boxes(self, slots: list[int]) -> npt.NDArray[np.int32]:
+        """Each filter's range on each slot; one that it does not test admits every code, unknown too."""
+        boxes = np.empty((self.size, len(slots), 2), np.int32)
+        boxes[:, :, 0], boxes[:, :, 1] = UNKNOWN, CODE_MAX
+        for dimension, slot in enumerate(slots):
+            mine = (self.tests[:, 0] == IN_RANGE) & (self.tests[:, 1] == slot)
+            boxes[self.owner[mine], dimension] = self.tests[mine, 2:]
+        return boxes

@@ -41,9 +41,12 @@ class Image(NamedTuple):
     sets: Ints  # the sorted codes of IN lists
     repeated: npt.NDArray[np.uint8]  # subscription -> 1 when several of its filters may match one row
     bitmap_of: Ints  # bucket -> its bitmap, or -1
-    bitmaps: Longs  # rows of: first dimension, end, words per bit row
-    dimensions: Longs  # rows of: slot, first cut, end, first word
-    cuts: Ints
+    bitmaps: Longs  # rows of: first dimension, end, words per bit row, first number in boxes
+    dimensions: Longs  # rows of: slot, first cut, end, first word, first of cells or -1
+    cuts: Ints  # the codes at which a dimension's cells begin
+    cells: npt.NDArray[np.int16]  # code -> cell, where a bitmap is worth the table
+    boxes: Ints  # for each filter of a bitmap and each dimension: the lowest and the highest code
+    boxed: npt.NDArray[np.uint8]  # checked filter -> 1 when its box says it all
     maybe: Words  # bit rows: filters that may hold for a code in this cell
     sure: Words  # bit rows: filters that hold for every code in this cell
     scratch_sizes: Longs  # the widest bit row, the most dimensions, the most checked filters of any bucket

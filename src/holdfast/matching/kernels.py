@@ -13,6 +13,7 @@ import numpy as np
 from holdfast.matching.image import (
     AT_LEAST,
     AT_MOST,
+    CODE_MAX,
     IN_RANGE,
     IN_SET,
     NO_SLOT,
@@ -34,13 +35,14 @@ for _bit in range(64):
 
 @_inlined
 def _first_not_below(values, low, high, wanted):
-    """Where the first value that is not below `wanted` stands in a sorted slice."""
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
+    """Where the first value that is not below `wanted` stands in a sorted slice. Without branches to mispredict."""
+    left = high - low
+    while left > 1:
+        half = left >> 1
+        low += half * np.int64(values[low + half - 1] < wanted)
+        left -= half
+    if left == 1:
+        low += np.int64(values[low] < wanted)
     return low
 
 
@@ -141,14 +143,48 @@ def _passes(test_starts, tests, sets, pattern_columns, texts, text_starts, text_
 
 
 @_inlined
-def _find_cells(dimensions, cuts, codes, row, first, end, words, offsets):
-    """Where the bit rows for this row's codes begin, one for each dimension."""
+def _find_cells(dimensions, cuts, cells, codes, row, first, end, words, offsets, point):
+    """This row's code in each dimension, and where the bit rows of its cell begin."""
     for d in range(first, end):
         code, cell = codes[row, dimensions[d, 0]], 0  # the first bit row is for "unknown"
-        if code >= 0:
+        if code >= 0 and dimensions[d, 4] >= 0:
+            cell = np.int64(cells[dimensions[d, 4] + code])
+        elif code >= 0:
             begin = dimensions[d, 1]
             cell = 1 + _first_not_below(cuts, begin, dimensions[d, 2], code + 1) - begin
         offsets[d - first] = dimensions[d, 3] + cell * words
+        point[d - first] = code
+
+
+@_inlined
+def _in_box(boxes, at, depth, point):
+    """Whether a row's codes lie within a filter's range in every dimension."""
+    inside = True
+    for d in range(depth):
+        inside &= (boxes[at + 2 * d] <= point[d]) & (point[d] <= boxes[at + 2 * d + 1])
+    return inside
+
+
+@_inlined
+def _intersect(bit_rows, offsets, depth, size, left):
+    """AND one bit row of each dimension. Slices, not offsets: only then does the compiler use vectors."""
+    bits = bit_rows[offsets[0] : offsets[0] + size]
+    if depth == 1:
+        for w in range(size):
+            left[w] = bits[w]
+    else:
+        more = bit_rows[offsets[1] : offsets[1] + size]
+        for w in range(size):
+            left[w] = bits[w] & more[w]
+    for d in range(2, depth):
+        bits = bit_rows[offsets[d] : offsets[d] + size]
+        for w in range(size):
+            left[w] &= bits[w]
+
+
+@_inlined
+def _lowest_bit(word):
+    return _BIT_OF[((word & (~word + np.uint64(1))) * _DE_BRUIJN) >> np.uint64(58)]
 
 
 @_compiled
@@ -161,9 +197,9 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
     test_starts, tests, sets, pattern_columns = image.test_starts, image.tests, image.sets, image.pattern_columns
     texts, text_starts, text_patterns = patterns.texts, patterns.starts, patterns.ids
     bitmap_of, bitmaps, dimensions, cuts = image.bitmap_of, image.bitmaps, image.dimensions, image.cuts
-    maybe, sure = image.maybe, image.sure
-    left = np.empty(image.scratch_sizes[0], np.uint64)
-    offsets = np.empty(image.scratch_sizes[1], np.int64)
+    cells, boxes, boxed = image.cells, image.boxes, image.boxed
+    maybe, sure = np.empty(image.scratch_sizes[0], np.uint64), np.empty(image.scratch_sizes[0], np.uint64)
+    offsets, point = np.empty(image.scratch_sizes[1], np.int64), np.empty(image.scratch_sizes[1], np.int32)
     candidates = np.empty(image.scratch_sizes[2], np.int32)
     n = 0
     while hit < last:
@@ -178,28 +214,30 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
             for i in range(many):
                 candidates[i] = first + i
         else:
-            size, depth = bitmaps[bitmap, 2], bitmaps[bitmap, 1] - bitmaps[bitmap, 0]
-            _find_cells(dimensions, cuts, codes, row, bitmaps[bitmap, 0], bitmaps[bitmap, 1], size, offsets)
-            left[:size] = maybe[offsets[0] : offsets[0] + size]
-            for d in range(1, depth):
-                left[:size] &= maybe[offsets[d] : offsets[d] + size]
+            size, depth, box = bitmaps[bitmap, 2], bitmaps[bitmap, 1] - bitmaps[bitmap, 0], bitmaps[bitmap, 3]
+            _find_cells(
+                dimensions, cuts, cells, codes, row, bitmaps[bitmap, 0], bitmaps[bitmap, 1], size, offsets, point
+            )
+            _intersect(image.maybe, offsets, depth, size, maybe)
+            _intersect(image.sure, offsets, depth, size, sure)
             for w in range(size):
-                word = left[w]
-                if word == 0:
+                if maybe[w] == 0:
                     continue
-                certain = word
-                for d in range(depth):
-                    certain &= sure[offsets[d] + w]
-                while word:
-                    lowest = word & (~word + np.uint64(1))
-                    checked = first + 64 * w + _BIT_OF[(lowest * _DE_BRUIJN) >> np.uint64(58)]
-                    word ^= lowest
-                    if certain & lowest:
-                        out[n] = subscriptions[checked]
-                        n += 1
-                    else:
-                        candidates[many] = checked
-                        many += 1
+                certain, possible = sure[w], maybe[w] ^ sure[w]  # what is sure is possible too
+                while certain:
+                    out[n] = subscriptions[first + 64 * w + _lowest_bit(certain)]
+                    n += 1
+                    certain &= certain - np.uint64(1)
+                while possible:
+                    at = 64 * w + _lowest_bit(possible)
+                    possible &= possible - np.uint64(1)
+                    if _in_box(boxes, box + 2 * depth * at, depth, point):
+                        if boxed[first + at]:
+                            out[n] = subscriptions[first + at]
+                            n += 1
+                        else:
+                            candidates[many] = first + at
+                            many += 1
         for i in range(many):
             checked = candidates[i]
             if _passes(
@@ -214,6 +252,28 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
         out_rows[begin:n] = row
         hit += 1
     return hit, n
+
+
+@_compiled
+def place_numbers(values, column, after):
+    """How many of the sorted values are not above each number of a column.
+
+    Sixty-four binary searches go in step, without branches: the processor then waits for all their loads at once.
+    """
+    places = np.empty(64, np.int64)
+    for first in range(0, column.size, 64):
+        numbers, found = column[first : first + 64], after[first : first + 64]
+        at = places[: numbers.size]
+        for k in range(numbers.size):
+            at[k] = 0
+        left = values.size
+        while left > 1:
+            half = left >> 1
+            for k in range(numbers.size):
+                at[k] += half * np.int64(values[at[k] + half - 1] <= numbers[k])
+            left -= half
+        for k in range(numbers.size):
+            found[k] = at[k] + np.int64(values[at[k]] <= numbers[k])
 
 
 @_compiled
@@ -247,23 +307,20 @@ def place_texts(texts, text_starts, constants, constant_starts, codes):
 
 
 @_compiled
-def fill_bitmap(bits, sure_bits, offset, words, cuts, rows, lows, highs, sure):
-    """Set, for each filter of a bucket, its bit in every cell of one dimension that its range touches.
+def fill_bitmap(maybe, sure, words, cuts, boxes, depth, dimension, boxed):
+    """Set each filter's bit in every cell of one dimension that its range touches, or fills.
 
-    `rows` are the filters' numbers within the bucket, `lows` and `highs` their ranges (-1 and -1: no range,
-    so unknown passes too). Cell c holds the codes from cuts[c - 1] up to, not including, cuts[c].
+    Cell 0 is for unknown; cell c holds the codes from cuts[c - 2] up to, not including, cuts[c - 1].
     """
-    cells = cuts.size + 1
-    for i in range(rows.size):
-        word, bit = rows[i] // 64, np.uint64(1) << np.uint64(rows[i] % 64)
-        anything = lows[i] < 0
-        for cell in range(cells + 1):
-            start = 0 if cell <= 1 else cuts[cell - 2]
-            end = np.int64(1) << 31 if cell == cells else cuts[cell - 1] if cell > 0 else 0
-            touches = anything or (cell > 0 and lows[i] < end and highs[i] >= start)
-            inside = anything or (cell > 0 and lows[i] <= start and highs[i] >= end - 1)
-            at = offset + cell * words + word
-            if touches:
-                bits[at] |= bit
-            if inside and sure[i]:
-                sure_bits[at] |= bit
+    cells = cuts.size + 2
+    for filter_ in range(boxed.size):
+        low, high = boxes[2 * (depth * filter_ + dimension)], boxes[2 * (depth * filter_ + dimension) + 1]
+        bit = np.uint64(1) << np.uint64(filter_ % 64)
+        for cell in range(cells):
+            start = -1 if cell == 0 else 0 if cell == 1 else cuts[cell - 2]
+            last = -1 if cell == 0 else CODE_MAX if cell == cells - 1 else cuts[cell - 1] - 1
+            at = cell * words + filter_ // 64
+            if low <= last and high >= start:
+                maybe[at] |= bit
+            if low <= start and high >= last and boxed[filter_]:
+                sure[at] |= bit

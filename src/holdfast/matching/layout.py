@@ -57,7 +57,7 @@ def compile_image(gathered: Gathered) -> Image:
     arrays: dict[str, npt.NDArray[Any]] = dict(keys["arrays"])
     arrays |= _sorted_runs(entries, left, plain, buckets, gathered.filter_subscription)
     arrays |= _checked(entries, left, unused, plain, buckets, gathered)
-    arrays |= build_bitmaps(arrays, gathered.repeated)
+    arrays |= build_bitmaps(arrays, gathered.repeated, [slot.codes for slot in gathered.slots])
     arrays["repeated"] = gathered.repeated
     return frozen(arrays)
 
@@ -228,7 +228,8 @@ def _checked(
     gathered: Gathered,
 ) -> dict[str, npt.NDArray[Any]]:
     mine = np.flatnonzero(~plain[entries.filter])
-    mine = mine[np.argsort(entries.bucket[mine], kind="stable")]
+    near = _neighbourhood(left, plain.size, gathered.slots)[entries.filter[mine]]
+    mine = mine[np.lexsort((near[:, 1], near[:, 0], entries.bucket[mine]))]
     filters, bucket = entries.filter[mine], entries.bucket[mine]
     sets: list[int] = []
     rows = [np.column_stack([left.filter, np.full(left.filter.size, IN_RANGE), left.slot, left.low, left.high])]
@@ -246,6 +247,19 @@ def _checked(
         "tests": tests[picked, 1:].astype(np.int32),
         "sets": np.array(sets, np.int32),
     }
+
+
+def _neighbourhood(left: Ranges, filters: int, slots: list[Slot]) -> npt.NDArray[np.int64]:
+    """For each filter its narrowest range: the slot and the middle.
+
+    Filters that lie close together there match the same events, so a bitmap has their bits in the same few words.
+    """
+    codes = np.array([slot.codes for slot in slots] or [1])[left.slot]
+    low, high = left.low.astype(np.int64), np.minimum(left.high, codes - 1)
+    order = np.lexsort(((low - high) / codes, left.filter))
+    near = np.zeros((filters, 2), np.int64)
+    near[left.filter[order]] = np.column_stack([left.slot, (low + high) // 2])[order]  # the last, and narrowest, stays
+    return near
 
 
 def _starts(owners: npt.NDArray[Any], count: int) -> Ints:

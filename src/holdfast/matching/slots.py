@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.matching.kernels import place_numbers
 from holdfast.model.values import Value, microseconds
 
 _EXACT = 2**53
@@ -43,7 +44,9 @@ class Edges:
     below: int  # constants smaller than any value of the type
 
     def codes(self, column: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-        after = np.searchsorted(self.values, column, side="right").astype(np.int32)
+        after = np.zeros(column.size, np.int32)
+        if self.values.size:
+            place_numbers(self.values, np.ascontiguousarray(column), after)
         codes = 2 * (after + np.int32(self.below))
         if self.values.size:
             before = np.maximum(after - 1, 0)

@@ -8,7 +8,7 @@ neighbour that is too slow either loses its oldest events or, if so configured, 
 import asyncio
 from typing import Protocol
 
-from holdfast.model.messages import Deliver, Message, Publication
+from holdfast.model.messages import Message, Publication
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters, Tally
 from holdfast.net.link import Link
@@ -62,7 +62,8 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._armed_us: int | None = None
         self._stopped = False
-        self._encoded: tuple[Publication | None, str, bytes] = None, "", b""  # the last delivery: often for many
+        self._message: Message | None = None  # the last one sent, and its bytes: it often goes to several neighbours
+        self._encoded = b""
         self._rearm()
 
     # Inputs --------------------------------------------------------------------------------------
@@ -94,9 +95,9 @@ class Driver:
         self.give(LinkUp(link.name, link.kind))
 
     def detach(self, link: Link) -> None:
+        link.end()
         if self.links.get(link.name) is link:
             del self.links[link.name]
-            link.end()
             self._not_full(link.name)
             self.give(LinkDown(link.name))
 
@@ -147,13 +148,10 @@ class Driver:
                     self._application.on_published(effect.publication, now_us)
 
     def _send(self, link: Link, message: Message) -> None:
-        if type(message) is Deliver:
-            publication, via, encoded = self._encoded
-            if message.publication is not publication or message.via != via:
-                encoded = encode_message(message)
-                self._encoded = message.publication, message.via, encoded
-        else:
-            encoded = encode_message(message)
+        if message is not self._message:
+            self._encoded = encode_message(message)
+            self._message = message
+        encoded = self._encoded
         self.counters.sent += 1
         tally = None
         if self.tallies is not None:
@@ -193,9 +191,8 @@ class Driver:
                 link.wire.abort()
 
     def on_room(self, link: Link, room: bool) -> None:
-        link.room = room
+        link.set_room(room)
         if room:
-            link.flush()
             self._weigh(link)
 
     # Pushing back --------------------------------------------------------------------------------
@@ -219,7 +216,4 @@ class Driver:
     def _pause_or_resume(self) -> None:
         # Never hold a neighbour up for its own sake: on a tree, waiting can then never go round in a circle.
         for name, link in self.links.items():
-            if len(self._full) > (name in self._full):
-                link.wire.pause()
-            else:
-                link.wire.resume()
+            link.hold_up(len(self._full) > (name in self._full))

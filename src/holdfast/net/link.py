@@ -9,11 +9,11 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Protocol
 
+from holdfast.model.messages import NodeKind
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters, Tally
 from holdfast.net.outbox import BYTES_MAX, Outbox
 from holdfast.net.wires import Wire
-from holdfast.protocol.effects import NodeKind
 from holdfast.wire.codec import FRAME_BYTES, is_event
 
 _DELAYED_MAX = 100_000  # messages on an injected delay: a second at 100,000 a second
@@ -42,7 +42,9 @@ class Link:
         self.wire = wire
         self.outbox = Outbox(wire.frame_aim, wire.frame_max, counters, bytes_max)
         self.room = True
+        self.ended = False
         self.dirty = False  # waits for the next flush
+        self.held_up = False  # we do not read from it for now, to push back
         self._clock = clock
         self._counters = counters
         self._impairment = impairment
@@ -50,6 +52,7 @@ class Link:
         self._delayed: list[tuple[int, int, bytes]] = []
         self._order = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._waiters: list[asyncio.Future[None]] = []  # for room
 
     @property
     def impaired(self) -> bool:
@@ -58,6 +61,13 @@ class Link:
     @property
     def waiting(self) -> int:
         return len(self.outbox) + len(self._delayed)
+
+    def hold_up(self, held_up: bool) -> None:
+        self.held_up = held_up
+        if held_up:
+            self.wire.pause()
+        else:
+            self.wire.resume()
 
     def flush(self) -> None:
         """Hand over frames as long as the wire takes them."""
@@ -69,8 +79,32 @@ class Link:
                 return
             wire.send(frame)
 
+    def set_room(self, room: bool) -> None:
+        self.room = room
+        if room:
+            self.flush()
+            self._wake()
+
+    async def drained(self, bytes_max: int) -> None:
+        """Wait until no more than this waits, or the wire is gone."""
+        while self.outbox.waiting_bytes > bytes_max and not self.ended:
+            if self.room:
+                await asyncio.sleep(0)  # it will be written when the loop turns
+            else:
+                waiter = asyncio.get_running_loop().create_future()
+                self._waiters.append(waiter)
+                await waiter
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
     def end(self) -> None:
         """The wire is gone: what still waits is counted as unsent."""
+        self.ended = True
+        self._wake()
         if self._timer is not None:
             self._timer.cancel()
         self._counters.unsent += self.waiting

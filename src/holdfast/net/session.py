@@ -57,10 +57,11 @@ class Owner(Protocol):
 
 
 class Session:
-    def __init__(self, wire: Wire, owner: Owner, dialled: bool) -> None:
+    def __init__(self, wire: Wire, owner: Owner, dialled: bool, expected: str | None = None) -> None:
         loop = asyncio.get_running_loop()
         self.wire = wire
         self.dialled = dialled
+        self._expected = expected  # whom we mean to reach, if it matters
         self.far: Hello | Welcome | None = None  # who is at the other end
         self.link: Link | None = None
         self.phase = Phase.GREETING
@@ -80,8 +81,17 @@ class Session:
     def silent_s(self) -> float:
         return self._loop.time() - self.heard_s
 
+    def check_alive(self, limit_s: float) -> None:
+        """End it when nothing has been heard for so long, unless we are not listening ourselves."""
+        if self.link is not None and self.link.held_up:
+            self.heard_s = self._loop.time()
+        elif self.phase is Phase.OPEN and self.silent_s > limit_s:
+            self.end(f"nothing heard for {limit_s:g} s", now=True)
+
     def end(self, reason: str, now: bool = False) -> None:
         """Close from our side, after what has been handed over is sent, or at once."""
+        if self.phase is Phase.OPEN and not self.wire.reliable and not self._why:
+            self.wire.send(encode_signal(Refusal("bye", reason)))
         self._why = self._why or reason
         if now:
             self.wire.abort()
@@ -114,7 +124,7 @@ class Session:
                 self._welcome()
         elif isinstance(signal, Welcome) and self.dialled:
             self.far = signal
-            answer = self._owner.on_welcome(self, signal)
+            answer = self._on_welcome(signal)
         elif isinstance(signal, Refusal) and self.dialled:
             self.end(signal.reason)
             return
@@ -124,6 +134,13 @@ class Session:
             self._refuse(answer, answer.reason)
         else:
             self._open(answer)
+
+    def _on_welcome(self, welcome: Welcome) -> Link | Refusal:
+        if self._expected not in (None, welcome.node):
+            return Refusal("not here", f"it is {welcome.node}, not {self._expected}")
+        if welcome.kind != "broker":
+            return Refusal("not here", f"it is a {welcome.kind}, not a broker")
+        return self._owner.on_welcome(self, welcome)
 
     def _welcome(self) -> None:
         own = self._owner.hello
@@ -170,6 +187,7 @@ class Session:
             case Welcome() if signal == self.far:
                 pass  # a second answer to a hello that we repeated
             case Refusal():
+                self._why = signal.reason
                 self.end(signal.reason)
             case _:
                 raise PeerError(f"a {type(signal).__name__} after the greeting")
@@ -214,12 +232,14 @@ def _observed(future: "asyncio.Future[None]") -> None:
         future.exception()
 
 
-async def open_session(address: Address, owner: Owner, tls: TlsFiles | None) -> Session:
+async def open_session(
+    address: Address, owner: Owner, tls: TlsFiles | None = None, expected: str | None = None
+) -> Session:
     """Dial and greet; a NetworkError that says why it did not work."""
     made: list[Session] = []
 
     def accept(wire: Wire) -> Session:
-        made.append(Session(wire, owner, dialled=True))
+        made.append(Session(wire, owner, True, expected))
         return made[0]
 
     await dial(address, accept, tls)

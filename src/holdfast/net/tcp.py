@@ -15,7 +15,7 @@ from holdfast.net.address import Address
 from holdfast.net.wires import Accept, Receiver
 
 FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
-_BUFFER_BYTES_MAX = 1024 * 1024  # handed to the kernel or about to be; more waits in the outbox, where it can be dropped
+_BUFFER_BYTES_MAX = 1024 * 1024  # about to go to the kernel; more waits in the outbox, where it can be dropped
 _DIAL_S = 5.0  # no answer after this long is no broker
 _BACKLOG = 1_024  # many clients dial at once when a broker comes back
 _LENGTH_BYTES = 4
@@ -34,7 +34,8 @@ class TcpWire(asyncio.Protocol):
         self._held = bytearray()  # what has come and is not handed on: the beginning of a frame, or all while paused
         self._needed = _LENGTH_BYTES  # bytes of `_held` below which there is no point in looking
         self._paused = False
-        self._closing = False
+        self._closing = False  # nothing more is read or written
+        self._lost = False  # and the transport must not be touched any more
 
     # What asyncio calls --------------------------------------------------------------------------
 
@@ -61,7 +62,7 @@ class TcpWire(asyncio.Protocol):
         self._receiver.on_room(True)
 
     def connection_lost(self, problem: Exception | None) -> None:
-        self._closing = True
+        self._closing = self._lost = True
         self._receiver.on_closed(_why(problem))
 
     # Reading -------------------------------------------------------------------------------------
@@ -111,11 +112,13 @@ class TcpWire(asyncio.Protocol):
 
     def close(self) -> None:
         self._closing = True
-        self._transport.close()
+        if not self._lost:
+            self._transport.close()
 
     def abort(self) -> None:
         self._closing = True
-        self._transport.abort()
+        if not self._lost:
+            self._transport.abort()
 
 
 def _why(problem: Exception | None) -> str:
@@ -153,9 +156,7 @@ async def dial(address: Address, accept: Accept, context: ssl.SSLContext | None)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_DIAL_S):
-            _, wire = await loop.create_connection(
-                lambda: TcpWire(accept), address.host, address.port, ssl=context
-            )
+            _, wire = await loop.create_connection(lambda: TcpWire(accept), address.host, address.port, ssl=context)
     except TimeoutError:
         raise NetworkError(f"cannot reach {address}: no answer within {_DIAL_S:g} s") from None
     except OSError as problem:

@@ -1,7 +1,7 @@
 """The small interface behind which TCP, TLS and UDP lie.
 
-A wire carries frames, whole, to one other node. What arrives is handed to a receiver by plain calls: no task, no queue and
-no copy in between. `holdfast.testing.transports` holds the rules as checks that any implementation can be put to.
+A wire carries frames, whole, to one other node. What arrives is handed to a receiver by plain calls: no task, no queue
+and no copy in between. `holdfast.testing.transports` holds the rules as checks that any implementation can be put to.
 """
 
 from collections.abc import Callable

@@ -16,4 +16,5 @@ RATE_PER_S_MAX = 1_000_000  # of one publisher: one publication in a microsecond
 BYTES_MAX = 2**30  # of a payload; the simulator only counts them
 QUEUE_MAX = 10_000_000  # messages that wait in one place: gigabytes when they are real
 ATTRIBUTES_MAX = 1_000  # of one generated event
+PROBLEMS_MAX = 1_000  # kept; a file of a million wrong rows must not fill the memory with messages
 PROBLEMS_SHOWN_MAX = 50  # a screenful or two; the rest is counted

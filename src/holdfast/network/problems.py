@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from holdfast.model.errors import InputError
-from holdfast.network.limits import PROBLEMS_SHOWN_MAX
+from holdfast.network.limits import PROBLEMS_MAX, PROBLEMS_SHOWN_MAX
 
 KeyPath = tuple[str | int, ...]
 """Where a value stands: names of tables and keys, and positions in lists counted from 0."""
@@ -38,18 +38,20 @@ class Problem:
 class NetworkError(InputError):
     """A network file that is not accepted, with all its problems."""
 
-    def __init__(self, name: str, problems: Iterable[Problem]) -> None:
+    def __init__(self, name: str, problems: Iterable[Problem], more: int = 0) -> None:
         self.name = name
         self.problems = tuple(problems)
-        shown = [f"  {each}" for each in self.problems[:PROBLEMS_SHOWN_MAX]]
-        if len(self.problems) > PROBLEMS_SHOWN_MAX:
-            shown.append(f"  and {len(self.problems) - PROBLEMS_SHOWN_MAX:,} more")
-        count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems):,} problems"
-        super().__init__("\n".join([f"{name}: {count}", *shown]))
+        self.more = more  # not kept, only counted
+        count = len(self.problems) + more
+        lines = [f"{name}: 1 problem" if count == 1 else f"{name}: {count:,} problems"]
+        lines += [f"  {each}" for each in self.problems[:PROBLEMS_SHOWN_MAX]]
+        if count > PROBLEMS_SHOWN_MAX:
+            lines.append(f"  and {count - PROBLEMS_SHOWN_MAX:,} more")
+        super().__init__("\n".join(lines))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process boundaries (Spark tasks); the default would rebuild from the message alone.
-        return NetworkError, (self.name, self.problems)
+        return NetworkError, (self.name, self.problems, self.more)
 
 
 class Problems:
@@ -57,11 +59,20 @@ class Problems:
         self._locate = locate
         self._found: dict[Problem, None] = {}  # one mistake may be noticed twice
         self._paths: set[KeyPath] = set()
+        self.warnings: list[str] = []
+        self.more = 0
 
     def add(self, path: KeyPath, message: str, suggestion: str = "") -> None:
-        place = self._locate(path)
-        self._found[Problem(dotted(path), message, suggestion, *place)] = None
+        if len(self._found) < PROBLEMS_MAX:
+            self._found[Problem(dotted(path), message, suggestion, *self._locate(path))] = None
+        else:
+            self.more += 1
         self._paths.update(path[:length] for length in range(len(path) + 1))
+
+    def warn(self, path: KeyPath, message: str) -> None:
+        """Something that is allowed but probably not meant."""
+        if len(self.warnings) < PROBLEMS_MAX:
+            self.warnings.append(f"{dotted(path)}: {message}")
 
     def within(self, *path: str | int) -> bool:
         """Whether anything below this key is wrong, so that what follows from it need not be told as well."""
@@ -70,9 +81,26 @@ class Problems:
     def __len__(self) -> int:
         return len(self._found)
 
+    def of_row(self, path: KeyPath, row: str) -> "Problems":
+        """The same, for a row of a file that the key names."""
+        return _OfRow(self, path, row)
+
     def in_order(self) -> list[Problem]:
         """As they stand in the file; what has no line comes first."""
         return sorted(self._found, key=lambda problem: problem.line or 0)
+
+
+class _OfRow(Problems):
+    def __init__(self, outer: Problems, path: KeyPath, row: str) -> None:
+        super().__init__(outer._locate)
+        self._outer, self._path, self._row = outer, path, row
+
+    def add(self, path: KeyPath, message: str, suggestion: str = "") -> None:
+        super().add(path, message)  # so that `within` knows
+        self._outer.add(self._path, f"{', '.join(filter(None, (self._row, dotted(path))))}: {message}", suggestion)
+
+    def warn(self, path: KeyPath, message: str) -> None:
+        self._outer.warn(self._path, f"{self._row}: {message}")
 
 
 def dotted(path: KeyPath) -> str:

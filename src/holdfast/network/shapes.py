@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
+from textwrap import indent
 from typing import Any, Final, NamedTuple, Protocol
 
 from holdfast.language.parser import parse
@@ -62,8 +63,8 @@ class Number:
     def words(self) -> str:
         kind = "a whole number" if self.whole else "a number"
         unit = f" of {self.unit}" if self.unit else ""
-        start = f"above {self.low:,g}, up to" if self.above else f"from {self.low:,g} to"
-        return f"{kind}{unit} {start} {self.high:,.15g}"
+        start = f"above {self.low:,}, up to" if self.above else f"from {self.low:,} to"
+        return f"{kind}{unit} {start} {self.high:,}"
 
     def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
         if isinstance(found, bool) or not isinstance(found, int | float):
@@ -192,15 +193,14 @@ class Text:
 class Name:
     """What a broker or client may be called: it stands in traces, dice and file names."""
 
-    what: str = "a name"
-
     def words(self) -> str:
-        return f"{self.what} of letters, digits, _ . : and -, at most {NAME_CHARACTERS_MAX}"
+        return "a name"
 
     def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
         if isinstance(found, str) and len(found) <= NAME_CHARACTERS_MAX and _NAME.fullmatch(found):
             return found
-        return wrong(self, found, path, problems)
+        hint = f"letters, digits, _ . : and -, a letter or digit first, at most {NAME_CHARACTERS_MAX}"
+        return wrong(self, found, path, problems, hint)
 
 
 @dataclass(frozen=True)
@@ -212,15 +212,13 @@ class Condition:
         if not isinstance(found, str):
             return wrong(self, found, path, problems, "such as \"symbol = 'IBM' AND price < 120\"")
         try:
-            parse(found)
+            warnings = parse(found).warnings
         except ConditionError as error:
-            problems.add(path, "the condition is not accepted:\n" + indented(str(error)))
+            problems.add(path, "the condition is not accepted:\n" + indent(str(error), "    "))
             return BAD
+        for warning in warnings:
+            problems.warn(path, warning)
         return found
-
-
-def indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())
 
 
 @dataclass(frozen=True)

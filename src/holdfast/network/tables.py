@@ -32,6 +32,7 @@ class Table:
     about: str
     keys: tuple[Key, ...]
     kinds: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
+    on_top_of: "Table | None" = None  # says what holds where this one is silent
 
     def words(self) -> str:
         return "a table"
@@ -41,8 +42,9 @@ class Table:
 
     def values(self, found: Any, path: KeyPath, problems: Problems, only_own: bool = False) -> Values:
         """The table's values; keys that are left out get their default, unless only the table's own are asked for."""
-        if not isinstance(found, Mapping):
-            wrong(self, found, path, problems, f"write it as {self.header}" if self.name else "")
+        there = isinstance(found, Mapping)
+        if not there:
+            wrong(self, found, path, problems, f"write it as [{self.name}]")
             found = {}
         keys = self._keys_for(found)
         for name in found:
@@ -53,17 +55,13 @@ class Table:
             value = BAD
             if name in found:
                 value = key.shape.read(found[name], (*path, name), problems)
-            elif key.required:
+            elif key.required and there:
                 problems.add(path, f'"{name}" is missing, expected {key.shape.words()}')
             if value is BAD and not only_own:
                 value = key.shape.read(key.default, (*path, name), problems) if key.default is not None else None
             if value is not BAD:
                 values[name] = value
         return values
-
-    @property
-    def header(self) -> str:
-        return f"[{self.name}]"
 
     @cached_property
     def all_keys(self) -> dict[str, Key]:

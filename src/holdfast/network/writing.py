@@ -27,11 +27,11 @@ def _table(data: Mapping[str, Any], path: tuple[str, ...]) -> list[str]:
             for each in value:
                 later += ["", f"[[{_dotted(below)}]]", *_table(each, below)]
         else:
-            lines.append(f"{_key(key)} = {_value(value)}")
+            lines.append(f"{_key(key)} = {value_text(value)}")
     return lines + later
 
 
-def _value(value: object) -> str:
+def value_text(value: object) -> str:
     match value:
         case bool():
             return "true" if value else "false"
@@ -42,9 +42,9 @@ def _value(value: object) -> str:
         case datetime() | date() | time():
             return value.isoformat()
         case Mapping():
-            return "{" + ", ".join(f"{_key(key)} = {_value(each)}" for key, each in value.items()) + "}"
+            return "{" + ", ".join(f"{_key(key)} = {value_text(each)}" for key, each in value.items()) + "}"
         case list() | tuple():
-            return "[" + ", ".join(map(_value, value)) + "]"
+            return "[" + ", ".join(map(value_text, value)) + "]"
     raise MisuseError(f"TOML has no {type(value).__name__}")
 
 

@@ -41,12 +41,13 @@ class Client:
         new_index: Callable[[], EventIndex[str]],
         epoch: int,
         rng: Random,
+        first_seq: int = 1,  # above all that an earlier incarnation of this name has used, or they pass for duplicates
     ) -> None:
         self.name = name
         self._settings = settings
         self._book = book
         self._epoch = epoch
-        self._seq = 0
+        self._seq = first_seq - 1
         self._broker: str | None = None
         self._told: dict[Table, Told] = {}
         self._wanted: dict[Table, dict[str, str]] = {table: {} for table in TABLES}  # by the application's id

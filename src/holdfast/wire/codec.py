@@ -27,6 +27,8 @@ FRAME_BYTES: Final = len(_HEAD) + 1  # what a frame of one message adds to it
 _SCALARS = frozenset({bool, int, float, str, datetime, type(None)})
 _encoder = msgspec.msgpack.Encoder()
 _messages = msgspec.msgpack.Decoder(list[Message])
+# What msgspec raises for bytes it does not accept: text that is not UTF-8 and nesting have errors of their own.
+DECODE_ERRORS: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 
 encode_message = _encoder.encode  # one message without a frame around it
 
@@ -64,7 +66,7 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
     check_head_untrusted(data, MESSAGES)
     try:
         messages = _messages.decode(memoryview(data)[2:])
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise PeerError(f"not a message: {problem}") from None
     events = [each.publication.attributes for each in messages if type(each) is Publish or type(each) is Deliver]
     if events:

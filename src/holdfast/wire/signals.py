@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.model.errors import PeerError
-from holdfast.model.messages import Count, NodeName
-from holdfast.wire.codec import VERSION, check_head_untrusted
+from holdfast.model.messages import Count, NodeKind, NodeName
+from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 
 SIGNAL: Final = 1  # the kind of a frame that holds one signal
 
@@ -22,19 +22,20 @@ RefusalCode = Literal[
     "other connection",  # both dialled, and the other connection is the one to keep
     "greet first",  # a message from somebody who is not, or no longer, connected
     "full",  # too many connections
+    "bye",  # the end of a connection that has no end of its own (UDP)
     "not here",  # this node is not the one that was dialled, or not of the right kind
 ]
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     node: NodeName
-    kind: Literal["broker", "client"]
+    kind: NodeKind
     epoch: Count  # when the node began: the same name with another epoch is another incarnation
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
     node: NodeName
-    kind: Literal["broker", "client"]
+    kind: NodeKind
     epoch: Count
 
 
@@ -55,7 +56,7 @@ Signal = Hello | Welcome | Refusal | Ping | Pong
 
 _HEAD = bytes([VERSION, SIGNAL])
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Signal)
+_decoder: msgspec.msgpack.Decoder[Signal] = msgspec.msgpack.Decoder(Signal)
 
 
 def encode_signal(signal: Signal) -> bytes:
@@ -67,5 +68,5 @@ def decode_signal_untrusted(data: bytes | memoryview) -> Signal:
     check_head_untrusted(data, SIGNAL)
     try:
         return _decoder.decode(memoryview(data)[2:])
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except DECODE_ERRORS as problem:
         raise PeerError(f"not a signal: {problem}") from None

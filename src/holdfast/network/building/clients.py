@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from random import Random
 
-from holdfast.language.parser import parse
 from holdfast.network.building.graph import known_broker
 from holdfast.network.keys.root import ROOT
 from holdfast.network.limits import CLIENTS_MAX, PUBLISHERS_MAX, SUBSCRIPTIONS_MAX
-from holdfast.network.problems import KeyPath, Problems, dotted
+from holdfast.network.problems import KeyPath, Problems
 from holdfast.network.schema import ClientSpec, SubscriptionSpec
 from holdfast.network.tables import Repeated, Values
 from holdfast.network.workload.listed import Scheduled
@@ -22,16 +22,14 @@ class Draft:
     id: str
     broker: str
     path: KeyPath
-    subscriptions: list[SubscriptionSpec] = field(default_factory=list)
+    subscriptions: dict[str, SubscriptionSpec] = field(default_factory=dict)
     advertisements: list[str] | None = None
     schedule: tuple[Scheduled, ...] = ()
     works: bool = False
     wants: bool = False
 
 
-def draft_clients(
-    values: Values, brokers: list[str] | None, seed: int, problems: Problems, warnings: list[str]
-) -> list[Draft]:
+def draft_clients(values: Values, brokers: list[str] | None, seed: int, problems: Problems) -> list[Draft]:
     """`brokers` is None when it is not known which there are."""
     shape = ROOT.all_keys["client"].shape
     assert isinstance(shape, Repeated)
@@ -48,7 +46,7 @@ def draft_clients(
         if brokers is not None and entry["broker"] is not None:
             known_broker(entry["broker"], known, (*path, "broker"), problems)
         if entry["id"] is not None:
-            drafts += _listed(entry, path, problems, warnings)
+            drafts += _listed(entry, path, problems)
     _check_names(drafts, known, problems)
     return drafts
 
@@ -62,8 +60,8 @@ def _generated_count(settings: Values | None, brokers: int) -> int:
 
 
 def _generated(settings: Values, brokers: list[str], seed: int, problems: Problems) -> Iterator[Draft]:
-    count, each = settings["count"], settings["per_broker"]
-    if count is not None and each is not None:
+    in_all, each = settings["count"], settings["per_broker"]
+    if in_all is not None and each is not None:
         problems.add(("clients", "count"), "found both count and per_broker", "give one of them")
     total = _generated_count(settings, len(brokers))
     publishers = total if settings["publishers"] == "all" else settings["publishers"]
@@ -72,21 +70,21 @@ def _generated(settings: Values, brokers: list[str], seed: int, problems: Proble
         publishers = total
     publish = frozenset(Random(f"{seed}/publishers").sample(range(total), publishers))
     for number in range(total):
-        broker = brokers[number % len(brokers) if count is not None else number // (each or 1)]
+        broker = brokers[number % len(brokers) if in_all is not None else number // (each or 1)]
         wants = settings["subscribers"] == "all" or (settings["subscribers"] == "others" and number not in publish)
         name = f"{settings['prefix']}{number + 1}"
         yield Draft(name, broker, ("clients", "prefix"), works=number in publish, wants=wants)
 
 
-def _listed(entry: Values, path: KeyPath, problems: Problems, warnings: list[str]) -> Iterator[Draft]:
-    subscriptions = _subscriptions(entry["subscriptions"] or (), (*path, "subscriptions"), problems, warnings)
+def _listed(entry: Values, path: KeyPath, problems: Problems) -> Iterator[Draft]:
+    subscriptions = _subscriptions(entry["subscriptions"] or (), (*path, "subscriptions"), problems)
     schedule = tuple(_scheduled(entry["publish"] or (), (*path, "publish"), problems))
     for number in range(1, entry["count"] + 1):
         yield Draft(
             entry["id"] if entry["count"] == 1 else f"{entry['id']}-{number}",
             entry["broker"] or "",
             path,
-            list(subscriptions),
+            dict(subscriptions),
             entry["advertisements"],
             schedule,
             entry["publishes"],
@@ -95,27 +93,28 @@ def _listed(entry: Values, path: KeyPath, problems: Problems, warnings: list[str
 
 
 def _subscriptions(
-    found: Iterable[str | Values | None], path: KeyPath, problems: Problems, warnings: list[str]
-) -> list[SubscriptionSpec]:
+    found: Iterable[str | Values | None], path: KeyPath, problems: Problems
+) -> dict[str, SubscriptionSpec]:
     specs: dict[str, SubscriptionSpec] = {}
     for number, each in enumerate(found):
-        if each is None:
-            continue  # its condition is not accepted, and that has been told
-        entry: Values = {"condition": each} if isinstance(each, str) else each
-        name = entry.get("id") or f"s{number + 1}"
-        if name in specs:
-            problems.add((*path, number), f'there are two subscriptions called "{name}"')
-        from_us, until_us = entry.get("from_s") or 0, entry.get("until_s")
-        if until_us is not None and until_us <= from_us:
-            problems.add((*path, number, "until_s"), "the subscription ends before it begins")
-        if entry["condition"] is not None:
-            warnings += never_true(entry["condition"], dotted((*path, number)))
-            specs[name] = SubscriptionSpec(name, entry["condition"], from_us, until_us)
-    return list(specs.values())
+        if each is not None:  # otherwise it is not accepted, and that has been told
+            entry = {"condition": each} if isinstance(each, str) else each
+            add_subscription(specs, entry, f"s{number + 1}", (*path, number), problems)
+    return specs
 
 
-def never_true(condition: str, place: str) -> list[str]:
-    return [f"{place}: {warning}" for warning in parse(condition).warnings]
+def add_subscription(
+    specs: dict[str, SubscriptionSpec], entry: Values, name: str, path: KeyPath, problems: Problems
+) -> None:
+    """Add what an entry says to a client's subscriptions; `name` is for one that has none."""
+    name = entry.get("id") or name
+    if name in specs:
+        problems.add(path, f'there are two subscriptions called "{name}"')
+    from_us, until_us = entry.get("from_s") or 0, entry.get("until_s")
+    if until_us is not None and until_us <= from_us:
+        problems.add((*path, "until_s"), "the subscription ends before it begins")
+    if entry["condition"] is not None:
+        specs[name] = SubscriptionSpec(name, entry["condition"], from_us, until_us)
 
 
 def _scheduled(found: Iterable[Values], path: KeyPath, problems: Problems) -> Iterator[Scheduled]:
@@ -156,13 +155,12 @@ def finish_clients(
     left, interested = SUBSCRIPTIONS_MAX, 0
     specs = []
     for draft in drafts:
-        subscriptions = draft.subscriptions
+        subscriptions = list(draft.subscriptions.values())
         if draft.wants:
             conditions = workload.conditions(interested, Random(f"{seed}/{draft.id}/subscriptions"))
             interested += 1
-            taken = {each.id for each in subscriptions}
-            free = (name for number in range(1, SUBSCRIPTIONS_MAX) if (name := f"s{number}") not in taken)
-            subscriptions = subscriptions + [SubscriptionSpec(next(free), condition) for condition in conditions]
+            free = (name for number in count(1) if (name := f"s{number}") not in draft.subscriptions)
+            subscriptions += [SubscriptionSpec(next(free), condition) for condition in conditions]
         left -= len(subscriptions)
         if left < 0:
             problems.add(("clients",), f"more than {SUBSCRIPTIONS_MAX:,} subscriptions")

@@ -16,20 +16,19 @@ from holdfast.network.tables import Repeated, Values
 Pair = tuple[str, str]
 
 
-def build_faults(
-    values: Values, graph: Graph | None, drafts: list[Draft], problems: Problems, warnings: list[str]
-) -> tuple[Fault, ...]:
+def build_faults(values: Values, graph: Graph | None, drafts: list[Draft], problems: Problems) -> tuple[Fault, ...]:
     shape = ROOT.all_keys["fault"].shape
     assert isinstance(shape, Repeated)
     entries = list(shape.entries(values["fault"], ("fault",), problems))
-    if graph is None or problems.within("fault"):
+    if graph is None:
         return ()
     maker = _Maker(graph, drafts, problems)
     faults: list[Fault] = []
     for number, entry in enumerate(entries):
-        if entry["at_s"] >= values["duration_s"]:
-            warnings.append(f"fault.{number}: at {entry['at_s'] / 1_000_000:g} s the run is over")
-        faults += maker.faults(entry, number)
+        if not problems.within("fault", number):
+            if entry["at_s"] >= values["duration_s"]:
+                problems.warn(("fault", number), f"at {entry['at_s'] / 1_000_000:g} s the run is over")
+            faults += maker.faults(entry, number)
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
@@ -40,10 +39,13 @@ class _Maker:
         self._clients = {draft.id: draft for draft in drafts}
         self._replaced: dict[Pair, None] = {}
         self._problems = problems
+        self._links_known = not problems.within("topology") and not problems.within("link")
 
     def faults(self, entry: Values, number: int) -> Iterator[Fault]:
         path: KeyPath = ("fault", number)
         at_us, kind = entry["at_s"], entry["kind"]
+        if not self._links_known and kind in ("link-down", "link-up", "link-replace", "partition"):
+            return
         match kind:
             case "crash" | "restart":
                 if known_broker(entry["broker"], self._brokers, (*path, "broker"), self._problems):

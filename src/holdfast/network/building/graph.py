@@ -52,7 +52,7 @@ def _entries(name: str, values: Values, problems: Problems) -> list[Values]:
 
 
 def _broker_names(settings: Values, own: list[Values], problems: Problems) -> dict[str, None] | None:
-    if problems.within("topology"):
+    if any(problems.within("topology", name) for name in ("kind", "brokers", "prefix")):
         return None
     asked = settings["brokers"]
     listed = settings["kind"] == "listed"
@@ -73,9 +73,8 @@ def _broker_names(settings: Values, own: list[Values], problems: Problems) -> di
             problems.add(("broker", number, "id"), f'there are two [[broker]] tables for "{name}"')
         elif name is not None:
             seen.add(name)
-            if name not in names and (asked is not None or not listed):
-                known_broker(name, names, ("broker", number, "id"), problems)
-            names[name] = None
+            if asked is None or known_broker(name, names, ("broker", number, "id"), problems):
+                names[name] = None
     if not names:
         problems.add(("topology",), "there are no brokers", "such as brokers = 12, or a [[broker]] for each")
         return None
@@ -183,7 +182,8 @@ def _made(brokers: int, settings: Values, seed: int, problems: Problems) -> topo
 def _links(
     pairs: Iterable[Pair], base: Values, own: list[Values], seed: int, problems: Problems
 ) -> tuple[LinkSpec, ...]:
-    _check_link(base, ("links",), problems)
+    _check_failures(base, ("links",), problems)
+    _check_jitter(base, ("links",), problems)
     settings: dict[Pair, Values] = {}
     for number, entry in enumerate(own):
         if "between" in entry:
@@ -191,12 +191,15 @@ def _links(
             if (a, b) in settings:
                 problems.add(("link", number, "between"), f'there are two [[link]] tables for "{a}" and "{b}"')
             settings[a, b] = settings[b, a] = entry
-        _check_link(_merged(base, entry), ("link", number), problems)
+        _check_failures(entry, ("link", number), problems)
+        if "delay_ms" in entry or "jitter_ms" in entry:  # otherwise [links] has been told already
+            _check_jitter(_merged(base, entry), ("link", number), problems)
     return tuple(_link(a, b, _merged(base, settings.get((a, b), {})), seed) for a, b in pairs)
 
 
-def _check_link(values: Values, path: KeyPath, problems: Problems) -> None:
-    _check_failures(values, path, problems)
+def _check_jitter(values: Values, path: KeyPath, problems: Problems) -> None:
+    if any(problems.within(*each, key) for each in (path, ("links",)) for key in ("delay_ms", "jitter_ms")):
+        return
     delay, jitter = values["delay_ms"], values["jitter_ms"]
     if jitter.high > delay.low:
         message = f"a jitter of {jitter.high / 1_000:g} ms could make a delay of {delay.low / 1_000:g} ms negative"
@@ -273,7 +276,7 @@ def check_graph(graph: Graph, routing: str, problems: Problems) -> None:
         named = ", ".join(lost[:_NAMES_SHOWN_MAX]) + (", …" if len(lost) > _NAMES_SHOWN_MAX else "")
         message = f"the graph is in {len(others) + 1} parts: {first[0]} cannot reach {named}"
         problems.add(("topology",), message, f'add a link, such as ["{first[0]}", "{lost[0]}"]')
-    cycle = a_cycle(links) if routing != "destinations" else []
+    cycle = a_cycle(links) if routing != "destinations" and not problems.within("routing") else []
     if cycle:
         message = f'routing = "{routing}" needs a tree, and {" - ".join(cycle)} is a cycle'
         problems.add(("routing",), message, 'take a link out, or write routing = "destinations"')

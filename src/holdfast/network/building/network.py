@@ -23,19 +23,18 @@ from holdfast.protocol.settings import ProtocolSettings
 
 def build(document: Document) -> Network:
     problems = Problems(document.place)
-    warnings: list[str] = []
     values: Values = ROOT.values(document.data, (), problems)
     seed = values["seed"]
     shape_seed = seed if values["topology"]["seed"] is None else values["topology"]["seed"]
 
     graph = build_graph(values, shape_seed, problems)
     brokers = None if graph is None else [broker.id for broker in graph.brokers]
-    drafts = draft_clients(values, brokers, shape_seed, problems, warnings)
+    drafts = draft_clients(values, brokers, shape_seed, problems)
     if brokers is not None:
-        drafts = check_roles(values["workload"], drafts, problems, warnings)
+        drafts = check_roles(values["workload"], drafts, problems)
     workload = build_workload(values["workload"], drafts, document.folder, problems)
-    deal_out_subscriptions(values["workload"], drafts, document.folder, problems, warnings)
-    faults = build_faults(values, graph, drafts, problems, warnings)
+    deal_out_subscriptions(values["workload"], drafts, document.folder, problems)
+    faults = build_faults(values, graph, drafts, problems)
     reconfiguration = _reconfiguration(values, problems)
     window = window_of(values["workload"], "workload", values["duration_s"], problems)
     transport = _transport(values["transport"], document, problems)
@@ -44,7 +43,7 @@ def build(document: Document) -> Network:
     if graph is not None:
         check_graph(graph, values["routing"], problems)
     if problems:
-        raise NetworkError(document.name, problems.in_order())
+        raise NetworkError(document.name, problems.in_order(), problems.more)
     assert isinstance(graph, Graph)
     lossy = values["links"]["lossy_control"]
     return Network(
@@ -63,7 +62,7 @@ def build(document: Document) -> Network:
         transport=transport,
         faults=faults,
         reconfiguration=reconfiguration,
-        warnings=tuple(warnings),
+        warnings=tuple(problems.warnings),
         document=document,
     )
 

@@ -1,17 +1,13 @@
 """The workload: from the keys of its kind to the object that draws it, and subscriptions that come from a file."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from holdfast.language.problems import ConditionError
 from holdfast.model.errors import InputError
-from holdfast.network.building.clients import Draft, never_true
-from holdfast.network.limits import PAIRS_MAX
+from holdfast.network.building.clients import Draft, add_subscription
+from holdfast.network.keys.clients import SUBSCRIPTION
+from holdfast.network.limits import PAIRS_MAX, SUBSCRIPTIONS_MAX
 from holdfast.network.problems import KeyPath, Problems, did_you_mean
-from holdfast.network.schema import SubscriptionSpec
-from holdfast.network.shapes import indented
 from holdfast.network.tables import Values
 from holdfast.network.workload.files import Files
 from holdfast.network.workload.patterns import Patterns
@@ -30,6 +26,8 @@ def window_of(values: Values, table: str, duration_us: int, problems: Problems) 
     """From `start_s` to `stop_s`; left out, a tenth of the run at each end, at most a second."""
     edge_us = min(_EDGE_US_MAX, duration_us // 10)
     start_us, stop_us = values.get("start_s"), values.get("stop_s")
+    if problems.within("duration_s"):
+        return Window(0, 0)
     if stop_us is not None and stop_us > duration_us:
         problems.add((table, "stop_s"), f"after the end of the run, which lasts {duration_us / 1_000_000:g} s")
     start_us = edge_us if start_us is None else start_us
@@ -41,16 +39,14 @@ def window_of(values: Values, table: str, duration_us: int, problems: Problems) 
 
 
 def build_workload(values: Values, drafts: list[Draft], folder: Path, problems: Problems) -> Workload:
-    if problems.within("workload"):
-        return Silent()
     match values["kind"]:
         case "patterns":
             for name in ("per_event", "per_client"):
                 if values[name] > values["patterns"]:
                     message = f"{values[name]} different ones of {values['patterns']} patterns"
                     problems.add(("workload", name), message, f"at most {values['patterns']}")
-            if problems.within("workload"):
-                return Silent()
+            if any(problems.within("workload", name) for name in ("per_event", "per_client", "patterns")):
+                return Silent()  # so that nobody draws for ever
             return Patterns(_traffic(values), values["per_client"], values["patterns"], values["per_event"])
         case "zipf":
             return Zipf(_traffic(values), values["per_client"], values["values"], values["skew"], values["favour"])
@@ -86,7 +82,7 @@ def _rates(values: Values, drafts: list[Draft], problems: Problems) -> Rates:
 
 def _files(values: Values, folder: Path, problems: Problems) -> Files:
     events = _file("events", values, folder, problems)
-    if values["events"] is None and values["subscriptions"] is None:
+    if values["events"] is None and values["subscriptions"] is None and not problems.within("workload"):
         problems.add(("workload",), "it names no file", 'such as events = "trades.parquet"')
     if events is None:
         return Files(_traffic(values))
@@ -116,13 +112,9 @@ def _file(key: str, values: Values, folder: Path, problems: Problems) -> str | N
     return None
 
 
-def deal_out_subscriptions(
-    values: Values, drafts: list[Draft], folder: Path, problems: Problems, warnings: list[str]
-) -> None:
+def deal_out_subscriptions(values: Values, drafts: list[Draft], folder: Path, problems: Problems) -> None:
     """Give the subscriptions of a file to the clients that it names, or to those that subscribe, in turn."""
-    if values["kind"] != "files" or problems.within("workload"):
-        return
-    path = _file("subscriptions", values, folder, problems)
+    path = _file("subscriptions", values, folder, problems) if values["kind"] == "files" else None
     if path is None:
         return
     place: KeyPath = ("workload", "subscriptions")
@@ -130,44 +122,27 @@ def deal_out_subscriptions(
     waiting = [draft for draft in drafts if draft.wants]
     try:
         for number, (where, row) in enumerate(rows(path)):
-            name = row.get("client")
-            draft = by_name.get(name) if name is not None else waiting[number % len(waiting)] if waiting else None
-            if draft is None:
-                hint = did_you_mean(str(name), by_name) if name is not None else "add [clients], or a column client"
-                who = f'no client "{name}"' if name is not None else "no client that subscribes"
-                problems.add(place, f"{where}: there is {who}", hint)
-            elif spec := _subscription(row, where, len(draft.subscriptions), place, problems):
-                draft.subscriptions.append(spec)
-                warnings += never_true(spec.condition, where)
+            if number == SUBSCRIPTIONS_MAX:
+                problems.add(place, f"more than {SUBSCRIPTIONS_MAX:,} rows")
+                return
+            name, of_row = row.get("client"), problems.of_row(place, where)
+            if name is None and not waiting:
+                of_row.add((), "there is no client that subscribes", "add [clients], or a column client")
+            elif name is not None and not (isinstance(name, str) and name in by_name):
+                of_row.add(("client",), f"there is no client {name!r}", did_you_mean(str(name), by_name))
+            else:
+                draft = waiting[number % len(waiting)] if name is None else by_name[name]
+                own = {key: row[key] for key in SUBSCRIPTION.all_keys if row.get(key) is not None}
+                entry = SUBSCRIPTION.values(own, (), of_row)
+                add_subscription(draft.subscriptions, entry, f"s{len(draft.subscriptions) + 1}", (), of_row)
     except InputError as error:
         problems.add(place, str(error))
 
 
-def _subscription(row: Any, where: str, number: int, place: KeyPath, problems: Problems) -> SubscriptionSpec | None:
-    condition = row.get("condition")
-    if not isinstance(condition, str):
-        problems.add(place, f"{where}: expected a text in condition, found {condition!r}")
-        return None
-    times = list(_times(row, where, place, problems))
-    try:
-        never_true(condition, where)
-    except ConditionError as error:
-        problems.add(place, f"{where}: the condition is not accepted:\n{indented(str(error))}")
-        return None
-    return SubscriptionSpec(str(row.get("id") or f"s{number + 1}"), condition, times[0] or 0, times[1])
-
-
-def _times(row: Any, where: str, place: KeyPath, problems: Problems) -> Iterator[int | None]:
-    for name in ("from_s", "until_s"):
-        found = row.get(name)
-        plain = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 1e9
-        if found is not None and not plain:
-            problems.add(place, f"{where}: expected seconds in {name}, found {found!r}")
-        yield round(found * 1_000_000) if found is not None and plain else None
-
-
-def check_roles(values: Values, drafts: list[Draft], problems: Problems, warnings: list[str]) -> list[Draft]:
+def check_roles(values: Values, drafts: list[Draft], problems: Problems) -> list[Draft]:
     """Who publishes and subscribes must fit the workload; without one, nobody takes part in it."""
+    if problems.within("workload", "kind"):
+        return drafts
     if values["kind"] == "none":
         for draft in drafts:
             for flag, given in (("publishes", draft.works), ("subscribes", draft.wants)):
@@ -181,5 +156,5 @@ def check_roles(values: Values, drafts: list[Draft], problems: Problems, warning
     if not publishing:
         drafts = [replace(draft, works=False) for draft in drafts]
     if not any(draft.wants or draft.subscriptions for draft in drafts) and values["kind"] != "files":
-        warnings.append("workload: nobody subscribes")
+        problems.warn(("workload",), "nobody subscribes")
     return drafts

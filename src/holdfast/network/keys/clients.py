@@ -31,7 +31,7 @@ CLIENTS = Table(
             'who subscribes: all, or only those who do not publish ("others", paper 000)',
             "all",
         ),
-        Key("prefix", Name("a start"), "they are called by it and a number, from 1", "c"),
+        Key("prefix", Name(), "they are called by it and a number, from 1", "c"),
     ),
 )
 SUBSCRIPTION = Table(

@@ -28,8 +28,13 @@ TOPOLOGY = Table(
             'how the graph is made; "listed" takes the links that the file names',
             "listed",
         ),
-        Key("brokers", BROKERS, "how many, or their names; in a star the first one is the centre"),
-        Key("prefix", Name("a start"), "counted brokers are called by it and a number, from 1", "b"),
+        Key(
+            "brokers",
+            BROKERS,
+            "how many, or their names; in a star the first one is the centre",
+            default_words="those of `[[broker]]` when listed, else required",
+        ),
+        Key("prefix", Name(), "counted brokers are called by it and a number, from 1", "b"),
         Key(
             "seed",
             SEED,
@@ -79,6 +84,7 @@ BROKER = Table(
         *_BROKER_KEYS,
         Key("listen", Text("host:port in quotes"), "where the live broker listens", default_words="see `[transport]`"),
     ),
+    on_top_of=BROKERS_TABLE,
 )
 
 BURST = Table(
@@ -101,7 +107,9 @@ _LINK_KEYS = (
         "capacity of each direction",
         default_words="unlimited",
     ),
-    Key("queue", QUEUE, "messages that may wait for a link with a capacity; one more is dropped", 10_000),
+    Key(
+        "queue", QUEUE, "messages that may wait for a link with a capacity; one more is dropped; as for brokers", 10_000
+    ),
     Key("duplicate", SHARE, "share of messages that arrive twice", 0),
     Key("reorder", SHARE, "share of messages held up for a random while, so that others overtake them", 0),
     *FAILURES,
@@ -123,4 +131,5 @@ LINK = Table(
     "link",
     'One link and what differs from `[links]`; in a topology that is "listed" it also makes the link.',
     (Key("between", PAIR, 'the two brokers, such as ["b1", "b2"]', required=True), *_LINK_KEYS),
+    on_top_of=LINKS,
 )

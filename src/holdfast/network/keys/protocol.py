@@ -21,32 +21,53 @@ RELIABILITY = Table(
     ),
 )
 
-_PROTOCOL = ProtocolSettings()  # defaults and their reasons are the machines'
+_PROTOCOL = ProtocolSettings()  # the defaults are the machines'; their reasons are told here once more, for users
+
+
+def _seconds(us: int) -> int | float:
+    return us // 1_000_000 if us % 1_000_000 == 0 else us / 1_000_000
+
+
 PROTOCOL = Table(
     "protocol",
     "What brokers and clients agree on.",
     (
-        Key("heartbeat_s", SPAN, "how often neighbours compare what they know", _PROTOCOL.heartbeat_us / 1_000_000),
-        Key("lease_s", SPAN, "silence after which a neighbour is forgotten", _PROTOCOL.lease_us / 1_000_000),
+        Key(
+            "heartbeat_s",
+            SPAN,
+            "how often neighbours compare what they know: what a lost message costs",
+            _seconds(_PROTOCOL.heartbeat_us),
+        ),
+        Key(
+            "lease_s",
+            SPAN,
+            "silence after which a neighbour is forgotten: three heartbeats may be lost",
+            _seconds(_PROTOCOL.lease_us),
+        ),
         Key(
             "dedup_window",
             Number(64, 2**24, whole=True),
-            "latest events of one source among which a duplicate is recognised",
+            "latest events of one source among which a duplicate is recognised; takes half a kilobyte",
             _PROTOCOL.dedup_window,
         ),
         Key(
             "dedup_sources",
             Number(1, limits.CLIENTS_MAX, whole=True),
-            "sources that a client remembers",
+            "sources that a client remembers; 5 MB at the window above",
             _PROTOCOL.dedup_sources,
         ),
         Key(
             "conditions_max",
             Number(1, 100_000_000, whole=True),
-            "conditions that a broker takes from one neighbour",
+            "conditions that a broker takes from one neighbour before it refuses more",
             _PROTOCOL.conditions_max,
         ),
-        Key("hops_max", Number(1, 65_535, whole=True), "brokers that an event may pass", _PROTOCOL.hops_max),
+        Key(
+            "hops_max",
+            Number(1, 65_535, whole=True),
+            "brokers that an event may pass: twice the largest diameter in use; stops a loop",
+            _PROTOCOL.hops_max,
+        ),
     ),
 )
 

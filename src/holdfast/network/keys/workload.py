@@ -64,7 +64,7 @@ WORKLOAD = Table(
         "rates": (
             Key("rates_per_s", Bounds(RATE), "between which the rate jumps; as in paper 000", [20, 500]),
             Key("hold_s", Bounds(SPAN), "how long a rate lasts; short against a run, long against a gap", [0.5, 2]),
-            Key("spikes", SHARE, "share of these times in which the rate is the highest there is", 0),
+            Key("spikes", SHARE, "share of these times in which the rate is the highest there is; 0: jumps alone", 0),
             Key("match", Bounds(SHARE), "chance that a subscriber wants an event, drawn for each pair", [0, 0.1]),
             Key("popularity", Number(0, 5), "spread of the log-normal factor on all chances of one event; 0: none", 0),
             Key(

@@ -41,7 +41,7 @@ class Files:
             if at_us >= window.stop_us:
                 return
             client = publishers[number % len(publishers)] if self.client is None else row.pop(self.client, None)
-            if client not in known:
+            if not isinstance(client, str) or client not in known:
                 raise InputError(f"{place}: {self.client} is {client!r}, which is not a client that publishes")
             yield Publication(at_us, client, _attributes(row, place), traffic.payload_bytes, traffic.lifetime_us)
 

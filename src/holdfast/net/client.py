@@ -1,0 +1,352 @@
+"""The client API: publish events, subscribe to those that a condition describes.
+
+    async with holdfast.connect("tcp://127.0.0.1:7001", name="desk-1") as client:
+        await client.publish({"symbol": "IBM", "price": 119.5})
+        async for delivery in client.subscribe("symbol = 'IBM' AND price < 120"):
+            print(delivery.event)
+
+A lost connection is dialled again, at the same broker or the next of a list, and subscriptions are told anew.
+Publishing waits while there is no connection or too much is waiting to be sent, so nothing is dropped on the way
+to the broker but what was under way when a connection broke.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from itertools import count
+from random import Random
+from secrets import token_hex
+from typing import get_args
+
+from holdfast.language.parser import parse
+from holdfast.matching.index import Index
+from holdfast.model.errors import InputError, MisuseError, NetworkError
+from holdfast.model.limits import NAME_CHARACTERS_MAX, TIME_US_MAX
+from holdfast.model.messages import Publication
+from holdfast.net.address import Address, parse_address
+from holdfast.net.backoff import Backoff
+from holdfast.net.clock import Clock
+from holdfast.net.counters import Counters
+from holdfast.net.driver import Application, Driver
+from holdfast.net.link import Link
+from holdfast.net.node import SILENT_LEASES
+from holdfast.net.session import Session, open_session
+from holdfast.net.subscription import QUEUE_MAX, Inbox, Subscription, WhenFull
+from holdfast.net.tls import TlsFiles
+from holdfast.protocol.client import Client as ClientMachine
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import (
+    AdvertiseCall,
+    Delivered,
+    Incident,
+    LinkDown,
+    PublishCall,
+    SubscribeCall,
+    UnadvertiseCall,
+    UnsubscribeCall,
+)
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.wire.outgoing import sendable, sendable_payload
+from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
+
+_AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
+_CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
+_PING_AGAIN_S = 0.5  # where a ping can be lost
+
+
+def connect(
+    address: str | Sequence[str],
+    *,
+    name: str | None = None,
+    certificate: str | None = None,
+    private_key: str | None = None,
+    authority: str | None = None,
+    settings: ProtocolSettings | None = None,
+) -> "Client":
+    """A client of the broker at this address, or of the first of several that answers; enter it with `async with`."""
+    given = [address] if isinstance(address, str) else list(address)
+    if not given:
+        raise InputError("connect needs the address of a broker, such as tcp://127.0.0.1:7001")
+    if name is not None and not 0 < len(name) <= NAME_CHARACTERS_MAX:
+        raise InputError(f"a client's name has 1 to {NAME_CHARACTERS_MAX} characters")
+    tls = TlsFiles(certificate, private_key, authority)
+    return Client([parse_address(each) for each in given], name, tls, settings or ProtocolSettings())
+
+
+class Advertisement:
+    """What a client has said that it will publish, until it is closed."""
+
+    def __init__(self, client: "Client", id_: str, condition: str) -> None:
+        self.condition = condition
+        self._client: Client | None = client
+        self._id = id_
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.driver.give(UnadvertiseCall(self._id))
+
+
+class Client:
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        name: str | None,
+        tls: TlsFiles | None,
+        settings: ProtocolSettings,
+        clock: Clock | None = None,
+        first_seq: int | None = None,
+        observer: Application | None = None,
+        tallied: bool = False,
+    ) -> None:
+        self.name = name or f"client-{token_hex(6)}"
+        self.counters = Counters()
+        self._addresses = list(addresses)
+        self._tls = tls
+        self._settings = settings
+        self._clock = clock or Clock()
+        # A name that was given may have been used before, and then its numbers are taken: count from the time of day.
+        self._first_seq = first_seq if first_seq is not None else 1 if name is None else self._clock.now_us()
+        self._observer = observer
+        self._tallied = tallied
+        self._ids = count(1)
+        self._inboxes: dict[str, Inbox] = {}
+        self._full: set[Inbox] = set()
+        self._session: Session | None = None
+        self._link: Link | None = None
+        self._last_seq = 0
+        self._pings: dict[int, asyncio.Future[None]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._entered = self._closed = False
+
+    # The connection ------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> "Client":
+        if self._entered or self._closed:
+            raise MisuseError("a client can be entered only once; call connect again")
+        epoch = self._clock.now_us()
+        self.hello = Hello(self.name, "client", epoch)
+        rng = Random(f"{epoch}/{self.name}/heartbeat")
+        machine = ClientMachine(self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq)
+        self.driver = Driver(machine, self._clock, self.counters, self, tallied=self._tallied)
+        self._attached = asyncio.Event()
+        self._backoff = Backoff(Random(f"{epoch}/{self.name}/backoff"))
+        self._entered = True
+        try:
+            await self._dial_all()
+        except BaseException:
+            self.driver.stop()
+            self._closed = True
+            raise
+        self._tasks = [asyncio.create_task(self._stay_connected()), asyncio.create_task(self._watch_silence())]
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close(in_haste=kind is not None)
+
+    async def close(self, in_haste: bool = False) -> None:
+        """Leave: wait until the broker has everything (unless in haste), say good-bye, end the subscriptions."""
+        if self._closed:
+            return
+        if not in_haste and self._link is not None:
+            with suppress(TimeoutError, NetworkError):
+                async with asyncio.timeout(_CLOSE_S):
+                    await self.flush()
+        self._closed = True
+        self._attached.set()  # whoever waits for a connection learns that there will be none
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        session, link = self._session, self._link
+        if session is not None and link is not None:
+            self.driver.give(LinkDown(link.name))  # which says good-bye
+            link.flush()
+            session.end("the client leaves")
+            await asyncio.wait([session.ended], timeout=_CLOSE_S)
+            session.end("too slow", now=True)
+        self.driver.stop()
+        for inbox in self._inboxes.values():
+            inbox.close()
+
+    async def _dial_all(self) -> None:
+        """Try each address once; a NetworkError with all that went wrong."""
+        problems = []
+        for address in self._addresses:
+            try:
+                await open_session(address, self, self._tls)
+                return
+            except NetworkError as problem:
+                problems.append(str(problem))
+        raise NetworkError("\n".join(problems))
+
+    async def _stay_connected(self) -> None:
+        while True:
+            if self._session is not None:
+                await asyncio.wait([self._session.ended])
+                self._backoff.reset()
+            await asyncio.sleep(self._backoff.delay_s())
+            with suppress(NetworkError):
+                await self._dial_all()
+
+    async def _watch_silence(self) -> None:
+        limit_s = SILENT_LEASES * self._settings.lease_us / 1e6
+        while True:
+            await asyncio.sleep(limit_s / 4)
+            if self._session is not None:
+                self._session.check_alive(limit_s)
+
+    @property
+    def broker(self) -> str | None:
+        """The broker that the client is attached to at present."""
+        return None if self._link is None else self._link.name
+
+    async def attached(self) -> str:
+        """Wait for a connection; the broker's name."""
+        return (await self._connection()).name
+
+    async def _connection(self) -> Link:
+        while self._link is None:
+            self._check_open()
+            await self._attached.wait()
+        self._check_open()
+        return self._link
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MisuseError(f"the client {self.name} is closed")
+        if not self._entered:
+            raise MisuseError("enter the client first: async with holdfast.connect(...) as client")
+
+    # What a session asks of its owner ------------------------------------------------------------
+
+    def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
+        return Refusal("not here", "this is a client")
+
+    def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
+        self._session = session
+        self._link = Link(welcome.node, "broker", session.wire, self._clock, self.counters)
+        self._link.hold_up(bool(self._full))
+        self._attached.set()
+        return self._link
+
+    def on_pong(self, token: int) -> None:
+        for each in [each for each in self._pings if each <= token]:
+            self._finish_ping(each)
+
+    def on_end(self, session: Session, reason: str) -> None:
+        if session is self._session:
+            self._session = self._link = None
+            self._attached.clear()
+            for token in list(self._pings):
+                self._finish_ping(token, NetworkError(f"the connection broke: {reason}"))
+
+    def _finish_ping(self, token: int, problem: NetworkError | None = None) -> None:
+        waiter = self._pings.pop(token)
+        if waiter.done():
+            return
+        if problem is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(problem)
+
+    # Publishing ----------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        event: Mapping[str, object],
+        payload: bytes | bytearray | memoryview = b"",
+        lifetime: float | timedelta | None = None,
+    ) -> int:
+        """Send an event; its number. A lifetime (seconds) says how long it is worth delivering.
+
+        Returns when the event is on its way, not when anybody has it; see `flush`.
+        """
+        lifetime_us = None if lifetime is None else _lifetime_us(lifetime)
+        call = PublishCall(sendable(event), sendable_payload(payload) if payload else b"", lifetime_us)
+        while self._link is None or self._link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
+            await (await self._connection()).drained(_AHEAD_BYTES_MAX)
+        self.driver.give(call)
+        return self._last_seq
+
+    async def flush(self) -> None:
+        """Wait until the broker has handled all that was sent before; a NetworkError if the connection breaks first."""
+        link = await self._connection()
+        await link.drained(0)
+        token = next(self._ids)
+        self._pings[token] = asyncio.get_running_loop().create_future()
+        frame = encode_signal(Ping(token))
+        try:
+            while True:
+                link.wire.send(frame)
+                wait_s = None if link.wire.reliable else _PING_AGAIN_S
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await asyncio.shield(self._pings[token])
+                        return
+        finally:
+            self._pings.pop(token, None)
+
+    def advertise(self, condition: str) -> Advertisement:
+        """Say which events this client will publish; needed where the network routes by advertisements."""
+        self._check_open()
+        text = str(parse(condition))
+        id_ = f"a{next(self._ids)}"
+        self.driver.give(AdvertiseCall(id_, text))
+        return Advertisement(self, id_, text)
+
+    # Subscribing ---------------------------------------------------------------------------------
+
+    def subscribe(
+        self, condition: str, *, queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
+    ) -> Subscription:
+        """The events that a SQL condition describes, from now on; a ConditionError when it is not one."""
+        self._check_open()
+        if queue_max < 1:
+            raise InputError(f"a queue of {queue_max} deliveries; it needs room for one")
+        if when_full not in get_args(WhenFull):
+            raise InputError(f"when_full is {when_full!r}; it can be {' or '.join(get_args(WhenFull))}")
+        text = str(parse(condition))
+        id_ = f"s{next(self._ids)}"
+        inbox = self._inboxes[id_] = Inbox(queue_max, when_full, self._on_level)
+        self.driver.give(SubscribeCall(id_, text))
+        return Subscription(text, inbox, lambda: self._unsubscribe(id_))
+
+    def _unsubscribe(self, id_: str) -> None:
+        if self._inboxes.pop(id_, None) is not None and not self._closed:
+            self.driver.give(UnsubscribeCall(id_))
+
+    def _on_level(self, inbox: Inbox) -> None:
+        """An inbox that pushes back is full, or no longer: stop reading while any is."""
+        if inbox.full:
+            self._full.add(inbox)
+        else:
+            self._full.discard(inbox)
+        if self._link is not None:
+            self._link.hold_up(bool(self._full))
+
+    # What the driver tells -----------------------------------------------------------------------
+
+    def on_published(self, publication: Publication, now_us: int) -> None:
+        self._last_seq = publication.seq
+        if self._observer is not None:
+            self._observer.on_published(publication, now_us)
+
+    def on_delivered(self, delivered: Delivered, now_us: int) -> None:
+        for id_ in delivered.subscriptions:
+            inbox = self._inboxes.get(id_)
+            if inbox is not None:
+                inbox.put(delivered.publication, delivered.via, now_us)
+        if self._observer is not None:
+            self._observer.on_delivered(delivered, now_us)
+
+    def on_incident(self, incident: Incident, now_us: int) -> None:
+        if self._observer is not None:
+            self._observer.on_incident(incident, now_us)
+
+
+def _lifetime_us(lifetime: float | timedelta) -> int:
+    seconds = lifetime.total_seconds() if isinstance(lifetime, timedelta) else lifetime
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= TIME_US_MAX / 1e6:
+        raise InputError(f"a lifetime of {lifetime!r}; it must be a positive number of seconds")
+    return max(1, round(seconds * 1e6))

@@ -1,0 +1,224 @@
+"""A broker, live: listens, dials its peers, and runs the machine over what comes.
+
+Peers may start in any order: whoever is not there yet is dialled again. When both ends dial each other, the
+connection that the smaller name dialled is kept. A name belongs to who has it as long as they are heard of; the
+same incarnation may come back on a new connection at any time.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+
+from holdfast.matching.index import Index
+from holdfast.model.errors import NetworkError
+from holdfast.net.address import Address
+from holdfast.net.backoff import MAX_S, Backoff
+from holdfast.net.clock import Clock
+from holdfast.net.counters import Counters
+from holdfast.net.driver import Application, Driver
+from holdfast.net.link import Impairment, Link
+from holdfast.net.outbox import BYTES_MAX
+from holdfast.net.session import Session, open_session
+from holdfast.net.tls import TlsFiles
+from holdfast.net.transport import listen
+from holdfast.net.wires import Listener, Wire
+from holdfast.protocol.broker import Broker, Routing
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.wire.signals import Hello, Refusal, Welcome
+
+_SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still
+SILENT_LEASES = 2  # after this many leases without a word a connection is closed, so that it can be dialled anew
+_DRAIN_S = 2.0  # what waits for others when we stop is given this long to leave
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    name: str
+    listen: tuple[Address, ...]
+    peers: Mapping[str, Address] = field(default_factory=dict)
+    routing: Routing = "subscriptions"
+    protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
+    tls: TlsFiles | None = None
+    queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
+    push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
+    impairments: Mapping[str, Impairment] = field(default_factory=dict)  # by neighbour
+    lossy_control: bool = True  # an impairment loses control messages too
+
+
+class BrokerNode:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        application: Application | None = None,
+        log: Callable[[str], None] | None = None,
+        clock: Clock | None = None,
+        tallied: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.counters = Counters()
+        self.listening: tuple[Address, ...] = ()
+        self._clock = clock or Clock()
+        self._log = log or (lambda line: None)
+        epoch = self._clock.now_us()
+        self.hello = Hello(settings.name, "broker", epoch)
+        machine = Broker(
+            settings.name,
+            settings.routing,
+            settings.protocol,
+            ConditionBook(),
+            Index,
+            epoch,
+            Random(f"{epoch}/{settings.name}/heartbeat"),
+        )
+        push_back_bytes = settings.queue_bytes if settings.push_back else None
+        self.driver = Driver(machine, self._clock, self.counters, application, push_back_bytes, tallied)
+        self._listeners: list[Listener] = []
+        self._sessions: dict[str, Session] = {}
+        self._wires: dict[Session, None] = {}  # also those that have not greeted yet
+        self._tasks: list[asyncio.Task[None]] = []
+        self._changed = asyncio.Event()
+
+    # Starting and stopping -----------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen and begin to dial; a NetworkError when a port is not to be had."""
+        try:
+            for address in self.settings.listen:
+                self._listeners.append(await listen(address, self._accept, self.settings.tls))
+        except BaseException:
+            self._stop_listening()
+            self.driver.stop()
+            raise
+        self.listening = tuple(each.address for each in self._listeners)
+        for name, address in self.settings.peers.items():
+            self._tasks.append(asyncio.create_task(self._keep_dialling(name, address)))
+        self._tasks.append(asyncio.create_task(self._watch_silence()))
+
+    async def stop(self, drain_s: float = _DRAIN_S) -> None:
+        """Take nothing new, send what waits as far as others take it, and count the rest as unsent."""
+        self._stop_listening()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.driver.stop()
+        for session in self._wires:
+            session.wire.pause()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(drain_s):
+                while any(link.waiting for link in self.driver.links.values()):
+                    await asyncio.sleep(0.01)
+        ended = [session.ended for session in self._wires]
+        for session in list(self._wires):
+            session.end(f"{self.settings.name} stops")
+        _, slow = await asyncio.wait(ended, timeout=drain_s) if ended else ((), ())
+        if slow:
+            for session in list(self._wires):
+                session.end("too slow to stop", now=True)
+            await asyncio.wait(ended)
+
+    def _stop_listening(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    def _accept(self, wire: Wire) -> Session:
+        session = Session(wire, self, dialled=False)
+        self._wires[session] = None
+        return session
+
+    # Connections ---------------------------------------------------------------------------------
+
+    @property
+    def neighbours(self) -> tuple[str, ...]:
+        return tuple(self._sessions)
+
+    async def connected_to(self, *names: str) -> None:
+        """Wait until there are connections to these neighbours."""
+        while not all(name in self._sessions for name in names):
+            self._changed.clear()
+            await self._changed.wait()
+
+    def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
+        if hello.node == self.settings.name:
+            return Refusal("taken", f"a broker named {hello.node} is this broker itself")
+        known = self._sessions.get(hello.node)
+        if known is None and len(self._sessions) >= _SESSIONS_MAX:
+            return Refusal("full", f"{self.settings.name} has {_SESSIONS_MAX} connections already")
+        if known is not None and known.far is not None:
+            lease_s = self.settings.protocol.lease_us / 1e6
+            if known.far.epoch != hello.epoch and known.silent_s < lease_s:
+                taken = f"another {known.far.kind} named {hello.node} is connected to {self.settings.name}"
+                return Refusal("taken", taken)
+            if known.dialled and known.far.epoch == hello.epoch and self.settings.name < hello.node:
+                return Refusal("other connection", f"{self.settings.name} has dialled {hello.node} itself")
+        return self._take(session, hello)
+
+    def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
+        known = self._sessions.get(welcome.node)
+        same = known is not None and known.far is not None and known.far.epoch == welcome.epoch
+        if same and known is not None and not known.dialled and welcome.node < self.settings.name:
+            return Refusal("other connection", f"{welcome.node} has dialled us itself")
+        return self._take(session, welcome)
+
+    def _take(self, session: Session, far: Hello | Welcome) -> Link:
+        known = self._sessions.get(far.node)
+        self._sessions[far.node] = session
+        self._wires[session] = None
+        if known is not None:
+            known.end("replaced by a newer connection")
+        self._log(f"{far.kind} {far.node} connected ({session.wire.far})")
+        self._changed.set()
+        return Link(
+            far.node,
+            far.kind,
+            session.wire,
+            self._clock,
+            self.counters,
+            # With push-back there is room for what is on its way already when the others are held up.
+            self.settings.queue_bytes * (2 if self.settings.push_back else 1),
+            self.settings.impairments.get(far.node),
+            self.settings.lossy_control,
+        )
+
+    def on_pong(self, token: int) -> None: ...
+
+    def on_end(self, session: Session, reason: str) -> None:
+        self._wires.pop(session, None)
+        name = session.far.node if session.far is not None else session.wire.far
+        if self._sessions.get(name) is session:
+            del self._sessions[name]
+            self._changed.set()
+            self._log(f"{name} disconnected: {reason}")
+        elif session.link is None and not session.dialled:
+            self._log(f"{name} was not let in: {reason}")
+
+    async def _keep_dialling(self, name: str, address: Address) -> None:
+        backoff = Backoff(Random(f"{self.hello.epoch}/{self.settings.name}/{name}/backoff"))
+        loop = asyncio.get_running_loop()
+        told = ""
+        while True:
+            began_s = loop.time()
+            session = self._sessions.get(name)
+            if session is None:
+                try:
+                    session = await open_session(address, self, self.settings.tls, name)
+                except NetworkError as problem:
+                    if str(problem) != told and name not in self._sessions:
+                        told = str(problem)
+                        self._log(f"{told}; trying again")
+            if session is not None:
+                await asyncio.wait([session.ended])
+                told = ""
+            if loop.time() - began_s > MAX_S:
+                backoff.reset()
+            await asyncio.sleep(backoff.delay_s())
+
+    async def _watch_silence(self) -> None:
+        """Close connections whose other end is dead without the network having told us."""
+        limit_s = SILENT_LEASES * self.settings.protocol.lease_us / 1e6
+        while True:
+            await asyncio.sleep(limit_s / 4)
+            for session in list(self._sessions.values()):
+                session.check_alive(limit_s)

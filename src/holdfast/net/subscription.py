@@ -1,0 +1,161 @@
+"""What a subscriber holds: a bounded queue of deliveries that is read with `async for`.
+
+When the application is slower than its events, either the oldest are dropped and counted, or the connection is held up
+so that the broker feels it and in turn drops or pushes back, as it is configured. Leaving the loop and letting go of
+the subscription, or closing it, unsubscribes.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from holdfast.model.event import Attributes
+from holdfast.model.messages import Publication, Via
+
+QUEUE_MAX = 10_000  # deliveries that wait for the application: a tenth of a second at full speed, a few MB
+_ON_ITS_WAY_MAX = 10_000  # more that is kept when pushing back: what a frame can hold that had come already
+
+WhenFull = Literal["drop-oldest", "push-back"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """One event for one subscription."""
+
+    event: Attributes
+    payload: bytes
+    source: str  # who published it
+    seq: int  # its number among the events of that source
+    via: Via  # how it came: on the normal way, or by which kind of recovery
+    time_us: int  # when it was published, by the publisher's clock
+    delay: float  # seconds from then until it arrived here, by the two clocks
+
+    @property
+    def time(self) -> datetime:
+        return _EPOCH + timedelta(microseconds=self.time_us)
+
+
+class Inbox:
+    """The queue itself; the client fills it, the subscription empties it."""
+
+    def __init__(self, queue_max: int, when_full: WhenFull, on_level: Callable[["Inbox"], None]) -> None:
+        self.dropped = 0
+        self.full = False  # and pushing back
+        self.closed = False
+        self._items: deque[tuple[Publication, Via, int]] = deque()
+        self._max = queue_max
+        self._pushes_back = when_full == "push-back"
+        self._cap = queue_max + (_ON_ITS_WAY_MAX if self._pushes_back else 0)
+        self._on_level = on_level
+        self._filled = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, publication: Publication, via: Via, now_us: int) -> None:
+        items = self._items
+        if len(items) >= self._cap:
+            items.popleft()
+            self.dropped += 1
+        items.append((publication, via, now_us))
+        if len(items) == 1:
+            self._filled.set()
+        if self._pushes_back and not self.full and len(items) >= self._max:
+            self.full = True
+            self._on_level(self)
+
+    def take(self) -> Delivery:
+        publication, via, now_us = self._items.popleft()
+        if self.full and len(self._items) <= self._max // 2:
+            self.full = False
+            self._on_level(self)
+        return Delivery(
+            publication.attributes,
+            publication.payload,
+            publication.source,
+            publication.seq,
+            via,
+            publication.time_us,
+            (now_us - publication.time_us) / 1e6,
+        )
+
+    async def wait(self) -> bool:
+        """Until there is something, or never will be again."""
+        while not self._items:
+            if self.closed:
+                return False
+            self._filled.clear()
+            await self._filled.wait()
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+        if self.full:
+            self.full = False
+            self._on_level(self)
+        self._filled.set()
+
+
+class Subscription:
+    def __init__(self, condition: str, inbox: Inbox, unsubscribe: Callable[[], None]) -> None:
+        self.condition = condition
+        self._inbox = inbox
+        self._unsubscribe = unsubscribe
+        self._loop = asyncio.get_running_loop()
+
+    def __aiter__(self) -> "Subscription":
+        return self
+
+    async def __anext__(self) -> Delivery:
+        if not self._inbox and not await self._inbox.wait():
+            raise StopAsyncIteration
+        return self._inbox.take()
+
+    async def batch(self, size_max: int = 1_000) -> list[Delivery]:
+        """All that waits, at least one and at most so many; empty when the subscription has ended."""
+        inbox = self._inbox
+        if not await inbox.wait():
+            return []
+        return [inbox.take() for _ in range(min(len(inbox), size_max))]
+
+    @property
+    def dropped(self) -> int:
+        """Deliveries that were dropped because the application was too slow."""
+        return self._inbox.dropped
+
+    @property
+    def waiting(self) -> int:
+        return len(self._inbox)
+
+    @property
+    def closed(self) -> bool:
+        return self._inbox.closed
+
+    def close(self) -> None:
+        """Unsubscribe. What has come already can still be read."""
+        _close(self._inbox, self._unsubscribe)
+
+    async def aclose(self) -> None:
+        self.close()
+
+    async def __aenter__(self) -> "Subscription":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Whoever leaves an `async for` and keeps no reference to it has no use for more.
+        if not self._inbox.closed and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(_close, self._inbox, self._unsubscribe)  # any thread may collect garbage
+
+
+def _close(inbox: Inbox, unsubscribe: Callable[[], None]) -> None:
+    if not inbox.closed:
+        inbox.close()
+        unsubscribe()

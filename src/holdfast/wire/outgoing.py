@@ -1,0 +1,55 @@
+"""An application's event as it may be sent: flat, plain scalars, within the limits, timestamps in UTC.
+
+Checked where the application calls, so that the caller learns what is wrong; whatever passes survives the wire exactly.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from holdfast.model.errors import InputError
+from holdfast.model.event import attributes_of
+from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX
+from holdfast.model.messages import Scalar
+from holdfast.model.values import utc
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
+    """A copy of the event that can be sent; an InputError that names the attribute when there is none."""
+    flat = dict(attributes_of(event))
+    if len(flat) > ATTRIBUTES_MAX:
+        raise InputError(f"an event of {len(flat)} attributes; {ATTRIBUTES_MAX} are allowed")
+    for name, value in flat.items():
+        if type(name) is not str:
+            raise InputError(f"event attribute {name!r}: expected a name that is a string")
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise InputError(
+                f"event attribute {name[:20]}…: a name of {len(name)} characters; {NAME_CHARACTERS_MAX} are allowed"
+            )
+        if type(value) is datetime:
+            flat[name] = utc(value)
+    try:
+        _encode(flat)
+    except UnicodeEncodeError:
+        raise InputError(f"event attribute {_unencodable(flat)}: half a character (a lone surrogate)") from None
+    return flat
+
+
+def _unencodable(flat: dict[str, Scalar]) -> str:
+    for name, value in flat.items():
+        try:
+            _encode({name: value})
+        except UnicodeEncodeError:
+            return ascii(name)
+    raise AssertionError("every attribute can be encoded alone")
+
+
+def sendable_payload(payload: bytes | bytearray | memoryview) -> bytes:
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        raise InputError(f"the payload must be bytes, not {type(payload).__name__}")
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        raise InputError(f"a payload of {len(payload)} bytes; {PAYLOAD_BYTES_MAX} are allowed")
+    return bytes(payload)

@@ -1,0 +1,81 @@
+"""Frames as bytes beside what they mean. They are never changed: a frame that must look different needs a new version.
+
+To read one by hand: 01 is the version, 00 the kind (01 for a signal), 91 an array of one message; the rest is
+MessagePack.
+"""
+
+from datetime import UTC, datetime
+
+from holdfast.model.messages import (
+    Deliver,
+    Detach,
+    LinkState,
+    Message,
+    Publication,
+    Publish,
+    Summary,
+    Tell,
+    Whole,
+)
+from holdfast.wire.signals import Hello, Ping, Pong, Refusal, Signal, Welcome
+
+MOMENT = datetime(2020, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+MESSAGES: list[tuple[str, Message]] = [
+    (
+        "01 00 91 95 a3707562 96 a66465736b2d31 07 cf00060a24181e4000 c0"
+        "83 a673796d626f6c a349424d a57072696365 cb4058e00000000000 a6766f6c756d65 cd04b0"
+        "c400 90 00 a86f726967696e616c",
+        Publish(
+            Publication("desk-1", 7, 1_700_000_000_000_000, None, {"symbol": "IBM", "price": 99.5, "volume": 1200})
+        ),
+    ),
+    (
+        "01 00 91 95 a3707562 96 a170 01 00 ce004c4b40 80 c40200ff 92 a26232 a26233 03 a96d756c746970617468",
+        Publish(Publication("p", 1, 0, 5_000_000, {}, b"\x00\xff"), ("b2", "b3"), 3, "multipath"),
+    ),
+    (
+        "01 00 91 93 a364656c 96 a170 cf4000000000000000 01 00"
+        "85 a161 cb8000000000000000 a162 c3 a163 c0 a164 cfffffffffffffffff a165 d38000000000000000"
+        "c400 a6726570616972",
+        Deliver(
+            Publication("p", 2**62, 1, 0, {"a": -0.0, "b": True, "c": None, "d": 2**64 - 1, "e": -(2**63)}), "repair"
+        ),
+    ),
+    (
+        "01 00 91 93 a364656c 96 a170 01 01 c0 83 a174 d7ffa1dcd4205e0d5da5 a173 a3313230 a16e a2c3a9 c400"
+        "a86f726967696e616c",
+        Deliver(Publication("p", 1, 1, None, {"t": MOMENT, "s": "120", "n": "é"})),
+    ),
+    (
+        "01 00 91 95 a374656c ad737562736372697074696f6e73 03 91 ab7072696365203c20313230"
+        "91 ae73796d626f6c203d202749424d27",
+        Tell("subscriptions", 3, ("price < 120",), ("symbol = 'IBM'",)),
+    ),
+    (
+        "01 00 91 94 a3616c6c ae6164766572746973656d656e7473 09 92 a454525545 a561203d2031",
+        Whole("advertisements", 9, ("TRUE", "a = 1")),
+    ),
+    (
+        "01 00 91 95 a373756d cf00060a24181e4000 92 92 03 cfffffffffffffffff 92 00 00 92 02 11 a662726f6b6572",
+        Summary(1_700_000_000_000_000, ((3, 2**64 - 1), (0, 0)), (2, 17)),
+    ),
+    (
+        "01 00 91 95 a373756d 05 92 92 00 00 92 00 00 92 00 00 a6636c69656e74",
+        Summary(5, ((0, 0), (0, 0)), kind="client"),
+    ),
+    ("01 00 91 96 a36c7361 a26231 05 02 91 a26232 91 a561203d2031", LinkState("b1", 5, 2, ("b2",), ("a = 1",))),
+    ("01 00 91 91 a3627965", Detach()),
+]
+
+SIGNALS: list[tuple[str, Signal]] = [
+    ("01 01 94 a568656c6c6f a26231 a662726f6b6572 05", Hello("b1", "broker", 5)),
+    ("01 01 94 a777656c636f6d65 a26232 a662726f6b6572 06", Welcome("b2", "broker", 6)),
+    (
+        "01 01 93 a77265667573616c a574616b656e"
+        "d923616e6f7468657220636c69656e74206e616d6564207820697320636f6e6e6563746564",
+        Refusal("taken", "another client named x is connected"),
+    ),
+    ("01 01 92 a470696e67 03", Ping(3)),
+    ("01 01 92 a4706f6e67 03", Pong(3)),
+]

@@ -1,0 +1,181 @@
+"""Messages survive the wire exactly, and their bytes do not change from one release to the next."""
+
+import math
+import struct
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import cycle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.model.errors import InputError
+from holdfast.model.messages import Deliver, Message, Publication, Publish
+from holdfast.wire.codec import (
+    decode_frame_untrusted,
+    decode_untrusted,
+    encode,
+    encode_message,
+    framed,
+    is_event,
+    size_of,
+)
+from holdfast.wire.outgoing import sendable, sendable_payload
+from holdfast.wire.signals import Signal, decode_signal_untrusted, encode_signal
+from tests.wire.golden import MESSAGES, SIGNALS
+
+
+@pytest.mark.parametrize(("frame", "message"), MESSAGES, ids=lambda each: type(each).__name__)
+def test_a_message_has_the_bytes_it_always_had(frame: str, message: Message) -> None:
+    assert encode(message).hex() == frame.replace(" ", "")
+    assert decode_untrusted(bytes.fromhex(frame)) == message
+    assert size_of(message) == len(bytes.fromhex(frame))
+
+
+@pytest.mark.parametrize(("frame", "signal"), SIGNALS, ids=lambda each: type(each).__name__)
+def test_a_signal_has_the_bytes_it_always_had(frame: str, signal: Signal) -> None:
+    assert encode_signal(signal).hex() == frame.replace(" ", "")
+    assert decode_signal_untrusted(bytes.fromhex(frame)) == signal
+
+
+def sent(value: Any) -> Any:
+    """A value after its journey."""
+    message = Publish(Publication("p", 1, 0, None, sendable({"a": value})))
+    arrived = decode_untrusted(encode(message))
+    assert isinstance(arrived, Publish)
+    return arrived.publication.attributes["a"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0, 1, -1, 127, 128, 2**31, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, -(2**31) - 1, -(2**53) - 1, -(2**63)],
+)
+def test_integers_of_both_64_bit_ranges_stay_integers(value: int) -> None:
+    assert sent(value) == value
+    assert type(sent(value)) is int
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 1.0, 120.0, 2.0**53, 1e19, 5e-324, math.inf, -math.inf, math.nan, 0.1])
+def test_doubles_stay_doubles_to_the_bit(value: float) -> None:
+    assert type(sent(value)) is float
+    assert struct.pack(">d", sent(value)) == struct.pack(">d", value)
+
+
+def test_true_is_not_one_and_the_string_120_is_not_a_number() -> None:
+    assert sent(True) is True
+    assert sent(False) is False
+    assert sent("120") == "120"
+    assert sent(None) is None
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(1, 1, 1, tzinfo=UTC),
+        datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        datetime(2020, 2, 29, 12, 0, 0, 1, tzinfo=UTC),
+        datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+    ],
+)
+def test_timestamps_keep_their_microseconds(moment: datetime) -> None:
+    assert sent(moment) == moment
+    assert sent(moment).tzinfo == UTC
+
+
+def test_a_timestamp_of_another_zone_is_the_same_moment_and_one_of_none_is_utc() -> None:
+    there = datetime(2020, 1, 1, 1, 0, tzinfo=timezone(timedelta(hours=2)))
+    assert sent(there) == datetime(2019, 12, 31, 23, 0, tzinfo=UTC)
+    assert sent(datetime(2020, 1, 1)) == datetime(2020, 1, 1, tzinfo=UTC)
+
+
+values = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text()
+    | st.datetimes(timezones=st.just(UTC))
+)
+publications = st.builds(
+    Publication,
+    source=st.text(min_size=1, max_size=20),
+    seq=st.integers(0, 2**62),
+    time_us=st.integers(0, 2**62),
+    lifetime_us=st.none() | st.integers(0, 2**62),
+    attributes=st.dictionaries(st.text(max_size=20), values, max_size=20),
+    payload=st.binary(max_size=300),
+)
+vias = st.sampled_from(["original", "repair", "gossip", "retransmission", "multipath", "replica"])
+events = st.builds(
+    Publish, publications, st.lists(st.text(min_size=1), max_size=40).map(tuple), st.integers(0, 2**16), vias
+) | st.builds(Deliver, publications, vias)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, of one type, and NaN equals NaN."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, float):
+        return struct.pack(">d", one) == struct.pack(">d", other)
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
+    if isinstance(one, Publish | Deliver | Publication):
+        return all(same(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
+    return bool(one == other)
+
+
+@given(events)
+def test_any_event_survives(message: Message) -> None:
+    frame = encode(message)
+    assert same(decode_untrusted(frame), message)
+    assert size_of(message) == len(frame)
+    assert is_event(encode_message(message))
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 65_535, 65_536])
+def test_a_frame_holds_any_number_of_messages_in_order(count: int) -> None:
+    messages = [message for _, (_, message) in zip(range(count), cycle(MESSAGES), strict=False)]
+    assert decode_frame_untrusted(framed([encode_message(each) for each in messages])) == messages
+
+
+def test_only_publications_count_as_events() -> None:
+    assert [is_event(encode_message(message)) for _, message in MESSAGES] == [True] * 4 + [False] * 6
+
+
+@pytest.mark.parametrize(
+    ("event", "complaint"),
+    [
+        ({"a": "\ud800"}, "'a'"),
+        ({"\udfff": 1}, "udfff"),
+        ({"a": 2**64}, "64 bits"),
+        ({"a": [1]}, "list"),
+        ({"a": object()}, "object"),
+        ({1: 1}, "1"),
+        ({"x" * 256: 1}, "256 characters"),
+        ({f"a{n}": n for n in range(257)}, "257 attributes"),
+    ],
+)
+def test_an_event_that_would_not_survive_is_refused_where_it_is_published(event: Any, complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        sendable(event)
+
+
+def test_what_is_sent_does_not_change_with_the_map_it_came_from() -> None:
+    event: dict[str, object] = {"a": 1}
+    kept = sendable(event)
+    event["a"] = 2
+    assert kept == {"a": 1}
+
+
+def test_a_payload_is_bytes_and_of_bounded_size() -> None:
+    assert sendable_payload(bytearray(b"ab")) == b"ab"
+    with pytest.raises(InputError, match="must be bytes, not str"):
+        sendable_payload("ab")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="1048577 bytes"):
+        sendable_payload(bytes(2**20 + 1))
+
+
+def test_encoding_refuses_a_timestamp_without_a_zone_rather_than_send_it_as_a_string() -> None:
+    with pytest.raises(InputError, match="time zone"):
+        encode(Publish(Publication("p", 1, 0, None, {"t": datetime(2020, 1, 1)})))

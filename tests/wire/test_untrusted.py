@@ -1,0 +1,150 @@
+"""Bytes from outside: whatever they are, the answer is a message or a PeerError, and nothing is kept."""
+
+import tracemalloc
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.model import limits
+from holdfast.model.errors import PeerError
+from holdfast.wire.codec import decode_frame_untrusted, decode_untrusted, encode
+from holdfast.wire.signals import decode_signal_untrusted, encode_signal
+from tests.wire.golden import MESSAGES, SIGNALS
+
+FRAMES = [bytes.fromhex(frame) for frame, _ in (*MESSAGES, *SIGNALS)]
+
+
+def frame_of(message: object) -> bytes:
+    """Any nonsense, well formed."""
+    return b"\x01\x00" + msgspec.msgpack.encode([message])
+
+
+def publish(attributes: Any, **other: Any) -> bytes:
+    fields = {"source": "p", "seq": 1, "time_us": 0, "lifetime_us": None, "attributes": attributes, "payload": b""}
+    return frame_of(["pub", list({**fields, **other}.values()), [], 0, "original"])
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=range(len(FRAMES)))
+def test_a_truncated_frame_is_refused_at_every_length(frame: bytes) -> None:
+    decode = decode_untrusted if frame[1] == 0 else decode_signal_untrusted
+    for length in range(len(frame)):
+        with pytest.raises(PeerError):
+            decode(frame[:length])
+
+
+@pytest.mark.parametrize(
+    ("frame", "complaint"),
+    [
+        (b"", "0 bytes"),
+        (b"\x02" + FRAMES[0][1:], "version 2; this is version 1"),
+        (b"\x01\x01" + FRAMES[0][2:], "kind 1"),
+        (FRAMES[0] + b"\x00", "trailing"),
+        (b"\x01\x00\x90", "0 messages"),
+        (b"\x01\x00\x92" + FRAMES[0][3:] + FRAMES[0][3:], "2 messages"),
+        (b"\x01\x00" + b"\x91" * 100_000, "recursion|Expected"),
+        (frame_of(["pub"]), "length"),
+        (frame_of(["nonsense"]), "nonsense"),
+        (frame_of({"pub": 1}), "Expected"),
+        (frame_of(7), "Expected"),
+        (publish({"a": [1]}), "not a scalar"),
+        (publish({"a": {"b": 1}}), "not a scalar"),
+        (publish({"a": b"bytes"}), "not a scalar"),
+        (publish({"a": msgspec.msgpack.Ext(5, b"x")}), "not a scalar"),
+        (publish({1: 1}), "Expected `str`"),
+        (publish([]), "Expected `object`"),
+        (publish({}, source=""), "length >= 1"),
+        (publish({}, source="x" * 256), "length <= 255"),
+        (publish({}, seq=1.0), "Expected `int`"),
+        (publish({}, seq=-1), ">= 0"),
+        (publish({}, seq=2**63), "<= 4611686018427387904"),
+        (publish({}, time_us=2**62 + 1), "<="),
+        (publish({}, payload="text"), "Expected `bytes`"),
+        (publish({}, payload=bytes(limits.PAYLOAD_BYTES_MAX + 1)), "length <= 1048576"),
+        (publish({f"a{n}": n for n in range(limits.ATTRIBUTES_MAX + 1)}), "length <= 256"),
+        (publish({"x" * 256: 1}), "255 characters"),
+        (frame_of(["tel", "nonsense", 1, [], []]), "nonsense"),
+        (frame_of(["tel", "subscriptions", 1, ["x" * 65_537], []]), "length <= 65536"),
+        (frame_of(["all", "subscriptions", 1, ["a"] * (limits.CONDITIONS_MAX + 1)]), "length <= 200000"),
+        (frame_of(["sum", 1, [[0, 0]] * 9]), "length <= 8"),
+        (frame_of(["sum", 1, [[0, -1]]]), ">= 0"),
+        (b"\x01\x00" + bytes(limits.FRAME_BYTES_MAX), "16777218 bytes"),
+        (b"\x01\x00\xdd\xff\xff\xff\xff", "truncated"),
+        (b"\x01\x00\x91\x95\xa3pub\x96\xa1\xff", "utf-8"),
+    ],
+)
+def test_what_is_wrong_with_a_frame_is_said(frame: bytes, complaint: str) -> None:
+    with pytest.raises(PeerError, match=complaint):
+        decode_untrusted(frame)
+
+
+def test_the_limits_themselves_are_allowed() -> None:
+    decode_untrusted(publish({f"a{n}": n for n in range(limits.ATTRIBUTES_MAX)}))
+    decode_untrusted(publish({"x" * limits.NAME_CHARACTERS_MAX: 1}, payload=bytes(limits.PAYLOAD_BYTES_MAX)))
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_refused_and_nothing_else_is_raised(data: bytes) -> None:
+    for frame in (data, b"\x01\x00" + data, b"\x01\x01" + data, b"\x01\x00\x91\x95\xa3pub" + data):
+        for decode in (decode_untrusted, decode_signal_untrusted):
+            try:
+                decode(frame)
+            except PeerError:
+                continue
+
+
+def mutilated(rng: Random) -> Iterator[bytes]:
+    """Frames that were good once: bytes flipped, cut out, put in, doubled or glued together."""
+    while True:
+        frame = bytearray(rng.choice(FRAMES))
+        for _ in range(rng.randint(1, 4)):
+            at = rng.randrange(len(frame) or 1)
+            match rng.randrange(5):
+                case 0 if frame:
+                    frame[at] ^= 1 << rng.randrange(8)
+                case 1 if frame:
+                    frame[at] = rng.randrange(256)
+                case 2:
+                    del frame[at : at + rng.randint(1, 8)]
+                case 3:
+                    frame[at:at] = rng.randbytes(rng.randint(1, 8))
+                case _:
+                    frame[at:at] = rng.choice(FRAMES)[rng.randrange(8) :]
+        yield bytes(frame)
+
+
+def feed(frames: int, seed: int) -> int:
+    """How many were refused; anything but a PeerError escapes."""
+    refused = 0
+    for _, frame in zip(range(frames), mutilated(Random(seed)), strict=False):
+        try:
+            for message in decode_frame_untrusted(frame):
+                encode(message)  # what is taken in can be sent on
+            decode_signal_untrusted(frame)
+        except PeerError:
+            refused += 1
+    return refused
+
+
+def test_mutilated_frames_are_refused_or_understood() -> None:
+    assert feed(5_000, seed=1) > 4_000
+
+
+@pytest.mark.slow
+def test_the_decoder_does_not_grow_however_much_nonsense_it_is_fed() -> None:
+    feed(20_000, seed=2)
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    feed(250_000, seed=3)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 2**20
+
+
+def test_every_signal_survives_encoding() -> None:
+    for _, signal in SIGNALS:
+        assert decode_signal_untrusted(encode_signal(signal)) == signal
