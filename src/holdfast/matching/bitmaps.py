@@ -1,7 +1,7 @@
 """Bitmaps for buckets with many checked filters: one bit per filter, one bit row per cell of a slot's codes.
 
-The codes of a slot are cut into cells at the filters' own bounds. A row of `maybe` bits says which filters a code in
-that cell can satisfy, a row of `sure` bits which ones it does. ANDing one row per slot leaves the candidates; those
+The codes of a slot are cut into cells at the filters' own bounds. A bit row says which filters a code in that cell may
+satisfy, a second one right behind it which it surely does. ANDing one row per slot leaves the candidates; those
 that are sure in every slot need no further look, the others' boxes decide (a lowest and a highest code per slot).
 Cost per event: a few words per 64 filters, and a little per match.
 """
@@ -33,8 +33,7 @@ class _Parts:
     cuts: list[npt.NDArray[np.int32]] = field(default_factory=lambda: [np.zeros(0, np.int32)])
     cells: list[npt.NDArray[np.int16]] = field(default_factory=lambda: [np.zeros(0, np.int16)])
     boxes: list[npt.NDArray[np.int32]] = field(default_factory=lambda: [np.zeros(0, np.int32)])
-    maybe: list[npt.NDArray[np.uint64]] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
-    sure: list[npt.NDArray[np.uint64]] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
+    bit_rows: list[npt.NDArray[np.uint64]] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
 
 
 def build_bitmaps(
@@ -62,8 +61,7 @@ def build_bitmaps(
         "cells": np.concatenate(parts.cells),
         "boxes": np.concatenate(parts.boxes),
         "boxed": boxed,
-        "maybe": np.concatenate(parts.maybe),
-        "sure": np.concatenate(parts.sure),
+        "bit_rows": np.concatenate(parts.bit_rows),
         "scratch_sizes": np.array([widest, _DIMENSIONS_MAX, int(np.diff(starts).max())], np.int64),
     }
 
@@ -75,19 +73,17 @@ def _add(parts: _Parts, block: "_Block", slots: list[int], boxed: npt.NDArray[np
     parts.boxes.append(boxes.reshape(-1))
     for dimension, slot in enumerate(slots):
         cuts = _cuts(boxes[:, dimension], block.words * len(slots))
-        maybe = np.zeros((cuts.size + 2) * block.words, np.uint64)
-        sure = np.zeros_like(maybe)
-        fill_bitmap(maybe, sure, block.words, cuts, boxes.reshape(-1), len(slots), dimension, boxed)
+        bit_rows = np.zeros((cuts.size + 2) * 2 * block.words, np.uint64)
+        fill_bitmap(bit_rows, block.words, cuts, boxes.reshape(-1), len(slots), dimension, boxed)
         table = -1
         if codes[slot] <= _CODES_PER_FILTER_MAX * block.size:
             table = _size(parts.cells)
             cells = 1 + np.searchsorted(cuts, np.arange(codes[slot]), side="right")
             parts.cells.append(cells.astype(np.int16))
         cut = _size(parts.cuts)
-        parts.dimensions.append((slot, cut, cut + cuts.size, _size(parts.maybe), table))
+        parts.dimensions.append((slot, cut, cut + cuts.size, _size(parts.bit_rows), table))
         parts.cuts.append(cuts)
-        parts.maybe.append(maybe)
-        parts.sure.append(sure)
+        parts.bit_rows.append(bit_rows)
 
 
 def _size(arrays: Sequence[npt.NDArray[Any]]) -> int:

@@ -47,8 +47,7 @@ class Image(NamedTuple):
     cells: npt.NDArray[np.int16]  # code -> cell, where a bitmap is worth the table
     boxes: Ints  # for each filter of a bitmap and each dimension: the lowest and the highest code
     boxed: npt.NDArray[np.uint8]  # checked filter -> 1 when its box says it all
-    maybe: Words  # bit rows: filters that may hold for a code in this cell
-    sure: Words  # bit rows: filters that hold for every code in this cell
+    bit_rows: Words  # for each cell the filters that may hold for a code in it, then those that surely do
     scratch_sizes: Longs  # the widest bit row, the most dimensions, the most checked filters of any bucket
 
 

@@ -152,7 +152,7 @@ def _find_cells(dimensions, cuts, cells, codes, row, first, end, words, offsets,
         elif code >= 0:
             begin = dimensions[d, 1]
             cell = 1 + _first_not_below(cuts, begin, dimensions[d, 2], code + 1) - begin
-        offsets[d - first] = dimensions[d, 3] + cell * words
+        offsets[d - first] = dimensions[d, 3] + cell * 2 * words
         point[d - first] = code
 
 
@@ -198,7 +198,7 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
     texts, text_starts, text_patterns = patterns.texts, patterns.starts, patterns.ids
     bitmap_of, bitmaps, dimensions, cuts = image.bitmap_of, image.bitmaps, image.dimensions, image.cuts
     cells, boxes, boxed = image.cells, image.boxes, image.boxed
-    maybe, sure = np.empty(image.scratch_sizes[0], np.uint64), np.empty(image.scratch_sizes[0], np.uint64)
+    left = np.empty(2 * image.scratch_sizes[0], np.uint64)
     offsets, point = np.empty(image.scratch_sizes[1], np.int64), np.empty(image.scratch_sizes[1], np.int32)
     candidates = np.empty(image.scratch_sizes[2], np.int32)
     n = 0
@@ -218,12 +218,11 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
             _find_cells(
                 dimensions, cuts, cells, codes, row, bitmaps[bitmap, 0], bitmaps[bitmap, 1], size, offsets, point
             )
-            _intersect(image.maybe, offsets, depth, size, maybe)
-            _intersect(image.sure, offsets, depth, size, sure)
+            _intersect(image.bit_rows, offsets, depth, 2 * size, left)
             for w in range(size):
-                if maybe[w] == 0:
+                if left[w] == 0:
                     continue
-                certain, possible = sure[w], maybe[w] ^ sure[w]  # what is sure is possible too
+                certain, possible = left[size + w], left[w] ^ left[size + w]  # what is sure is possible too
                 while certain:
                     out[n] = subscriptions[first + 64 * w + _lowest_bit(certain)]
                     n += 1
@@ -307,7 +306,7 @@ def place_texts(texts, text_starts, constants, constant_starts, codes):
 
 
 @_compiled
-def fill_bitmap(maybe, sure, words, cuts, boxes, depth, dimension, boxed):
+def fill_bitmap(bit_rows, words, cuts, boxes, depth, dimension, boxed):
     """Set each filter's bit in every cell of one dimension that its range touches, or fills.
 
     Cell 0 is for unknown; cell c holds the codes from cuts[c - 2] up to, not including, cuts[c - 1].
@@ -319,8 +318,8 @@ def fill_bitmap(maybe, sure, words, cuts, boxes, depth, dimension, boxed):
         for cell in range(cells):
             start = -1 if cell == 0 else 0 if cell == 1 else cuts[cell - 2]
             last = -1 if cell == 0 else CODE_MAX if cell == cells - 1 else cuts[cell - 1] - 1
-            at = cell * words + filter_ // 64
+            at = cell * 2 * words + filter_ // 64
             if low <= last and high >= start:
-                maybe[at] |= bit
+                bit_rows[at] |= bit
             if low <= start and high >= last and boxed[filter_]:
-                sure[at] |= bit
+                bit_rows[at + words] |= bit
