@@ -80,7 +80,7 @@ EXPECTED: dict[KeyPath, int] = {
 }
 
 
-@pytest.mark.parametrize(("path", "line"), EXPECTED.items(), ids=lambda each: str(each))
+@pytest.mark.parametrize(("path", "line"), EXPECTED.items(), ids=str)
 def test_a_key_is_found_on_its_line(path: KeyPath, line: int) -> None:
     tomllib.loads(TEXT)  # the example is TOML
     assert lines_of(TEXT)[path] == line

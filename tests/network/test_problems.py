@@ -35,15 +35,14 @@ WRONG = [
     ("links.loss", "loss = 0.02", "loss = [0.2, 0.1]", "lower bound 0.2 is above", "write [low, high]"),
     ("links.delay_ms", "[5, 10]", "[5]", "found a list of 1", "write [low, high]"),
     ("links.delay_ms.1", "[5, 10]", "[5, 1e9]", "expected a number of milliseconds from 0 to 3,600,000", ""),
-    ("links.jitter_ms", "jitter_ms = 2", "jitter_ms = 6", "a jitter of 6 ms could make a delay of 5 ms negative", "at most"),
+    ("links.jitter_ms", "jitter_ms = 2", "jitter_ms = 6", "6 ms could make a delay of 5 ms negative", "at most"),
     ("links.burst", "to_bad = 0.01, ", "", '"to_bad" is missing', ""),
-    ("links.burst", "burst = { to_bad = 0.01, to_good = 0.3, loss = 0.5 }", "burst = 0.5", "found 0.5", "[links.burst]"),
+    ("links.burst", "burst = { to_bad = 0.01, to_good = 0.3, loss = 0.5 }", "burst = 1", "found 1", "[links.burst]"),
     ("duration_s", "duration_s = 20", "duration_s = 0", "expected a number of seconds above 0", ""),
     ("seed", "seed = 3", "seed = 3.5", "found 3.5, expected a whole number", ""),
     ("routing", '"destinations"', '"destination"', 'expected "subscriptions" or', 'did you mean "destinations"?'),
     ("routing", '"destinations"', '"subscriptions"', "needs a tree, and", 'write routing = "destinations"'),
     ("routing", '"destinations"', '"advertisements"', "b - a - c - b is a cycle", "take a link out"),
-    ("topology", ', ["c", "a"]]', "]", None, ""),  # a tree now, and that is fine as well
     ("topology.kind", 'kind = "listed"', 'kind = "mesh"', 'found "mesh", expected "listed" or "line"', ""),
     ("topology.links", 'kind = "listed"', 'kind = "line"', 'goes with kind = "listed", not with "line"', ""),
     ("topology.links.1.1", '["b", "c"]', '["b", "e"]', 'there is no broker "e"', "there are a, b, c, d"),
@@ -73,7 +72,7 @@ WRONG = [
     ("client.0.publish.1.until_s", "until_s = 15", "until_s = 0", "end before they begin", ""),
     ("workload.kind", 'kind = "patterns"', 'kind = "pattern"', "expected", 'did you mean "patterns"?'),
     ("workload.skew", "payload_bytes = 100", "skew = 1", 'goes with kind = "zipf" or "stock", not with "patterns"', ""),
-    ("workload.rate_per_s", "rate_per_s = 20", "rate_per_s = -20", "found -20, expected a number of publications above 0", ""),
+    ("workload.rate_per_s", "rate_per_s = 20", "rate_per_s = -20", "expected a number of publications above 0", ""),
     ("workload.per_event", "per_event = 2", "per_event = 11", "11 different ones of 10 patterns", "at most 10"),
     ("workload.start_s", "payload_bytes = 100", "start_s = 25", "it would end before it begins", "start_s < stop_s"),
     ("workload.stop_s", "payload_bytes = 100", "stop_s = 25", "after the end of the run, which lasts 20 s", ""),
@@ -82,14 +81,13 @@ WRONG = [
     ("reliability.recovery", 'hops = "basic"', 'recovery = "gossip"', '"gossip" is not available yet', ""),
     ("reliability.order", 'hops = "basic"', 'order = "fifo"', '"fifo" is not available yet', ""),
     ("protocol.lease_s", "heartbeat_s = 0.5", "heartbeat_s = 5", "forgotten between two heartbeats", "three times"),
-    ("transport", 'kind = "tcp"', 'kind = "tls"\ncertificate = "x.pem"\nprivate_key = "x.pem"', None, ""),
     ("fault.0.broker", 'broker = "b"\nfor_s', 'broker = "bb"\nfor_s', 'there is no broker "bb"', 'did you mean "b"?'),
     ("fault.0.for_s", "for_s = 2", "for_s = -2", "found -2", ""),
     ("fault.0.link", "for_s = 2", 'link = ["a", "b"]', 'goes with kind = "link-down" or "link-up"', ""),
-    ("fault.1.brokers", 'brokers = ["a", "b"]\nfor', 'brokers = ["a", "b", "c", "d"]\nfor', "this cuts no link", "some"),
-    ("fault.2.link", 'link = ["c", "d"]', 'link = ["a", "d"]', 'no link between "a" and "d"', '"a" has links with b, c'),
+    ("fault.1.brokers", 'brokers = ["a", "b"]\nfor', 'brokers = ["a", "b", "c", "d"]\nfor', "cuts no link", "some"),
+    ("fault.2.link", 'link = ["c", "d"]', 'link = ["a", "d"]', 'no link between "a" and "d"', 'has links with b, c'),
     ("fault.2.to", 'link = ["c", "d"]', 'link = ["c", "d"]\nto = ["a", "b"]', "linked already", ""),
-    ("fault.2", 'link = ["c", "d"]', 'link = ["c", "d"]\n[reconfiguration]\nevery_s = 1', "by [reconfiguration]", "one of"),
+    ("fault.2", 'link = ["c", "d"]', 'link = ["c", "d"]\n[reconfiguration]\nevery_s = 1', "[reconfiguration]", "one"),
     ("fault.3.client", 'client = "c1"\nbroker', 'client = "c9"\nbroker', 'there is no client "c9"', ""),
     ("fault.4.condition", '"p2 = TRUE"', '"p2 LIKE"', "the condition is not accepted", ""),
     ("fault.4", '\ncondition = "p2 = TRUE"', "", '"condition" is missing', ""),
@@ -98,31 +96,28 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("key", "line", "to", "message", "suggestion"), WRONG)
-def test_a_mistake_is_named(key: str, line: str, to: str, message: str | None, suggestion: str) -> None:
+def test_a_mistake_is_named(key: str, line: str, to: str, message: str, suggestion: str) -> None:
     text = changed(line, to)
-    if message is None:
-        return
     found = problems_of(text)
     (problem,) = [each for each in found if each.key == key] or found
     assert (problem.key, message in problem.message, suggestion in problem.suggestion) == (key, True, True), problem
     assert problem.line is not None
     written = text.split("\n")[problem.line - 1]
     last = key.rpartition(".")[2]
-    assert last in written or last.isdigit() or key.split(".")[0] in written, (problem, written)
+    assert last in written or last.isdigit() or key.partition(".")[0] in written, (problem, written)
 
 
 @pytest.mark.parametrize(("key", "line", "to", "message", "suggestion"), WRONG)
-def test_one_mistake_is_one_problem(key: str, line: str, to: str, message: str | None, suggestion: str) -> None:
-    if message is not None:
-        assert [each.key for each in problems_of(changed(line, to))] == [key]
+def test_one_mistake_is_one_problem(key: str, line: str, to: str, message: str, suggestion: str) -> None:
+    assert [each.key for each in problems_of(changed(line, to))] == [key]
 
 
 def test_all_problems_are_told_at_once() -> None:
     text, expected, touched = FULL, [], ""
-    for key, line, to, message, _ in WRONG:
+    for key, line, to, _, _ in WRONG:
         table = key.partition(".")[0]
         # One of each table, and none that hides others: without brokers no name of a broker can be judged.
-        if "." in key and message and table not in (touched, "topology") and line in text:
+        if "." in key and table not in (touched, "topology") and line in text:
             text, touched = text.replace(line, to), table
             expected.append(key)
     assert len(expected) == 9
@@ -161,7 +156,7 @@ def test_problems_come_in_the_order_of_the_file() -> None:
         ),
         (
             TREE | {"workload": {"kind": "patterns", "per_client": 70}, "clients": {"count": 50_000}},
-            "more than 2,000,000 subscriptions",
+            "3,500,000 subscriptions; the limit is 2,000,000",
         ),
         (
             TREE | {"workload": {"kind": "stock"}, "clients": {"count": 200_000, "publishers": "all"}},

@@ -58,7 +58,7 @@ def test_a_changed_network_can_be_written_down_and_read_again() -> None:
         ("links.loss", 7, "--set, links.loss: found 7, expected a number from 0 to 1; write 7 % as 0.07"),
         ("links.loss.x", 7, "--set, links.loss.x: links.loss is a single value; there is no x in it"),
         ("fault.7.at_s", 1, "--set, fault.7.at_s: fault is a list of 5, counted from 0; there is no 7 in it"),
-        ("fault.first.at_s", 1, "--set, fault.first.at_s: expected a position in fault, counted from 0, such as fault.0"),
+        ("fault.one.at_s", 1, "--set, fault.one.at_s: expected a position in fault, counted from 0, such as fault.0"),
         ("workload.skew", 1, '--set, workload.skew: this key goes with kind = "zipf" or "stock", not with "patterns"'),
         ("client.0.broker", "z", '--set, client.0.broker: there is no broker "z"; there are a, b, c, d'),
     ],

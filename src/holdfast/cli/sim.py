@@ -4,53 +4,121 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.model.errors import InputError
+
 if TYPE_CHECKING:
     from holdfast.sim.ledger import Outcome
+    from holdfast.sim.promises import Verdict
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A network file; `holdfast init` writes one.")],
+    path: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="A network file; `holdfast init` writes one.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Instead of the file's seed.")] = None,
     duration: Annotated[float | None, typer.Option(help="Seconds to simulate, instead of the file's.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a key of the file: --set links.loss=0.1")
-    ] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the trace into this folder.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a run that is in the folder already.")] = False,
+    check: Annotated[bool, typer.Option(help="Check the promises on the trace; needs --out.")] = False,
+    swarm: Annotated[
+        int | None, typer.Option(min=1, help="Instead of a file: draw and run this many scenarios.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run the real protocol code over modelled links and brokers; same file and seed, same run.
 
+    With --swarm N, draw N whole scenarios with faults (from --seed on), run each, and check the promises.
+
+    Exit code 0: done. 1: a promise is broken. 2: the file or an option is not acceptable.
+
     \b
     Example:
       holdfast init net.toml
-      holdfast sim net.toml --seed 7 --set links.loss=0.05 --out run-7
+      holdfast sim net.toml --seed 7 --set links.loss=0.05 --out run-7 --check
+      holdfast sim --swarm 100
     """
+    if (path is None) is (swarm is None):
+        raise InputError("give a network file, or --swarm N")
+    if check and out is None:
+        raise InputError("--check reads the trace; add --out FOLDER")
+    if swarm is not None:
+        _swarm(range(seed or 0, (seed or 0) + swarm), as_json)
+        return
+    words = [*(settings or ()), *([f"duration_s={duration}"] if duration is not None else ())]
+    chosen, name, outcome = _simulate(str(path), words, seed, out, overwrite, as_json)
+    verdicts = _verdicts(out) if check and out is not None else []
+    if as_json:
+        promises = {each.promise: asdict(each) for each in verdicts}
+        print(json.dumps({"seed": chosen, **outcome.as_json(), "promises": promises}))
+    else:
+        print(_summary(name, chosen, outcome))
+        print("".join(f"{_verdict_line(each)}\n" for each in verdicts), end="")
+        if out is not None:
+            print(f"trace in {out}")
+    if not all(each.holds for each in verdicts):
+        raise typer.Exit(1)
+
+
+def _simulate(
+    path: str, settings: list[str], seed: int | None, out: Path | None, overwrite: bool, quiet: bool
+) -> tuple[int, str, "Outcome"]:
     from holdfast import __version__
-    from holdfast.cli.settings import load_with
+    from holdfast.network.document import settings_from
+    from holdfast.network.load import load
     from holdfast.sim.simulator import Simulation
     from holdfast.wire.trace import TraceWriter
 
-    network = load_with(file, settings or [], duration)
+    network = load(path, settings_from(settings))
     chosen = network.seed if seed is None else seed
     trace = None
     if out is not None:
         about = {"name": network.name, "driver": "sim", "version": __version__, "seed": chosen, "file": network.text}
         trace = TraceWriter(out, about, overwrite)
     simulation = Simulation(network, chosen, trace)
-    with _progress(network.duration_us, as_json) as advance:
-        outcome = simulation.run(advance)
+    with _progress(network.duration_us, quiet) as advance:
+        return chosen, network.name, simulation.run(advance)
+
+
+def _verdicts(run_folder: Path) -> list["Verdict"]:
+    """The promises that best effort makes: P4 is a rate, and order is not promised."""
+    from holdfast.sim.promises import check
+
+    verdicts = check(run_folder)
+    return [verdicts[name] for name in ("P1", "P2", "P7")]
+
+
+def _verdict_line(verdict: "Verdict") -> str:
+    if verdict.holds:
+        return f"  {verdict.promise:<16}holds ({verdict.checked:,} checked)"
+    return (
+        f"  {verdict.promise:<16}BROKEN {verdict.broken:,} times in {verdict.checked:,}, such as {verdict.examples[0]}"
+    )
+
+
+def _swarm(seeds: range, as_json: bool) -> None:
+    from holdfast.sim.swarm import swarm
+
+    broken = []
+    for report in swarm(seeds):
+        if report.broken:
+            broken.append(report)
+            if not as_json:
+                print(f"seed {report.seed}: {report.scenario}")
+                print("\n".join(map(_verdict_line, report.broken)))
     if as_json:
-        print(json.dumps({"seed": chosen, **outcome.as_json()}))
+        seeds_broken = {each.seed: [verdict.promise for verdict in each.broken] for each in broken}
+        print(json.dumps({"scenarios": len(seeds), "first_seed": seeds.start, "broken": seeds_broken}))
     else:
-        print(_summary(network.name, chosen, outcome))
-        if out is not None:
-            print(f"trace in {out}")
+        print(f"{len(seeds)} scenarios from seed {seeds.start} on, {len(broken)} with a broken promise")
+    if broken:
+        raise typer.Exit(1)
 
 
 @contextmanager

@@ -164,6 +164,9 @@ class Driver:
         link.outbox.put(encoded)
         if not link.dirty:
             self._touch(link)
+        if self._push_back_bytes is not None and link.outbox.waiting_bytes > self._push_back_bytes:
+            link.flush()  # now rather than when the loop turns, so that others are held up before more comes
+            self._weigh(link)
 
     def _tally(self, kind: type) -> Tally:
         assert self.tallies is not None
@@ -185,8 +188,7 @@ class Driver:
         dirty, self._dirty = self._dirty, []
         for link in dirty:
             link.flush()
-            if self._push_back_bytes is not None:
-                self._weigh(link)
+            self._weigh(link)
             if link.outbox.stuck:
                 link.wire.abort()
 

@@ -13,6 +13,7 @@ from random import Random
 
 from holdfast.matching.index import Index
 from holdfast.model.errors import NetworkError
+from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.address import Address
 from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
@@ -134,6 +135,16 @@ class BrokerNode:
     def neighbours(self) -> tuple[str, ...]:
         return tuple(self._sessions)
 
+    @property
+    def connections(self) -> int:
+        """Open ones, also those that have not greeted yet."""
+        return len(self._wires)
+
+    def dialled(self, name: str) -> bool | None:
+        """Whether we dialled this neighbour, or it us; None when it is not connected."""
+        session = self._sessions.get(name)
+        return None if session is None else session.dialled
+
     async def connected_to(self, *names: str) -> None:
         """Wait until there are connections to these neighbours."""
         while not all(name in self._sessions for name in names):
@@ -176,8 +187,8 @@ class BrokerNode:
             session.wire,
             self._clock,
             self.counters,
-            # With push-back there is room for what is on its way already when the others are held up.
-            self.settings.queue_bytes * (2 if self.settings.push_back else 1),
+            # With push-back there is room for the frame that is being handled when the others are held up.
+            self.settings.queue_bytes + (FRAME_BYTES_MAX if self.settings.push_back else 0),
             self.settings.impairments.get(far.node),
             self.settings.lossy_control,
         )

@@ -16,7 +16,7 @@ from holdfast.net.driver import Driver
 from holdfast.net.link import Link
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial
-from holdfast.net.wires import Wire
+from holdfast.net.wires import CLOSED, Wire
 from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
 from holdfast.wire.signals import (
     Hello,
@@ -232,6 +232,10 @@ def _observed(future: "asyncio.Future[None]") -> None:
         future.exception()
 
 
+# A broker that hangs up without a word: what it is about is not told to us, so we can only guess.
+_HINTS = {"tcp": "; is it a broker, and not one that speaks TLS?", "tls": "; it may want a certificate from us"}
+
+
 async def open_session(
     address: Address, owner: Owner, tls: TlsFiles | None = None, expected: str | None = None
 ) -> Session:
@@ -247,7 +251,8 @@ async def open_session(
     try:
         await session.opened
     except NetworkError as problem:
-        raise NetworkError(f"cannot connect to {address}: {problem}") from None
+        hint = _HINTS.get(address.scheme, "") if str(problem) == CLOSED else ""
+        raise NetworkError(f"cannot connect to {address}: {problem}{hint}") from None
     except asyncio.CancelledError:
         session.end("given up", now=True)
         raise

@@ -12,7 +12,7 @@ from typing import cast
 from holdfast.model.errors import MisuseError, NetworkError, PeerError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.address import Address
-from holdfast.net.wires import Accept, Receiver
+from holdfast.net.wires import CLOSED, Accept, Receiver
 
 FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
 _BUFFER_BYTES_MAX = 1024 * 1024  # about to go to the kernel; more waits in the outbox, where it can be dropped
@@ -123,7 +123,7 @@ class TcpWire(asyncio.Protocol):
 
 def _why(problem: Exception | None) -> str:
     if problem is None:
-        return "closed by the other end"
+        return CLOSED
     if isinstance(problem, ssl.SSLError):
         return f"TLS: {problem.reason or problem}".replace("_", " ").lower().replace("tls", "TLS", 1)
     if isinstance(problem, OSError) and problem.strerror:

@@ -10,6 +10,8 @@ from typing import Protocol
 from holdfast.model.errors import PeerError
 from holdfast.net.address import Address
 
+CLOSED = "closed by the other end"  # the reason when there is no better one
+
 
 class Receiver(Protocol):
     """Who is told what happens on a wire. `on_closed` is the last call, and comes exactly once."""

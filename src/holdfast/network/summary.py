@@ -45,7 +45,7 @@ def summarize(network: Network) -> Summary:
         publishers=sum(client.publishes for client in network.clients),
         subscribers=sum(bool(client.subscriptions) for client in network.clients),
         subscriptions=sum(len(client.subscriptions) for client in network.clients),
-        workload=type(network.workload).__name__.lower(),
+        workload="none" if isinstance(network.workload, Silent) else type(network.workload).__name__.lower(),
         publications_per_s=publications_per_s(network),
         faults=len(network.faults),
         warnings=network.warnings,

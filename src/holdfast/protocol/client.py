@@ -79,6 +79,8 @@ class Client:
                 return self._unwant("subscriptions", id_, now_us)
             case UnadvertiseCall(id=id_):
                 return self._unwant("advertisements", id_, now_us)
+            case _:
+                raise AssertionError(f"a client cannot handle {given!r}")
 
     # The broker ----------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ import msgspec
 
 from holdfast.model.messages import Message, NodeKind, Publication, Scalar, Via
 
-
 # Inputs --------------------------------------------------------------------------------------------------------
 
 

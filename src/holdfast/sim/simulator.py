@@ -98,7 +98,7 @@ class Simulation:
 
     def _publish(self, planned: Planned, publications: Iterator[Planned]) -> None:
         host = self.hosts[planned.client]
-        call = PublishCall(planned.attributes, bytes(planned.payload_bytes), planned.lifetime_us)
+        call = PublishCall({**planned.attributes}, bytes(planned.payload_bytes), planned.lifetime_us)
         self.give(host, call)
         self._feed(publications)
 

@@ -13,7 +13,7 @@ from random import Random
 
 import pyarrow.compute as pc
 
-from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, SubscriptionSpec
+from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, Routing, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
 from holdfast.network.workload.publication import Window
 from holdfast.network.workload.workloads import Silent
@@ -76,7 +76,8 @@ def _owed_after(run: Path, time_us: int) -> Verdict:
 
 def scenario(seed: int) -> Network:
     dice = Random(f"{seed}/swarm")
-    routing = dice.choice(["subscriptions", "advertisements", "destinations"])
+    routings: list[Routing] = ["subscriptions", "advertisements", "destinations"]
+    routing = dice.choice(routings)
     brokers = [f"b{n}" for n in range(dice.randint(1, 9))]
     links = _tree(brokers, dice)
     if routing == "destinations":
@@ -106,10 +107,10 @@ def _chords(brokers: list[str], links: list[LinkSpec], dice: Random) -> list[Lin
     there = {frozenset((link.a, link.b)) for link in links}
     chords = []
     for _ in range(dice.randrange(3)):
-        pair = dice.sample(brokers, 2) if len(brokers) > 1 else []
-        if pair and frozenset(pair) not in there:
-            there.add(frozenset(pair))
-            chords.append(_link(*pair, dice))
+        a, b = dice.choice(brokers), dice.choice(brokers)
+        if a != b and frozenset((a, b)) not in there:
+            there.add(frozenset((a, b)))
+            chords.append(_link(a, b, dice))
     return chords
 
 

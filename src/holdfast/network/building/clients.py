@@ -145,31 +145,37 @@ def _check_names(drafts: Iterable[Draft], brokers: Iterable[str], problems: Prob
         seen.add(draft.id)
 
 
-def finish_clients(
-    drafts: list[Draft], workload: Workload, seed: int, routing: str, problems: Problems
-) -> tuple[ClientSpec, ...]:
+def finish_clients(drafts: list[Draft], workload: Workload, seed: int, problems: Problems) -> tuple[ClientSpec, ...]:
     """Give each client its part of the workload."""
-    publishers = sum(draft.works or bool(draft.schedule) for draft in drafts)
-    if publishers > PUBLISHERS_MAX:
-        problems.add(("clients",), f"{publishers:,} publishers; the limit is {PUBLISHERS_MAX:,}")
-    left, interested = SUBSCRIPTIONS_MAX, 0
+    _check_numbers(drafts, workload, problems)
+    if problems:
+        return ()  # what follows may take a while and finds no further problem but one
     specs = []
+    interested = count()
     for draft in drafts:
         subscriptions = list(draft.subscriptions.values())
         if draft.wants:
-            conditions = workload.conditions(interested, Random(f"{seed}/{draft.id}/subscriptions"))
-            interested += 1
+            conditions = workload.conditions(next(interested), Random(f"{seed}/{draft.id}/subscriptions"))
             free = (name for number in count(1) if (name := f"s{number}") not in draft.subscriptions)
             subscriptions += [SubscriptionSpec(next(free), condition) for condition in conditions]
-        left -= len(subscriptions)
-        if left < 0:
-            problems.add(("clients",), f"more than {SUBSCRIPTIONS_MAX:,} subscriptions")
-            break
         specs.append(_finished(draft, subscriptions, workload))
-        if routing == "advertisements" and specs[-1].publishes and not specs[-1].advertisements:
+    return tuple(specs)
+
+
+def _check_numbers(drafts: list[Draft], workload: Workload, problems: Problems) -> None:
+    publishers = sum(draft.works or bool(draft.schedule) for draft in drafts)
+    if publishers > PUBLISHERS_MAX:
+        problems.add(("clients",), f"{publishers:,} publishers; the limit is {PUBLISHERS_MAX:,}")
+    subscriptions = sum(len(draft.subscriptions) + draft.wants * workload.per_client for draft in drafts)
+    if subscriptions > SUBSCRIPTIONS_MAX:
+        problems.add(("clients",), f"{subscriptions:,} subscriptions; the limit is {SUBSCRIPTIONS_MAX:,}")
+
+
+def check_advertisements(drafts: list[Draft], routing: str, problems: Problems) -> None:
+    for draft in drafts:
+        if routing == "advertisements" and (draft.works or draft.schedule) and draft.advertisements == []:
             hint = "what a client does not advertise is not routed; leave the list out to advertise everything"
             problems.add((*draft.path, "advertisements"), f'"{draft.id}" publishes and advertises nothing', hint)
-    return tuple(specs)
 
 
 def _finished(draft: Draft, subscriptions: list[SubscriptionSpec], workload: Workload) -> ClientSpec:

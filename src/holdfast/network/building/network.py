@@ -4,7 +4,7 @@ Every part is built with what there is, also after a problem, and adds its own p
 or all problems at once.
 """
 
-from holdfast.network.building.clients import draft_clients, finish_clients
+from holdfast.network.building.clients import check_advertisements, draft_clients, finish_clients
 from holdfast.network.building.faults import build_faults
 from holdfast.network.building.graph import Graph, build_graph, check_graph
 from holdfast.network.building.workload import (
@@ -39,9 +39,10 @@ def build(document: Document) -> Network:
     window = window_of(values["workload"], "workload", values["duration_s"], problems)
     transport = _transport(values["transport"], document, problems)
     protocol = _protocol(values["protocol"], problems)
-    clients = finish_clients(drafts, workload, seed, values["routing"], problems)
+    check_advertisements(drafts, values["routing"], problems)
     if graph is not None:
         check_graph(graph, values["routing"], problems)
+    clients = finish_clients(drafts, workload, seed, problems)
     if problems:
         raise NetworkError(document.name, problems.in_order(), problems.more)
     assert isinstance(graph, Graph)

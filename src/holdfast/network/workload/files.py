@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
+from typing import ClassVar
 
 from holdfast.model.errors import InputError
 from holdfast.model.event import attributes_of
@@ -24,6 +25,7 @@ class Files:
     events: str | None = None
     time: str | None = None  # column names
     client: str | None = None
+    per_client: ClassVar[int] = 0  # conditions come from a file as well; `deal_out_subscriptions` gives them to clients
 
     def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
         if self.events is None:
@@ -46,7 +48,7 @@ class Files:
             yield Publication(at_us, client, _attributes(row, place), traffic.payload_bytes, traffic.lifetime_us)
 
     def conditions(self, number: int, dice: Random) -> list[str]:
-        return []  # they come from a file as well; `clients` deals them out
+        return []
 
     def advertisement(self) -> str:
         return "TRUE"  # what the file will bring is not known before it is read

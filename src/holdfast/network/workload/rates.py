@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log1p
 from random import Random
+from typing import ClassVar
 
 from holdfast.model.values import Value
 from holdfast.network.workload.publication import Publication, Window, publication
@@ -26,6 +27,7 @@ class Rates:
     popularity: float = 0.0
     attributes: int = 10
     subscribers: int = 0
+    per_client: ClassVar[int] = 1
 
     def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
         topics = [f"t{number}" for number in range(1, self.subscribers + 1)]

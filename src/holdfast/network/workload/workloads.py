@@ -7,6 +7,7 @@ publisher advertises.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import ClassVar
 
 from holdfast.network.workload.files import Files
 from holdfast.network.workload.patterns import Patterns
@@ -19,6 +20,8 @@ from holdfast.network.workload.zipf import Zipf
 @dataclass(frozen=True)
 class Silent:
     """Nothing but what clients publish and subscribe to by themselves."""
+
+    per_client: ClassVar[int] = 0
 
     def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
         return []

@@ -1,0 +1,288 @@
+"""Nodes find each other in any order, keep one connection, and come back when it breaks."""
+
+import asyncio
+
+import pytest
+
+from holdfast.model.errors import InputError, NetworkError
+from holdfast.net.address import Address
+from holdfast.net.client import Client, connect
+from holdfast.net.node import BrokerNode
+from holdfast.net.session import open_session
+from holdfast.net.tls import TlsFiles
+from tests.net.certificates import Authority
+from tests.net.harness import QUICK, Lab, fails, lab, live, settled, take, until, values
+
+
+async def free_address(net: Lab, scheme: str = "tcp") -> Address:
+    """A port that was free a moment ago."""
+    node = await net.broker("scout", f"{scheme}://127.0.0.1:0")
+    await node.stop()
+    return node.listening[0]
+
+
+def cut(node: BrokerNode, neighbour: str) -> None:
+    """Break the connection as a network does, without a good-bye."""
+    node.driver.links[neighbour].wire.abort()
+
+
+async def flows(publisher: Client, subscriber: Client) -> None:
+    wanted = subscriber.subscribe("n > 0")
+    await settled(subscriber, publisher)
+    await publisher.publish({"n": 1})
+    assert values([await anext(wanted)]) == [1]
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "udp"])
+@live
+async def test_a_broker_may_start_before_the_peer_it_dials(scheme: str) -> None:
+    async with lab() as net:
+        later = await free_address(net, scheme)
+        b2 = await net.broker("b2", f"{scheme}://127.0.0.1:0", peers={"b1": later})
+        b1 = await net.broker("b1", later)
+        await b1.connected_to("b2")
+        await flows(await net.client(b1), await net.client(b2))
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "udp"])
+@live
+async def test_when_both_dial_one_connection_remains_and_both_know_which(scheme: str) -> None:
+    async with lab() as net:
+        one, other = await free_address(net, scheme), await free_address(net, scheme)
+        b1, b2 = await asyncio.gather(
+            net.broker("b1", one, peers={"b2": other}), net.broker("b2", other, peers={"b1": one})
+        )
+        await b1.connected_to("b2")
+        await b2.connected_to("b1")
+        await flows(await net.client(b1), await net.client(b2))
+        await until(lambda: b1.connections == b2.connections == 2)  # each other and a client
+        assert {b1.dialled("b2"), b2.dialled("b1")} == {True, False}
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "udp"])
+@live
+async def test_of_two_connections_the_one_that_the_smaller_name_dialled_is_kept(scheme: str) -> None:
+    async with lab() as net:
+        b1, b2 = await net.pair(scheme)  # b2 has dialled
+        assert b1.dialled("b2") is False
+        await open_session(b2.listening[0], b1)
+        await until(lambda: b1.connections == b2.connections == 1)
+        assert b1.dialled("b2") is True
+        assert "b1 has dialled b2 itself" in await fails(open_session(b1.listening[0], b2), NetworkError)
+        assert b1.connections == b2.connections == 1
+        await flows(await net.client(b1), await net.client(b2))
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "udp"])
+@live
+async def test_a_second_client_of_the_same_name_is_refused_while_the_first_is_there(scheme: str) -> None:
+    async with lab() as net:
+        broker = await net.broker("b1", f"{scheme}://127.0.0.1:0")
+        address = str(broker.listening[0])
+        first = await net.client(broker, name="desk-1")
+        problem = await fails(connect(address, name="desk-1").__aenter__(), NetworkError)
+        assert problem == f"cannot connect to {address}: another client named desk-1 is connected to b1"
+        assert broker.counters.refused == 1
+        await first.close()
+        await flows(await net.client(broker, name="desk-1"), await net.client(broker))
+
+
+@live
+async def test_a_broker_refuses_its_own_name() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        problem = await fails(connect(str(broker.listening[0]), name="b1").__aenter__(), NetworkError)
+        assert "is this broker itself" in problem
+
+
+@live
+async def test_whoever_answers_in_the_place_of_another_is_not_taken_for_it() -> None:
+    async with lab() as net:
+        b1 = await net.broker("b1")
+        lines: list[str] = []
+        b2 = await net.broker("b2", peers={"b9": b1.listening[0]}, log=lines.append)
+        await until(lambda: any("it is b1, not b9" in line for line in lines))
+        assert b2.neighbours == ()
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "udp"])
+@live
+async def test_a_client_comes_back_by_itself_and_its_subscriptions_with_it(scheme: str) -> None:
+    async with lab() as net:
+        broker = await net.broker("b1", f"{scheme}://127.0.0.1:0")
+        publisher, subscriber = await net.client(broker), await net.client(broker, name="desk-1")
+        wanted = subscriber.subscribe("n > 0")
+        await settled(subscriber, publisher)
+        cut(broker, "desk-1")
+        await settled(subscriber, publisher)
+        await publisher.publish({"n": 1})
+        assert values([await anext(wanted)]) == [1]
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "udp"])
+@live
+async def test_a_broker_that_begins_anew_is_found_again_by_clients_and_peers(scheme: str) -> None:
+    async with lab() as net:
+        b1, b2 = await net.pair(scheme)
+        publisher, subscriber = await net.client(b1), await net.client(b2)
+        wanted = subscriber.subscribe("n > 0")
+        await settled(subscriber, publisher)
+        await b1.stop()
+        again = await net.broker("b1", b1.listening[0])
+        await again.connected_to("b2", publisher.name)
+        await settled(subscriber, publisher)
+        await publisher.publish({"n": 1})
+        assert values([await anext(wanted)]) == [1]
+
+
+@live
+async def test_peers_connect_again_after_their_connection_broke() -> None:
+    async with lab() as net:
+        b1, b2 = await net.pair()
+        publisher, subscriber = await net.client(b1), await net.client(b2)
+        for side, far in ((b1, "b2"), (b2, "b1")):
+            cut(side, far)
+            await until(lambda side=side, far=far: far not in side.neighbours)  # type: ignore[misc]
+            await flows(publisher, subscriber)
+
+
+@live
+async def test_publishing_waits_for_a_connection() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        client = await net.client(broker)
+        await broker.stop()
+        await until(lambda: client.broker is None)
+        publishing = asyncio.create_task(client.publish({"n": 1}))
+        again = await net.broker("b1", broker.listening[0])
+        await publishing
+        await client.flush()
+        assert again.counters.received >= 2  # a heartbeat and the event
+
+
+@live
+async def test_a_client_with_a_list_of_brokers_goes_to_one_that_answers() -> None:
+    async with lab() as net:
+        nobody = await free_address(net)
+        b1, b2 = await net.pair()
+        publisher = await net.client(b2)
+        subscriber = await net.client(nobody, b1, b2)
+        assert subscriber.broker == "b1"
+        wanted = subscriber.subscribe("n > 0")
+        await settled(subscriber, publisher)
+        await b1.stop()
+        await until(lambda: subscriber.broker == "b2")
+        await settled(subscriber, publisher)
+        await publisher.publish({"n": 1})
+        assert values([await anext(wanted)]) == [1]
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "udp"])
+@live
+async def test_a_broker_that_is_not_there_is_one_clear_line(scheme: str) -> None:
+    async with lab() as net:
+        nobody = await free_address(net, scheme)
+        problem = await fails(connect(str(nobody)).__aenter__(), NetworkError)
+        assert str(nobody) in problem
+        assert "connection refused" in problem
+        assert "\n" not in problem
+        both = await fails(connect([str(nobody), "tcp://no-such-host.invalid:1"]).__aenter__(), NetworkError)
+        assert "there is no such host" in both
+
+
+@live
+async def test_a_port_in_use_is_one_clear_line() -> None:
+    async with lab() as net:
+        b1 = await net.broker("b1")
+        problem = await fails(net.broker("b2", b1.listening[0]), NetworkError)
+        assert problem == f"cannot listen on {b1.listening[0]}: the port is in use"
+
+
+@live
+async def test_flush_returns_when_the_broker_has_everything() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        client = await net.client(broker)
+        before = broker.counters.received
+        for n in range(3_000):
+            await client.publish({"n": n})
+        await client.flush()
+        assert broker.counters.received >= before + 3_000
+
+
+@live
+async def test_flush_fails_when_the_connection_breaks_first() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        client = await net.client(broker, name="desk-1")
+        broker.driver.links["desk-1"].wire.pause()
+        flushing = asyncio.create_task(client.flush())
+        await asyncio.sleep(0)
+        cut(broker, "desk-1")
+        assert "the connection broke" in await fails(flushing, NetworkError)
+
+
+@live
+async def test_a_neighbour_that_falls_silent_is_disconnected() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        client = await net.client(broker, name="desk-1")
+        client.driver.stop()  # as if the process hung: the connection is open, and nothing comes
+        await until(lambda: "desk-1" not in broker.neighbours)
+        assert broker.counters.incidents["lease ran out"] == 1
+
+
+@live
+async def test_stopping_sends_what_waits_or_counts_it() -> None:
+    async with lab() as net:
+        b1, b2 = await net.pair()
+        publisher, subscriber = await net.client(b1), await net.client(b2)
+        wanted = subscriber.subscribe("n >= 0")
+        await settled(subscriber, publisher)
+        for n in range(2_000):
+            await publisher.publish({"n": n})
+        await publisher.flush()
+        await b1.stop()
+        await b2.stop()
+        assert values(await take(wanted, 2_000)) == list(range(2_000))
+        assert b1.counters.unsent == b2.counters.unsent == 0
+
+
+@live
+async def test_a_certificate_of_an_unknown_authority_is_refused_in_one_line(
+    authority: Authority, other_authority: Authority
+) -> None:
+    async with lab() as net:
+        broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker"))
+        address = str(broker.listening[0])
+        stranger = connect(address, authority=other_authority.certificate, settings=QUICK)
+        assert "bad certificate: " in await fails(stranger.__aenter__(), NetworkError)
+        nameless = connect(address, authority=authority.certificate, settings=QUICK)
+        problem = await fails(nameless.__aenter__(), NetworkError)
+        assert problem.startswith(f"cannot connect to {address}: ")
+        assert "certificate required" in problem or "may want a certificate" in problem  # the alert may come too late
+        assert "\n" not in problem
+
+
+@live
+async def test_plain_text_to_a_tls_port_is_refused_in_one_line(authority: Authority) -> None:
+    async with lab() as net:
+        broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker", trusting=False))
+        plain = Address("tcp", "127.0.0.1", broker.listening[0].port)
+        problem = await fails(connect(str(plain), settings=QUICK).__aenter__(), NetworkError)
+        assert problem.startswith(f"cannot connect to {plain}: closed by the other end; is it a broker")
+
+
+@live
+async def test_files_that_are_no_certificate_are_named(authority: Authority) -> None:
+    async with lab() as net:
+        ok = authority.files("broker")
+        for files, complaint in [
+            (TlsFiles(), "needs a certificate"),
+            (TlsFiles("nowhere.pem"), "nowhere.pem: No such file"),
+            (TlsFiles(__file__, ok.private_key), "test_connections.py"),
+            (TlsFiles(ok.certificate, authority.files("another").private_key), "key values mismatch"),
+            (TlsFiles(ok.certificate, ok.private_key, __file__), "test_connections.py"),
+        ]:
+            problem = await fails(net.broker("b1", "tls://127.0.0.1:0", tls=files), InputError)
+            assert complaint in problem

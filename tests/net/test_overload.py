@@ -1,0 +1,171 @@
+"""Whoever is too slow loses the oldest, or holds the others up; either way it is counted and nothing grows."""
+
+import asyncio
+
+import pytest
+
+from holdfast.model.messages import Deliver, Tell
+from holdfast.net.counters import Counters
+from holdfast.net.outbox import Outbox
+from holdfast.wire.codec import decode_frame_untrusted, encode_message
+from holdfast.wire.signals import Welcome
+from tests.net.harness import lab, live, settled, take, until, values
+from tests.net.raw import RawPeer
+from tests.wire.golden import MESSAGES
+
+EVENT, CONTROL = encode_message(MESSAGES[0][1]), encode_message(MESSAGES[4][1])
+KILOBYTE = bytes(1_000)
+
+
+def outbox(bytes_max: int, frame_aim: int = 64_000) -> tuple[Outbox, Counters]:
+    counters = Counters()
+    return Outbox(frame_aim, 60_000, counters, bytes_max), counters
+
+
+def drained(box: Outbox) -> list[bytes]:
+    """Every message that leaves, in order."""
+    left = []
+    while (frame := box.next_frame()) is not None:
+        left += [encode_message(each) for each in decode_frame_untrusted(frame)]
+    assert (len(box), box.waiting_bytes) == (0, 0)
+    return left
+
+
+def test_an_outbox_drops_the_oldest_events_and_never_control() -> None:
+    box, counters = outbox(bytes_max=3 * len(EVENT) + len(CONTROL))
+    for each in (EVENT, EVENT, CONTROL, EVENT, EVENT):
+        box.put(each)
+    assert counters.dropped == 1
+    assert drained(box) == [EVENT, CONTROL, EVENT, EVENT]
+
+
+def test_control_messages_keep_their_place_when_events_before_and_behind_them_are_dropped() -> None:
+    box, counters = outbox(bytes_max=2 * len(CONTROL) + len(EVENT))
+    for each in (CONTROL, EVENT, EVENT, CONTROL, EVENT):
+        box.put(each)
+    assert counters.dropped == 2
+    assert drained(box) == [CONTROL, CONTROL, EVENT]
+
+
+def test_an_outbox_full_of_control_messages_is_stuck_rather_than_lossy() -> None:
+    box, counters = outbox(bytes_max=100)
+    large = encode_message(Tell("subscriptions", 1, ("a = 1" * 10_000,), ()))
+    while not box.stuck:
+        box.put(large)
+    box.put(EVENT)
+    assert counters.dropped == 1
+    assert len(drained(box)) > 1_000
+
+
+def test_messages_share_frames_up_to_the_size_that_suits_the_transport() -> None:
+    box, _ = outbox(bytes_max=10**6, frame_aim=10 * len(EVENT))
+    for _ in range(100):
+        box.put(EVENT)
+    frames = []
+    while (frame := box.next_frame()) is not None:
+        frames.append(frame)
+    assert len(frames) == 12  # nine fit with the head of a frame, and one remains
+    assert max(map(len, frames)) <= 10 * len(EVENT)
+
+
+def test_a_message_larger_than_that_goes_alone_and_one_that_no_frame_holds_is_counted() -> None:
+    box, counters = outbox(bytes_max=10**6, frame_aim=1_400)
+    large = encode_message(Tell("subscriptions", 1, ("x" * 50_000,), ()))
+    for each in (EVENT, large, EVENT, encode_message(Tell("subscriptions", 1, ("x" * 60_000,), ()))):
+        box.put(each)
+    assert counters.oversized == 1
+    assert [len(decode_frame_untrusted(box.next_frame() or b"")) for _ in range(3)] == [1, 1, 1]
+
+
+@live
+async def test_a_subscriber_that_does_not_read_loses_the_oldest_and_harms_nobody() -> None:
+    number = 15_000
+    async with lab() as net:
+        broker = await net.broker("b1", queue_bytes=2**20)
+        publisher, good = await net.client(broker), await net.client(broker)
+        wanted = good.subscribe("n >= 0", queue_max=number)
+        await settled(good, publisher)
+        async with RawPeer(broker.listening[0]) as raw:
+            assert isinstance(await raw.greet(), Welcome)
+            raw.say(Tell("subscriptions", 1, ("n >= 0",), ()))
+            await until(lambda: broker.driver.links["raw"].outbox is not None)
+            await settled(good, publisher)  # whose heartbeat came after the raw one's table
+            for n in range(number):
+                await publisher.publish({"n": n}, payload=KILOBYTE)
+            assert values(await take(wanted, number)) == list(range(number))
+            assert broker.counters.dropped > 0
+            assert broker.driver.links["raw"].outbox.waiting_bytes <= 2**20
+            got: list[object] = []
+            while got[-1:] != [number - 1]:
+                for message in await raw.heard():
+                    if isinstance(message, Deliver):
+                        got.append(message.publication.attributes["n"])
+            assert len(got) + broker.counters.dropped == number
+            assert got == sorted(got)  # type: ignore[type-var]
+
+
+@live
+async def test_with_push_back_a_slow_subscriber_slows_the_publisher_and_nothing_is_lost() -> None:
+    number = 25_000  # 25 MB: more than the kernel keeps for us
+    async with lab() as net:
+        broker = await net.broker("b1", queue_bytes=64 * 1024, push_back=True)
+        publisher, slow = await net.client(broker), await net.client(broker)
+        wanted = slow.subscribe("n >= 0", queue_max=100, when_full="push-back")
+        await settled(slow, publisher)
+
+        async def publish() -> None:
+            for n in range(number):
+                await publisher.publish({"n": n}, payload=KILOBYTE)
+
+        publishing = asyncio.create_task(publish())
+        await until(lambda: slow.driver.links["b1"].held_up)
+        await until(lambda: broker.driver.links[publisher.name].held_up)
+        assert not publishing.done()
+        assert values(await take(wanted, number)) == list(range(number))
+        await publishing
+        assert (broker.counters.dropped, wanted.dropped) == (0, 0)
+        assert not broker.driver.links[publisher.name].held_up
+
+
+@live
+async def test_a_subscription_keeps_the_newest_and_counts_what_it_dropped() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        client = await net.client(broker)
+        wanted = client.subscribe("n >= 0", queue_max=10)
+        for n in range(100):
+            await client.publish({"n": n})
+        await client.flush()
+        await until(lambda: wanted.dropped + wanted.waiting == 100)
+        assert wanted.dropped == 90
+        assert values(await wanted.batch()) == list(range(90, 100))
+
+
+@live
+async def test_a_batch_holds_what_waits_and_ends_empty() -> None:
+    async with lab() as net:
+        client = await net.client(await net.broker("b1"))
+        wanted = client.subscribe("n >= 0")
+        for n in range(5):
+            await client.publish({"n": n})
+        await until(lambda: wanted.waiting == 5)
+        assert values(await wanted.batch(3)) == [0, 1, 2]
+        wanted.close()
+        assert values(await wanted.batch()) == [3, 4]
+        assert await wanted.batch() == []
+
+
+@pytest.mark.parametrize("when_full", ["drop-oldest", "push-back"])
+@live
+async def test_a_closed_full_subscription_does_not_hold_up_the_others(when_full: str) -> None:
+    async with lab() as net:
+        client = await net.client(await net.broker("b1"))
+        full = client.subscribe("n >= 0", queue_max=5, when_full=when_full)  # type: ignore[arg-type]
+        wanted = client.subscribe("n >= 0")
+        for n in range(20):
+            await client.publish({"n": n})
+        await until(lambda: full.waiting >= 5)
+        full.close()
+        for n in range(20, 40):
+            await client.publish({"n": n})
+        assert values(await take(wanted, 40)) == list(range(40))

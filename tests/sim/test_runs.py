@@ -1,0 +1,162 @@
+"""Traces: the same seed gives the same bytes, and broken promises are found in them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from holdfast.model.errors import InputError
+from holdfast.sim.promises import check, same_trace
+from holdfast.sim.simulator import Simulation
+from holdfast.sim.swarm import run_seed, scenario
+from holdfast.wire.runs import Run
+from holdfast.wire.trace import TraceWriter
+from tests.sim.networks import SECOND, line
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    trace = TraceWriter(folder, {"name": "test", "seed": 1})
+    Simulation(line(2, 50_000, 4 * SECOND, loss_ratio=0.1), seed=1, trace=trace).run()
+    return folder
+
+
+def rewrite(run: Path, table: str, change: object) -> None:
+    path = run / table / "part-00000.parquet"
+    pq.write_table(change(pq.read_table(path)), path)  # type: ignore[operator]
+
+
+def test_an_honest_run_keeps_its_promises_and_p4_counts_the_losses(run: Path) -> None:
+    verdicts = check(run)
+    assert [verdicts[name].holds for name in ("P1", "P2", "P3", "P7")] == [True] * 4
+    deliveries = Run(run).table("deliveries").num_rows
+    assert verdicts["P4"].checked == 60
+    assert verdicts["P4"].broken == 60 - deliveries > 0
+
+
+def test_a_delivery_that_nobody_asked_for_breaks_p1(run: Path) -> None:
+    rewrite(run, "subscriptions", lambda table: table.set_column(2, "condition", pa.array(["x = 2"])))
+    verdict = check(run)["P1"]
+    assert not verdict.holds
+    assert verdict.broken == verdict.checked
+    assert verdict.examples[0]["subscriber"] == "subscriber"
+
+
+def test_a_duplicate_breaks_p2(run: Path) -> None:
+    rewrite(run, "deliveries", lambda table: pa.concat_tables([table, table.slice(0, 1)]))
+    verdict = check(run)["P2"]
+    assert (verdict.holds, verdict.broken) == (False, 1)
+
+
+def test_an_out_of_order_pair_breaks_p3_where_order_is_strict(run: Path) -> None:
+    def swapped(table: pa.Table) -> pa.Table:
+        seq = table["seq"].to_pylist()
+        seq[3], seq[4] = seq[4], seq[3]
+        return table.set_column(2, "seq", pa.array(seq, pa.int64()))
+
+    rewrite(run, "deliveries", swapped)
+    assert check(run, strict_order=True)["P3"].broken == 1
+    assert not check(run, strict_order=True)["P3"].holds
+    assert check(run)["P3"].holds
+
+
+def test_a_sample_over_its_limit_breaks_p7(run: Path) -> None:
+    def sampled(table: pa.Table) -> pa.Table:
+        rows = [
+            ("b1", 1, "queue", 5.0),
+            ("b1", 2, "queue", 11.0),
+            ("b1", 0, "queue limit", 10.0),
+            ("b2", 1, "queue", 99.0),
+        ]
+        return pa.Table.from_arrays([pa.array(c) for c in zip(*rows, strict=True)], schema=table.schema)
+
+    rewrite(run, "samples", sampled)
+    verdict = check(run)["P7"]
+    assert (verdict.holds, verdict.checked, verdict.broken) == (False, 2, 1)
+
+
+def test_one_seed_gives_the_same_bytes_in_two_processes(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from holdfast.sim.swarm import scenario;"
+        "from holdfast.sim.simulator import Simulation; from holdfast.wire.trace import TraceWriter;"
+        "Simulation(scenario(27), 27, TraceWriter(Path(sys.argv[1]), {'seed': 27})).run()"
+    )
+    for name in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": name}
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], check=True, env=environment)
+    verdict = same_trace(tmp_path / "1", tmp_path / "2")
+    assert verdict.holds, verdict.examples
+    assert verdict.checked >= 7
+
+
+def test_another_seed_gives_another_run(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        trace = TraceWriter(tmp_path / str(seed), {"name": "test"})
+        Simulation(line(1, 10_000, 3 * SECOND, loss_ratio=0.3), seed=seed, trace=trace).run()
+    assert not same_trace(tmp_path / "1", tmp_path / "2").holds
+
+
+# Seeds that once failed are kept here, each with what it taught.
+LESSONS = {
+    4: "a good-bye that waits in a busy broker's queue must not undo the attachment that came after it",
+    40: "the same with a broker that serves one message in 100 us",
+    46: "the smallest case of it: one broker, one client that leaves and comes back",
+}
+
+
+@pytest.mark.parametrize("seed", [*range(60), *LESSONS])
+def test_scenarios_with_faults_keep_the_promises_and_heal(seed: int) -> None:
+    report = run_seed(seed)
+    assert report.broken == [], report.scenario
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_400, 50))
+def test_hundreds_more_scenarios(first: int) -> None:
+    broken = [(seed, run_seed(seed).broken) for seed in range(first, first + 50)]
+    assert [each for each in broken if each[1]] == []
+
+
+def test_scenarios_cover_all_ways_of_routing_and_all_faults() -> None:
+    networks = [scenario(seed) for seed in range(60)]
+    assert {network.routing for network in networks} == {"subscriptions", "advertisements", "destinations"}
+    kinds = {fault.kind for network in networks for fault in network.faults}
+    assert kinds >= {
+        "crash",
+        "restart",
+        "link-down",
+        "link-up",
+        "link-replace",
+        "client-attach",
+        "subscribe",
+        "unsubscribe",
+    }
+
+
+def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("precious")
+    for overwrite in (False, True):
+        with pytest.raises(InputError):
+            TraceWriter(tmp_path, {"name": "test"}, overwrite)
+    assert (tmp_path / "mine.txt").read_text() == "precious"
+
+
+def test_values_of_several_types_under_one_name_are_kept_and_matched_as_they_were(tmp_path: Path) -> None:
+    from holdfast.model.messages import Publication
+
+    trace = TraceWriter(tmp_path / "run", {"name": "test"})
+    values = [1, "one", 2.5, None, True, 2**63]
+    for seq, value in enumerate(values):
+        trace.publication(Publication("c", seq, seq, None, {"x": value, "y": seq}), 10)
+    trace.close()
+    seen = {}
+    for rows, events in Run(tmp_path / "run").events():
+        for row, event in zip(rows.to_pylist(), events.to_pylist(), strict=True):
+            seen[row] = event.get("x")
+    assert [seen[row] for row in range(len(values))] == values
+    assert [type(seen[row]) for row in range(len(values))] == list(map(type, values))
