@@ -13,16 +13,35 @@ if TYPE_CHECKING:
     from holdfast.language.problems import ConditionError
     from holdfast.language.subscription import Subscription
     from holdfast.matching.matcher import Matcher
-    from holdfast.model.errors import HoldfastError
+    from holdfast.model.errors import HoldfastError, NetworkError
+    from holdfast.net.client import connect
+    from holdfast.net.subscription import Delivery
+    from holdfast.net.sync import connect_sync
 
 __version__ = "0.1.0"
-__all__ = ["ConditionError", "HoldfastError", "Matcher", "Subscription", "covers", "overlaps", "parse"]
+__all__ = [
+    "ConditionError",
+    "Delivery",
+    "HoldfastError",
+    "Matcher",
+    "NetworkError",
+    "Subscription",
+    "connect",
+    "connect_sync",
+    "covers",
+    "overlaps",
+    "parse",
+]
 
 _HOMES = {
     "ConditionError": "holdfast.language.problems",
+    "Delivery": "holdfast.net.subscription",
     "HoldfastError": "holdfast.model.errors",
     "Matcher": "holdfast.matching.matcher",
+    "NetworkError": "holdfast.model.errors",
     "Subscription": "holdfast.language.subscription",
+    "connect": "holdfast.net.client",
+    "connect_sync": "holdfast.net.sync",
     "covers": "holdfast.language.covering",
     "overlaps": "holdfast.language.covering",
     "parse": "holdfast.language.parser",

@@ -2,7 +2,7 @@
 
 A fence's first word is its language; further words are ours. `python` blocks of one file share a namespace,
 and one that holds `>>>` is checked as a doctest. In a `console` block each line after `$ ` is a command, run
-by bash in the repository; the lines below it, if any, are what it must print, where `...` stands for any
+by bash in an empty folder; the lines below it, if any, are what it must print, where `...` stands for any
 text, and alone on a line for any lines. `notest` leaves a block out; `spark` says that it needs Spark.
 """
 
@@ -11,13 +11,12 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-
-from tests.house.tree import ROOT
 
 # What would install, run for minutes or run this test again.
 NOT_RUN = (
@@ -109,11 +108,13 @@ def _run_doctest(block: Block, namespace: dict[str, object]) -> None:
 
 
 def run_console(found: list[Block]) -> None:
-    for block in found:
-        if block.language == "console" and block.tested:
-            for command, expected in commands(block.text):
-                if not command.startswith(NOT_RUN):
-                    _run_command(block.place, command, expected)
+    """Run a page's commands one after the other in a folder of their own, which is then thrown away."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-page-") as folder:
+        for block in found:
+            if block.language == "console" and block.tested:
+                for command, expected in commands(block.text):
+                    if not command.startswith(NOT_RUN):
+                        _run_command(block.place, command, expected, folder)
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
@@ -126,10 +127,10 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
         yield re.sub(r"^> ", "", part[:length], flags=re.MULTILINE), part[length:].strip("\n")
 
 
-def _run_command(place: str, command: str, expected: str) -> None:
+def _run_command(place: str, command: str, expected: str, folder: str) -> None:
     done = subprocess.run(
         ["bash", "-c", re.sub(r"\./run (holdfast|python)\b", r"\1", command)],
-        cwd=ROOT,
+        cwd=folder,
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

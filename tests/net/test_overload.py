@@ -128,6 +128,23 @@ async def test_with_push_back_a_slow_subscriber_slows_the_publisher_and_nothing_
 
 
 @live
+async def test_with_push_back_who_takes_nothing_at_all_is_cut_off_in_the_end() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1", queue_bytes=64 * 1024, push_back=True, blocked_s_max=0.2)
+        publisher, good = await net.client(broker), await net.client(broker)
+        wanted = good.subscribe("n >= 0", queue_max=25_000)
+        await settled(good, publisher)
+        async with RawPeer(broker.listening[0]) as raw:
+            await raw.greet()
+            raw.say(Tell("subscriptions", 1, ("n >= 0",), ()))
+            await settled(good, publisher)
+            for n in range(25_000):
+                await publisher.publish({"n": n}, payload=KILOBYTE)
+            assert values(await take(wanted, 25_000)) == list(range(25_000))
+        assert broker.counters.incidents["cut off"] == 1
+
+
+@live
 async def test_a_subscription_keeps_the_newest_and_counts_what_it_dropped() -> None:
     async with lab() as net:
         broker = await net.broker("b1")

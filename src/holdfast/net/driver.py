@@ -199,6 +199,13 @@ class Driver:
 
     # Pushing back --------------------------------------------------------------------------------
 
+    def cut_off_blocked(self, limit_s: float) -> None:
+        """Give up neighbours that hold up everybody else and take nothing at all."""
+        for name in list(self._full):
+            if self.links[name].blocked_s > limit_s:
+                self.counters.note("cut off")
+                self.links[name].wire.abort()
+
     def _weigh(self, link: Link) -> None:
         """Hold up everybody else while this neighbour has too much waiting; go on when half of it is gone."""
         if self._push_back_bytes is None:

@@ -52,6 +52,7 @@ class Link:
         self._delayed: list[tuple[int, int, bytes]] = []
         self._order = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._blocked_since_s = 0.0
         self._waiters: list[asyncio.Future[None]] = []  # for room
 
     @property
@@ -79,7 +80,14 @@ class Link:
                 return
             wire.send(frame)
 
+    @property
+    def blocked_s(self) -> float:
+        """For how long the wire has not taken anything."""
+        return 0.0 if self.room else asyncio.get_running_loop().time() - self._blocked_since_s
+
     def set_room(self, room: bool) -> None:
+        if self.room and not room:
+            self._blocked_since_s = asyncio.get_running_loop().time()
         self.room = room
         if room:
             self.flush()

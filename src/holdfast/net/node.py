@@ -45,6 +45,7 @@ class NodeSettings:
     tls: TlsFiles | None = None
     queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
     push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
+    blocked_s_max: float = 30.0  # with push-back: who takes nothing for so long no longer holds up the others
     impairments: Mapping[str, Impairment] = field(default_factory=dict)  # by neighbour
     lossy_control: bool = True  # an impairment loses control messages too
 
@@ -233,3 +234,4 @@ class BrokerNode:
             await asyncio.sleep(limit_s / 4)
             for session in list(self._sessions.values()):
                 session.check_alive(limit_s)
+            self.driver.cut_off_blocked(self.settings.blocked_s_max)
