@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.language.problems import ConditionError
     from holdfast.language.subscription import Subscription
     from holdfast.matching.matcher import Matcher
-    from holdfast.model.errors import HoldfastError, NetworkError
+    from holdfast.model.errors import HoldfastError, TransportError
     from holdfast.net.client import connect
     from holdfast.net.subscription import Delivery
     from holdfast.net.sync import connect_sync
@@ -24,8 +24,8 @@ __all__ = [
     "Delivery",
     "HoldfastError",
     "Matcher",
-    "NetworkError",
     "Subscription",
+    "TransportError",
     "connect",
     "connect_sync",
     "covers",
@@ -38,7 +38,7 @@ _HOMES = {
     "Delivery": "holdfast.net.subscription",
     "HoldfastError": "holdfast.model.errors",
     "Matcher": "holdfast.matching.matcher",
-    "NetworkError": "holdfast.model.errors",
+    "TransportError": "holdfast.model.errors",
     "Subscription": "holdfast.language.subscription",
     "connect": "holdfast.net.client",
     "connect_sync": "holdfast.net.sync",

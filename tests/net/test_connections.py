@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.model.errors import InputError, NetworkError
+from holdfast.model.errors import InputError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.client import Client, connect
 from holdfast.net.node import BrokerNode
@@ -68,7 +68,7 @@ async def test_of_two_connections_the_one_that_the_smaller_name_dialled_is_kept(
         await open_session(b2.listening[0], b1)
         await until(lambda: b1.connections == b2.connections == 1)
         assert b1.dialled("b2") is True
-        assert "b1 has dialled b2 itself" in await fails(open_session(b1.listening[0], b2), NetworkError)
+        assert "b1 has dialled b2 itself" in await fails(open_session(b1.listening[0], b2), TransportError)
         assert b1.connections == b2.connections == 1
         await flows(await net.client(b1), await net.client(b2))
 
@@ -80,7 +80,7 @@ async def test_a_second_client_of_the_same_name_is_refused_while_the_first_is_th
         broker = await net.broker("b1", f"{scheme}://127.0.0.1:0")
         address = str(broker.listening[0])
         first = await net.client(broker, name="desk-1")
-        problem = await fails(connect(address, name="desk-1").__aenter__(), NetworkError)
+        problem = await fails(connect(address, name="desk-1").__aenter__(), TransportError)
         assert problem == f"cannot connect to {address}: another client named desk-1 is connected to b1"
         assert broker.counters.refused == 1
         await first.close()
@@ -91,7 +91,7 @@ async def test_a_second_client_of_the_same_name_is_refused_while_the_first_is_th
 async def test_a_broker_refuses_its_own_name() -> None:
     async with lab() as net:
         broker = await net.broker("b1")
-        problem = await fails(connect(str(broker.listening[0]), name="b1").__aenter__(), NetworkError)
+        problem = await fails(connect(str(broker.listening[0]), name="b1").__aenter__(), TransportError)
         assert "is this broker itself" in problem
 
 
@@ -182,11 +182,11 @@ async def test_a_client_with_a_list_of_brokers_goes_to_one_that_answers() -> Non
 async def test_a_broker_that_is_not_there_is_one_clear_line(scheme: str) -> None:
     async with lab() as net:
         nobody = await free_address(net, scheme)
-        problem = await fails(connect(str(nobody)).__aenter__(), NetworkError)
+        problem = await fails(connect(str(nobody)).__aenter__(), TransportError)
         assert str(nobody) in problem
         assert "connection refused" in problem
         assert "\n" not in problem
-        both = await fails(connect([str(nobody), "tcp://no-such-host.invalid:1"]).__aenter__(), NetworkError)
+        both = await fails(connect([str(nobody), "tcp://no-such-host.invalid:1"]).__aenter__(), TransportError)
         assert "there is no such host" in both
 
 
@@ -194,7 +194,7 @@ async def test_a_broker_that_is_not_there_is_one_clear_line(scheme: str) -> None
 async def test_a_port_in_use_is_one_clear_line() -> None:
     async with lab() as net:
         b1 = await net.broker("b1")
-        problem = await fails(net.broker("b2", b1.listening[0]), NetworkError)
+        problem = await fails(net.broker("b2", b1.listening[0]), TransportError)
         assert problem == f"cannot listen on {b1.listening[0]}: the port is in use"
 
 
@@ -219,7 +219,7 @@ async def test_flush_fails_when_the_connection_breaks_first() -> None:
         flushing = asyncio.create_task(client.flush())
         await asyncio.sleep(0)
         cut(broker, "desk-1")
-        assert "the connection broke" in await fails(flushing, NetworkError)
+        assert "the connection broke" in await fails(flushing, TransportError)
 
 
 @live
@@ -256,9 +256,9 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_in_one_line(
         broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker"))
         address = str(broker.listening[0])
         stranger = connect(address, authority=other_authority.certificate, settings=QUICK)
-        assert "bad certificate: " in await fails(stranger.__aenter__(), NetworkError)
+        assert "bad certificate: " in await fails(stranger.__aenter__(), TransportError)
         nameless = connect(address, authority=authority.certificate, settings=QUICK)
-        problem = await fails(nameless.__aenter__(), NetworkError)
+        problem = await fails(nameless.__aenter__(), TransportError)
         assert problem.startswith(f"cannot connect to {address}: ")
         assert "certificate required" in problem or "may want a certificate" in problem  # the alert may come too late
         assert "\n" not in problem
@@ -269,7 +269,7 @@ async def test_plain_text_to_a_tls_port_is_refused_in_one_line(authority: Author
     async with lab() as net:
         broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker", trusting=False))
         plain = Address("tcp", "127.0.0.1", broker.listening[0].port)
-        problem = await fails(connect(str(plain), settings=QUICK).__aenter__(), NetworkError)
+        problem = await fails(connect(str(plain), settings=QUICK).__aenter__(), TransportError)
         assert problem.startswith(f"cannot connect to {plain}: closed by the other end; is it a broker")
 
 

@@ -72,6 +72,6 @@ def test_errors_come_to_the_caller(address: str) -> None:
     with pytest.raises(MisuseError, match="closed"):
         client.publish({"a": 1})
     client.close()
-    with pytest.raises(holdfast.NetworkError, match="there is no such host"):
+    with pytest.raises(holdfast.TransportError, match="there is no such host"):
         holdfast.connect_sync("tcp://no-such-host.invalid:1")
     assert threading.active_count() < 10

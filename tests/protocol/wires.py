@@ -17,6 +17,7 @@ from holdfast.protocol.effects import (
     PublishCall,
     Received,
     Send,
+    Spread,
     SubscribeCall,
     Wake,
 )
@@ -78,6 +79,8 @@ class Wires:
         for effect in self.nodes[name].handle(given, self.now_us):
             if isinstance(effect, Send):
                 self._waiting.append((name, effect.to, effect.message))
+            elif isinstance(effect, Spread):
+                self._waiting.extend((name, to, effect.message) for to in effect.to)
             elif isinstance(effect, Delivered):
                 self.delivered.append((name, dict(effect.publication.attributes)))
 

@@ -17,7 +17,7 @@ import typer
 from holdfast import __version__
 from holdfast.model.errors import HoldfastError
 
-VERBS: tuple[str, ...] = ("demo", "init", "check", "sim", "explain")  # in the order of --help
+VERBS: tuple[str, ...] = ("demo", "init", "check", "sim", "explain", "broker", "pub", "sub")  # in the order of --help
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -4,7 +4,7 @@
 `InputError`: a person wrote something we cannot accept (a condition, a file, an event); it carries the
 place, what was expected and a suggestion, and the command line turns it into exit code 2.
 `PeerError`: bytes from outside are not acceptable; caught once at the edge, counted, dropped.
-`NetworkError`: the network or the node at the other end does not let us: a port in use, nobody there, a refusal.
+`TransportError`: the network or the node at the other end does not let us: a port in use, nobody there, a refusal.
 """
 
 
@@ -24,5 +24,5 @@ class PeerError(HoldfastError):
     """Bytes from another node are not acceptable."""
 
 
-class NetworkError(HoldfastError):
+class TransportError(HoldfastError):
     """The network, or the node at the other end, does not let us."""

@@ -21,7 +21,7 @@ from typing import get_args
 
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
-from holdfast.model.errors import InputError, MisuseError, NetworkError
+from holdfast.model.errors import InputError, MisuseError, TransportError
 from holdfast.model.limits import NAME_CHARACTERS_MAX, TIME_US_MAX
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
@@ -150,7 +150,7 @@ class Client:
         if self._closed:
             return
         if not in_haste and self._link is not None:
-            with suppress(TimeoutError, NetworkError):
+            with suppress(TimeoutError, TransportError):
                 async with asyncio.timeout(_CLOSE_S):
                     await self.flush()
         self._closed = True
@@ -170,15 +170,15 @@ class Client:
             inbox.close()
 
     async def _dial_all(self) -> None:
-        """Try each address once; a NetworkError with all that went wrong."""
+        """Try each address once; a TransportError with all that went wrong."""
         problems = []
         for address in self._addresses:
             try:
                 await open_session(address, self, self._tls)
                 return
-            except NetworkError as problem:
+            except TransportError as problem:
                 problems.append(str(problem))
-        raise NetworkError("\n".join(problems))
+        raise TransportError("\n".join(problems))
 
     async def _stay_connected(self) -> None:
         while True:
@@ -186,7 +186,7 @@ class Client:
                 await asyncio.wait([self._session.ended])
                 self._backoff.reset()
             await asyncio.sleep(self._backoff.delay_s())
-            with suppress(NetworkError):
+            with suppress(TransportError):
                 await self._dial_all()
 
     async def _watch_silence(self) -> None:
@@ -239,9 +239,9 @@ class Client:
             self._session = self._link = None
             self._attached.clear()
             for token in list(self._pings):
-                self._finish_ping(token, NetworkError(f"the connection broke: {reason}"))
+                self._finish_ping(token, TransportError(f"the connection broke: {reason}"))
 
-    def _finish_ping(self, token: int, problem: NetworkError | None = None) -> None:
+    def _finish_ping(self, token: int, problem: TransportError | None = None) -> None:
         waiter = self._pings.pop(token)
         if waiter.done():
             return
@@ -270,7 +270,7 @@ class Client:
         return self._last_seq
 
     async def flush(self) -> None:
-        """Wait until the broker has handled all that was sent before; a NetworkError if the connection breaks first."""
+        """Wait until the broker has handled all that was sent before; a TransportError if the connection breaks first."""
         link = await self._connection()
         await link.drained(0)
         token = next(self._ids)

@@ -24,6 +24,7 @@ from holdfast.protocol.effects import (
     Published,
     Received,
     Send,
+    Spread,
     Wake,
 )
 from holdfast.wire.codec import FRAME_BYTES, encode_message
@@ -131,12 +132,11 @@ class Driver:
 
     def _perform(self, effects: list[Effect], now_us: int) -> None:
         for effect in effects:
-            if type(effect) is Send:
-                link = self.links.get(effect.to)
-                if link is None:
-                    self.counters.nowhere += 1
-                else:
-                    self._send(link, effect.message)
+            if type(effect) is Spread:
+                for to in effect.to:
+                    self._send_to(to, effect.message)
+            elif type(effect) is Send:
+                self._send_to(effect.to, effect.message)
             elif type(effect) is Incident:
                 self.counters.note(effect.kind, effect.count)
                 if self._application is not None:
@@ -146,6 +146,13 @@ class Driver:
                     self._application.on_delivered(effect, now_us)
                 elif type(effect) is Published:
                     self._application.on_published(effect.publication, now_us)
+
+    def _send_to(self, name: str, message: Message) -> None:
+        link = self.links.get(name)
+        if link is None:
+            self.counters.nowhere += 1
+        else:
+            self._send(link, message)
 
     def _send(self, link: Link, message: Message) -> None:
         if message is not self._message:

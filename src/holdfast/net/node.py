@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.errors import NetworkError
+from holdfast.model.errors import TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.address import Address
 from holdfast.net.backoff import MAX_S, Backoff
@@ -86,7 +86,7 @@ class BrokerNode:
     # Starting and stopping -----------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen and begin to dial; a NetworkError when a port is not to be had."""
+        """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
             for address in self.settings.listen:
                 self._listeners.append(await listen(address, self._accept, self.settings.tls))
@@ -216,7 +216,7 @@ class BrokerNode:
             if session is None:
                 try:
                     session = await open_session(address, self, self.settings.tls, name)
-                except NetworkError as problem:
+                except TransportError as problem:
                     if str(problem) != told and name not in self._sessions:
                         told = str(problem)
                         self._log(f"{told}; trying again")

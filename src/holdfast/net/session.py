@@ -9,7 +9,7 @@ import asyncio
 from enum import Enum, auto
 from typing import Protocol
 
-from holdfast.model.errors import NetworkError, PeerError
+from holdfast.model.errors import PeerError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.counters import Counters
 from holdfast.net.driver import Driver
@@ -213,7 +213,7 @@ class Session:
         self.phase = Phase.ENDED
         self._cancel_timers()
         if not self.opened.done():
-            self.opened.set_exception(NetworkError(reason))
+            self.opened.set_exception(TransportError(reason))
         if self.link is not None:
             self._owner.driver.detach(self.link)
         self._owner.on_end(self, reason)
@@ -239,7 +239,7 @@ _HINTS = {"tcp": "; is it a broker, and not one that speaks TLS?", "tls": "; it 
 async def open_session(
     address: Address, owner: Owner, tls: TlsFiles | None = None, expected: str | None = None
 ) -> Session:
-    """Dial and greet; a NetworkError that says why it did not work."""
+    """Dial and greet; a TransportError that says why it did not work."""
     made: list[Session] = []
 
     def accept(wire: Wire) -> Session:
@@ -250,9 +250,9 @@ async def open_session(
     session = made[0]
     try:
         await session.opened
-    except NetworkError as problem:
+    except TransportError as problem:
         hint = _HINTS.get(address.scheme, "") if str(problem) == CLOSED else ""
-        raise NetworkError(f"cannot connect to {address}: {problem}{hint}") from None
+        raise TransportError(f"cannot connect to {address}: {problem}{hint}") from None
     except asyncio.CancelledError:
         session.end("given up", now=True)
         raise

@@ -9,7 +9,7 @@ import socket
 import ssl
 from typing import cast
 
-from holdfast.model.errors import MisuseError, NetworkError, PeerError
+from holdfast.model.errors import MisuseError, PeerError, TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.address import Address
 from holdfast.net.wires import CLOSED, Accept, Receiver
@@ -147,7 +147,7 @@ async def listen(address: Address, accept: Accept, context: ssl.SSLContext | Non
             lambda: TcpWire(accept), address.host, address.port, ssl=context, backlog=_BACKLOG
         )
     except OSError as problem:
-        raise NetworkError(f"cannot listen on {address}: {why_not(problem)}") from None
+        raise TransportError(f"cannot listen on {address}: {why_not(problem)}") from None
     port = server.sockets[0].getsockname()[1]
     return TcpListener(server, Address(address.scheme, address.host, port))
 
@@ -158,9 +158,9 @@ async def dial(address: Address, accept: Accept, context: ssl.SSLContext | None)
         async with asyncio.timeout(_DIAL_S):
             _, wire = await loop.create_connection(lambda: TcpWire(accept), address.host, address.port, ssl=context)
     except TimeoutError:
-        raise NetworkError(f"cannot reach {address}: no answer within {_DIAL_S:g} s") from None
+        raise TransportError(f"cannot reach {address}: no answer within {_DIAL_S:g} s") from None
     except OSError as problem:
-        raise NetworkError(f"cannot reach {address}: {why_not(problem)}") from None
+        raise TransportError(f"cannot reach {address}: {why_not(problem)}") from None
     return wire
 
 

@@ -14,7 +14,7 @@ async def listen(address: Address, accept: Accept, tls: TlsFiles | None = None) 
 
 
 async def dial(address: Address, accept: Accept, tls: TlsFiles | None = None) -> Wire:
-    """An open wire; a NetworkError that says in one line why there is none."""
+    """An open wire; a TransportError that says in one line why there is none."""
     if address.scheme == "udp":
         return await udp.dial(address, accept)
     context = (tls or TlsFiles()).for_dialling() if address.scheme == "tls" else None

@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
-from holdfast.model.errors import MisuseError, NetworkError
+from holdfast.model.errors import MisuseError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.tcp import why_not
 from holdfast.net.wires import Accept, Receiver
@@ -189,7 +189,7 @@ async def listen(address: Address, accept: Accept) -> UdpListener:
             sock.close()
             raise
     except OSError as problem:
-        raise NetworkError(f"cannot listen on {address}: {why_not(problem)}") from None
+        raise TransportError(f"cannot listen on {address}: {why_not(problem)}") from None
     port = sock.getsockname()[1]
     return UdpListener(_Port(sock, accept), Address("udp", address.host, port))
 
@@ -204,5 +204,5 @@ async def dial(address: Address, accept: Accept) -> UdpWire:
             sock.close()
             raise
     except OSError as problem:
-        raise NetworkError(f"cannot reach {address}: {why_not(problem)}") from None
+        raise TransportError(f"cannot reach {address}: {why_not(problem)}") from None
     return _Port(sock, None).connect(sock.getpeername(), accept)

@@ -84,6 +84,13 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     message: Message
 
 
+class Spread(msgspec.Struct, frozen=True, gc=False):
+    """Send one message to several neighbours: what a broker does with most events."""
+
+    to: tuple[str, ...]
+    message: Message
+
+
 class Delivered(msgspec.Struct, frozen=True, gc=False):
     """Hand a publication to the application, for these of its subscriptions."""
 
@@ -106,4 +113,4 @@ class Incident(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-Effect = Send | Delivered | Published | Incident
+Effect = Send | Spread | Delivered | Published | Incident

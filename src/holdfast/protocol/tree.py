@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable
 from holdfast.model.messages import Deliver, NodeKind, Publish, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover
-from holdfast.protocol.effects import Effect, Send
+from holdfast.protocol.effects import Effect, Send, Spread
 from holdfast.protocol.interests import Interests
 from holdfast.protocol.tables import Told
+
+_WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
 class _Peer:
@@ -33,10 +35,12 @@ class TreeRouter:
         self._advertised: dict[str, dict[str, None]] = {}  # advertisement -> neighbours it came from
         self._peers: dict[str, _Peer] = {}
         self._clients: dict[str, None] = {}
+        self._ways: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
     # Links ---------------------------------------------------------------------------------------
 
     def on_link_up(self, neighbour: str, kind: NodeKind, now_us: int) -> list[Effect]:
+        self._ways.clear()
         if kind == "client":
             self._clients[neighbour] = None
             return []
@@ -48,6 +52,7 @@ class TreeRouter:
         return effects + self._retell(self._interests.conditions(), [neighbour], now_us)
 
     def on_link_down(self, neighbour: str) -> None:
+        self._ways.clear()
         self._peers.pop(neighbour, None)
         self._clients.pop(neighbour, None)
 
@@ -127,12 +132,25 @@ class TreeRouter:
     # Events --------------------------------------------------------------------------------------
 
     def forward(self, sender: str, publish: Publish) -> list[Effect]:
+        wanting = self._interests.wanting(publish.publication.attributes)
+        if not wanting:
+            return []
+        ways = self._ways.get((wanting, sender))
+        if ways is None:
+            ways = self._split(wanting, sender)
+        onwards, home = ways
         effects: list[Effect] = []
-        deliver: Deliver | None = None
-        for neighbour in self._interests.wanting(publish.publication.attributes):
-            if neighbour in self._clients:
-                deliver = deliver or Deliver(publish.publication, publish.via)
-                effects.append(Send(neighbour, deliver))
-            elif neighbour != sender:
-                effects.append(Send(neighbour, publish))
+        if onwards:
+            effects.append(Spread(onwards, publish))
+        if home:
+            effects.append(Spread(home, Deliver(publish.publication, publish.via)))
         return effects
+
+    def _split(self, wanting: tuple[str, ...], sender: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Those who want an event that came from `sender`: brokers to send it on to, and clients."""
+        if len(self._ways) >= _WAYS_MAX:
+            self._ways.clear()
+        onwards = tuple([name for name in wanting if name not in self._clients and name != sender])
+        home = tuple([name for name in wanting if name in self._clients])
+        self._ways[wanting, sender] = onwards, home
+        return onwards, home

@@ -29,6 +29,8 @@ class Link:
 
     def arrivals_us(self, size: int, now_us: int, may_be_lost: bool) -> tuple[int, ...]:
         """When the message arrives: once, never, or twice."""
+        if not self.up:
+            return ()
         spec = self._spec
         if self._plain:
             if may_be_lost and spec.loss_ratio and self._random() < spec.loss_ratio:

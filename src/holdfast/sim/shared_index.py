@@ -22,9 +22,7 @@ class SharedIndex:
         self._index: Index[int] = Index()
         self._numbers: dict[tuple[Filter, ...], int] = {}
         self._users: dict[int, int] = {}
-        self._answers: dict[
-            int, tuple[Attributes, list[int]]
-        ] = {}  # by identity; the event is kept, so no other has it
+        self.answers: dict[int, tuple[Attributes, list[int]]] = {}  # by identity; the event is kept, so no other has it
 
     def view(self) -> "View[str]":
         return View(self)
@@ -37,7 +35,7 @@ class SharedIndex:
             number = self._numbers[key] = len(self._numbers)
         if not self._users.get(number):
             self._index.add(number, filters)
-            self._answers.clear()
+            self.answers.clear()
         self._users[number] = self._users.get(number, 0) + 1
         return number
 
@@ -49,12 +47,11 @@ class SharedIndex:
         return number
 
     def match(self, attributes: Attributes) -> list[int]:
-        known = self._answers.get(id(attributes))
-        if known is None:
-            if len(self._answers) >= _REMEMBERED_MAX:
-                self._answers.clear()
-            known = self._answers[id(attributes)] = attributes, self._index.match(attributes)
-        return known[1]
+        if len(self.answers) >= _REMEMBERED_MAX:
+            self.answers.clear()
+        found = self._index.match(attributes)
+        self.answers[id(attributes)] = attributes, found
+        return found
 
 
 class View(Generic[K]):
@@ -75,8 +72,10 @@ class View(Generic[K]):
 
     def match(self, attributes: Attributes) -> list[K]:
         keys = self._keys
+        known = self._shared.answers.get(id(attributes))
+        numbers = self._shared.match(attributes) if known is None else known[1]
         found: list[K] = []
-        for number in self._shared.match(attributes):
+        for number in numbers:
             if number in keys:
                 found += keys[number]
         return found

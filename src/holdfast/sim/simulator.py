@@ -27,12 +27,13 @@ from holdfast.protocol.effects import (
     Published,
     Received,
     Send,
+    Spread,
     SubscribeCall,
     UnsubscribeCall,
     Wake,
 )
 from holdfast.sim.faults import Faults
-from holdfast.sim.host import Channel, Host, Tally
+from holdfast.sim.host import Channel, Host
 from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.links import Link
 from holdfast.sim.shared_index import SharedIndex
@@ -76,19 +77,22 @@ class Simulation:
         """Run to the end of the file's duration, and on until nothing is on its way."""
         end_us = self.network.duration_us
         self._feed(self.network.publications(self.seed))
-        heap, next_report_us = self._heap, 0
+        self.at(0, self._each_second, progress)
+        heap = self._heap
         while heap:
             time_us, _, action, first, second = heappop(heap)
             if time_us > end_us and (self._flying == 0 or time_us > end_us + _DRAIN_US):
                 break
             self.now_us = time_us
-            if progress is not None and time_us >= next_report_us:
-                progress(time_us)
-                next_report_us = time_us + _TALLY_US
-            if self._trace is not None and time_us - self._tallied_us >= _TALLY_US:
-                self._write_tallies(time_us)
             action(first, second)
         return self._finish()
+
+    def _each_second(self, progress: Callable[[int], None] | None, _: object) -> None:
+        if progress is not None:
+            progress(self.now_us)
+        if self._trace is not None and self.now_us:
+            self._write_tallies(self.now_us)
+        self.at(self.now_us + _TALLY_US, self._each_second, progress)
 
     def _feed(self, publications: Iterator[Planned]) -> None:
         """Schedule the next publication; it schedules the one after it, so that only one is ever waiting."""
@@ -234,14 +238,11 @@ class Simulation:
             self.give(host, _WAKE)
 
     def _perform(self, host: Host, effects: list[Effect]) -> None:
-        before = None
         for effect in effects:
-            if type(effect) is Send:
-                message = effect.message
-                if message is not before:  # one message often goes to several neighbours
-                    before = message
-                    outgoing = self._outgoing(host, message)
-                self._send(host, effect.to, *outgoing)
+            if type(effect) is Spread:
+                self._send(host, effect.to, effect.message)
+            elif type(effect) is Send:
+                self._send(host, (effect.to,), effect.message)
             elif type(effect) is Delivered:
                 self._deliver(host, effect)
             elif type(effect) is Published:
@@ -249,27 +250,28 @@ class Simulation:
             else:
                 self._incident(host, effect)  # type: ignore[arg-type]
 
-    def _outgoing(self, host: Host, message: Message) -> tuple[Received, int, Tally, bool]:
+    def _send(self, host: Host, names: tuple[str, ...], message: Message) -> None:
+        """The inner loop of every simulation: one message to some neighbours."""
         kind = type(message)
         is_event = kind is Publish or kind is Deliver
-        return Received(host.name, message), size_of(message), host.tally(kind), is_event
-
-    def _send(self, host: Host, to: str, received: Received, size: int, tally: Tally, is_event: bool) -> None:
-        tally.sent += 1
-        tally.sent_bytes += size
-        channel = host.channels.get(to)
-        if channel is None or not channel.link.up:
-            tally.lost += 1
-            return
-        arrivals = channel.link.arrivals_us(size, self.now_us, is_event or self._lossy_control)
-        if not arrivals:
-            tally.lost += 1
-            return
-        if is_event:
-            self._flying += len(arrivals)
-        for arrives_us in arrivals:
-            self._counter += 1
-            heappush(self._heap, (arrives_us, self._counter, self._arrive, channel.receiver, received))
+        may_be_lost = is_event or self._lossy_control
+        size, now_us = size_of(message), self.now_us
+        tally = host.tallies.get(kind) or host.tally(kind)
+        tally.sent += len(names)
+        tally.sent_bytes += len(names) * size
+        received = Received(host.name, message)
+        channels, heap, arrive = host.channels, self._heap, self._arrive
+        for name in names:
+            channel = channels.get(name)
+            arrivals = () if channel is None else channel.link.arrivals_us(size, now_us, may_be_lost)
+            if not arrivals:
+                tally.lost += 1
+                continue
+            for arrives_us in arrivals:
+                self._counter += 1
+                heappush(heap, (arrives_us, self._counter, arrive, channel.receiver, received))  # type: ignore[union-attr]
+            if is_event:
+                self._flying += len(arrivals)
 
     def _arrive(self, host: Host, received: Received) -> None:
         kind = type(received.message)
@@ -277,11 +279,13 @@ class Simulation:
         if not host.up or received.sender not in host.channels:
             self._flying -= is_event
             return
-        host.tally(kind).received += 1
+        tally = host.tallies.get(kind) or host.tally(kind)
+        tally.received += 1
         if host.takes_time:
             self._queue(host, received, self._services[host.name].queue_max)
             return
-        self._flying -= is_event
+        if is_event:
+            self._flying -= 1
         self.give(host, received)
 
     # Brokers that take their time ----------------------------------------------------------------

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from holdfast.model.errors import MisuseError, NetworkError, PeerError
+from holdfast.model.errors import MisuseError, PeerError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.wires import Accept, Listener, Wire
 from holdfast.wire.signals import Hello, Refusal, encode_signal
@@ -253,10 +253,10 @@ async def a_port_is_taken_once(transport: Transport) -> None:
         taken = bench.listener.address
         try:
             (await transport.listen(taken, End)).close()
-        except NetworkError as problem:
+        except TransportError as problem:
             assert str(taken) in str(problem), "the address is named"
         else:
-            raise AssertionError("a second listener on the same port is refused with NetworkError")
+            raise AssertionError("a second listener on the same port is refused with TransportError")
 
 
 async def a_closed_listener_takes_nobody_in_and_lets_the_others_live(transport: Transport) -> None:
@@ -266,10 +266,10 @@ async def a_closed_listener_takes_nobody_in_and_lets_the_others_live(transport: 
         if one.wire.reliable:
             try:
                 await bench.dial()
-            except NetworkError:
+            except TransportError:
                 pass
             else:
-                raise AssertionError("dialling where nobody listens is refused with NetworkError")
+                raise AssertionError("dialling where nobody listens is refused with TransportError")
         one.wire.send(_frame(1, 10))
         await other.has_frames(1, "wires that were open live on")
 

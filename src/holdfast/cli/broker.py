@@ -1,0 +1,91 @@
+"""`holdfast broker`: run one broker."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Certificate, PrivateKey
+from holdfast.model.errors import InputError
+from holdfast.net.address import Address, parse_address
+from holdfast.protocol.broker import Routing
+
+if TYPE_CHECKING:
+    from holdfast.net.node import NodeSettings
+
+
+def run(
+    id_: Annotated[str, typer.Option("--id", metavar="NAME", help="The broker's name, unique in the network.")],
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help=f"tcp://, tls:// or udp://; may be repeated. [default: {DEFAULT_BROKER}]"),
+    ] = None,
+    peer: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=ADDRESS", help="A broker to connect to; may be repeated.")
+    ] = None,
+    routing: Annotated[Routing, typer.Option(help="The same for all brokers of a network.")] = "subscriptions",
+    push_back: Annotated[
+        bool, typer.Option("--push-back", help="Let slow neighbours hold up the fast instead of dropping events.")
+    ] = False,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
+    authority: Authority = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
+) -> None:
+    """Run one broker until Ctrl-C or SIGTERM. Peers may start in any order; one that is not there is tried again.
+
+    Prints one line when it is ready and one with its counters when it has stopped; who comes and goes is told
+    on stderr.
+
+    \b
+    Example:
+      holdfast broker --id b1 --listen tcp://127.0.0.1:7001
+      holdfast broker --id b2 --listen tcp://127.0.0.1:7002 --peer b1=tcp://127.0.0.1:7001
+    """
+    from holdfast.net.loop import run as run_loop
+    from holdfast.net.node import NodeSettings
+    from holdfast.net.tls import TlsFiles
+
+    settings = NodeSettings(
+        id_,
+        tuple(parse_address(each) for each in listen or [DEFAULT_BROKER]),
+        dict(_peer(each) for each in peer or ()),
+        routing,
+        tls=TlsFiles(certificate, private_key, authority),
+        push_back=push_back,
+    )
+    run_loop(_serve(settings, as_json))
+
+
+def _peer(text: str) -> tuple[str, Address]:
+    name, equals, address = text.partition("=")
+    if not name or not equals:
+        raise InputError(f"--peer {text}: write it as NAME=ADDRESS, such as b2=tcp://127.0.0.1:7002")
+    return name, parse_address(address)
+
+
+async def _serve(settings: "NodeSettings", as_json: bool) -> None:
+    from holdfast.cli.connecting import stopping
+    from holdfast.net.node import BrokerNode
+
+    def log(line: str) -> None:
+        print(f"{settings.name}: {line}", file=sys.stderr, flush=True)
+
+    node = BrokerNode(settings, log=log)
+    with stopping() as stop:
+        await node.start()
+        places = [str(each) for each in node.listening]
+        ready = f"{settings.name} ready on {', '.join(places)}"
+        print(json.dumps({"ready": settings.name, "listen": places}) if as_json else ready, flush=True)
+        await stop.wait()
+    await node.stop()
+    counted = node.counters
+    if as_json:
+        print(json.dumps({"stopped": settings.name, **counted.as_json()}), flush=True)
+    else:
+        print(
+            f"{settings.name} stopped: {counted.received:,} messages received, {counted.sent:,} sent, "
+            f"{counted.dropped:,} dropped, {counted.unsent:,} left unsent, {counted.bad_frames:,} bad frames",
+            flush=True,
+        )

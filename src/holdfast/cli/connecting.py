@@ -1,0 +1,44 @@
+"""What the verbs that talk to a broker share: their options, and stopping when asked to."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+Broker = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--broker", "-b", metavar="ADDRESS", envvar="HOLDFAST_BROKER", help="Of a broker; several are tried in turn."
+    ),
+]
+Name = Annotated[str | None, typer.Option(help="The client's name; one is made up otherwise.")]
+Certificate = Annotated[str | None, typer.Option("--cert", metavar="FILE", help="Our certificate, for tls://.")]
+PrivateKey = Annotated[str | None, typer.Option("--key", metavar="FILE", help="Its private key.")]
+Authority = Annotated[
+    str | None, typer.Option("--ca", metavar="FILE", help="Trust only certificates signed by this authority.")
+]
+
+DEFAULT_BROKER = "tcp://127.0.0.1:7001"
+
+
+@contextmanager
+def stopping() -> Iterator[asyncio.Event]:
+    """An event that Ctrl-C or SIGTERM sets; a second one ends the process at once."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def on_signal() -> None:
+        stop.set()
+        for each in signals:
+            loop.remove_signal_handler(each)
+
+    for each in signals:
+        loop.add_signal_handler(each, on_signal)
+    try:
+        yield stop
+    finally:
+        for each in signals:
+            loop.remove_signal_handler(each)

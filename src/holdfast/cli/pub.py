@@ -1,0 +1,138 @@
+"""`holdfast pub`: publish events from standard input."""
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Broker, Certificate, Name, PrivateKey
+from holdfast.model.errors import InputError
+
+if TYPE_CHECKING:
+    from holdfast.net.client import Client
+
+_LINE_BYTES_MAX = 4 * 2**20  # an event of the largest allowed size, spelled out as JSON
+_READ_BYTES = 64 * 1024  # what a pipe holds
+_CHUNKS_MAX = 4  # read ahead of publishing
+
+
+def run(
+    broker: Broker = None,
+    name: Name = None,
+    lifetime: Annotated[float | None, typer.Option(help="Seconds that an event is worth delivering.")] = None,
+    rate: Annotated[float | None, typer.Option(help="At most this many events a second.")] = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
+    authority: Authority = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+) -> None:
+    """Publish the events on standard input, one JSON object a line.
+
+    A line that is not an event is told on stderr with its number and skipped.
+
+    Exit code 0: all are published. 1: some were skipped. 2: there is no such broker, or an option is wrong.
+
+    \b
+    Example:
+      echo '{"symbol": "IBM", "price": 119.5}' | holdfast pub --broker tcp://127.0.0.1:7001
+    """
+    from holdfast.net.client import connect
+    from holdfast.net.loop import run as run_loop
+
+    if rate is not None and not rate > 0:
+        raise InputError(f"--rate {rate:g}: a positive number of events a second")
+    if lifetime is not None and not lifetime > 0:
+        raise InputError(f"--lifetime {lifetime:g}: a positive number of seconds")
+    client = connect(
+        broker or DEFAULT_BROKER,
+        name=name,
+        certificate=certificate,
+        private_key=private_key,
+        authority=authority,
+    )
+    published, skipped = run_loop(_publish(client, lifetime, rate))
+    if as_json:
+        print(json.dumps({"published": published, "skipped": skipped}))
+    if skipped:
+        raise typer.Exit(1)
+
+
+async def _publish(client: "Client", lifetime: float | None, rate: float | None) -> tuple[int, int]:
+    from holdfast.cli.connecting import stopping
+
+    published = skipped = 0
+    loop = asyncio.get_running_loop()
+    due_s = loop.time()
+    async with client:
+        with stopping() as stop:
+            number = 0
+            async for line in _lines(stop):
+                number += 1
+                try:
+                    event = _event(line)
+                    if event is None:
+                        continue
+                    if rate is not None:
+                        due_s = max(due_s + 1 / rate, loop.time())
+                        await asyncio.sleep(due_s - loop.time())
+                    await client.publish(event, lifetime=lifetime)
+                    published += 1
+                except InputError as problem:
+                    skipped += 1
+                    print(f"line {number}: {problem}", file=sys.stderr)
+        if not stop.is_set():
+            await client.flush()
+    return published, skipped
+
+
+def _event(line: bytes) -> dict[str, object] | None:
+    """The event of a line; None for an empty one."""
+    if not line.strip():
+        return None
+    if len(line) > _LINE_BYTES_MAX:
+        raise InputError(f"more than {_LINE_BYTES_MAX} bytes")
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"not JSON: {problem}") from None
+    if not isinstance(event, dict):
+        raise InputError(f"""a JSON {type(event).__name__}, not an object such as {{"symbol": "IBM"}}""")
+    return event
+
+
+async def _lines(stop: asyncio.Event) -> AsyncIterator[bytes]:
+    """Lines of standard input as they come, be it a file, a pipe or a terminal."""
+    chunks: asyncio.Queue[bytes] = asyncio.Queue(_CHUNKS_MAX)
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        chunk = b"-"
+        while chunk:
+            chunk = os.read(0, _READ_BYTES)
+            asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
+
+    threading.Thread(target=read, daemon=True).start()  # no executor: it would be waited for at the end
+    stopped = asyncio.create_task(stop.wait())
+    rest = b""
+    while True:
+        coming = asyncio.create_task(chunks.get())
+        await asyncio.wait([coming, stopped], return_when=asyncio.FIRST_COMPLETED)
+        if stop.is_set():
+            coming.cancel()
+            return
+        chunk = coming.result()
+        if not chunk:
+            stopped.cancel()
+            if rest:
+                yield rest
+            return
+        *whole, rest = (rest + chunk).split(b"\n")
+        if len(rest) > _LINE_BYTES_MAX:
+            rest = rest[: _LINE_BYTES_MAX + 1]  # enough to know that it is too long
+        for line in whole:
+            yield line

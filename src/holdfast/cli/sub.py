@@ -1,0 +1,111 @@
+"""`holdfast sub`: print the events that a condition describes."""
+
+import asyncio
+import json
+import os
+import sys
+from base64 import b64encode
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Broker, Certificate, Name, PrivateKey
+
+if TYPE_CHECKING:
+    from holdfast.net.client import Client
+    from holdfast.net.subscription import Delivery, Subscription
+
+
+def run(
+    condition: Annotated[str, typer.Argument(help="A SQL condition.")],
+    broker: Broker = None,
+    name: Name = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after this many events.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds.")] = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
+    authority: Authority = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each event with its source, number, delay and payload.")
+    ] = False,
+) -> None:
+    """Print the events that a condition describes, one JSON object a line, until Ctrl-C.
+
+    Exit code 0: done. 1: the time was over before --count events had come. 2: the condition is wrong, or there is
+    no such broker.
+
+    \b
+    Example:
+      holdfast sub "symbol = 'IBM' AND price < 120" --broker tcp://127.0.0.1:7001 --count 10
+    """
+    from holdfast.language.parser import parse
+    from holdfast.net.client import connect
+    from holdfast.net.loop import run as run_loop
+
+    parse(condition)  # a wrong condition needs no connection
+    client = connect(
+        broker or DEFAULT_BROKER,
+        name=name,
+        certificate=certificate,
+        private_key=private_key,
+        authority=authority,
+    )
+    if not run_loop(_subscribe(client, condition, count, timeout, as_json)):
+        raise typer.Exit(1)
+
+
+async def _subscribe(client: "Client", condition: str, count: int | None, timeout: float | None, as_json: bool) -> bool:
+    """Whether as many came as were asked for."""
+    from holdfast.cli.connecting import stopping
+
+    async with client:
+        with stopping() as stop:
+            subscription = client.subscribe(condition)
+            await client.flush()
+            print(f"subscribed at {client.broker}", file=sys.stderr, flush=True)
+            printing = asyncio.create_task(_print(subscription, count, as_json))
+            stopped = asyncio.create_task(stop.wait())
+            await asyncio.wait([printing, stopped], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            complete = printing.done() or count is None or stop.is_set()
+            subscription.close()
+            printing.cancel()
+            stopped.cancel()
+            await asyncio.gather(printing, stopped, return_exceptions=True)
+            if subscription.dropped:
+                print(f"{subscription.dropped:,} events were dropped: printing is too slow", file=sys.stderr)
+    return complete
+
+
+async def _print(subscription: "Subscription", count: int | None, as_json: bool) -> None:
+    left = count
+    while left is None or left > 0:
+        deliveries = await subscription.batch(1_000 if left is None else left)
+        if not deliveries:
+            return
+        try:
+            sys.stdout.write("".join(f"{_line(each, as_json)}\n" for each in deliveries))
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever read our output has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return
+        if left is not None:
+            left -= len(deliveries)
+
+
+def _line(delivery: "Delivery", as_json: bool) -> str:
+    if not as_json:
+        return json.dumps(delivery.event, default=_text)
+    whole = {
+        "event": delivery.event,
+        "source": delivery.source,
+        "seq": delivery.seq,
+        "via": delivery.via,
+        "delay": delivery.delay,
+        "payload": b64encode(delivery.payload).decode(),
+    }
+    return json.dumps(whole, default=_text)
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat()
