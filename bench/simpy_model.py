@@ -1,8 +1,7 @@
 """The tree of paper 001 as people write it in SimPy: one process a broker, one a publisher, one a message on a link.
 
-The model is the same as the simulator's for this network (same tree, same patterns, same loss, delay and rates), without
-heartbeats, traces or books: it only forwards events and counts transmissions. It is the yardstick for
-`./run bench sim`.
+The model is the simulator's for this network (same tree, patterns, loss, delay and rates) without heartbeats, traces or
+books: it only forwards events and counts transmissions. It is the yardstick for `./run bench sim`.
 """
 
 import random

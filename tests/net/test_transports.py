@@ -1,11 +1,10 @@
 """TCP, TLS and UDP keep the rules of a transport."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.net import transport
+from holdfast.net import loop, transport
 from holdfast.net.address import Address, parse_address
 from holdfast.net.wires import Accept, Listener, Wire
 from holdfast.testing.transports import CHECKS, Transport
@@ -18,7 +17,7 @@ def run(check: Check, kind: Transport) -> None:
     async def main() -> None:
         await check(kind)
 
-    asyncio.run(main())
+    loop.run(main())
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

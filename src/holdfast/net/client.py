@@ -270,7 +270,7 @@ class Client:
         return self._last_seq
 
     async def flush(self) -> None:
-        """Wait until the broker has handled all that was sent before; a TransportError if the connection breaks first."""
+        """Wait until the broker has handled all that was sent; a TransportError if the connection breaks first."""
         link = await self._connection()
         await link.drained(0)
         token = next(self._ids)

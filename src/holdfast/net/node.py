@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.errors import TransportError
-from holdfast.model.limits import FRAME_BYTES_MAX
+from holdfast.model.errors import InputError, TransportError
+from holdfast.model.limits import FRAME_BYTES_MAX, NAME_CHARACTERS_MAX
 from holdfast.net.address import Address
 from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
@@ -59,6 +59,8 @@ class BrokerNode:
         clock: Clock | None = None,
         tallied: bool = False,
     ) -> None:
+        if not 0 < len(settings.name) <= NAME_CHARACTERS_MAX:
+            raise InputError(f"a broker's name has 1 to {NAME_CHARACTERS_MAX} characters")
         self.settings = settings
         self.counters = Counters()
         self.listening: tuple[Address, ...] = ()
