@@ -11,13 +11,15 @@ from holdfast.language.constraint import Constraint
 from holdfast.language.limits import NAME_CHARACTERS_MAX
 from holdfast.language.subscription import Filter
 from holdfast.language.tokens import KEYWORDS, NAME
-from holdfast.model.values import canonical
+from holdfast.model.values import Value, canonical
 
+_NUMBER = r"-?[0-9]{1,18}(?:\.[0-9]+)?"  # 18 digits always fit in 64 bits
 _COMPARISON = re.compile(
     rf"\s*((?>{NAME.pattern}))"  # the whole word, as the parser cuts it: xLIKE is a name
     r"\s*(?:(<=|>=|<>|=|<|>)"
-    r"\s*(?:'([^']*)'|(-?[0-9]{1,18}(?:(\.[0-9]+))?)(?![\w.]))"  # 18 digits always fit in 64 bits
-    r"|(?:LIKE|like)\s+'([^'%_!]+%)'(?!\s*(?i:ESCAPE)))"
+    rf"\s*(?:'([^']*)'|({_NUMBER})(?![\w.]))"
+    r"|(?:LIKE|like)\s+'([^'%_!]+%)'(?!\s*(?i:ESCAPE))"
+    rf"|(?:BETWEEN|between)\s+({_NUMBER})\s+(?:AND|and)\s+({_NUMBER})(?![\w.]))"
     r"\s*(?:(AND|and)\b|$)"
 )
 _NAMES_SHARED_MAX = 4_096  # distinct attribute names kept, so that a million conditions share one 'price'
@@ -35,7 +37,7 @@ def plain_conjunction(text: str) -> Filter | None:
         found = match(text, at)
         if found is None:
             return None
-        name, op, string, number, fraction, prefix, more = found.groups()
+        name, op, string, number, prefix, low, high, more = found.groups()
         attribute = _names.get(name) or shared_name(name)
         if attribute is None:
             return None
@@ -44,12 +46,18 @@ def plain_conjunction(text: str) -> Filter | None:
             constraint = _strings.get((attribute, op, string))
             constraints.append(constraint or _shared_string(attribute, op, string))
         elif number is not None:
-            value = canonical(float(number)) if fraction else int(number)
-            constraints.append(Constraint(attribute, op, value))
-        else:
+            constraints.append(Constraint(attribute, op, _value(number)))
+        elif prefix is not None:
             constraints.append(Constraint(attribute, "LIKE", prefix))
+        else:
+            constraints.append(Constraint(attribute, ">=", _value(low)))
+            constraints.append(Constraint(attribute, "<=", _value(high)))
         at = found.end()
     return tuple(constraints)
+
+
+def _value(number: str) -> Value:
+    return canonical(float(number)) if "." in number else int(number)
 
 
 def _shared_string(attribute: str, op: str, string: str) -> Constraint:

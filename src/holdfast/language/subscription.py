@@ -122,7 +122,7 @@ def _merged(ordered: list[Constraint]) -> Filter | None:
     merged: list[Constraint] = []
     for attribute, group in groupby(ordered, key=_by_attribute):
         alike = list(group)
-        if _plain_range(alike):
+        if _settled(alike):
             merged += alike
             continue
         domain = Domain(alike)
@@ -132,13 +132,14 @@ def _merged(ordered: list[Constraint]) -> Filter | None:
     return tuple(merged)
 
 
-def _plain_range(alike: list[Constraint]) -> bool:
-    """x > 3 AND x < 5, the commonest pair, is canonical already."""
-    if len(alike) != 2:
-        return False
-    (_, above, low), (_, below, high) = alike
+def _settled(alike: list[Constraint]) -> bool:
+    """One comparison with a number, or x > 3 AND x < 5, the commonest pair: these are canonical already."""
+    (_, above, low), (_, below, high) = alike[0], alike[-1]
+    if len(alike) == 1:
+        return type(low) in (int, float)
     return (
-        above[0] == ">"
+        len(alike) == 2
+        and above[0] == ">"
         and below in ("<", "<=")
         and type(low) in (int, float)
         and type(high) in (int, float)

@@ -131,6 +131,8 @@ class Client:
         machine = ClientMachine(self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq)
         self.driver = Driver(machine, self._clock, self.counters, self, tallied=self._tallied)
         self._attached = asyncio.Event()
+        self._wanted = asyncio.Event()  # a connection is
+        self._wanted.set()
         self._backoff = Backoff(Random(f"{epoch}/{self.name}/backoff"))
         self._entered = True
         try:
@@ -158,16 +160,32 @@ class Client:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._say_goodbye()
+        self.driver.stop()
+        for inbox in self._inboxes.values():
+            inbox.close()
+
+    async def _say_goodbye(self) -> None:
         session, link = self._session, self._link
         if session is not None and link is not None:
-            self.driver.give(LinkDown(link.name))  # which says good-bye
+            self.driver.give(LinkDown(link.name))
             link.flush()
             session.end("the client leaves")
             await asyncio.wait([session.ended], timeout=_CLOSE_S)
             session.end("too slow", now=True)
-        self.driver.stop()
-        for inbox in self._inboxes.values():
-            inbox.close()
+
+    async def detach(self) -> None:
+        """Leave the broker and stay away, with all subscriptions kept, until `attach`."""
+        self._wanted.clear()
+        await self._say_goodbye()
+
+    async def attach(self, *addresses: str | Address) -> None:
+        """Go to another broker, the first of these that answers, or back to the last."""
+        await self.detach()
+        if addresses:
+            self._addresses = [each if isinstance(each, Address) else parse_address(each) for each in addresses]
+        self._backoff.reset()
+        self._wanted.set()
 
     async def _dial_all(self) -> None:
         """Try each address once; a TransportError with all that went wrong."""
@@ -185,6 +203,7 @@ class Client:
             if self._session is not None:
                 await asyncio.wait([self._session.ended])
                 self._backoff.reset()
+            await self._wanted.wait()
             await asyncio.sleep(self._backoff.delay_s())
             with suppress(TransportError):
                 await self._dial_all()

@@ -31,6 +31,7 @@ from holdfast.protocol.settings import ProtocolSettings
 from holdfast.wire.signals import Hello, Refusal, Welcome
 
 _SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still
+_GREETING_MAX = 1_000  # more that have not said who they are; they get a few seconds for it
 SILENT_LEASES = 2  # after this many leases without a word a connection is closed, so that it can be dialled anew
 _DRAIN_S = 2.0  # what waits for others when we stop is given this long to leave
 
@@ -82,7 +83,8 @@ class BrokerNode:
         self._listeners: list[Listener] = []
         self._sessions: dict[str, Session] = {}
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet
-        self._tasks: list[asyncio.Task[None]] = []
+        self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._watching: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
     # Starting and stopping -----------------------------------------------------------------------
@@ -98,16 +100,38 @@ class BrokerNode:
             raise
         self.listening = tuple(each.address for each in self._listeners)
         for name, address in self.settings.peers.items():
-            self._tasks.append(asyncio.create_task(self._keep_dialling(name, address)))
-        self._tasks.append(asyncio.create_task(self._watch_silence()))
+            self.add_peer(name, address)
+        self._watching = asyncio.create_task(self._watch_silence())
+
+    def add_peer(self, name: str, address: Address) -> None:
+        """Dial this broker, now and whenever the connection is lost."""
+        self._dialling[name] = asyncio.create_task(self._keep_dialling(name, address))
+
+    def remove_peer(self, name: str) -> None:
+        """Stop dialling this broker, and take leave of it."""
+        dialling = self._dialling.pop(name, None)
+        if dialling is not None:
+            dialling.cancel()
+        if name in self._sessions:
+            self._sessions[name].end(f"{self.settings.name} takes leave")
+
+    def crash(self) -> None:
+        """Stop as a killed process does: nothing is sent, nobody is told."""
+        self._stop_working()
+        for session in list(self._wires):
+            session.end("crash", now=True)
+
+    def _stop_working(self) -> None:
+        self._stop_listening()
+        for task in (self._watching, *self._dialling.values()):
+            if task is not None:
+                task.cancel()
+        self._dialling.clear()
+        self.driver.stop()
 
     async def stop(self, drain_s: float = _DRAIN_S) -> None:
         """Take nothing new, send what waits as far as others take it, and count the rest as unsent."""
-        self._stop_listening()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.driver.stop()
+        self._stop_working()
         for session in self._wires:
             session.wire.pause()
         with suppress(TimeoutError):
@@ -129,6 +153,9 @@ class BrokerNode:
 
     def _accept(self, wire: Wire) -> Session:
         session = Session(wire, self, dialled=False)
+        if len(self._wires) >= _SESSIONS_MAX + _GREETING_MAX:
+            self.counters.refused += 1
+            asyncio.get_running_loop().call_soon(session.end, "too many connections", True)
         self._wires[session] = None
         return session
 

@@ -1,0 +1,144 @@
+"""One broker of a run that a network file describes, and what it reports for the trace.
+
+The run tells it which links it has and what they do to messages; it reports rows of the trace's tables: messages sent
+and received by kind, incidents, and how full its queues are. It may live in the process of the run or in its own.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from holdfast.model.messages import Publication
+from holdfast.net.address import Address
+from holdfast.net.clock import Clock
+from holdfast.net.counters import Counters
+from holdfast.net.driver import Driver
+from holdfast.net.link import Impairment
+from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.tls import TlsFiles
+from holdfast.network.schema import LinkSpec, Network
+from holdfast.protocol.effects import Delivered, Incident
+
+Row = tuple[Any, ...]  # the table's name, then its columns
+NewImpairment = Callable[[LinkSpec, str, str], Impairment]  # of a link, in the direction from one node to another
+
+
+class Host(Protocol):
+    """A broker as the run sees it, wherever it lives."""
+
+    name: str
+
+    async def start(self, listen: Address) -> Address: ...
+
+    async def link(self, spec: LinkSpec, far: str, address: Address | None) -> None:
+        """There is a link to this broker; with an address, dial it."""
+
+    async def unlink(self, far: str) -> None: ...
+
+    async def set_link(self, far: str, up: bool) -> None:
+        """The link fails or recovers without anybody being told."""
+
+    async def connected(self, far: str) -> None:
+        """Wait for the connection."""
+
+    async def crash(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
+@dataclass
+class _Cut:
+    """An impairment with a switch: a link that has failed lets nothing through."""
+
+    inner: Impairment
+    up: bool = True
+
+    def arrivals_us(self, size: int, now_us: int, may_be_lost: bool) -> tuple[int, ...]:
+        return self.inner.arrivals_us(size, now_us, may_be_lost) if self.up else ()
+
+
+class Rows:
+    """Collects a node's rows: its incidents as they happen, its counts once an interval."""
+
+    def __init__(self, node: str, clock: Clock) -> None:
+        self._node = node
+        self._clock = clock
+        self._rows: list[Row] = []
+        self._from_us = clock.now_us()
+        self._told: dict[str, int] = {}
+
+    def on_published(self, publication: Publication, now_us: int) -> None: ...
+    def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
+
+    def on_incident(self, incident: Incident, now_us: int) -> None:
+        self._rows.append(("incidents", self._node, now_us, incident.kind, incident.about, incident.count))
+
+    def take(self, driver: Driver, counters: Counters, queue_bytes: int) -> list[Row]:
+        """All since the last time."""
+        now_us = self._clock.now_us()
+        for kind, tally in (driver.tallies or {}).items():
+            counts = tally.sent, tally.sent_bytes, tally.lost, tally.received
+            self._rows.append(("messages", self._node, kind.__name__, self._from_us, now_us, *counts))
+        if driver.tallies:
+            driver.tallies.clear()
+        for what in ("dropped", "oversized", "unsent", "bad_frames"):
+            count = getattr(counters, what)
+            if count > self._told.get(what, 0):
+                name = what.replace("_", " ")
+                self._rows.append(("incidents", self._node, now_us, name, "", count - self._told.get(what, 0)))
+                self._told[what] = count
+        fullest = max((link.outbox.waiting_bytes for link in driver.links.values()), default=0)
+        self._rows.append(("samples", self._node, now_us, "queue bytes", float(fullest)))
+        self._rows.append(("samples", self._node, now_us, "queue bytes limit", float(queue_bytes)))
+        self._from_us = now_us
+        rows, self._rows = self._rows, []
+        return rows
+
+
+class Member:
+    def __init__(self, name: str, network: Network, new_impairment: NewImpairment, clock: Clock) -> None:
+        self.name = name
+        self._network = network
+        self._new_impairment = new_impairment
+        self._clock = clock
+        self._impairments: dict[str, _Cut] = {}
+        self._rows: Rows
+        self.node: BrokerNode
+
+    async def start(self, listen: Address) -> Address:
+        network, transport = self._network, self._network.transport
+        self._rows = Rows(self.name, self._clock)
+        settings = NodeSettings(
+            self.name,
+            (listen,),
+            routing=network.routing,
+            protocol=network.protocol,
+            tls=TlsFiles(transport.certificate, transport.private_key, transport.authority),
+            impairments=self._impairments,
+            lossy_control=network.lossy_control,
+        )
+        self.node = BrokerNode(settings, self._rows, clock=self._clock, tallied=True)
+        await self.node.start()
+        return self.node.listening[0]
+
+    async def link(self, spec: LinkSpec, far: str, address: Address | None) -> None:
+        self._impairments[far] = _Cut(self._new_impairment(spec, self.name, far))
+        if address is not None:
+            self.node.add_peer(far, address)
+
+    async def unlink(self, far: str) -> None:
+        self.node.remove_peer(far)
+
+    async def set_link(self, far: str, up: bool) -> None:
+        self._impairments[far].up = up
+
+    async def connected(self, far: str) -> None:
+        await self.node.connected_to(far)
+
+    def take_rows(self) -> list[Row]:
+        return self._rows.take(self.node.driver, self.node.counters, self.node.settings.queue_bytes)
+
+    async def crash(self) -> None:
+        self.node.crash()
+
+    async def stop(self) -> None:
+        await self.node.stop()

@@ -1,0 +1,215 @@
+"""A member in a process of its own: commands go in by its standard input, reports come out of its standard output.
+
+Both are lines of JSON. The end of its input is the command to stop, so that no broker outlives the run that started it. A
+broker that is killed has reported all but its last second.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from holdfast.model.errors import TransportError
+from holdfast.net.address import Address, parse_address
+from holdfast.net.member import Member, Row
+from holdfast.network.schema import LinkSpec
+
+_REPORT_S = 1.0  # the interval of the `messages` table
+_LINE_BYTES_MAX = 64 * 2**20  # a second's incidents when everything goes wrong at once
+_START_S = 60.0  # a machine that starts a hundred brokers at once takes its time
+_STOP_S = 10.0
+
+
+class Listen(msgspec.Struct, frozen=True, tag=True):
+    address: str
+
+
+class AddLink(msgspec.Struct, frozen=True, tag=True):
+    spec: LinkSpec
+    far: str
+    address: str | None
+
+
+class DropLink(msgspec.Struct, frozen=True, tag=True):
+    far: str
+
+
+class SetLink(msgspec.Struct, frozen=True, tag=True):
+    far: str
+    up: bool
+
+
+class AwaitLink(msgspec.Struct, frozen=True, tag=True):
+    far: str
+
+
+Command = Listen | AddLink | DropLink | SetLink | AwaitLink
+
+
+class Order(msgspec.Struct, frozen=True):
+    number: int
+    command: Command
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    number: int
+    answer: str = ""
+    problem: str = ""
+
+
+class Report(msgspec.Struct, frozen=True, tag=True):
+    rows: list[list[Any]]
+
+
+_encode = msgspec.json.Encoder().encode
+_orders: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
+_reports: msgspec.json.Decoder[Done | Report] = msgspec.json.Decoder(Done | Report)
+
+
+# The process itself --------------------------------------------------------------------------------------------
+
+
+async def serve(member: Member) -> None:
+    """Do what is ordered until standard input ends."""
+    reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    waiting: set[asyncio.Task[None]] = set()
+    reporting: asyncio.Task[None] | None = None
+    while line := await reader.readline():
+        order = _orders.decode(line)
+        if isinstance(order.command, AwaitLink):  # the only one that takes its time
+            task = asyncio.create_task(_obey(member, order))
+            waiting.add(task)
+            task.add_done_callback(waiting.discard)
+        else:
+            await _obey(member, order)
+        if isinstance(order.command, Listen):
+            reporting = asyncio.create_task(_report(member))
+    for task in (*waiting, *([reporting] if reporting else ())):
+        task.cancel()
+    if reporting is not None:
+        await member.stop()
+        _say(Report([list(row) for row in member.take_rows()]))
+
+
+async def _obey(member: Member, order: Order) -> None:
+    try:
+        answer = ""
+        match order.command:
+            case Listen(address):
+                answer = str(await member.start(parse_address(address)))
+            case AddLink(spec, far, address):
+                await member.link(spec, far, None if address is None else parse_address(address))
+            case DropLink(far):
+                await member.unlink(far)
+            case SetLink(far, up):
+                await member.set_link(far, up)
+            case AwaitLink(far):
+                await member.connected(far)
+        _say(Done(order.number, answer))
+    except TransportError as problem:
+        _say(Done(order.number, problem=str(problem)))
+
+
+async def _report(member: Member) -> None:
+    while True:
+        await asyncio.sleep(_REPORT_S)
+        _say(Report([list(row) for row in member.take_rows()]))
+
+
+def _say(report: Done | Report) -> None:
+    data = memoryview(_encode(report) + b"\n")
+    while data:
+        data = data[os.write(1, data) :]
+
+
+# As the run sees it --------------------------------------------------------------------------------------------
+
+
+class MemberProcess:
+    def __init__(self, name: str, command: Sequence[str], on_rows: Callable[[list[Row]], None]) -> None:
+        self.name = name
+        self._command = command
+        self._on_rows = on_rows
+        self._process: asyncio.subprocess.Process
+        self._reading: asyncio.Task[None]
+        self._orders: dict[int, asyncio.Future[str]] = {}
+        self._number = 0
+
+    async def start(self, listen: Address) -> Address:
+        pipe = asyncio.subprocess.PIPE
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=pipe,
+            stdout=pipe,
+            limit=_LINE_BYTES_MAX,
+            start_new_session=True,  # Ctrl-C is for us; we then stop the brokers in good order
+        )
+        self._reading = asyncio.create_task(self._read())
+        async with asyncio.timeout(_START_S):
+            return parse_address(await self._order(Listen(str(listen))))
+
+    async def link(self, spec: LinkSpec, far: str, address: Address | None) -> None:
+        await self._order(AddLink(spec, far, None if address is None else str(address)))
+
+    async def unlink(self, far: str) -> None:
+        await self._order(DropLink(far))
+
+    async def set_link(self, far: str, up: bool) -> None:
+        await self._order(SetLink(far, up))
+
+    async def connected(self, far: str) -> None:
+        await self._order(AwaitLink(far))
+
+    async def crash(self) -> None:
+        self._process.kill()
+        await self._end()
+
+    async def stop(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(_STOP_S):
+                await self._end()
+        except TimeoutError:
+            await self.crash()
+
+    async def _end(self) -> None:
+        await self._process.wait()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _order(self, command: Command) -> str:
+        self._number += 1
+        answer = self._orders[self._number] = asyncio.get_running_loop().create_future()
+        assert self._process.stdin is not None
+        with suppress(ConnectionError):  # it has died, which the reader finds out
+            self._process.stdin.write(_encode(Order(self._number, command)) + b"\n")
+            await self._process.stdin.drain()
+        return await answer
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            while line := await self._process.stdout.readline():
+                report = _reports.decode(line)
+                if isinstance(report, Report):
+                    self._on_rows([tuple(row) for row in report.rows])
+                else:
+                    self._finish(report)
+        finally:
+            for answer in self._orders.values():
+                answer.cancel()
+
+    def _finish(self, done: Done) -> None:
+        answer = self._orders.pop(done.number)
+        if answer.done():
+            return
+        if done.problem:
+            answer.set_exception(TransportError(done.problem))
+        else:
+            answer.set_result(done.answer)
