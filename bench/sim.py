@@ -2,7 +2,7 @@
 
 Both run 100 brokers in a tree, 50 publications a second each, three of 70 patterns an event, a tenth lost on every
 link, no recovery. Ours runs the real brokers and clients with tables, heartbeats and books; SimPy's only forwards and
-counts (bench/simpy_model.py). CPU time, best of interleaved rounds. `./run bench sim [--json] [--seconds S] [--rounds N]`
+counts (bench/simpy_model.py). CPU time, best of interleaved rounds.
 """
 
 import argparse

@@ -47,7 +47,7 @@ class Columns:
         return cls(image, gathered.slots, list(gathered.patterns.items()), gathered.repeated.size)
 
     def match(self, table: pa.Table, threads: int = 1) -> list[Pairs]:
-        """Pairs of row number and subscription number, in buffers, in the order of the rows."""
+        """Pairs of row number and subscription number, in buffers."""
         attributes = [slot.attribute for slot in self.slots]
         pairs: list[Pairs] = []
         for first in range(0, table.num_rows, _ROWS):
