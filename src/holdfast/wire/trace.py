@@ -1,8 +1,8 @@
 """The trace: what a run leaves behind, as Parquet tables that anyone can read.
 
-One folder per run, one folder per table (`RUN/TABLE/*.parquet`). Rows are collected in columns and written in batches, so
-memory stays flat however long the run. Times are integer microseconds. The simulator and live networks write
-the same tables; the audit reads nothing else.
+One folder per run, one folder per table (`RUN/TABLE/*.parquet`). Rows are collected and written in batches, so memory
+stays flat however long the run. Times are integer microseconds. The simulator and live networks write the same
+tables, and promises are checked on nothing else.
 
 An attribute of a publication is a column `attr:NAME` of the first type seen for it; values of another type go into
 `attr:NAME:TYPE`, so that no value is ever converted.
