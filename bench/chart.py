@@ -154,6 +154,8 @@ memory; encoding or loading the events counts, preparing the conditions beforeha
 same number of pairs. Where a contestant was measured on a part (marked * in the chart), its time is scaled to
 the whole.
 
+- `stock` and `naive` come from two scripts, `stock.py` and `naive_kernel.py`, that are looked for in
+  `../shared/workloads` beside the repository or where `--workloads` says; without them their rows are left out.
 - `naive` is a numba kernel with one access predicate per condition and no further index, in a process of its
   own.
 - `numpy` evaluates each condition over whole columns, text dictionary-encoded first.

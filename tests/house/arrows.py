@@ -1,4 +1,4 @@
-"""Which room may import which. The table is DESIGN's paragraph of arrows, row by row."""
+"""Which room may import which. ARCHITECTURE.md has the picture."""
 
 import ast
 from collections.abc import Iterator

@@ -146,6 +146,27 @@ def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path: Path) ->
     assert (tmp_path / "mine.txt").read_text() == "precious"
 
 
+def test_a_folder_with_a_run_and_something_else_is_never_removed(run: Path) -> None:
+    (run / "thesis.txt").write_text("precious")
+    with pytest.raises(InputError, match="not part of a run: thesis.txt"):
+        TraceWriter(run, {"name": "test"}, overwrite=True)
+    assert (run / "deliveries").is_dir()
+
+
+def test_an_old_run_is_replaced_only_when_asked(run: Path) -> None:
+    with pytest.raises(InputError, match="--overwrite"):
+        TraceWriter(run, {"name": "new"})
+    TraceWriter(run, {"name": "new"}, overwrite=True).close()
+    assert Run(run).about["name"] == "new"
+    assert Run(run).table("deliveries").num_rows == 0
+
+
+def test_a_place_that_cannot_be_written_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        TraceWriter(tmp_path / "file", {"name": "test"})
+
+
 def test_values_of_several_types_under_one_name_are_kept_and_matched_as_they_were(tmp_path: Path) -> None:
     from holdfast.model.messages import Publication
 

@@ -44,15 +44,21 @@ def run(
       holdfast sim net.toml --seed 7 --set links.loss=0.05 --out run-7 --check
       holdfast sim --swarm 100
     """
-    if (path is None) is (swarm is None):
-        raise InputError("give a network file, or --swarm N")
-    if check and out is None:
-        raise InputError("--check reads the trace; add --out FOLDER")
     if swarm is not None:
+        if path or settings or out or duration is not None or check:
+            raise InputError("--swarm draws its own networks: only --seed and --json go with it")
         _swarm(range(seed or 0, (seed or 0) + swarm), as_json)
         return
-    words = [*(settings or ()), *([f"duration_s={duration}"] if duration is not None else ())]
-    chosen, name, outcome = _simulate(str(path), words, seed, out, overwrite, as_json)
+    if path is None:
+        raise InputError("give a network file, or --swarm N; `holdfast init` writes a file")
+    if out == Path():
+        raise InputError("--out: expected the name of a folder for the trace, such as run-7")
+    if check and out is None:
+        raise InputError("--check reads the trace; add --out FOLDER")
+    words = [*(settings or ())]
+    words += [f"seed={seed}"] if seed is not None else []
+    words += [f"duration_s={duration}"] if duration is not None else []
+    chosen, name, outcome = _simulate(path, words, out, overwrite, as_json)
     verdicts = _verdicts(out) if check and out is not None else []
     if as_json:
         promises = {each.promise: asdict(each) for each in verdicts}
@@ -67,7 +73,7 @@ def run(
 
 
 def _simulate(
-    path: str, settings: list[str], seed: int | None, out: Path | None, overwrite: bool, quiet: bool
+    path: str, settings: list[str], out: Path | None, overwrite: bool, quiet: bool
 ) -> tuple[int, str, "Outcome"]:
     from holdfast import __version__
     from holdfast.network.document import settings_from
@@ -76,14 +82,21 @@ def _simulate(
     from holdfast.wire.trace import TraceWriter
 
     network = load(path, settings_from(settings))
-    chosen = network.seed if seed is None else seed
+    for warning in network.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     trace = None
     if out is not None:
-        about = {"name": network.name, "driver": "sim", "version": __version__, "seed": chosen, "file": network.text}
+        about = {
+            "name": network.name,
+            "driver": "sim",
+            "version": __version__,
+            "seed": network.seed,
+            "file": network.text,
+        }
         trace = TraceWriter(out, about, overwrite)
-    simulation = Simulation(network, chosen, trace)
+    simulation = Simulation(network, trace=trace)
     with _progress(network.duration_us, quiet) as advance:
-        return chosen, network.name, simulation.run(advance)
+        return network.seed, network.name, simulation.run(advance)
 
 
 def _verdicts(run_folder: Path) -> list["Verdict"]:
@@ -95,10 +108,12 @@ def _verdicts(run_folder: Path) -> list["Verdict"]:
 
 
 def _verdict_line(verdict: "Verdict") -> str:
+    if not verdict.checked:
+        return f"  {verdict.promise:<20}nothing to check"
     if verdict.holds:
-        return f"  {verdict.promise:<16}holds ({verdict.checked:,} checked)"
+        return f"  {verdict.promise:<20}holds ({verdict.checked:,} checked)"
     return (
-        f"  {verdict.promise:<16}BROKEN {verdict.broken:,} times in {verdict.checked:,}, such as {verdict.examples[0]}"
+        f"  {verdict.promise:<20}BROKEN {verdict.broken:,} times in {verdict.checked:,}, such as {verdict.examples[0]}"
     )
 
 
@@ -145,13 +160,13 @@ def _summary(name: str, seed: int, outcome: "Outcome") -> str:
         ("duplicates", f"{outcome.duplicates:,}"),
         ("FIFO violations", f"{outcome.fifo_violations:,}"),
         ("delay", ", ".join(f"{q} {us / 1000:,.1f} ms" for q, us in outcome.delay_us.items()) or "nothing arrived"),
-        ("transmissions", f"{outcome.transmissions:,}, {outcome.bytes:,} bytes"),
+        ("transmissions", f"{outcome.transmissions:,}, {outcome.bytes:,} bytes (all but Deliver)"),
     ]
     lines = [f"{name}, seed {seed}"]
-    lines += [f"  {label:<16}{text}" for label, text in rows]
+    lines += [f"  {label:<20}{text}" for label, text in rows]
     for kind, counts in sorted(outcome.messages.items()):
         lines.append(
             f"    {kind:<14}{counts['sent']:>12,} sent {counts['bytes']:>14,} bytes {counts['lost']:>10,} lost"
         )
-    lines += [f"  {kind:<16}{count:,}" for kind, count in sorted(outcome.incidents.items())]
+    lines += [f"  {kind:<20}{count:,}" for kind, count in sorted(outcome.incidents.items())]
     return "\n".join(lines)

@@ -66,13 +66,8 @@ _TYPES: dict[type, pa.DataType] = {
 
 class TraceWriter:
     def __init__(self, folder: Path, about: Mapping[str, Any], overwrite: bool = False) -> None:
-        if folder.exists() and any(folder.iterdir()):
-            if not overwrite:
-                raise InputError(f"{folder} is not empty; name another folder, or give --overwrite to replace it")
-            if not (folder / "run").is_dir():
-                raise InputError(f"{folder} holds something that is not a run; remove it yourself")
-            shutil.rmtree(folder)
         self._folder = folder
+        _make_room(folder, overwrite)
         self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
         self._files: dict[str, int] = {}
         self._publications: list[tuple[Publication, int]] = []
@@ -140,6 +135,29 @@ class TraceWriter:
         folder.mkdir(parents=True, exist_ok=True)
         # No statistics about when or by whom: the same run must give the same bytes.
         pq.write_table(data, folder / f"part-{part:05}.parquet", compression="zstd", store_schema=True)
+
+
+_TABLES = frozenset({"run", "publications", *SCHEMAS})
+
+
+def _make_room(folder: Path, overwrite: bool) -> None:
+    """An empty folder for a run. Only what is certainly an old run is ever removed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        there = sorted(folder.iterdir())
+        foreign = [path.name for path in there if path.name not in _TABLES or not _holds_only_parquet(path)]
+        if foreign:
+            raise InputError(f"{folder} holds what is not part of a run: {', '.join(foreign[:3])}; name another folder")
+        if there and not overwrite:
+            raise InputError(f"{folder} holds a run already; name another folder, or give --overwrite to replace it")
+        for path in there:
+            shutil.rmtree(path)
+    except OSError as problem:
+        raise InputError(f"{folder}: cannot be written ({problem.strerror or problem})") from None
+
+
+def _holds_only_parquet(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and all(part.suffix == ".parquet" for part in path.iterdir())
 
 
 def _plain(value: Any) -> Any:
