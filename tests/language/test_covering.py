@@ -163,3 +163,13 @@ def test_a_subscription_that_never_matches_is_covered_by_all_and_overlaps_none()
         assert covers(parse(text), never)
         assert not overlaps(parse(text), never)
     assert not covers(never, parse("x = 1"))
+
+
+def test_long_disjunctions_get_the_safe_answer_at_once() -> None:
+    long = parse(" OR ".join(f"a > {n} AND s LIKE 'x{n}%'" for n in range(1_000)))
+    other = parse(" OR ".join(f"a > {n} AND s LIKE 'y{n}%'" for n in range(1_000)))
+    assert covers(long, long)
+    assert not covers(long, other)
+    assert overlaps(long, other)
+    assert covers(parse("TRUE"), long)
+    assert not overlaps(parse("s LIKE 'z%'"), long)

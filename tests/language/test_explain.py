@@ -97,3 +97,12 @@ def test_explanations_agree_with_matching() -> None:
         assert explanation.matches == subscription.matches(seen)
         assert explanation.matches == (explanation.filter is not None and not explanation.obstacles)
         assert str(explanation).startswith("matches" if explanation.matches else "does not match")
+
+
+def test_an_integer_of_thousands_of_digits_is_refused_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    from holdfast.cli import main
+
+    with pytest.raises(SystemExit) as left:
+        main(["explain", "a = 1", '{"a": ' + "9" * 5_000 + "}"])
+    assert left.value.code == 2
+    assert "the event cannot be read" in capsys.readouterr().err

@@ -88,6 +88,8 @@ def test_twice_the_text_is_at_most_twice_the_work(pattern: str, unit: str) -> No
         ("%ab%" * 200 + "c", "ab" * 100_000, False),
         ("%_a" * 20 + "_%b", "a" * 100_000, False),
         ("_" * 1_000 + "%", "a" * 999, False),
+        ("%" + "a" * 10_000 + "_b%", "a" * 40_000, False),
+        ("%" + "a" * 10_000 + "_b%", "a" * 40_000 + "cb", True),
     ],
 )
 def test_patterns_that_make_backtracking_explode_are_decided(pattern: str, text: str, expected: bool) -> None:

@@ -192,9 +192,9 @@ def test_a_damaged_or_foreign_file_is_refused_with_its_name(tmp_path: Path) -> N
 
 def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     small().save(tmp_path / "m")
-    content = (tmp_path / "m").read_bytes().replace(b'"format": 1', b'"format": 9')
+    content = (tmp_path / "m").read_bytes().replace(b'"format": 2', b'"format": 9')
     (tmp_path / "m").write_bytes(content)
-    with pytest.raises(InputError, match="saved in format 9, this version reads format 1"):
+    with pytest.raises(InputError, match="saved in format 9, this version reads format 2"):
         Matcher.open(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == content
 
@@ -211,3 +211,37 @@ def test_a_failed_save_leaves_the_old_file_and_no_draft(tmp_path: Path, monkeypa
         Matcher().save(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_removed_disjunction_is_gone_although_its_filters_look_alike_in_their_buckets() -> None:
+    matcher = Matcher()
+    matcher.match({})
+    for n in range(5):
+        matcher.add(f"a{n}", f"a = {100 + n}")
+    matcher.add("b", "b = 100")
+    # The first filter is filed under b, the others under a, and there all are left with b = 3.
+    matcher.add("k", "a IN (1, 2, 3, 4) AND b = 3 OR a IN (1, 5) AND b = 3 OR a IN (1, 2) AND b = 3")
+    assert matcher.match({"a": 2, "b": 3}) == ["k"]
+    matcher.remove("k")
+    assert [matcher.match({"a": a, "b": 3}) for a in range(1, 6)] == [[]] * 5
+
+
+def test_a_file_with_any_bit_changed_is_refused_or_gives_the_same_answer(tmp_path: Path) -> None:
+    small().save(tmp_path / "m")
+    good = (tmp_path / "m").read_bytes()
+    refused = 0
+    for at in range(0, len(good), 7):
+        (tmp_path / "m").write_bytes(good[:at] + bytes([good[at] ^ 1 << at % 8]) + good[at + 1 :])
+        try:
+            opened = Matcher.open(tmp_path / "m")
+        except InputError:
+            refused += 1
+        else:
+            assert pairs(opened) == pairs(small())
+            assert sorted(opened.match(IBM)) == ["cheap", "either"]
+    assert refused > len(good) // 7 // 2  # the rest is padding
+
+
+def test_a_condition_that_is_no_string_is_misuse() -> None:
+    with pytest.raises(MisuseError, match="a condition is a string, not NoneType"):
+        Matcher().add(1, None)  # type: ignore[arg-type]

@@ -113,6 +113,8 @@ def test_a_dictionary_may_hold_a_null_or_numbers() -> None:
     conditions = ["x = 'a'", "x IS NULL", "x <> 'a'"]
     events = [{"x": value} for value in ("a", None, None, "b")]
     assert batch_pairs(conditions, pa.table({"x": with_null})) == scan_pairs(conditions, events)
+    no_index_is_null = with_null.take(pa.array([0, 1, 3]))
+    assert batch_pairs(conditions, pa.table({"x": no_index_is_null})) == {(0, 0), (1, 1), (2, 2)}
     numbers = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), pa.array([5, 7]))
     assert batch_pairs(["x = 5"], pa.table({"x": numbers})) == {(0, 0), (2, 0)}
 
@@ -221,3 +223,40 @@ def test_more_rows_than_are_encoded_at_a_time_and_more_pairs_than_a_buffer_holds
         pairs = matcher.match_batch(pa.table({"x": range(rows)}), threads=threads)
         assert pairs.num_rows == 15 * rows + 1
         assert pa.compute.sum(pairs["event"]).as_py() == 15 * rows * (rows - 1) // 2 + rows - 1
+
+
+@pytest.mark.parametrize("kind", [pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()])
+def test_a_dictionary_may_be_indexed_by_unsigned_integers_with_nulls(kind: pa.DataType) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0, None, 1], kind), pa.array(["a", "b"]))
+    assert batch_pairs(["x = 'a'", "x IS NULL"], pa.table({"x": column})) == {(0, 0), (1, 1)}
+
+
+def test_chunks_may_have_dictionaries_of_their_own_with_a_null_in_them() -> None:
+    chunks = [
+        pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int32()), pa.array(["a", None])),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["b", "a"])),
+    ]
+    table = pa.table({"x": pa.chunked_array(chunks)})
+    assert batch_pairs(["x = 'a'", "x IS NULL"], table) == {(0, 0), (1, 1), (2, 1), (4, 0)}
+
+
+def test_a_table_without_columns_still_has_its_rows_and_no_more() -> None:
+    table = pa.table({"x": [1, 2, 3]}).select([])
+    assert batch_pairs(["TRUE", "x IS NULL", "x = 1"], table) == {(row, n) for row in range(3) for n in range(2)}
+
+
+def test_rows_are_taken_in_smaller_steps_where_conditions_name_many_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.matching.columns._CODES_MAX", 10)
+    table = pa.table({"a0": range(20), "a3": range(20)})
+    conditions = [f"a{n} = {n}" for n in range(4)]
+    assert batch_pairs(conditions, table) == {(0, 0), (3, 3)}
+
+
+def test_an_answer_of_few_pairs_is_small() -> None:
+    matcher = Matcher()
+    matcher.add(1, "x = 7")
+    matcher.add(2, "x = 70000 AND y IS NULL OR x = 8")
+    before = pa.total_allocated_bytes()
+    found = matcher.match_batch(pa.table({"x": range(200_000)}), threads=2)
+    assert found.num_rows == 3
+    assert pa.total_allocated_bytes() - before < 2**20

@@ -12,6 +12,7 @@ from holdfast.protocol.effects import (
     UnadvertiseCall,
     UnsubscribeCall,
 )
+from holdfast.protocol.tables import Heard, Told
 from tests.protocol.wires import BEAT_US, SETTINGS, Wires, line
 
 ALL: list[Routing] = ["subscriptions", "advertisements", "destinations"]
@@ -220,3 +221,42 @@ def test_a_condition_that_does_not_parse_is_refused_by_the_broker_and_counted() 
     effects = wires.nodes["b1"].handle(Received("left", Tell("subscriptions", 99, ("price <",), ())), 0)
     assert effects == [Incident("bad condition", "left")]
     assert wires.publish("left", price=1) == []
+
+
+def test_a_listener_that_is_ahead_of_its_teller_is_caught_up_with() -> None:
+    """As after a table begun anew within the same microseconds, when the older one had more changes."""
+    told, heard = Told("subscriptions", 0), Heard()
+    heard.on_tell(Tell("subscriptions", 5, ("a = 1",), ()))
+    told.change(["b = 2"], (), 0)
+    whole = told.on_heard(*heard.summary, BEAT_US, BEAT_US // 2)
+    assert whole is not None
+    heard.on_whole(whole)
+    assert list(heard.conditions) == ["b = 2"]
+    assert told.on_heard(*heard.summary, 2 * BEAT_US, BEAT_US // 2) is None
+
+
+def test_a_broker_whose_clock_was_ahead_before_its_restart_is_believed_again() -> None:
+    wires = Wires("destinations")
+    wires.broker("b1")
+    wires.now_us = 100 * BEAT_US
+    wires.broker("b2")
+    wires.now_us = 0
+    wires.link("b1", "b2")
+    wires.client("left", "b1")
+    wires.client("right", "b2", "price < 120")
+    wires.now_us = BEAT_US
+    wires.restart("b2")
+    wires.pass_time(4 * BEAT_US)
+    assert wires.publish("left", price=1) == ["right"]
+    wires.give("right", UnsubscribeCall("price < 120"))
+    wires.sent.clear()
+    assert wires.publish("left", price=1) == []
+    assert len(wires.sent) == 1
+
+
+def test_only_the_loss_of_its_own_broker_detaches_a_client() -> None:
+    wires = line()
+    wires.give("right", LinkDown("elsewhere"))
+    assert wires.nodes["right"].next_due_us() is not None
+    wires.cut("b3", "right")
+    assert wires.nodes["right"].next_due_us() is None

@@ -148,7 +148,7 @@ def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path: Path) ->
 
 def test_a_folder_with_a_run_and_something_else_is_never_removed(run: Path) -> None:
     (run / "thesis.txt").write_text("precious")
-    with pytest.raises(InputError, match="not part of a run: thesis.txt"):
+    with pytest.raises(InputError, match=r"not part of a run: thesis\.txt"):
         TraceWriter(run, {"name": "test"}, overwrite=True)
     assert (run / "deliveries").is_dir()
 
@@ -181,3 +181,18 @@ def test_values_of_several_types_under_one_name_are_kept_and_matched_as_they_wer
             seen[row] = event.get("x")
     assert [seen[row] for row in range(len(values))] == values
     assert [type(seen[row]) for row in range(len(values))] == list(map(type, values))
+
+
+def test_a_name_that_ends_like_a_type_is_not_taken_for_one(tmp_path: Path) -> None:
+    from holdfast.model.messages import Publication
+
+    trace = TraceWriter(tmp_path / "run", {"name": "test"})
+    events = [{"x": "one", "x:int64": "two"}, {"x": 1, "x:int64": 2}, {"x:int64": 3}, {"y:string": 4}]
+    for seq, event in enumerate(events):
+        trace.publication(Publication("c", seq, seq, None, event), 10)
+    trace.close()
+    seen = {}
+    for rows, found in Run(tmp_path / "run").events():
+        for row, event in zip(rows.to_pylist(), found.to_pylist(), strict=True):
+            seen[row] = {name: value for name, value in event.items() if value is not None}
+    assert [seen[row] for row in range(len(events))] == events

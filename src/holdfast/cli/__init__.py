@@ -7,6 +7,7 @@ Exit codes: 0, done; 1, the thing asked for did not hold (a verb raises `typer.E
 bad input, told on stderr without a traceback.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -17,7 +18,8 @@ import typer
 from holdfast import __version__
 from holdfast.model.errors import HoldfastError
 
-VERBS: tuple[str, ...] = ("demo", "init", "check", "sim", "explain", "broker", "pub", "sub")  # in the order of --help
+# In the order of --help.
+VERBS: tuple[str, ...] = ("demo", "init", "check", "sim", "up", "broker", "pub", "sub", "explain")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -28,6 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         sys.exit(2)
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """Whoever reads our output may have gone; that is no reason for a traceback at the very end."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _app(verbs: Iterable[str]) -> typer.Typer:
@@ -54,7 +66,7 @@ def _options(
         bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Reliable content-based publish/subscribe: simulate it, run it, predict it, audit it.
+    """Reliable content-based publish/subscribe: one network file, simulated and run by the same code.
 
     \b
     Example:

@@ -49,6 +49,8 @@ def _event(text: str) -> dict[str, object]:
         ) from None
     except RecursionError:
         raise InputError("the event is nested too deep") from None
+    except ValueError as problem:  # an integer of thousands of digits
+        raise InputError(f"the event cannot be read ({problem})") from None
     if not isinstance(event, dict):
         raise InputError(f"the event must be a JSON object, not {type(event).__name__}")
     return event

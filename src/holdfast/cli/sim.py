@@ -45,6 +45,8 @@ def run(
       holdfast sim --swarm 100
     """
     if swarm is not None:
+        if seed is not None and not 0 <= seed < 2**62:
+            raise InputError(f"--seed: expected a whole number from 0 to {2**62 - 1}, found {seed}")
         if path or settings or out or duration is not None or check:
             raise InputError("--swarm draws its own networks: only --seed and --json go with it")
         _swarm(range(seed or 0, (seed or 0) + swarm), as_json)

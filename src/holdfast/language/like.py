@@ -124,7 +124,25 @@ def _find(segment: Segment, text: str, at: int, end: int) -> int:
     needle = plain(segment)
     if needle is not None:
         return text.find(needle, at, end)
-    return next((i for i in range(at, end - len(segment) + 1) if _stands(segment, text, i)), -1)
+    # Bit i of `begun` says that the characters read last are the segment's first i + 1 (Baeza-Yates and Gonnet).
+    fits, fits_any = _places(segment)
+    begun, whole = 0, 1 << (len(segment) - 1)
+    for i in range(at, end):
+        begun = (begun << 1 | 1) & fits.get(text[i], fits_any)
+        if begun & whole:
+            return i + 1 - len(segment)
+    return -1
+
+
+@lru_cache(maxsize=1_024)
+def _places(segment: Segment) -> tuple[dict[str, int], int]:
+    """For each character the places in the segment where it may stand, one bit each; and those of any other one."""
+    fits_any = sum(1 << i for i, c in enumerate(segment) if c is _ANY)
+    fits: dict[str, int] = {}
+    for i, c in enumerate(segment):
+        if c is not _ANY:
+            fits[c] = fits.get(c, fits_any) | 1 << i
+    return fits, fits_any
 
 
 def implies(narrow: str, wide: str) -> bool:

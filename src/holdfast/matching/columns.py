@@ -22,6 +22,7 @@ from holdfast.matching.patterns import PatternMap
 from holdfast.matching.slots import Slot
 
 _ROWS = 65_536  # events encoded at a time: keeps the codes in the processor's caches and memory flat
+_CODES_MAX = 1 << 25  # of them at a time, 128 MB: conditions on thousands of attributes take fewer events at once
 _PAIRS = 1 << 20  # pairs per output buffer: 4 MiB a column, large enough that its overhead vanishes
 _SLICES_PER_THREAD = 4  # so that a slow slice of rows does not leave the other threads idle
 
@@ -50,11 +51,12 @@ class Columns:
         """Pairs of row number and subscription number, in buffers."""
         attributes = [slot.attribute for slot in self.slots]
         pairs: list[Pairs] = []
-        for first in range(0, table.num_rows, _ROWS):
-            part = table.slice(first, _ROWS)
-            columns = columns_of(part, attributes)
-            codes = encode(columns, self.slots, part.num_rows)
-            patterns = encode_patterns(columns, self.patterns, part.num_rows)
+        step = min(_ROWS, max(1, _CODES_MAX // max(1, len(self.slots))))
+        for first in range(0, table.num_rows, step):
+            count = min(step, table.num_rows - first)  # a slice of a table without columns has any length asked for
+            columns = columns_of(table.slice(first, count), attributes)
+            codes = encode(columns, self.slots, count)
+            patterns = encode_patterns(columns, self.patterns, count)
             for rows, subscriptions in self._match_codes(codes, patterns, threads):
                 if first:
                     rows += np.int32(first)
@@ -87,12 +89,14 @@ class Columns:
         while hit < last and image.runs.size:
             out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
             hit, written = copy_runs(image, codes, rows, buckets, hit, last, out_rows, out)
-            yield out_rows[:written], out[:written]
+            if written:
+                yield _trimmed(out_rows, written), _trimmed(out, written)
         hit, stamps = first, np.zeros(self.size if image.repeated.any() else 0, np.int32)
         while hit < last and image.checked_subscriptions.size:
             out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
             hit, written = check_filters(image, codes, patterns, rows, buckets, hit, last, out_rows, out, stamps)
-            yield out_rows[:written], out[:written]
+            if written:
+                yield _trimmed(out_rows, written), _trimmed(out, written)
 
 
 def _largest_bucket(image: Image) -> int:
@@ -105,3 +109,8 @@ def _largest_bucket(image: Image) -> int:
 def _buffer(size: int) -> Ints:
     # Arrow's pool hands freed pages out again; NumPy would give them back and fault them in anew each time.
     return np.frombuffer(pa.allocate_buffer(4 * size), np.int32)
+
+
+def _trimmed(buffer: Ints, written: int) -> Ints:
+    """The part that was written. A copy when it is small: a view would keep the whole buffer with the answer."""
+    return buffer[:written] if 2 * written >= buffer.size else buffer[:written].copy()

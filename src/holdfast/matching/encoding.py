@@ -31,7 +31,8 @@ class Column:
         self.array = array
         self.sort = _sort_of(name, array.type)
         self.missing: npt.NDArray[np.bool_] | None = None
-        if array.null_count or self.sort is None:
+        may_be_null = array.null_count or (pa.types.is_dictionary(array.type) and array.dictionary.null_count)
+        if may_be_null or self.sort is None:
             self.missing = array.is_null().to_numpy(zero_copy_only=False)
         self._distinct: tuple[Codes, pa.Array] | None = None
 
@@ -62,7 +63,8 @@ class Column:
             if not pa.types.is_dictionary(encoded.type):
                 encoded = encoded.dictionary_encode()
             texts = encoded.dictionary.cast(pa.large_string())
-            rows = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+            indices = encoded.indices.cast(pa.int64())  # Polars counts in unsigned integers, which have no -1
+            rows = indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
             if texts.null_count:
                 absent = texts.is_null().to_numpy(zero_copy_only=False)
                 rows = np.where(absent[rows], np.int32(-1), rows)
@@ -139,9 +141,14 @@ def columns_of(table: pa.Table, attributes: Sequence[str]) -> dict[str, Column]:
     found = {}
     for name, chunks in zip(names, table.columns, strict=True):
         if name in wanted:
-            array = chunks.combine_chunks() if chunks.num_chunks != 1 else chunks.chunk(0)
-            found[name] = Column(name, array)
+            found[name] = Column(name, chunks.chunk(0) if chunks.num_chunks == 1 else _combined(chunks))
     return found
+
+
+def _combined(chunks: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_dictionary(chunks.type) and any(each.dictionary.null_count for each in chunks.chunks):
+        chunks = chunks.cast(chunks.type.value_type)  # Arrow does not unify dictionaries that hold a null
+    return chunks.combine_chunks()
 
 
 def encode(columns: dict[str, Column], slots: Sequence[Slot], rows: int) -> Codes:

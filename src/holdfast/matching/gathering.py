@@ -5,6 +5,7 @@ What comes out are columns: for each filter and slot the range of codes that it 
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -95,6 +96,8 @@ class Gathered:
         self.extras: list[Extra] = []
         self.patterns: dict[str, PatternMap[int]] = {}  # by attribute, to the pattern's number
         self.pattern_columns = array("i")  # pattern -> which of `patterns` it belongs to
+        self._pattern_counts: Counter[str] = Counter()
+        self._pattern_column_of: dict[str, int] = {}
         self._slot_of: dict[tuple[str, type], int] = {}
         self._constants: list[list[Any]] = []
         self._filter, self._slot, self._op, self._constant = (array("i") for _ in range(4))
@@ -119,8 +122,7 @@ class Gathered:
 
     def patterns_on(self, slot: int) -> int:
         """How many patterns the conditions hold against a slot's attribute."""
-        column = list(self.patterns).index(self.slots[slot].attribute)
-        return self.pattern_columns.count(column)
+        return self._pattern_counts[self.slots[slot].attribute]
 
     def _gather(self, filter_: int, each: Constraint) -> None:
         attribute, op, operand = each
@@ -165,7 +167,8 @@ class Gathered:
         number = known.get(pattern)
         if number is None:
             number = len(self.pattern_columns)
-            self.pattern_columns.append(list(self.patterns).index(attribute))
+            self.pattern_columns.append(self._pattern_column_of.setdefault(attribute, len(self._pattern_column_of)))
+            self._pattern_counts[attribute] += 1
             known.put(pattern, number)
         return number
 

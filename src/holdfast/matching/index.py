@@ -11,14 +11,16 @@ from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.language.constraint import Constraint
-from holdfast.language.subscription import Filter, holds
+from holdfast.language.subscription import Filter
 from holdfast.matching.patterns import PatternMap
+from holdfast.matching.predicates import Predicate, predicate
 from holdfast.matching.runs import Run, Shape, shape_of
 from holdfast.model.event import Attributes
 from holdfast.model.values import Value, utc
 
 K = TypeVar("K", bound=Hashable)
 
+_TINY_MAX = 3  # filters of a whole index that are just asked: looking up doors costs as much as asking three
 _FEW_MAX = 6  # filters kept as a plain list: below this, testing each costs less than the runs' bookkeeping
 _SEEN_MAX = 1_024  # distinct values counted per attribute; beyond that, more would not change a choice
 _IN_ACCESS_MAX = 16  # a longer IN list is filed under another test: it would be copied into too many buckets
@@ -27,10 +29,11 @@ _IN_ACCESS_MAX = 16  # a longer IN list is filed under another test: it would be
 class Bucket(Generic[K]):
     """The filters that share an access test."""
 
-    __slots__ = ("_few", "_runs")
+    __slots__ = ("_few", "_runs", "_tests")
 
     def __init__(self) -> None:
         self._few: list[tuple[Filter, K]] | None = []
+        self._tests: list[tuple[Predicate, K]] | None = None  # the same as functions, made when an event first asks
         self._runs: dict[Shape, Run[K]] = {}
 
     def __bool__(self) -> bool:
@@ -41,6 +44,7 @@ class Bucket(Generic[K]):
             self._add_to_run(rest, key)
             return
         self._few.append((rest, key))
+        self._tests = None
         if len(self._few) > _FEW_MAX:
             few, self._few = self._few, None
             for each in few:
@@ -59,6 +63,7 @@ class Bucket(Generic[K]):
             if (rest, key) not in self._few:
                 return False
             self._few.remove((rest, key))
+            self._tests = None
             return True
         shape, bounds, left_over = shape_of(rest)
         run = self._runs.get(shape)
@@ -73,8 +78,11 @@ class Bucket(Generic[K]):
             for run in self._runs.values():
                 run.collect(attributes, out)
             return
-        for rest, key in self._few:
-            if holds(rest, attributes):
+        tests = self._tests
+        if tests is None:
+            tests = self._tests = [(predicate(rest), key) for rest, key in self._few]
+        for test, key in tests:
+            if test(attributes):
                 out.append(key)
 
 
@@ -108,24 +116,39 @@ class Index(Generic[K]):
         self._doors: dict[str, _Doors[K]] = {}
         self._missing: dict[str, _Doors[K]] = {}  # those of _doors that an absent attribute opens
         self._open: Bucket[K] = Bucket()  # filters that every event has to ask
-        self._repeated: set[K] = set()  # keys with several filters, which one event may reach twice
+        # Keys with several filters, which one event may reach twice: the place of each filter's access test in it.
+        self._repeated: dict[K, list[int]] = {}
+        self._tiny: list[tuple[Filter, K]] | None = []  # all filters, as long as they are so few that doors do not pay
+        self._tests: list[tuple[Predicate, K]] | None = None
 
     def add(self, key: K, filters: Sequence[Filter]) -> None:
-        if len(filters) > 1:
-            self._repeated.add(key)
+        places: list[int] = []
+        self._tests = None
+        if self._tiny is not None:
+            self._tiny += [(each, key) for each in filters]
+            if len(self._tiny) > _TINY_MAX:
+                self._tiny = None
         for filter_ in filters:
             for each in filter_:
                 self._doors_of(each.attribute).note(each)
             access = max(self._accesses(filter_), key=lambda found: found.weight, default=None)
             rest = _without(filter_, access)
+            if len(filters) > 1:
+                places.append(-1 if access is None else _place(filter_, access))
             for bucket in self._buckets(access, create=True):
                 bucket.add(rest, key)
+        if len(filters) > 1:
+            self._repeated[key] = places
 
     def remove(self, key: K, filters: Sequence[Filter]) -> None:
-        self._repeated.discard(key)
-        for filter_ in filters:
-            # The weights have moved on since the filter was added, so look behind each door it may have taken.
-            for access in (*self._accesses(filter_), None):
+        places = self._repeated.pop(key, None)
+        self._tests = None
+        if self._tiny is not None:
+            self._tiny = [each for each in self._tiny if each[1] != key or each[0] not in filters]
+        for at, filter_ in enumerate(filters):
+            # The weights have moved on since the filter was added, so look behind each door it may have taken. Where
+            # a key has several filters, a bucket may hold another one that looks the same; then we remember the door.
+            for access in (*self._accesses(filter_), None) if places is None else (_access_at(filter_, places[at]),):
                 rest = _without(filter_, access)
                 found = [bucket.remove(rest, key) for bucket in self._buckets(access, create=False)]
                 if access is not None:
@@ -134,10 +157,19 @@ class Index(Generic[K]):
                     break
 
     def match(self, attributes: Attributes) -> list[K]:
+        if self._tiny is not None:
+            tests = self._tests
+            if tests is None:
+                tests = self._tests = [(predicate(filter_), key) for filter_, key in self._tiny]
+            out = [key for test, key in tests if test(attributes)]
+            return list(dict.fromkeys(out)) if self._repeated else out
+        return self._match_by_doors(attributes)
+
+    def _match_by_doors(self, attributes: Attributes) -> list[K]:
         out: list[K] = []
-        doors_of = self._doors.get
-        for name, value in attributes.items():
-            doors = doors_of(name)
+        doors_of, value_of = self._doors.get, attributes.get
+        for name in attributes if len(attributes) <= len(self._doors) else self._doors:
+            doors, value = doors_of(name), value_of(name)
             if doors is None or value is None:
                 continue
             if type(value) is datetime:
@@ -145,13 +177,14 @@ class Index(Generic[K]):
             bucket = (doors.truth if type(value) is bool else doors.equal).get(value)
             if bucket is not None:
                 bucket.collect(attributes, out)
-            if doors.patterns and type(value) is str:
+            if type(value) is str and doors.patterns.shelves:
                 for bucket in doors.patterns.matching(value):
                     bucket.collect(attributes, out)
         for name, doors in self._missing.items():
             if attributes.get(name) is None:
                 doors.missing[None].collect(attributes, out)
-        self._open.collect(attributes, out)
+        if self._open._few or self._open._runs:
+            self._open.collect(attributes, out)
         return list(dict.fromkeys(out)) if self._repeated else out
 
     def _doors_of(self, attribute: str) -> _Doors[K]:
@@ -217,6 +250,14 @@ def _table(doors: _Doors[K], op: str, operand: object) -> dict[Any, Bucket[K]]:
         return doors.missing
     first = operand[0] if isinstance(operand, tuple) else operand
     return doors.truth if type(first) is bool else doors.equal
+
+
+def _place(filter_: Filter, access: _Access) -> int:
+    return next(at for at, each in enumerate(filter_) if each is access.constraint)
+
+
+def _access_at(filter_: Filter, place: int) -> _Access | None:
+    return None if place < 0 else _Access(filter_[place], 0)
 
 
 def _without(filter_: Filter, access: _Access | None) -> Filter:

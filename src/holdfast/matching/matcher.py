@@ -51,7 +51,7 @@ class Matcher:
         self._check_id(id_)
         if id_ in subscriptions:
             raise MisuseError(f"there is a subscription {id_!r} already; remove it first")
-        filters = (parse(condition) if isinstance(condition, str) else condition).filters
+        filters = (condition if isinstance(condition, Subscription) else parse(condition)).filters
         subscriptions[id_] = filters
         if self._index is not None:
             self._index.add(id_, filters)
@@ -113,9 +113,9 @@ class Matcher:
 
     def _read(self) -> dict[Id, tuple[Filter, ...]]:
         if self._unread is not None:
-            unread, self._unread = self._unread, None
-            ids, conditions = unread.ids.to_pylist(), unread.conditions.to_pylist()
+            ids, conditions = self._unread.ids.to_pylist(), self._unread.conditions.to_pylist()
             self._subscriptions = {id_: parse(text).filters for id_, text in zip(ids, conditions, strict=True)}
+            self._unread = None
         return self._subscriptions
 
     def _check_id(self, id_: Id) -> None:

@@ -23,36 +23,36 @@ class PatternMap(Generic[T]):
     """A map from patterns to values that is asked with a text."""
 
     def __init__(self) -> None:
-        self._shelves: dict[_Shelf, dict[str, dict[str, T]]] = {}
+        self.shelves: dict[_Shelf, dict[str, dict[str, T]]] = {}  # empty when there is no pattern
 
     def __bool__(self) -> bool:
-        return bool(self._shelves)
+        return bool(self.shelves)
 
     def get(self, pattern: str) -> T | None:
         shelf, piece = _filed_under(pattern)
-        return self._shelves.get(shelf, {}).get(piece, {}).get(pattern)
+        return self.shelves.get(shelf, {}).get(piece, {}).get(pattern)
 
     def put(self, pattern: str, value: T) -> None:
         shelf, piece = _filed_under(pattern)
-        self._shelves.setdefault(shelf, {}).setdefault(piece, {})[pattern] = value
+        self.shelves.setdefault(shelf, {}).setdefault(piece, {})[pattern] = value
 
     def pop(self, pattern: str) -> None:
         shelf, piece = _filed_under(pattern)
-        pieces = self._shelves[shelf]
+        pieces = self.shelves[shelf]
         del pieces[piece][pattern]
         if not pieces[piece]:
             del pieces[piece]
         if not pieces:
-            del self._shelves[shelf]
+            del self.shelves[shelf]
 
     def items(self) -> Iterator[tuple[str, T]]:
-        for pieces in self._shelves.values():
+        for pieces in self.shelves.values():
             for patterns in pieces.values():
                 yield from patterns.items()
 
     def matching(self, text: str) -> list[T]:
         found: list[T] = []
-        for (place, size), pieces in self._shelves.items():
+        for (place, size), pieces in self.shelves.items():
             for piece in _pieces(text, place, size):
                 candidates = pieces.get(piece)
                 if candidates is not None:

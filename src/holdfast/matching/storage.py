@@ -2,15 +2,17 @@
 
 The file is an Arrow IPC file with one row per array: its name, type, shape and bytes. Slots and patterns are described
 as JSON in the schema's metadata. It is written beside its place and moved there when complete, so that a
-reader never sees half a file.
+reader never sees half a file. A checksum over all of it stands between a damaged disk and the kernels, which trust
+every number they are given.
 """
 
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +24,7 @@ from holdfast.matching.patterns import PatternMap
 from holdfast.matching.slots import Edges, Slot, Sort
 from holdfast.model.errors import InputError
 
-_FORMAT = 1
+_FORMAT = 2
 _ALIGNMENT = 64  # a cache line: every array starts on one
 _SCHEMA = pa.schema(
     [("name", pa.string()), ("type", pa.string()), ("shape", pa.list_(pa.int64())), ("bytes", pa.large_binary())]
@@ -43,6 +45,7 @@ def save(path: Path, columns: Columns, ids: pa.Array, conditions: pa.Array) -> N
         data = np.ascontiguousarray(array).tobytes()
         padding = -len(data) % _ALIGNMENT
         rows.append({"name": name, "type": array.dtype.str, "shape": array.shape, "bytes": data + b"\0" * padding})
+    about["checksum"] = _checksum(about, rows)
     batch = pa.RecordBatch.from_pylist(rows, schema=_SCHEMA.with_metadata({"holdfast": json.dumps(about)}))
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     try:
@@ -59,19 +62,20 @@ def load(path: Path) -> tuple[Columns, pa.Array, pa.Array]:
     """The matcher's parts, all of them views into the mapped file."""
     try:
         batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+        batch.validate(full=True)  # so that no offset points out of the file
         about = json.loads(batch.schema.metadata[b"holdfast"])
+        saved_in, checksum = about["format"], about.pop("checksum", None)
+        rows = [_row(*cells) for cells in zip(*batch.columns, strict=True)] if saved_in == _FORMAT else []
+        damaged = saved_in == _FORMAT and checksum != _checksum(about, rows)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file; write one with Matcher.save()") from None
-    except (pa.ArrowInvalid, OSError, KeyError, TypeError, IndexError, ValueError) as problem:
+    except (pa.ArrowException, OSError, AttributeError, LookupError, TypeError, ValueError) as problem:
         raise InputError(f"{path}: not a saved matcher, or a damaged one ({problem})") from None
-    if about["format"] != _FORMAT:
-        raise InputError(
-            f"{path}: saved in format {about['format']}, this version reads format {_FORMAT}; save it again"
-        )
-    arrays = {
-        row["name"].as_py(): _view(row["bytes"], row["type"].as_py(), row["shape"].as_py())
-        for row in (dict(zip(batch.schema.names, cells, strict=True)) for cells in zip(*batch.columns, strict=True))
-    }
+    if saved_in != _FORMAT:
+        raise InputError(f"{path}: saved in format {saved_in}, this version reads format {_FORMAT}; save it again")
+    if damaged:
+        raise InputError(f"{path}: not a saved matcher, or a damaged one (its checksum is wrong); save it again")
+    arrays = {row["name"]: _view(row["bytes"], row["type"], row["shape"]) for row in rows}
     image = Image(**{name: arrays[name] for name in Image._fields})
     slots = [_restore(at, slot, arrays) for at, slot in enumerate(about["slots"])]
     patterns: list[tuple[str, PatternMap[int]]] = []
@@ -81,6 +85,18 @@ def load(path: Path) -> tuple[Columns, pa.Array, pa.Array]:
             patterns[-1][1].put(pattern, number)
     ids = pa.array(arrays["ids"]) if "ids" in arrays else _texts(arrays, "ids")
     return Columns(image, slots, patterns, about["size"]), ids, _texts(arrays, "conditions")
+
+
+def _row(name: pa.Scalar, kind: pa.Scalar, shape: pa.Scalar, data: pa.Scalar) -> dict[str, Any]:
+    return {"name": name.as_py(), "type": kind.as_py(), "shape": shape.as_py(), "bytes": data.as_buffer()}
+
+
+def _checksum(about: dict[str, Any], rows: Iterable[dict[str, Any]]) -> int:
+    found = crc32(json.dumps(about).encode())
+    for row in rows:
+        found = crc32(f"{row['name']} {row['type']} {list(row['shape'])}".encode(), found)
+        found = crc32(row["bytes"], found)
+    return found
 
 
 def _arrays(columns: Columns, ids: pa.Array, conditions: pa.Array) -> Iterator[tuple[str, Array]]:
@@ -113,9 +129,9 @@ def _restore(at: int, about: dict[str, Any], arrays: dict[str, Array]) -> Slot:
     return Slot(about["attribute"], Sort(about["sort"]), about["count"], edges, text, starts)
 
 
-def _view(data: pa.LargeBinaryScalar, kind: str, shape: list[int]) -> Array:
+def _view(data: pa.Buffer, kind: str, shape: list[int]) -> Array:
     size = int(np.prod(shape))
-    return np.frombuffer(data.as_buffer(), np.dtype(kind), size).reshape(shape)
+    return np.frombuffer(data, np.dtype(kind), size).reshape(shape)
 
 
 def _text_arrays(name: str, texts: pa.Array) -> Iterator[tuple[str, Array]]:

@@ -27,7 +27,7 @@ from holdfast.protocol.effects import (
     Spread,
     Wake,
 )
-from holdfast.wire.codec import FRAME_BYTES, encode_message
+from holdfast.wire.codec import FRAME_BYTES, encode_message, kind_of_encoded
 
 _WAKE = Wake()
 
@@ -53,18 +53,18 @@ class Driver:
         self.machine = machine
         self.counters = counters
         self.links: dict[str, Link] = {}
-        self.tallies: dict[type, Tally] | None = {} if tallied else None
+        self.tallies: dict[str, Tally] | None = {} if tallied else None
         self._clock = clock
         self._application = application
         self._push_back_bytes = push_back_bytes
+        self._counted = tallied or push_back_bytes is not None  # something has to be looked at for each message
         self._full: dict[str, None] = {}  # neighbours that hold up the others
         self._loop = asyncio.get_running_loop()
         self._dirty: list[Link] = []
         self._timer: asyncio.TimerHandle | None = None
         self._armed_us: int | None = None
         self._stopped = False
-        self._message: Message | None = None  # the last one sent, and its bytes: it often goes to several neighbours
-        self._encoded = b""
+        self._outgoing: dict[str, list[bytes]] = {}  # encoded messages by neighbour, until the input is handled
         self._rearm()
 
     # Inputs --------------------------------------------------------------------------------------
@@ -73,6 +73,8 @@ class Driver:
         """Hand one input to the machine and perform what comes out."""
         now_us = self._clock.now_us()
         self._perform(self.machine.handle(given, now_us), now_us)
+        if self._outgoing:
+            self._send()
         self._rearm()
 
     def receive(self, sender: str, messages: list[Message]) -> None:
@@ -82,11 +84,13 @@ class Driver:
         self.counters.received += len(messages)
         if self.tallies is not None:
             for message in messages:
-                self._tally(type(message)).received += 1
+                self._tally(type(message).__name__).received += 1
         for message in messages:
             effects = handle(Received(sender, message), now_us)
             if effects:
                 perform(effects, now_us)
+        if self._outgoing:
+            self._send()
         self._rearm()
 
     def attach(self, link: Link) -> None:
@@ -131,12 +135,24 @@ class Driver:
     # Effects -------------------------------------------------------------------------------------
 
     def _perform(self, effects: list[Effect], now_us: int) -> None:
+        outgoing = self._outgoing
         for effect in effects:
             if type(effect) is Spread:
+                encoded = encode_message(effect.message)
                 for to in effect.to:
-                    self._send_to(to, effect.message)
+                    if to in outgoing:
+                        outgoing[to].append(encoded)
+                    else:
+                        outgoing[to] = [encoded]
             elif type(effect) is Send:
-                self._send_to(effect.to, effect.message)
+                link = self.links.get(effect.to)
+                if outgoing or self._counted or link is None or link.impairment is not None:
+                    outgoing.setdefault(effect.to, []).append(encode_message(effect.message))
+                else:  # the short way of a publisher
+                    link.outbox.put(encode_message(effect.message))
+                    self.counters.sent += 1
+                    if not link.dirty:
+                        self._touch(link)
             elif type(effect) is Incident:
                 self.counters.note(effect.kind, effect.count)
                 if self._application is not None:
@@ -147,35 +163,41 @@ class Driver:
                 elif type(effect) is Published:
                     self._application.on_published(effect.publication, now_us)
 
-    def _send_to(self, name: str, message: Message) -> None:
-        link = self.links.get(name)
-        if link is None:
-            self.counters.nowhere += 1
-        else:
-            self._send(link, message)
+    def _send(self) -> None:
+        """Put what the machine has sent into the outboxes: all that one frame has caused, neighbour by neighbour."""
+        outgoing, self._outgoing = self._outgoing, {}
+        for name, messages in outgoing.items():
+            link = self.links.get(name)
+            if link is None:
+                self.counters.nowhere += len(messages)
+                continue
+            self.counters.sent += len(messages)
+            if self.tallies is not None:
+                self._tally_sent(messages)
+            if link.impairment is not None:
+                self._impair(link, messages)
+                continue
+            link.outbox.put_all(messages)
+            if not link.dirty:
+                self._touch(link)
+            if self._push_back_bytes is not None and link.outbox.waiting_bytes > self._push_back_bytes:
+                link.flush()  # now rather than when the loop turns, so that others are held up before more comes
+                self._weigh(link)
 
-    def _send(self, link: Link, message: Message) -> None:
-        if message is not self._message:
-            self._encoded = encode_message(message)
-            self._message = message
-        encoded = self._encoded
-        self.counters.sent += 1
-        tally = None
-        if self.tallies is not None:
-            tally = self._tally(type(message))
+    def _impair(self, link: Link, messages: list[bytes]) -> None:
+        for encoded in messages:
+            if not link.impair(encoded, self._touch):
+                self.counters.lost += 1
+                if self.tallies is not None:
+                    self._tally(kind_of_encoded(encoded)).lost += 1
+
+    def _tally_sent(self, messages: list[bytes]) -> None:
+        for encoded in messages:
+            tally = self._tally(kind_of_encoded(encoded))
             tally.sent += 1
             tally.sent_bytes += len(encoded) + FRAME_BYTES
-        if link.impaired:
-            link.impair(encoded, tally, self._touch)
-            return
-        link.outbox.put(encoded)
-        if not link.dirty:
-            self._touch(link)
-        if self._push_back_bytes is not None and link.outbox.waiting_bytes > self._push_back_bytes:
-            link.flush()  # now rather than when the loop turns, so that others are held up before more comes
-            self._weigh(link)
 
-    def _tally(self, kind: type) -> Tally:
+    def _tally(self, kind: str) -> Tally:
         assert self.tallies is not None
         found = self.tallies.get(kind)
         if found is None:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from holdfast.model.messages import NodeKind
 from holdfast.net.clock import Clock
-from holdfast.net.counters import Counters, Tally
+from holdfast.net.counters import Counters
 from holdfast.net.outbox import BYTES_MAX, Outbox
 from holdfast.net.wires import Wire
 from holdfast.wire.codec import FRAME_BYTES, is_event
@@ -47,17 +47,13 @@ class Link:
         self.held_up = False  # we do not read from it for now, to push back
         self._clock = clock
         self._counters = counters
-        self._impairment = impairment
+        self.impairment = impairment
         self._lossy_control = lossy_control
         self._delayed: list[tuple[int, int, bytes]] = []
         self._order = 0
         self._timer: asyncio.TimerHandle | None = None
         self._blocked_since_s = 0.0
         self._waiters: list[asyncio.Future[None]] = []  # for room
-
-    @property
-    def impaired(self) -> bool:
-        return self._impairment is not None
 
     @property
     def waiting(self) -> int:
@@ -120,21 +116,19 @@ class Link:
 
     # Injected faults -----------------------------------------------------------------------------
 
-    def impair(self, encoded: bytes, tally: Tally | None, later: Callable[["Link"], None]) -> None:
-        """Let the impairment decide; `later` is called when something delayed has reached the outbox."""
-        assert self._impairment is not None
+    def impair(self, encoded: bytes, later: Callable[["Link"], None]) -> bool:
+        """Let the impairment decide; False when the message is lost. `later` is called when it reaches the outbox."""
+        assert self.impairment is not None
         now_us = self._clock.now_us()
         may_be_lost = self._lossy_control or is_event(encoded)
-        arrivals = self._impairment.arrivals_us(len(encoded) + FRAME_BYTES, now_us, may_be_lost)
+        arrivals = self.impairment.arrivals_us(len(encoded) + FRAME_BYTES, now_us, may_be_lost)
         if not arrivals or len(self._delayed) >= _DELAYED_MAX:
-            self._counters.lost += 1
-            if tally is not None:
-                tally.lost += 1
-            return
+            return False
         for arrives_us in arrivals:
             self._order += 1
             heappush(self._delayed, (arrives_us, self._order, encoded))
         self._arm(now_us, later)
+        return True
 
     def _arm(self, now_us: int, later: Callable[["Link"], None]) -> None:
         due_us = self._delayed[0][0]

@@ -77,7 +77,7 @@ class Rows:
         now_us = self._clock.now_us()
         for kind, tally in (driver.tallies or {}).items():
             counts = tally.sent, tally.sent_bytes, tally.lost, tally.received
-            self._rows.append(("messages", self._node, kind.__name__, self._from_us, now_us, *counts))
+            self._rows.append(("messages", self._node, kind, self._from_us, now_us, *counts))
         if driver.tallies:
             driver.tallies.clear()
         for what in ("dropped", "oversized", "unsent", "bad_frames"):
@@ -121,7 +121,9 @@ class Member:
         return self.node.listening[0]
 
     async def link(self, spec: LinkSpec, far: str, address: Address | None) -> None:
-        self._impairments[far] = _Cut(self._new_impairment(spec, self.name, far))
+        impairment = self._impairments[far] = _Cut(self._new_impairment(spec, self.name, far))
+        if far in self.node.driver.links:  # it was quicker than we
+            self.node.driver.links[far].impairment = impairment
         if address is not None:
             self.node.add_peer(far, address)
 

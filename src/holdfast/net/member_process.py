@@ -1,7 +1,7 @@
 """A member in a process of its own: commands go in by its standard input, reports come out of its standard output.
 
-Both are lines of JSON. The end of its input is the command to stop, so that no broker outlives the run that started it. A
-broker that is killed has reported all but its last second.
+Both are lines of JSON. The end of its input is the command to stop, so that no broker outlives the run that started
+it. A broker that is killed has reported all but its last second.
 """
 
 import asyncio
@@ -185,7 +185,8 @@ class MemberProcess:
 
     async def _order(self, command: Command) -> str:
         self._number += 1
-        answer = self._orders[self._number] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._orders[self._number] = answer
         assert self._process.stdin is not None
         with suppress(ConnectionError):  # it has died, which the reader finds out
             self._process.stdin.write(_encode(Order(self._number, command)) + b"\n")
@@ -203,7 +204,8 @@ class MemberProcess:
                     self._finish(report)
         finally:
             for answer in self._orders.values():
-                answer.cancel()
+                if not answer.done():
+                    answer.set_exception(TransportError(f"the broker {self.name} has ended"))
 
     def _finish(self, done: Done) -> None:
         answer = self._orders.pop(done.number)

@@ -33,6 +33,7 @@ from holdfast.wire.signals import Hello, Refusal, Welcome
 _SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still
 _GREETING_MAX = 1_000  # more that have not said who they are; they get a few seconds for it
 SILENT_LEASES = 2  # after this many leases without a word a connection is closed, so that it can be dialled anew
+_QUIET_S = 0.02  # the event loop reads all sockets many times in this time
 _DRAIN_S = 2.0  # what waits for others when we stop is given this long to leave
 
 
@@ -130,8 +131,9 @@ class BrokerNode:
         self.driver.stop()
 
     async def stop(self, drain_s: float = _DRAIN_S) -> None:
-        """Take nothing new, send what waits as far as others take it, and count the rest as unsent."""
+        """Handle what has come, send what waits as far as others take it, and count the rest as unsent."""
         self._stop_working()
+        await self._handle_what_has_come(drain_s)
         for session in self._wires:
             session.wire.pause()
         with suppress(TimeoutError):
@@ -146,6 +148,14 @@ class BrokerNode:
             for session in list(self._wires):
                 session.end("too slow to stop", now=True)
             await asyncio.wait(ended)
+
+    async def _handle_what_has_come(self, limit_s: float) -> None:
+        """Read on until nothing more comes, or too long: whoever sent it believes that we have it."""
+        loop = asyncio.get_running_loop()
+        end_s, before = loop.time() + limit_s, -1
+        while before != self.counters.received and loop.time() < end_s:
+            before = self.counters.received
+            await asyncio.sleep(_QUIET_S)
 
     def _stop_listening(self) -> None:
         for listener in self._listeners:
@@ -252,7 +262,7 @@ class BrokerNode:
             if session is not None:
                 await asyncio.wait([session.ended])
                 told = ""
-            if loop.time() - began_s > MAX_S:
+            if loop.time() - began_s > 5 * MAX_S:  # it was a real connection, not one that is refused each time
                 backoff.reset()
             await asyncio.sleep(backoff.delay_s())
 

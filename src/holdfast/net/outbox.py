@@ -43,6 +43,17 @@ class Outbox:
         if self.waiting_bytes > self._bytes_max:
             self._drop_oldest()
 
+    def put_all(self, encoded: list[bytes]) -> None:
+        sizes = list(map(len, encoded))
+        if len(sizes) == 1 or max(sizes) > self._max:
+            for each in encoded:
+                self.put(each)
+            return
+        self._waiting.extend(encoded)
+        self.waiting_bytes += sum(sizes)
+        if self.waiting_bytes > self._bytes_max:
+            self._drop_oldest()
+
     def _drop_oldest(self) -> None:
         waiting = self._waiting
         while waiting and self.waiting_bytes > self._bytes_max:

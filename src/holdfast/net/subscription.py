@@ -47,7 +47,7 @@ class Inbox:
         self.dropped = 0
         self.full = False  # and pushing back
         self.closed = False
-        self._items: deque[tuple[Publication, Via, int]] = deque()
+        self._items: deque[Delivery] = deque()
         self._max = queue_max
         self._pushes_back = when_full == "push-back"
         self._cap = queue_max + (_ON_ITS_WAY_MAX if self._pushes_back else 0)
@@ -62,27 +62,40 @@ class Inbox:
         if len(items) >= self._cap:
             items.popleft()
             self.dropped += 1
-        items.append((publication, via, now_us))
+        items.append(
+            Delivery(
+                publication.attributes,
+                publication.payload,
+                publication.source,
+                publication.seq,
+                via,
+                publication.time_us,
+                (now_us - publication.time_us) / 1e6,
+            )
+        )
         if len(items) == 1:
             self._filled.set()
         if self._pushes_back and not self.full and len(items) >= self._max:
             self.full = True
             self._on_level(self)
 
-    def take(self) -> Delivery:
-        publication, via, now_us = self._items.popleft()
-        if self.full and len(self._items) <= self._max // 2:
+    def take(self, count: int) -> list[Delivery]:
+        """The oldest ones, at most so many."""
+        items = self._items
+        if count < len(items):
+            taken = [items.popleft() for _ in range(count)]
+        else:
+            taken = list(items)
+            items.clear()
+        if self.full and len(items) <= self._max // 2:
             self.full = False
             self._on_level(self)
-        return Delivery(
-            publication.attributes,
-            publication.payload,
-            publication.source,
-            publication.seq,
-            via,
-            publication.time_us,
-            (now_us - publication.time_us) / 1e6,
-        )
+        return taken
+
+    def take_one(self) -> Delivery:
+        if self.full:
+            return self.take(1)[0]
+        return self._items.popleft()
 
     async def wait(self) -> bool:
         """Until there is something, or never will be again."""
@@ -114,14 +127,14 @@ class Subscription:
     async def __anext__(self) -> Delivery:
         if not self._inbox and not await self._inbox.wait():
             raise StopAsyncIteration
-        return self._inbox.take()
+        return self._inbox.take_one()
 
     async def batch(self, size_max: int = 1_000) -> list[Delivery]:
         """All that waits, at least one and at most so many; empty when the subscription has ended."""
         inbox = self._inbox
         if not await inbox.wait():
             return []
-        return [inbox.take() for _ in range(min(len(inbox), size_max))]
+        return inbox.take(size_max)
 
     @property
     def dropped(self) -> int:

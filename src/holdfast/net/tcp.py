@@ -7,6 +7,7 @@ import asyncio
 import errno
 import socket
 import ssl
+from contextlib import suppress
 from typing import cast
 
 from holdfast.model.errors import MisuseError, PeerError, TransportError
@@ -118,7 +119,8 @@ class TcpWire(asyncio.Protocol):
     def abort(self) -> None:
         self._closing = True
         if not self._lost:
-            self._transport.abort()
+            with suppress(AttributeError):  # the first releases of Python 3.11 trip over a TLS transport that is gone
+                self._transport.abort()
 
 
 def _why(problem: Exception | None) -> str:

@@ -69,8 +69,8 @@ class Client:
                 return self._beat()
             case LinkUp(neighbour=broker):
                 return self._attach(broker, now_us)
-            case LinkDown():
-                return self._detach()
+            case LinkDown(neighbour=broker):
+                return self._detach() if broker == self._broker else []
             case SubscribeCall(id=id_, condition=condition):
                 return self._want("subscriptions", id_, condition, now_us)
             case AdvertiseCall(id=id_, condition=condition):

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from holdfast.language.problems import ConditionError
+from holdfast.model import limits
 from holdfast.model.messages import Deliver, LinkState, NodeKind, Publish, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import Effect, Incident, Send
@@ -77,13 +78,26 @@ class DestinationRouter:
 
     def on_link_state(self, sender: str, state: LinkState) -> list[Effect]:
         known = self._states.get(state.broker)
-        if state.broker == self._name or (known and (known.epoch, known.version) >= (state.epoch, state.version)):
+        if known and (known.epoch, known.version) >= (state.epoch, state.version):
             return []
+        if state.broker == self._name:
+            return self._outdo(state)
+        if known is None and len(self._states) >= limits.NODES_MAX:
+            return [Incident("too many brokers", sender)]
         try:
             self._store(state)
         except ConditionError:
             return [Incident("bad condition", sender)]
         return [Send(neighbour, state) for neighbour in self._links if neighbour != sender]
+
+    def _outdo(self, past: LinkState) -> list[Effect]:
+        """The others hold a state of ours that looks newer: our clock was ahead in an earlier life."""
+        if past.version >= limits.TIME_US_MAX:
+            return [Incident("unexpected message", past.broker)]
+        own = self._states[self._name]
+        new = LinkState(self._name, past.epoch, past.version + 1, own.neighbours, own.conditions)
+        self._store(new)
+        return [Send(neighbour, new) for neighbour in self._links]
 
     def on_known(self, neighbour: str, known: tuple[int, int]) -> list[Effect]:
         """A neighbour's heartbeat: send everything when it knows something else than we do."""

@@ -59,6 +59,7 @@ class Told:
             return None
         if version < self.version and now_us - self._changed_us < patience_us:
             return None
+        self.version = max(self.version, version)  # a listener that is ahead of us would take our table for an old one
         return self.whole()
 
 

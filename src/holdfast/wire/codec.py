@@ -11,7 +11,7 @@ UTC with microseconds. Nothing nested, no other type, is accepted.
 from collections.abc import Collection
 from datetime import datetime
 from itertools import chain
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -29,6 +29,8 @@ _encoder = msgspec.msgpack.Encoder()
 _messages = msgspec.msgpack.Decoder(list[Message])
 # What msgspec raises for bytes it does not accept: text that is not UTF-8 and nesting have errors of their own.
 DECODE_ERRORS: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
+
+_KINDS: dict[bytes, str] = {str(kind.__struct_config__.tag).encode(): kind.__name__ for kind in get_args(Message)}
 
 encode_message = _encoder.encode  # one message without a frame around it
 
@@ -51,6 +53,11 @@ def framed(encoded: Collection[bytes]) -> bytes:
 def is_event(encoded: bytes) -> bool:
     """Whether an encoded message carries a publication; the others keep tables."""
     return encoded[2:5] in (b"pub", b"del")
+
+
+def kind_of_encoded(encoded: bytes) -> str:
+    """The name of an encoded message's class."""
+    return _KINDS[encoded[2:5]]
 
 
 def decode_untrusted(data: bytes) -> Message:

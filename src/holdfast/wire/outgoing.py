@@ -17,8 +17,24 @@ from holdfast.model.values import utc
 _encode = msgspec.msgpack.Encoder().encode
 
 
+_PLAIN = frozenset({str, float, bool, int, type(None)})
+_NAMES_MAX = 10_000  # attribute names seen before, whose form need not be looked at again
+_names: set[str] = set()
+
+
 def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
     """A copy of the event that can be sent; an InputError that names the attribute when there is none."""
+    if len(event) <= ATTRIBUTES_MAX and _names.issuperset(event) and _PLAIN.issuperset(map(type, event.values())):
+        try:
+            _encode(event)  # which looks at the size of integers and at the characters of strings
+        except (UnicodeEncodeError, OverflowError):
+            pass  # to be explained below
+        else:
+            return dict(event)  # type: ignore[arg-type]  # every value was just seen to be a plain scalar
+    return _checked(event)
+
+
+def _checked(event: Mapping[str, object]) -> dict[str, Scalar]:
     flat = dict(attributes_of(event))
     if len(flat) > ATTRIBUTES_MAX:
         raise InputError(f"an event of {len(flat)} attributes; {ATTRIBUTES_MAX} are allowed")
@@ -35,6 +51,9 @@ def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
         _encode(flat)
     except UnicodeEncodeError:
         raise InputError(f"event attribute {_unencodable(flat)}: half a character (a lone surrogate)") from None
+    if len(_names) + len(flat) > _NAMES_MAX:
+        _names.clear()
+    _names.update(flat)
     return flat
 
 

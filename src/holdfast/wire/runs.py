@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holdfast.model.errors import InputError
-from holdfast.wire.trace import FORMAT
+from holdfast.wire.trace import FORMAT, TYPE_NAMES
 
 _PREFIX = "attr:"
 
@@ -41,7 +41,8 @@ class Run:
         """
         publications = self.table("publications")
         names = [name for name in publications.column_names if name.startswith(_PREFIX)]
-        others = [name for name in names if _is_other_type(name, publications)]
+        first = {_attribute(name): name for name in reversed(names)}
+        others = [name for name in names if first[_attribute(name)] != name]
         rows = pa.array(range(publications.num_rows), pa.int64())
         if not others:
             yield rows, _renamed(publications, names)
@@ -62,14 +63,7 @@ def _attribute(column: str) -> str:
     """The attribute of a column `attr:NAME` or `attr:NAME:TYPE`."""
     name = column[len(_PREFIX) :]
     head, colon, kind = name.rpartition(":")
-    return head if colon and kind in _TYPE_NAMES else name
-
-
-_TYPE_NAMES = frozenset({"bool", "int64", "uint64", "double", "string", "timestamp[us, tz=UTC]"})
-
-
-def _is_other_type(column: str, publications: pa.Table) -> bool:
-    return f"{_PREFIX}{_attribute(column)}" != column and f"{_PREFIX}{_attribute(column)}" in publications.column_names
+    return head if colon and kind in TYPE_NAMES else name
 
 
 def _renamed(publications: pa.Table, columns: list[str]) -> pa.Table:

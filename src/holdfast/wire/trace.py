@@ -5,7 +5,7 @@ stays flat however long the run. Times are integer microseconds. The simulator a
 tables, and promises are checked on nothing else.
 
 An attribute of a publication is a column `attr:NAME` of the first type seen for it; values of another type go into
-`attr:NAME:TYPE`, so that no value is ever converted.
+`attr:NAME:TYPE`, so that no value is ever converted. A name that itself ends in `:TYPE` always gets its type behind it.
 """
 
 import json
@@ -62,6 +62,7 @@ _TYPES: dict[type, pa.DataType] = {
     str: pa.string(),
     datetime: pa.timestamp("us", "UTC"),
 }
+TYPE_NAMES = frozenset(map(str, (*_TYPES.values(), pa.uint64())))
 
 
 class TraceWriter:
@@ -122,8 +123,8 @@ class TraceWriter:
         if type(value) is int and value >= 2**63:
             kind = pa.uint64()
         column = f"attr:{attribute}"
-        known = self._attributes.setdefault(column, kind)
-        if known != kind:
+        ambiguous = attribute.rpartition(":")[2] in TYPE_NAMES
+        if ambiguous or self._attributes.setdefault(column, kind) != kind:
             column = f"{column}:{kind}"
             self._attributes.setdefault(column, kind)
         return column

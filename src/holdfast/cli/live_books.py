@@ -1,0 +1,101 @@
+"""The books of a live run: the simulator's ledger, and the trace if one is wanted.
+
+Nodes count in the time of day; a run's own time begins when everything is up, so everything is shifted by that moment.
+"""
+
+from msgspec.structs import replace
+
+from holdfast.model.messages import Publication, Publish, Via
+from holdfast.net.member import Row
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.sim.ledger import Ledger, Outcome
+from holdfast.sim.shared_index import SharedIndex
+from holdfast.wire.codec import size_of
+from holdfast.wire.trace import TraceWriter
+
+_TIMES = {"incidents": (1,), "samples": (1,), "messages": (2, 3)}  # columns that are times of day
+
+
+class LiveBooks:
+    def __init__(self, trace: TraceWriter | None) -> None:
+        self.zero_us = 0
+        self._trace = trace
+        self._ledger = Ledger(ConditionBook(), SharedIndex())
+        self._since: dict[tuple[str, str], int] = {}
+        self._early: list[Row] | None = []  # rows of the time before everything was up
+
+    @property
+    def outcome(self) -> Outcome:
+        return self._ledger.outcome
+
+    @property
+    def missing(self) -> int:
+        return self.outcome.owed - self.outcome.delivered
+
+    def begin(self, zero_us: int) -> None:
+        self.zero_us = zero_us
+        early, self._early = self._early or [], None
+        self.on_rows(early)
+
+    def on_published(self, publication: Publication, now_us: int) -> None:
+        shifted = replace(publication, time_us=publication.time_us - self.zero_us)
+        self._ledger.published(shifted, now_us - self.zero_us)
+        if self._trace is not None:
+            self._trace.publication(shifted, size_of(Publish(publication)))
+
+    def on_delivered(self, client: str, publication: Publication, via: Via, now_us: int) -> None:
+        shifted = replace(publication, time_us=publication.time_us - self.zero_us)
+        self._ledger.delivered(client, shifted, now_us - self.zero_us)
+        if self._trace is not None:
+            row = client, publication.source, publication.seq, now_us - self.zero_us, via, 0
+            self._trace.add("deliveries", *row)
+
+    def on_subscribed(self, client: str, id_: str, condition: str, now_us: int) -> None:
+        self._ledger.subscribed(client, id_, condition)
+        self._since[client, id_] = now_us - self.zero_us
+
+    def on_unsubscribed(self, client: str, id_: str, now_us: int) -> None:
+        condition = self._ledger.unsubscribed(client, id_)
+        self._record(client, id_, condition, now_us - self.zero_us)
+
+    def _record(self, client: str, id_: str, condition: str, until_us: int | None) -> None:
+        since_us = self._since.pop((client, id_))
+        if self._trace is not None:
+            self._trace.add("subscriptions", client, id_, condition, since_us, until_us)
+
+    def on_rows(self, rows: list[Row]) -> None:
+        if self._early is not None:
+            self._early += rows
+            return
+        for table, *values in rows:
+            for column in _TIMES[table]:
+                values[column] -= self.zero_us
+            self._count(table, values)
+            if self._trace is not None:
+                self._trace.add(table, *values)
+
+    def _count(self, table: str, values: list[object]) -> None:
+        """Into the outcome, as the simulator does."""
+        outcome = self.outcome
+        if table == "incidents":
+            _, _, kind, about, count = values
+            outcome.incidents[str(kind)] = outcome.incidents.get(str(kind), 0) + int(str(count))
+            if kind == "expired":
+                source, _, seq = str(about).rpartition("/")
+                self._ledger.expired(source, int(seq))
+        elif table == "messages":
+            kind, counts = str(values[1]), values[4:]
+            total = outcome.messages.setdefault(kind, {"sent": 0, "bytes": 0, "lost": 0, "received": 0})
+            for name, value in zip(total, counts, strict=True):
+                total[name] += int(str(value))
+
+    def close(self) -> Outcome:
+        for (client, id_), condition in self._ledger.live():
+            self._record(client, id_, condition, None)
+        outcome = self._ledger.close()
+        between = [counts for kind, counts in outcome.messages.items() if kind != "Deliver"]
+        outcome.transmissions = sum(counts["sent"] for counts in between)
+        outcome.bytes = sum(counts["bytes"] for counts in between)
+        if self._trace is not None:
+            self._trace.close()
+        return outcome

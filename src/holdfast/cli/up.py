@@ -1,0 +1,150 @@
+"""`holdfast up`: run a network file with live brokers and clients."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+if TYPE_CHECKING:
+    from holdfast.cli.live_books import LiveBooks
+    from holdfast.net.clock import Clock
+    from holdfast.net.live import LiveRun
+    from holdfast.net.member import Host, NewImpairment
+    from holdfast.network.schema import Network
+
+
+def run(
+    path: Annotated[str, typer.Argument(metavar="FILE", help="A network file; `holdfast init` writes one.")],
+    seed: Annotated[int | None, typer.Option(help="Instead of the file's seed.")] = None,
+    duration: Annotated[float | None, typer.Option(help="Seconds to run, instead of the file's.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value.")] = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="All brokers in this process instead of one process each.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the trace into this folder.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a run that is in the folder already.")] = False,
+    member: Annotated[str | None, typer.Option(hidden=True)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run a network file live: brokers and clients over real sockets on this machine, with the file's loss and delay.
+
+    Ends with the file's duration or with Ctrl-C; either way what is on its way arrives first or is accounted for.
+
+    Exit code 0: done. 2: the file or an option is not acceptable, or a port is taken.
+
+    \b
+    Example:
+      holdfast init net.toml
+      holdfast up net.toml --duration 10 --out run-live
+    """
+    from holdfast.net.clock import Clock
+    from holdfast.net.loop import run as run_loop
+    from holdfast.network.document import settings_from
+    from holdfast.network.load import load
+
+    words = [*(settings or ()), *([f"duration_s={duration}"] if duration is not None else ())]
+    network = load(path, settings_from(words))
+    chosen = network.seed if seed is None else seed
+    new_impairment = _impairments(chosen)
+    clock = Clock()
+    if member is not None:
+        from holdfast.net.member import Member
+        from holdfast.net.member_process import serve
+
+        run_loop(serve(Member(member, network, new_impairment, clock)))
+        return
+    books = _books(network, chosen, out, overwrite)
+    again = [path, "--seed", str(chosen), *(word for each in words for word in ("--set", each))]
+    new_host = _hosts(network, None if in_process else again, new_impairment, clock, books)
+    lag_us = run_loop(_run(network, chosen, new_host, books, clock))
+    outcome = books.close()
+    if as_json:
+        print(json.dumps({"seed": chosen, "lag_us": lag_us, **outcome.as_json()}))
+        return
+    from holdfast.cli.sim import _summary
+
+    print(_summary(f"{network.name}, live", chosen, outcome))
+    print(f"  {'lag':<16}{lag_us / 1000:,.1f} ms at most behind the workload's times")
+    if out is not None:
+        print(f"trace in {out}")
+
+
+def _impairments(seed: int) -> "NewImpairment":
+    """What the file says of links, as the simulator does it."""
+    from holdfast.sim.links import Link
+
+    return lambda spec, sender, receiver: Link(spec, seed, sender, receiver)
+
+
+def _books(network: "Network", seed: int, out: Path | None, overwrite: bool) -> "LiveBooks":
+    from holdfast import __version__
+    from holdfast.cli.live_books import LiveBooks
+
+    if out is None:
+        return LiveBooks(None)
+    from holdfast.wire.trace import TraceWriter
+
+    about = {"name": network.name, "driver": "live", "version": __version__, "seed": seed, "file": network.text}
+    return LiveBooks(TraceWriter(out, about, overwrite))
+
+
+def _hosts(
+    network: "Network",
+    arguments: list[str] | None,
+    new_impairment: "NewImpairment",
+    clock: "Clock",
+    books: "LiveBooks",
+) -> Callable[[str], "Host"]:
+    """Brokers as processes that are started with these arguments; without any, in this process."""
+    from holdfast.net.member import Member
+    from holdfast.net.member_process import MemberProcess
+
+    if arguments is None:
+        return lambda name: Member(name, network, new_impairment, clock)
+    command = [sys.executable, "-c", "from holdfast.cli import main; main()", "up", *arguments, "--member"]
+    return lambda name: MemberProcess(name, [*command, name], books.on_rows)
+
+
+async def _run(
+    network: "Network", seed: int, new_host: Callable[[str], "Host"], books: "LiveBooks", clock: "Clock"
+) -> int:
+    """By how much the workload was behind its times at most."""
+    from holdfast.cli.connecting import stopping
+    from holdfast.net.live import LiveRun
+    from holdfast.sim.faults import Faults
+
+    live = LiveRun(network, seed, new_host, books, clock)
+    with stopping() as stop:
+        try:
+            starting = asyncio.create_task(live.start())
+            stopped = asyncio.create_task(stop.wait())
+            await asyncio.wait([starting, stopped], return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if not starting.done():
+                starting.cancel()
+                return 0
+            starting.result()
+            books.begin(live.zero_us)
+            Faults(cast(Any, live))  # the same faults at the same times as in the simulator
+            await live.run(stop, lambda: _show(live, books))
+        finally:
+            await live.stop()
+            if sys.stderr.isatty():
+                print(file=sys.stderr)
+    return live.lag_us
+
+
+def _show(live: "LiveRun", books: "LiveBooks") -> None:
+    found = books.outcome
+    line = (
+        f"{live.now_us / 1e6:5.0f} s  published {found.published:,}  owed {found.owed:,}  "
+        f"delivered {found.delivered:,}  missing {books.missing:,}"
+    )
+    if sys.stderr.isatty():
+        print(f"\r{line:<100}", end="", file=sys.stderr, flush=True)
+    else:
+        print(line, file=sys.stderr, flush=True)

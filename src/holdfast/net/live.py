@@ -1,0 +1,308 @@
+"""Run the network that a file describes: its brokers, its clients and their workload, its faults, in real time.
+
+Clients live here, brokers are hosts, in this process or in their own. Whoever keeps the books is told what was
+published, subscribed and delivered; the run itself decides nothing. Its faults come from outside through the same
+calls that the simulator offers, so that both are struck by the same ones.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from holdfast.model.errors import TransportError
+from holdfast.model.messages import Publication, Via
+from holdfast.net.address import Address, parse_address
+from holdfast.net.client import Client
+from holdfast.net.clock import Clock
+from holdfast.net.member import Host, Member, Row, Rows
+from holdfast.net.outbox import BYTES_MAX
+from holdfast.net.tls import TlsFiles
+from holdfast.network.schema import ClientSpec, LinkSpec, Network
+from holdfast.protocol.effects import AdvertiseCall, Delivered, PublishCall, SubscribeCall, UnsubscribeCall
+from holdfast.wire.outgoing import sendable
+
+_REPORT_S = 1.0  # the interval of the `messages` table and of the counters
+_START_S = 60.0  # a machine that starts a hundred brokers at once takes its time
+_DRAIN_S = 10.0  # how long after the last publication a run waits for what is still on its way
+_QUIET_S = 1.0  # and after this long without a delivery nothing is, links' own delays apart
+_AT_ONCE = 64  # publications between two turns of the event loop when the workload is behind its schedule
+_DIALLING_MAX = 50  # clients that connect at the same time
+
+
+class Books(Protocol):
+    """Who keeps account of a run."""
+
+    def on_published(self, publication: Publication, now_us: int) -> None: ...
+    def on_delivered(self, client: str, publication: Publication, via: Via, now_us: int) -> None: ...
+    def on_subscribed(self, client: str, id_: str, condition: str, now_us: int) -> None: ...
+    def on_unsubscribed(self, client: str, id_: str, now_us: int) -> None: ...
+    def on_rows(self, rows: list[Row]) -> None: ...
+
+    @property
+    def missing(self) -> int:
+        """How many deliveries are still owed."""
+
+
+class _Participant(Rows):
+    """A client of the run, as its driver tells of it."""
+
+    def __init__(self, name: str, clock: Clock, books: Books) -> None:
+        super().__init__(name, clock)
+        self._name = name
+        self._books = books
+        self.delivered = 0
+
+    def on_published(self, publication: Publication, now_us: int) -> None:
+        self._books.on_published(publication, now_us)
+
+    def on_delivered(self, delivered: Delivered, now_us: int) -> None:
+        self.delivered += 1
+        self._books.on_delivered(self._name, delivered.publication, delivered.via, now_us)
+
+
+class LiveRun:
+    def __init__(
+        self, network: Network, seed: int, new_host: Callable[[str], Host], books: Books, clock: Clock
+    ) -> None:
+        self.network = network
+        self.seed = seed
+        self.zero_us = 0  # when everything was up
+        self.lag_us = 0  # by how much the latest publication of all was behind its time
+        self._new_host = new_host
+        self._books = books
+        self._clock = clock
+        self._hosts: dict[str, Host] = {}
+        self._addresses: dict[str, Address] = {}
+        self._links: dict[frozenset[str], LinkSpec] = {}
+        self._down: set[str] = set()
+        self._clients: dict[str, Client] = {}
+        self._participants: dict[str, _Participant] = {}
+        self._errands: deque[Awaitable[None]] = deque()
+        self._errand: asyncio.Task[None] | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+
+    # Time ----------------------------------------------------------------------------------------
+
+    @property
+    def now_us(self) -> int:
+        return self._clock.now_us() - self.zero_us
+
+    def at(self, time_us: int, action: Callable[[Any, Any], None], first: Any = None, second: Any = None) -> None:
+        wait_s = max(0, time_us - self.now_us) / 1e6
+        self._timers.append(asyncio.get_running_loop().call_later(wait_s, action, first, second))
+
+    # Starting ------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Brokers, links, clients; a TransportError when something cannot be had."""
+        try:
+            async with asyncio.timeout(_START_S):
+                await asyncio.gather(*[self._start_broker(each.id) for each in self.network.brokers])
+                await asyncio.gather(*[self._join(each) for each in self.network.links])
+                dialling = asyncio.Semaphore(_DIALLING_MAX)
+                await asyncio.gather(*[self._start_client(each, dialling) for each in self.network.clients])
+        except TimeoutError:
+            raise TransportError(f"the network was not up within {_START_S:g} s") from None
+        self.zero_us = self._clock.now_us()
+
+    def _listen_address(self, name: str) -> Address:
+        transport = self.network.transport
+        number = [each.id for each in self.network.brokers].index(name)
+        listen = self.network.brokers[number].listen
+        if listen is not None:
+            return parse_address(f"{transport.kind}://{listen}")
+        return Address(transport.kind, transport.host, transport.port + number if transport.port else 0)
+
+    async def _start_broker(self, name: str) -> None:
+        host = self._hosts[name] = self._new_host(name)
+        again = self._addresses.get(name)  # a broker that restarts takes the same port
+        self._addresses[name] = await host.start(again or self._listen_address(name))
+
+    async def _join(self, spec: LinkSpec) -> None:
+        self._links[frozenset((spec.a, spec.b))] = spec
+        await self._hosts[spec.b].link(spec, spec.a, None)  # first, so that it is known when the other dials
+        await self._hosts[spec.a].link(spec, spec.b, self._addresses[spec.b])
+        await self._hosts[spec.a].connected(spec.b)
+        await self._hosts[spec.b].connected(spec.a)
+
+    async def _start_client(self, spec: ClientSpec, dialling: asyncio.Semaphore) -> None:
+        transport = self.network.transport
+        participant = self._participants[spec.id] = _Participant(spec.id, self._clock, self._books)
+        client = Client(
+            [self._addresses[spec.broker]],
+            spec.id,
+            TlsFiles(transport.certificate, transport.private_key, transport.authority),
+            self.network.protocol,
+            clock=self._clock,
+            first_seq=1,
+            observer=participant,
+            tallied=True,
+        )
+        async with dialling:
+            await client.__aenter__()
+        self._clients[spec.id] = client
+        for number, condition in enumerate(spec.advertisements):
+            client.driver.give(AdvertiseCall(f"a{number}", condition))
+
+    # Running -------------------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event, progress: Callable[[], None]) -> None:
+        """Until the file's duration is over, or stop is set; then until nothing is on its way."""
+        for spec in self.network.clients:
+            for each in spec.subscriptions:
+                self._schedule(spec.id, each.id, each.condition, each.from_us, each.until_us)
+        publishing = asyncio.create_task(self._publish_all())
+        counting = asyncio.create_task(self._count(progress))
+        stopped = asyncio.create_task(stop.wait())
+        left_s = max(0, self.network.duration_us - self.now_us) / 1e6
+        await asyncio.wait([stopped], timeout=left_s)
+        publishing.cancel()
+        for timer in self._timers:
+            timer.cancel()
+        await self._drain()
+        counting.cancel()
+        stopped.cancel()
+        results = await asyncio.gather(publishing, counting, stopped, return_exceptions=True)
+        for problem in results:
+            if isinstance(problem, Exception):
+                raise problem
+
+    def _schedule(self, client: str, id_: str, condition: str, from_us: int, until_us: int | None) -> None:
+        if from_us == 0:
+            self.subscribe(client, id_, condition)
+        else:
+            self.at(from_us, lambda *_: self.subscribe(client, id_, condition))
+        if until_us is not None:
+            self.at(until_us, lambda *_: self.unsubscribe(client, id_))
+
+    async def _publish_all(self) -> None:
+        """The workload, each publication at its time; nobody waits for a slow broker, as in the simulator."""
+        at_once = 0
+        for planned in self.network.publications(self.seed):
+            wait_us = planned.at_us - self.now_us
+            at_once += 1
+            if wait_us > 0 or at_once >= _AT_ONCE:
+                at_once = 0
+                await asyncio.sleep(max(0, wait_us) / 1e6)
+            self.lag_us = max(self.lag_us, self.now_us - planned.at_us)
+            call = PublishCall(sendable(planned.attributes), bytes(planned.payload_bytes), planned.lifetime_us)
+            self._clients[planned.client].driver.give(call)
+
+    async def _count(self, progress: Callable[[], None]) -> None:
+        while True:
+            await asyncio.sleep(_REPORT_S)
+            self._take_rows()
+            progress()
+
+    def _take_rows(self) -> None:
+        for name, client in self._clients.items():
+            self._books.on_rows(self._participants[name].take(client.driver, client.counters, BYTES_MAX))
+        for host in self._hosts.values():
+            if isinstance(host, Member) and host.name not in self._down:
+                self._books.on_rows(host.take_rows())
+
+    async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
+        delays_us = sum(sorted(each.delay_us + each.jitter_us for each in self._links.values())[-10:])
+        end_s, quiet_s = loop.time() + _DRAIN_S, _QUIET_S + delays_us / 1e6
+        seen, seen_s = -1, loop.time()
+        while self._books.missing and loop.time() < end_s:
+            delivered = sum(each.delivered for each in self._participants.values())
+            if delivered != seen:
+                seen, seen_s = delivered, loop.time()
+            elif loop.time() - seen_s > quiet_s:
+                break
+            await asyncio.sleep(0.05)
+
+    # Stopping ------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Clients leave, then brokers stop; what is left in queues is counted."""
+        if self._errand is not None:
+            await asyncio.wait([self._errand], timeout=_DRAIN_S)
+        await asyncio.gather(*[each.close(in_haste=True) for each in self._clients.values()], return_exceptions=True)
+        running = [host for name, host in self._hosts.items() if name not in self._down]
+        await asyncio.gather(*[each.stop() for each in running], return_exceptions=True)
+        self._take_rows()
+
+    # What happens to it --------------------------------------------------------------------------
+
+    def _do(self, errand: Awaitable[None]) -> None:
+        """Things that take time happen one after the other, in the order in which they were asked for."""
+        self._errands.append(errand)
+        if self._errand is None or self._errand.done():
+            self._errand = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        while self._errands:
+            try:
+                await self._errands.popleft()
+            except TransportError as problem:
+                self.note("run", "errand failed", str(problem))
+
+    def note(self, node: str, kind: str, about: str, times: int = 1) -> None:
+        self._books.on_rows([("incidents", node, self._clock.now_us(), kind, about, times)])
+
+    def subscribe(self, client: str, id_: str, condition: str) -> None:
+        self._clients[client].driver.give(SubscribeCall(id_, condition))
+        self._books.on_subscribed(client, id_, condition, self._clock.now_us())
+
+    def unsubscribe(self, client: str, id_: str) -> None:
+        self._clients[client].driver.give(UnsubscribeCall(id_))
+        self._books.on_unsubscribed(client, id_, self._clock.now_us())
+
+    def attach(self, client: str, broker: str) -> None:
+        self._do(self._clients[client].attach(self._addresses[broker]))
+
+    def detach(self, client: str) -> None:
+        self._do(self._clients[client].detach())
+
+    def connect(self, spec: LinkSpec) -> None:
+        async def connect() -> None:
+            self._links[frozenset((spec.a, spec.b))] = spec
+            await self._hosts[spec.b].link(spec, spec.a, None)
+            await self._hosts[spec.a].link(spec, spec.b, self._addresses[spec.b])
+
+        self._do(connect())
+
+    def disconnect(self, a: str, b: str) -> None:
+        async def disconnect() -> None:
+            self._links.pop(frozenset((a, b)), None)
+            for one, other in ((a, b), (b, a)):
+                if one not in self._down:
+                    await self._hosts[one].unlink(other)
+
+        self._do(disconnect())
+
+    def set_link(self, a: str, b: str, up: bool) -> None:
+        async def set_link() -> None:
+            for one, other in ((a, b), (b, a)):
+                if one not in self._down:
+                    await self._hosts[one].set_link(other, up)
+
+        self._do(set_link())
+        self.note(a, "link recovered" if up else "link failed", b)
+
+    def crash(self, name: str) -> None:
+        async def crash() -> None:
+            if name not in self._down:
+                self._down.add(name)
+                await self._hosts[name].crash()
+
+        self._do(crash())
+        self.note(name, "crash", name)
+
+    def restart(self, name: str) -> None:
+        async def restart() -> None:
+            if name in self._down:
+                await self._start_broker(name)
+                self._down.discard(name)
+                for spec in self._links.values():
+                    if name in (spec.a, spec.b):
+                        far = spec.b if name == spec.a else spec.a
+                        address = self._addresses[far] if name == spec.a else None
+                        await self._hosts[name].link(spec, far, address)
+
+        self._do(restart())
+        self.note(name, "restart", name)

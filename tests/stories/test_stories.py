@@ -1,0 +1,134 @@
+"""The same story, told in the simulator and over loopback sockets, ends with the same deliveries.
+
+Nothing is lost in these stories, and what happens is far enough apart that a slow machine does not change the order.
+"""
+
+import asyncio
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from holdfast.cli.live_books import LiveBooks
+from holdfast.model.messages import Publication, Via
+from holdfast.net.clock import Clock
+from holdfast.net.live import LiveRun
+from holdfast.net.loop import run as run_loop
+from holdfast.net.member import Member
+from holdfast.network.load import parse_text
+from holdfast.network.schema import Network
+from holdfast.protocol.effects import Delivered
+from holdfast.sim.faults import Faults
+from holdfast.sim.host import Host
+from holdfast.sim.links import Link
+from holdfast.sim.simulator import Simulation
+
+Deliveries = set[tuple[str, str, int]]
+
+
+def story(routing: str, duration_s: float, *faults: dict[str, Any], every_s: float = 0.4) -> Network:
+    """Four brokers in a line, a publisher at one end, and subscribers who want different things."""
+    brokers = ["b1", "b2", "b3", "b4"]
+    text: dict[str, Any] = {
+        "name": "story",
+        "duration_s": duration_s,
+        "routing": routing,
+        "topology": {"kind": "listed", "brokers": brokers, "links": [list(pair) for pair in pairwise(brokers)]},
+        "links": {"delay_ms": 1},
+        "transport": {"kind": "tcp"},
+        "protocol": {"heartbeat_s": 0.1, "lease_s": 0.5},
+        "client": [
+            {
+                "id": "desk",
+                "broker": "b1",
+                "publish": [
+                    {"every_s": every_s, "at_s": 0.5, "attributes": {"price": 99.5, "symbol": "IBM"}},
+                    {"every_s": every_s, "at_s": 0.7, "attributes": {"price": 130, "symbol": "IBM"}},
+                ],
+            },
+            {"id": "near", "broker": "b1", "subscriptions": ["price < 120"]},
+            {"id": "far", "broker": "b4", "subscriptions": ["symbol = 'IBM'"]},
+            {"id": "picky", "broker": "b4", "subscriptions": ["price > 125 AND symbol LIKE 'I%'"]},
+            {"id": "wrong", "broker": "b3", "subscriptions": ["price < '120'"]},
+        ],
+        "fault": list(faults),
+    }
+    if routing == "advertisements":
+        text["client"][0]["advertisements"] = ["price IS NOT NULL"]
+    return parse_text(text)
+
+
+class Listening(Simulation):
+    """The simulator, with an ear at every client."""
+
+    arrived: Deliveries
+
+    def _deliver(self, host: Host, effect: Delivered) -> None:
+        self.arrived.add((host.name, effect.publication.source, effect.publication.seq))
+        super()._deliver(host, effect)
+
+
+def simulated(network: Network) -> Deliveries:
+    simulation = Listening(network)
+    simulation.arrived = set()
+    simulation.run()
+    return simulation.arrived
+
+
+class Ear(LiveBooks):
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.arrived: Deliveries = set()
+
+    def on_delivered(self, client: str, publication: Publication, via: Via, now_us: int) -> None:
+        self.arrived.add((client, publication.source, publication.seq))
+        super().on_delivered(client, publication, via, now_us)
+
+
+def live(network: Network) -> Deliveries:
+    async def main() -> Deliveries:
+        books, clock = Ear(), Clock()
+
+        def new_host(name: str) -> Member:
+            return Member(name, network, lambda spec, one, other: Link(spec, 1, one, other), clock)
+
+        run = LiveRun(network, network.seed, new_host, books, clock)
+        try:
+            await run.start()
+            books.begin(run.zero_us)
+            Faults(run)  # type: ignore[arg-type]
+            await run.run(asyncio.Event(), lambda: None)
+        finally:
+            await run.stop()
+        return books.arrived
+
+    return run_loop(main())
+
+
+@pytest.mark.parametrize("routing", ["subscriptions", "advertisements", "destinations"])
+def test_events_find_those_who_want_them(routing: str) -> None:
+    network = story(routing, 2.0)
+    expected = simulated(network)
+    assert {who for who, _, _ in expected} == {"near", "far", "picky"}
+    assert live(network) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("routing", ["subscriptions", "destinations"])
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [
+            {"at_s": 2, "kind": "subscribe", "client": "wrong", "condition": "price = 130", "id": "new"},
+            {"at_s": 4, "kind": "unsubscribe", "client": "wrong", "id": "new"},
+        ],
+        [{"at_s": 2, "kind": "client-detach", "client": "far", "for_s": 2}],
+        [{"at_s": 2, "kind": "client-attach", "client": "far", "broker": "b2"}],
+        [{"at_s": 2, "kind": "link-replace", "link": ["b2", "b3"], "to": ["b1", "b3"]}],
+    ],
+    ids=["churn", "detached", "moved", "rewired"],
+)
+def test_changes_leave_the_same_deliveries(routing: str, faults: list[dict[str, Any]]) -> None:
+    # Publications come every 2 s, half a second or more away from anything that changes.
+    network = story(routing, 6.5, *[{**fault, "at_s": fault["at_s"] - 0.4} for fault in faults], every_s=2.0)
+    assert live(network) == simulated(network)
