@@ -173,3 +173,9 @@ def test_long_disjunctions_get_the_safe_answer_at_once() -> None:
     assert overlaps(long, other)
     assert covers(parse("TRUE"), long)
     assert not overlaps(parse("s LIKE 'z%'"), long)
+
+
+def test_texts_are_taken_for_the_subscriptions_they_spell() -> None:
+    assert covers("price < 200", parse("price < 120"))
+    assert overlaps("price < 200", "price > 150")
+    assert not overlaps("price < 200", "price > 250")

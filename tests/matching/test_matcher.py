@@ -245,3 +245,10 @@ def test_a_file_with_any_bit_changed_is_refused_or_gives_the_same_answer(tmp_pat
 def test_a_condition_that_is_no_string_is_misuse() -> None:
     with pytest.raises(MisuseError, match="a condition is a string, not NoneType"):
         Matcher().add(1, None)  # type: ignore[arg-type]
+
+
+def test_what_is_not_an_event_or_a_condition_is_misuse() -> None:
+    with pytest.raises(MisuseError, match="an event is a map"):
+        small().match([1])  # type: ignore[arg-type]
+    with pytest.raises(MisuseError, match="a condition is a string"):
+        Matcher().add("y", 5)  # type: ignore[arg-type]

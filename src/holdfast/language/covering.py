@@ -9,20 +9,23 @@ each filter with each would take seconds get the safe answer: not covered, and o
 from itertools import groupby
 
 from holdfast.language.domain import Domain
+from holdfast.language.parser import as_subscription
 from holdfast.language.subscription import Filter, Subscription, canonical_filter
 
 _PAIRS_MAX = 4_096  # filters compared, each with each: a quarter of a second at worst, and a broker waits for it
 
 
-def covers(wide: Subscription, narrow: Subscription) -> bool:
-    """Whether `wide` matches everything that `narrow` matches."""
+def covers(wide: Subscription | str, narrow: Subscription | str) -> bool:
+    """Whether `wide` matches everything that `narrow` matches; both may be texts."""
+    wide, narrow = as_subscription(wide), as_subscription(narrow)
     if len(wide.filters) * len(narrow.filters) > _PAIRS_MAX:
         return wide == narrow
     return all(any(filter_covers(each, inner) for each in wide.filters) for inner in narrow.filters)
 
 
-def overlaps(advertisement: Subscription, subscription: Subscription) -> bool:
-    """Whether one event could satisfy both."""
+def overlaps(advertisement: Subscription | str, subscription: Subscription | str) -> bool:
+    """Whether one event could satisfy both; both may be texts."""
+    advertisement, subscription = as_subscription(advertisement), as_subscription(subscription)
     if len(advertisement.filters) * len(subscription.filters) > _PAIRS_MAX:
         return True
     return any(

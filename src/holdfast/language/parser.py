@@ -75,6 +75,11 @@ def _check_canonical_length(text: str, subscription: Subscription) -> None:
         raise ConditionError(text, [Problem(0, len(text), size)])
 
 
+def as_subscription(given: Subscription | str) -> Subscription:
+    """A subscription, or the text of one."""
+    return given if isinstance(given, Subscription) else parse(given)
+
+
 def _word(token: str) -> str | None:
     """The keyword that a token spells, in any case."""
     word = _WORDS.get(token)

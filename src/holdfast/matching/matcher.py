@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from holdfast.language.parser import parse
+from holdfast.language.parser import as_subscription, parse
 from holdfast.language.subscription import Filter, Subscription
 from holdfast.matching.columns import Columns, Pairs
 from holdfast.matching.index import Index
@@ -51,7 +51,7 @@ class Matcher:
         self._check_id(id_)
         if id_ in subscriptions:
             raise MisuseError(f"there is a subscription {id_!r} already; remove it first")
-        filters = (condition if isinstance(condition, Subscription) else parse(condition)).filters
+        filters = as_subscription(condition).filters
         subscriptions[id_] = filters
         if self._index is not None:
             self._index.add(id_, filters)
@@ -69,6 +69,8 @@ class Matcher:
 
     def match(self, event: Mapping[str, object]) -> list[Id]:
         """The ids of the subscriptions that want this event, in no particular order."""
+        if not isinstance(event, Mapping):
+            raise MisuseError(f"an event is a map from names to values, not {type(event).__name__}")
         if self._index is None:
             self._index = self._build_index()
         return self._index.match(attributes_of(event))

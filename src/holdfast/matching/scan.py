@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from holdfast.language.parser import parse
+from holdfast.language.parser import as_subscription
 from holdfast.language.subscription import Subscription, holds
 from holdfast.model.event import attributes_of
 
@@ -14,7 +14,7 @@ class Scan:
         self._subscriptions: dict[Id, Subscription] = {}
 
     def add(self, id_: Id, condition: str | Subscription) -> None:
-        self._subscriptions[id_] = parse(condition) if isinstance(condition, str) else condition
+        self._subscriptions[id_] = as_subscription(condition)
 
     def remove(self, id_: Id) -> None:
         del self._subscriptions[id_]
