@@ -2,12 +2,14 @@
 
 import pytest
 
-from holdfast.model.messages import LinkState, Publish, Summary, Tell, Whole
+from holdfast.model.messages import LinkState, Publication, Publish, Summary, Tell, Whole
 from holdfast.protocol.broker import Routing
 from holdfast.protocol.effects import (
     AdvertiseCall,
+    Incident,
     LinkDown,
     PublishCall,
+    Received,
     SubscribeCall,
     UnadvertiseCall,
     UnsubscribeCall,
@@ -216,8 +218,6 @@ def test_destinations_take_the_shortest_way_round_a_ring_and_the_other_when_it_b
 
 def test_a_condition_that_does_not_parse_is_refused_by_the_broker_and_counted() -> None:
     wires = line()
-    from holdfast.protocol.effects import Incident, Received
-
     effects = wires.nodes["b1"].handle(Received("left", Tell("subscriptions", 99, ("price <",), ())), 0)
     assert effects == [Incident("bad condition", "left")]
     assert wires.publish("left", price=1) == []
@@ -260,3 +260,11 @@ def test_only_the_loss_of_its_own_broker_detaches_a_client() -> None:
     assert wires.nodes["right"].next_due_us() is not None
     wires.cut("b3", "right")
     assert wires.nodes["right"].next_due_us() is None
+
+
+def test_a_client_cannot_publish_in_the_name_of_another() -> None:
+    wires = line()
+    wires.give("right", SubscribeCall("all", "TRUE"))
+    forged = Publish(Publication("victim", 10**9, 0, None, {"price": 1}))
+    assert wires.nodes["b1"].handle(Received("left", forged), 0) == [Incident("forged source", "left")]
+    assert wires.delivered == []

@@ -78,11 +78,12 @@ class Broker:
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
-            if given.sender not in self._neighbours:
+            neighbour = self._neighbours.get(given.sender)
+            if neighbour is None:
                 return self._on_stranger(given.sender, given.message, now_us)
             if type(given.message) is Publish:
-                return self._on_publish(given.sender, given.message, now_us)
-            return self._on_control(given.sender, self._neighbours[given.sender], given.message, now_us)
+                return self._on_publish(given.sender, neighbour, given.message, now_us)
+            return self._on_control(given.sender, neighbour, given.message, now_us)
         if type(given) is Wake:
             return self._on_heartbeat(now_us)
         if type(given) is LinkUp:
@@ -93,7 +94,9 @@ class Broker:
 
     # Events --------------------------------------------------------------------------------------
 
-    def _on_publish(self, sender: str, publish: Publish, now_us: int) -> list[Effect]:
+    def _on_publish(self, sender: str, neighbour: _Neighbour, publish: Publish, now_us: int) -> list[Effect]:
+        if neighbour.kind == "client" and publish.publication.source != sender:
+            return [Incident("forged source", sender)]  # its numbers would silence the real source
         if publish.publication.expired(now_us):
             return [Incident("expired", publish.publication.id_text)]
         return self._router.forward(sender, publish)
