@@ -10,7 +10,7 @@ cost nothing elsewhere.
 """
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -20,7 +20,7 @@ from holdfast.model import limits
 if TYPE_CHECKING:
     Scalar = bool | int | float | str | datetime | None
 else:
-    Scalar = Any  # msgspec cannot tell strings from timestamps in a union; wire/codec.py looks at the values itself
+    Scalar = bool | int | float | str | None  # msgspec takes no timestamp beside a string; wire/codec.py adds it
 
 NodeName = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARACTERS_MAX)]
 NodeNames = Annotated[tuple[NodeName, ...], Meta(max_length=limits.NODES_MAX)]

@@ -127,10 +127,9 @@ class Client:
     def _publish(self, call: PublishCall, now_us: int) -> list[Effect]:
         self._seq += 1
         publication = Publication(self.name, self._seq, now_us, call.lifetime_us, call.attributes, call.payload)
-        effects: list[Effect] = [Published(publication)]
         if self._broker is None:
-            return [*effects, Incident("published while detached", self.name)]
-        return [*effects, Send(self._broker, Publish(publication))]
+            return [Published(publication), Incident("published while detached", self.name)]
+        return [Published(publication), Send(self._broker, Publish(publication))]
 
     def _on_deliver(self, message: Deliver, now_us: int) -> list[Effect]:
         publication = message.publication

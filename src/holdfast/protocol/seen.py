@@ -6,27 +6,53 @@ too many sources, the one heard of longest ago is forgotten.
 """
 
 
+class _Window:
+    __slots__ = ("bits", "highest", "run")
+
+    def __init__(self, highest: int) -> None:
+        self.highest = highest
+        self.run = 0  # how many numbers up to the highest came one after the other and are not in the bits yet
+        self.bits = 0  # of those at and below the highest before the run
+
+    def settle(self, mask: int) -> int:
+        """Put the run into the bits; the bits."""
+        if self.run:
+            self.bits = (self.bits << self.run | (1 << self.run) - 1) & mask
+            self.run = 0
+        return self.bits
+
+
 class Seen:
     def __init__(self, window: int, sources_max: int) -> None:
         self._mask = (1 << window) - 1
         self._window = window
         self._sources_max = sources_max
-        self._sources: dict[str, tuple[int, int]] = {}  # source -> highest number, bits of those at and below it
+        self._sources: dict[str, _Window] = {}  # in the order in which they were last heard of
+        self._latest = ""  # the last of them
 
     def first_time(self, source: str, seq: int) -> bool:
         """Note a publication; False when it was noted before or is too old to tell."""
-        highest, bits = self._sources.pop(source, (seq - 1, 0))
-        fresh = True
-        if seq > highest:
-            bits = (bits << min(seq - highest, self._window) | 1) & self._mask
-            highest = seq
-        elif highest - seq < self._window:
-            bit = 1 << (highest - seq)
-            fresh = not bits & bit
-            bits |= bit
-        else:
-            fresh = False
-        self._sources[source] = highest, bits
+        known = self._sources[source] if source == self._latest else self._move_up(source, seq)
+        ahead = seq - known.highest
+        if ahead == 1 and known.run < self._window:
+            known.highest = seq
+            known.run += 1
+            return True
+        bits = known.settle(self._mask)
+        if ahead > 0:
+            known.bits = (bits << min(ahead, self._window) | 1) & self._mask
+            known.highest = seq
+            return True
+        if -ahead >= self._window:
+            return False
+        bit = 1 << -ahead
+        known.bits = bits | bit
+        return not bits & bit
+
+    def _move_up(self, source: str, seq: int) -> _Window:
+        known = self._sources.pop(source, None)
+        known = self._sources[source] = _Window(seq - 1) if known is None else known
+        self._latest = source
         if len(self._sources) > self._sources_max:
             del self._sources[next(iter(self._sources))]
-        return fresh
+        return known

@@ -2,7 +2,7 @@
 
 A frame is a version byte, a kind byte and a body in MessagePack; here the body is an array of messages, and a frame of
 one message is what `encode` gives. All messages of a frame are decoded in one call that checks types and limits
-as it goes; an event's values are looked at afterwards, because they may be of any scalar kind.
+as it goes.
 
 Values survive exactly: integers of both 64-bit ranges stay integers, doubles stay doubles to the bit, timestamps are
 UTC with microseconds. Nothing nested, no other type, is accepted.
@@ -10,13 +10,15 @@ UTC with microseconds. Nothing nested, no other type, is accepted.
 
 from collections.abc import Collection
 from datetime import datetime
-from itertools import chain
-from typing import Final, get_args
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.model.errors import InputError, PeerError
-from holdfast.model.limits import FRAME_BYTES_MAX, NAME_CHARACTERS_MAX
+from holdfast.model.limits import ATTRIBUTES_MAX, FRAME_BYTES_MAX, NAME_CHARACTERS_MAX
 from holdfast.model.messages import Deliver, Message, Publication, Publish
 
 VERSION: Final = 1
@@ -71,17 +73,53 @@ def decode_untrusted(data: bytes) -> Message:
 def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
     """The messages of a frame from outside; raises only PeerError."""
     check_head_untrusted(data, MESSAGES)
+    body = memoryview(data)[2:]
     try:
-        messages = _messages.decode(memoryview(data)[2:])
+        messages = _messages.decode(body)
+    except DECODE_ERRORS:
+        messages = _decode_loosely(body)  # a timestamp, or something that is not acceptable
+    events = [each.publication.attributes for each in messages if type(each) is Publish or type(each) is Deliver]
+    if events and len(max(set().union(*events), key=len, default="")) > NAME_CHARACTERS_MAX:
+        raise PeerError(f"an attribute's name of more than {NAME_CHARACTERS_MAX} characters")
+    return messages
+
+
+# Timestamps ------------------------------------------------------------------------------------------------------
+# In the types of messages an attribute is anything but a timestamp, because msgspec takes none beside a string, and
+# decoding is quickest when the types say all. A frame with timestamps is decoded again with types that take anything.
+
+
+def _loosened(kind: type[msgspec.Struct], **types: Any) -> type[msgspec.Struct]:
+    """The same structure with other types for some fields."""
+    fields = [
+        (each.name, types.get(each.name, each.type), *(() if each.required else (each.default,)))
+        for each in msgspec.structs.fields(kind)
+    ]
+    return msgspec.defstruct(kind.__name__, fields, array_like=True, tag=kind.__struct_config__.tag)
+
+
+_AnyPublication = _loosened(Publication, attributes=Annotated[dict[str, Any], Meta(max_length=ATTRIBUTES_MAX)])
+_loose_kinds = {_loosened(kind, publication=_AnyPublication): kind for kind in (Publish, Deliver)}
+_others = [kind for kind in get_args(Message) if kind not in _loose_kinds.values()]
+_AnyMessage: Any = reduce(or_, [*_loose_kinds, *_others])
+_loose: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[_AnyMessage])
+
+
+def _decode_loosely(body: memoryview) -> list[Message]:
+    try:
+        return [_tightened(each) for each in _loose.decode(body)]
     except DECODE_ERRORS as problem:
         raise PeerError(f"not a message: {problem}") from None
-    events = [each.publication.attributes for each in messages if type(each) is Publish or type(each) is Deliver]
-    if events:
-        if not _SCALARS.issuperset(map(type, chain.from_iterable([each.values() for each in events]))):
-            raise PeerError("an attribute that is not a scalar")
-        if len(max(set().union(*events), key=len, default="")) > NAME_CHARACTERS_MAX:
-            raise PeerError(f"an attribute's name of more than {NAME_CHARACTERS_MAX} characters")
-    return messages
+
+
+def _tightened(message: Any) -> Message:
+    kind = _loose_kinds.get(type(message))
+    if kind is None:
+        return message  # type: ignore[no-any-return]
+    publication, *rest = msgspec.structs.astuple(message)
+    if not _SCALARS.issuperset(map(type, publication.attributes.values())):
+        raise PeerError("an attribute that is not a scalar")
+    return kind(Publication(*msgspec.structs.astuple(publication)), *rest)
 
 
 def check_head_untrusted(data: bytes | memoryview, kind: int) -> None:
