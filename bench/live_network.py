@@ -110,6 +110,9 @@ class Arena:
         self._count = FIRST[case.system]
         self._server: Server = SYSTEMS[case.system](folder)
         self._workers: list[Worker] = []
+
+    def start(self) -> None:
+        case = self.case
         self._server.start()
         address = self._server.address
         self._subscribers = [self._worker("sub", address) for _ in range(case.subscribers)]
@@ -159,6 +162,7 @@ def measure(cases: list[Case], rounds: int, folder: Path) -> dict[Case, Found]:
         for number, case in enumerate(cases):
             say(f"starting {case.name}")
             arenas.append(Arena(case, folder / str(number)))
+            arenas[-1].start()
             arenas[-1].warm_up()
         for number in range(rounds):
             say(f"round {number + 1} of {rounds}")
