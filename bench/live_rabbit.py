@@ -44,9 +44,9 @@ def consume(address: str, wanted: dict[str, Any], on: Callable[[float | None], o
     threading.Thread(target=channel.start_consuming, daemon=True).start()
 
 
-def bind_others(address: str, symbols: list[str]) -> Any:
+def bind_others(address: str, wanted: list[tuple[str, str]]) -> Any:
     connection, channel = _connect(address)
     queue = channel.queue_declare("", exclusive=True).method.queue
-    for symbol in symbols:
-        channel.queue_bind(queue, _EXCHANGE, arguments={**_ALL, "class": "stock", "symbol": symbol})
+    for symbol, exchange in wanted:
+        channel.queue_bind(queue, _EXCHANGE, arguments={**_ALL, "symbol": symbol, "exchange": exchange})
     return connection

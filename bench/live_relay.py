@@ -117,7 +117,7 @@ async def serve(address: str) -> None:
             return
         if this not in publishers:
             publishers.append(this)
-        wanted = [each for each in _decode(frame) if each["class"] == "stock" and each["price"] < 1000]
+        wanted = [each for each in _decode(frame) if each["class"] == "stock" and each["currency"] != "XXX"]
         data = framed(_encode(wanted))
         for each in subscribers:
             if not each.transport.is_closing():

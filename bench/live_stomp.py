@@ -53,9 +53,7 @@ class Stomp:
     async def subscribe(self, selectors: list[str]) -> None:
         for number, selector in enumerate(selectors):
             self._number += 1
-            # A header is a string; with this prefix a selector may compare it with a number.
-            text = f"convert_string_expressions:{selector}"
-            headers = {"destination": _TOPIC, "id": f"s{self._number}", "ack": "auto", "selector": text}
+            headers = {"destination": _TOPIC, "id": f"s{self._number}", "ack": "auto", "selector": selector}
             if number == len(selectors) - 1:
                 await self._receipt("SUBSCRIBE", headers)
             else:

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Protocol
 
-from bench.live_events import MATCHING, events, others, stream
+from bench.live_events import MATCHING, condition, events, others, stream
 
 
 class Publisher(Protocol):
@@ -121,7 +121,7 @@ async def holdfast_hold(task: dict[str, Any]) -> None:
     import holdfast
 
     async with holdfast.connect(task["address"]) as client:
-        held = [client.subscribe(f"symbol = '{symbol}' AND price > {price}") for symbol, price in others(task["count"])]
+        held = [client.subscribe(condition(*each)) for each in others(task["count"])]
         await client.flush()
         async for _ in lines():
             pass
@@ -214,7 +214,7 @@ async def activemq_hold(task: dict[str, Any]) -> None:
     from bench.live_stomp import Stomp
 
     stomp = await Stomp.connect(task["address"], lambda headers: None)
-    await stomp.subscribe([f"symbol = '{symbol}' AND price > {price}" for symbol, price in others(task["count"])])
+    await stomp.subscribe([condition(*each) for each in others(task["count"])])
     async for _ in lines():
         pass
 
@@ -240,8 +240,7 @@ async def rabbitmq_sub(task: dict[str, Any]) -> None:
 async def rabbitmq_hold(task: dict[str, Any]) -> None:
     from bench.live_rabbit import bind_others
 
-    # It compares for equality only, so the others name symbols that do not occur.
-    held = bind_others(task["address"], [f"{symbol}-{price}" for symbol, price in others(task["count"])])
+    held = bind_others(task["address"], others(task["count"]))
     async for _ in lines():
         pass
     held.close()
