@@ -4,7 +4,8 @@ Every contestant carries the same events (bench/live_events.py), with its own Py
 They take turns, round after round, because the machine is shared and noisy; a row is the median of its rounds, and a
 ratio the median of the rounds' ratios. With many subscriptions in the broker, one matches every event and the others
 none, but whether they do has to be found out from the content. NATS filters by subject only, and the raw relay has
-no subscriptions at all: it is the limit of what Python can do with events as events.
+no subscriptions at all: it is the limit of what Python can do with events as events. `bare` is our broker fed in the
+way of that relay, with ready-made frames instead of our clients, so that the two can be compared as brokers.
 """
 
 import argparse
@@ -30,7 +31,7 @@ SAVED = REPOSITORY / "bench" / "results" / "live.json"
 LIBRARIES = ("msgspec", "uvloop", "nats-py", "pika")
 
 ROUND_S = 1.0  # that a contestant's turn should take
-FIRST = {"holdfast": 30_000, "raw": 100_000, "nats": 20_000, "activemq": 2_000, "rabbitmq": 500}
+FIRST = {"holdfast": 30_000, "bare": 60_000, "raw": 100_000, "nats": 20_000, "activemq": 2_000, "rabbitmq": 500}
 COUNT_MIN, COUNT_MAX = 128, 1_000_000
 DELAY_RATE, DELAY_EVENTS = 1_000, 2_000  # a second, and in all
 
@@ -51,6 +52,7 @@ CASES = [
     Case(system, subscribers, subscriptions)
     for system, shapes in {
         "holdfast": [(1, 1), (4, 1), (1, 1_000), (1, 10_000)],
+        "bare": [(1, 1), (4, 1)],
         "raw": [(1, 1), (4, 1)],
         "nats": [(1, 1), (4, 1)],
         "activemq": [(1, 1), (1, 1_000), (1, 10_000)],
@@ -226,6 +228,8 @@ TARGETS = [
     (Case("holdfast", 4, 1), Case("nats", 4, 1), 1.0),
     (Case("holdfast", 1, 1), Case("raw", 1, 1), 0.5),
     (Case("holdfast", 4, 1), Case("raw", 4, 1), 0.5),
+    (Case("bare", 1, 1), Case("raw", 1, 1), 0.5),
+    (Case("bare", 4, 1), Case("raw", 4, 1), 0.5),
 ]
 
 

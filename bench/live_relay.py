@@ -55,7 +55,7 @@ class Framed(asyncio.Protocol):
         self.on_room(self)
 
 
-async def _dial(address: str, on_frame: Callable[[Framed, bytes], None]) -> Framed:
+async def dial(address: str, on_frame: Callable[[Framed, bytes], None]) -> Framed:
     place = urlsplit(address)
     loop = asyncio.get_running_loop()
     _, protocol = await loop.create_connection(lambda: Framed(on_frame), place.hostname, place.port)
@@ -69,7 +69,7 @@ class RawPublisher:
 
     @classmethod
     async def connect(cls, address: str) -> "RawPublisher":
-        return cls(await _dial(address, lambda this, frame: None))
+        return cls(await dial(address, lambda this, frame: None))
 
     async def publish(self, event: dict[str, Any]) -> None:
         self._batch.append(event)
@@ -92,7 +92,7 @@ async def subscribe(address: str, on: Callable[[int], None]) -> None:
         else:
             on(len(_decode(frame)))
 
-    connection = await _dial(address, on_frame)
+    connection = await dial(address, on_frame)
     connection.transport.write(framed(_SUBSCRIBE))
     await ready.wait()
 

@@ -179,6 +179,7 @@ class RabbitMq(Server):
 
 SYSTEMS: dict[str, type[Server]] = {
     "holdfast": Holdfast,
+    "bare": Holdfast,
     "raw": Raw,
     "nats": Nats,
     "activemq": ActiveMq,

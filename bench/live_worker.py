@@ -8,6 +8,7 @@ answers each with a line of JSON. Times are those of the machine's monotonic clo
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -126,6 +127,23 @@ async def holdfast_hold(task: dict[str, Any]) -> None:
         async for _ in lines():
             pass
         assert len(held) == task["count"]
+
+
+# Holdfast's broker alone ---------------------------------------------------------------------------------------
+
+
+async def bare_pub(task: dict[str, Any]) -> None:
+    from bench.live_bare import BarePublisher
+
+    await publish_all(await BarePublisher.connect(task["address"]))
+
+
+async def bare_sub(task: dict[str, Any]) -> None:
+    from bench.live_bare import subscribe
+
+    tally = Tally()
+    await subscribe(task["address"], f"bare-subscriber-{os.getpid()}", tally.on)
+    await answer_all(tally)
 
 
 # The raw limit: a bare relay -----------------------------------------------------------------------------------

@@ -157,13 +157,16 @@ class Index(Generic[K]):
                     break
 
     def match(self, attributes: Attributes) -> list[K]:
-        if self._tiny is not None:
-            tests = self._tests
-            if tests is None:
-                tests = self._tests = [(predicate(filter_), key) for filter_, key in self._tiny]
-            out = [key for test, key in tests if test(attributes)]
-            return list(dict.fromkeys(out)) if self._repeated else out
-        return self._match_by_doors(attributes)
+        if self._tiny is None:
+            return self._match_by_doors(attributes)
+        tests = self._tests
+        if tests is None:
+            tests = self._tests = [(predicate(filter_), key) for filter_, key in self._tiny]
+        out = []
+        for test, key in tests:
+            if test(attributes):
+                out.append(key)
+        return list(dict.fromkeys(out)) if self._repeated else out
 
     def _match_by_doors(self, attributes: Attributes) -> list[K]:
         out: list[K] = []

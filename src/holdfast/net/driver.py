@@ -6,6 +6,7 @@ neighbour that is too slow either loses its oldest events or, if so configured, 
 """
 
 import asyncio
+from collections import defaultdict
 from typing import Protocol
 
 from holdfast.model.messages import Message, Publication
@@ -64,7 +65,8 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._armed_us: int | None = None
         self._stopped = False
-        self._outgoing: dict[str, list[bytes]] = {}  # encoded messages by neighbour, until the input is handled
+        # Encoded messages by neighbour, until the input is handled.
+        self._outgoing: defaultdict[str, list[bytes]] = defaultdict(list)
         self._rearm()
 
     # Inputs --------------------------------------------------------------------------------------
@@ -86,8 +88,7 @@ class Driver:
             for message in messages:
                 self._tally(type(message).__name__).received += 1
         for message in messages:
-            effects = handle(Received(sender, message), now_us)
-            if effects:
+            if effects := handle(Received(sender, message), now_us):
                 perform(effects, now_us)
         if self._outgoing:
             self._send()
@@ -140,14 +141,11 @@ class Driver:
             if type(effect) is Spread:
                 encoded = encode_message(effect.message)
                 for to in effect.to:
-                    if to in outgoing:
-                        outgoing[to].append(encoded)
-                    else:
-                        outgoing[to] = [encoded]
+                    outgoing[to].append(encoded)
             elif type(effect) is Send:
                 link = self.links.get(effect.to)
                 if outgoing or self._counted or link is None or link.impairment is not None:
-                    outgoing.setdefault(effect.to, []).append(encode_message(effect.message))
+                    outgoing[effect.to].append(encode_message(effect.message))
                 else:  # the short way of a publisher
                     link.outbox.put(encode_message(effect.message))
                     self.counters.sent += 1
@@ -165,7 +163,7 @@ class Driver:
 
     def _send(self) -> None:
         """Put what the machine has sent into the outboxes: all that one frame has caused, neighbour by neighbour."""
-        outgoing, self._outgoing = self._outgoing, {}
+        outgoing, self._outgoing = self._outgoing, defaultdict(list)
         for name, messages in outgoing.items():
             link = self.links.get(name)
             if link is None:
