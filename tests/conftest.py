@@ -4,7 +4,6 @@ set so that a run today and a run tomorrow try the same examples.
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,22 +31,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A local Spark session. A test that takes it needs no `spark` marker."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java, and there is none here")
-    SparkSession = pytest.importorskip("pyspark.sql", reason="pyspark is not installed").SparkSession
+    pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
+    from holdfast.pipeline.session import session as start
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # otherwise Spark's workers take the machine's python3
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("holdfast tests")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        # The optimizing compiler and a parallel collector pay off later than a test ends: half the time here.
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .config("spark.ui.enabled", "false")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    session = start("holdfast tests", "local[2]", warehouse, profile="test")
     yield session
     session.stop()

@@ -14,7 +14,7 @@ def pins(name: str) -> dict[str, str]:
     return dict(entry.split("==", 1) for entry in entries if entry)
 
 
-@pytest.mark.parametrize("name", ["core", "dev"])
+@pytest.mark.parametrize("name", ["core", "spark", "dev"])
 def test_every_pin_has_hashes(name: str) -> None:
     bare = [package for package, rest in pins(name).items() if "--hash=sha256:" not in rest]
     assert pins(name)

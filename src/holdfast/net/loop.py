@@ -15,7 +15,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 def new_loop() -> asyncio.AbstractEventLoop:
     try:
-        uvloop = import_module("uvloop")  # not one of our dependencies
+        uvloop = import_module("uvloop")  # there is none for Windows
     except ImportError:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()

@@ -1,0 +1,115 @@
+"""The Spark session: a quiet local one by default, or the cluster that the caller names.
+
+Jobs are written against the DataFrame API and take the session they are handed, so the same code runs on `local[N]`,
+on a standalone master, and under spark-submit or Spark Connect, where a session exists already.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from holdfast.model.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Profile = Literal["run", "test"]
+
+_JAVA_MIN = 17  # what Spark 4 needs
+# A test ends before the optimising compiler and a parallel collector pay off: without them it takes half the time.
+_TEST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_LOCAL = f"local[{os.cpu_count() or 1},3]"  # three attempts a task, as on a cluster; plain local[N] never tries again
+
+
+def session(
+    name: str = "holdfast",
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    profile: Profile = "run",
+) -> "SparkSession":
+    """The running session, or a new one. `master` is Spark's own address; without it SPARK_REMOTE or this machine."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise InputError("this needs Spark; install it with: pip install 'holdfast[spark]'") from None
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    remote = os.environ.get("SPARK_REMOTE") if master is None else None
+    if remote:
+        return SparkSession.builder.appName(name).remote(remote).getOrCreate()
+    _check_java()
+    # Otherwise Spark's workers take the machine's python3, which does not have us.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name).master(master or os.environ.get("SPARK_MASTER") or _LOCAL)
+    for key, value in {**_settings(master, profile), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    with _jvm_banner_hidden():
+        found = builder.getOrCreate()
+    found.sparkContext.setLogLevel("ERROR")
+    return found
+
+
+def _settings(master: str | None, profile: Profile) -> dict[str, str]:
+    quiet = f"-Dlog4j2.configurationFile={files('holdfast.pipeline') / 'log4j2.properties'}"
+    made = {
+        "spark.driver.extraJavaOptions": f"{quiet} {_TEST_JVM}" if profile == "test" else quiet,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "holdfast-warehouse"),
+    }
+    if master is None or master.startswith("local"):
+        cores = str(os.cpu_count() or 1)
+        made |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.memory": "2g",  # the JVM only plans and shuffles; matching happens in Python workers
+            "spark.sql.shuffle.partitions": "2" if profile == "test" else str(4 * int(cores)),
+        }
+    return made
+
+
+def _check_java() -> None:
+    """One line instead of a stack trace from Spark's launcher."""
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home) / "bin" / "java" if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        where = f"there is none in JAVA_HOME={home}" if home else "there is none on the path"
+        raise InputError(f"Spark needs Java {_JAVA_MIN} or newer, and {where}; on Debian: {_INSTALL}")
+    said = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < _JAVA_MIN:
+        first = (said.splitlines() or ["nothing"])[0]
+        raise InputError(f"Spark needs Java {_JAVA_MIN} or newer; {java} says {first}; on Debian: {_INSTALL}")
+
+
+_INSTALL = "apt-get install openjdk-17-jre-headless"
+
+
+@contextmanager
+def _jvm_banner_hidden() -> Iterator[None]:
+    """The JVM writes its banners to our stderr before any log setting applies; they are shown only if it fails."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as said:
+        kept = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            os.dup2(kept, 2)
+            said.seek(0)
+            sys.stderr.write(said.read().decode(errors="replace"))
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
