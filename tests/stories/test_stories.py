@@ -5,6 +5,8 @@ Nothing is lost in these stories, and what happens is far enough apart that a sl
 
 import asyncio
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -17,11 +19,11 @@ from holdfast.net.loop import run as run_loop
 from holdfast.net.member import Member
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
-from holdfast.protocol.effects import Delivered
 from holdfast.sim.faults import Faults
-from holdfast.sim.host import Host
 from holdfast.sim.links import Link
 from holdfast.sim.simulator import Simulation
+from holdfast.wire.runs import Run
+from holdfast.wire.trace import TraceWriter
 
 Deliveries = set[tuple[str, str, int]]
 
@@ -58,21 +60,11 @@ def story(routing: str, duration_s: float, *faults: dict[str, Any], every_s: flo
     return parse_text(text)
 
 
-class Listening(Simulation):
-    """The simulator, with an ear at every client."""
-
-    arrived: Deliveries
-
-    def _deliver(self, host: Host, effect: Delivered) -> None:
-        self.arrived.add((host.name, effect.publication.source, effect.publication.seq))
-        super()._deliver(host, effect)
-
-
 def simulated(network: Network) -> Deliveries:
-    simulation = Listening(network)
-    simulation.arrived = set()
-    simulation.run()
-    return simulation.arrived
+    with TemporaryDirectory() as folder:
+        Simulation(network, trace=TraceWriter(Path(folder), {"name": network.name})).run()
+        rows = Run(Path(folder)).table("deliveries").select(["subscriber", "source", "seq"]).to_pydict()
+    return set(zip(*rows.values(), strict=True))
 
 
 class Ear(LiveBooks):

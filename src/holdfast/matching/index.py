@@ -29,11 +29,13 @@ _IN_ACCESS_MAX = 16  # a longer IN list is filed under another test: it would be
 class Bucket(Generic[K]):
     """The filters that share an access test."""
 
-    __slots__ = ("_few", "_runs", "_tests")
+    __slots__ = ("_few", "_runs", "_sure", "_tests")
 
     def __init__(self) -> None:
         self._few: list[tuple[Filter, K]] | None = []
-        self._tests: list[tuple[Predicate, K]] | None = None  # the same as functions, made when an event first asks
+        # The same in two lists, made when an event first asks: keys that have nothing left to test, and functions.
+        self._sure: list[K] = []
+        self._tests: list[tuple[Predicate, K]] | None = None
         self._runs: dict[Shape, Run[K]] = {}
 
     def __bool__(self) -> bool:
@@ -80,7 +82,10 @@ class Bucket(Generic[K]):
             return
         tests = self._tests
         if tests is None:
-            tests = self._tests = [(predicate(rest), key) for rest, key in self._few]
+            self._sure = [key for rest, key in self._few if not rest]
+            tests = self._tests = [(predicate(rest), key) for rest, key in self._few if rest]
+        if self._sure:
+            out += self._sure
         for test, key in tests:
             if test(attributes):
                 out.append(key)
@@ -170,9 +175,10 @@ class Index(Generic[K]):
 
     def _match_by_doors(self, attributes: Attributes) -> list[K]:
         out: list[K] = []
-        doors_of, value_of = self._doors.get, attributes.get
-        for name in attributes if len(attributes) <= len(self._doors) else self._doors:
-            doors, value = doors_of(name), value_of(name)
+        doors_of = self._doors.get
+        few = len(attributes) <= len(self._doors)
+        for name, value in attributes.items() if few else [(name, attributes.get(name)) for name in self._doors]:
+            doors = doors_of(name)
             if doors is None or value is None:
                 continue
             if type(value) is datetime:

@@ -89,6 +89,9 @@ class Rows:
         fullest = max((link.outbox.waiting_bytes for link in driver.links.values()), default=0)
         self._rows.append(("samples", self._node, now_us, "queue bytes", float(fullest)))
         self._rows.append(("samples", self._node, now_us, "queue bytes limit", float(queue_bytes)))
+        for name, (value, limit) in driver.machine.gauges().items():
+            self._rows.append(("samples", self._node, now_us, name, float(value)))
+            self._rows.append(("samples", self._node, now_us, f"{name} limit", float(limit)))
         self._from_us = now_us
         rows, self._rows = self._rows, []
         return rows

@@ -25,6 +25,7 @@ from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.destinations import DestinationRouter
 from holdfast.protocol.effects import (
     Effect,
+    Gauges,
     Incident,
     Input,
     LinkDown,
@@ -75,6 +76,23 @@ class Broker:
 
     def next_due_us(self) -> int:
         return self._due_us
+
+    def gauges(self) -> Gauges:
+        tables = (table.conditions for each in self._neighbours.values() for table in each.heard.values())
+        return {"conditions of a neighbour": (max(map(len, tables), default=0), self._settings.conditions_max)}
+
+    def knows(self, neighbour: str) -> bool:
+        return neighbour in self._neighbours
+
+    @property
+    def routes_version(self) -> int:
+        """Goes up whenever an event may begin to take another way from here; 0 where ways follow from more."""
+        return self._router.version if isinstance(self._router, TreeRouter) else 0
+
+    def routes(self) -> tuple[dict[str, int], dict[str, int]]:
+        """On a tree, what becomes of an event: condition -> the neighbours that want it, one bit each; their bits."""
+        assert isinstance(self._router, TreeRouter)
+        return self._router.routes()
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:

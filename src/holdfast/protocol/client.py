@@ -14,6 +14,7 @@ from holdfast.protocol.effects import (
     AdvertiseCall,
     Delivered,
     Effect,
+    Gauges,
     Incident,
     Input,
     LinkDown,
@@ -57,6 +58,9 @@ class Client:
 
     def next_due_us(self) -> int | None:
         return None if self._broker is None else self._due_us
+
+    def gauges(self) -> Gauges:
+        return {"sources remembered": (len(self._seen), self._settings.dedup_sources)}
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:  # nearly always

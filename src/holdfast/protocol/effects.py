@@ -76,6 +76,9 @@ Input = (
 )
 
 
+Gauges = dict[str, tuple[int, int]]  # what a machine holds: a name, how many there are, and how many there may be
+
+
 # Effects -------------------------------------------------------------------------------------------------------
 
 

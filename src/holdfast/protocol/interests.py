@@ -55,6 +55,10 @@ class Interests:
     def conditions(self) -> list[str]:
         return list(self._wanted)
 
+    def table(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Condition -> the neighbours that want it, one bit each; neighbour -> its bit."""
+        return self._wanted, self._bits
+
     def wanted_apart_from(self, condition: str, neighbour: str) -> bool:
         """Whether anybody but this neighbour wants it."""
         return bool(self._wanted.get(condition, 0) & ~self._bits.get(neighbour, 0))

@@ -30,6 +30,10 @@ class Seen:
         self._sources: dict[str, _Window] = {}  # in the order in which they were last heard of
         self._latest = ""  # the last of them
 
+    def __len__(self) -> int:
+        """How many sources it knows."""
+        return len(self._sources)
+
     def first_time(self, source: str, seq: int) -> bool:
         """Note a publication; False when it was noted before or is too old to tell."""
         known = self._sources[source] if source == self._latest else self._move_up(source, seq)

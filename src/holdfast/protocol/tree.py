@@ -36,11 +36,13 @@ class TreeRouter:
         self._peers: dict[str, _Peer] = {}
         self._clients: dict[str, None] = {}
         self._ways: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self.version = 0  # goes up whenever `forward` may begin to answer differently
 
     # Links ---------------------------------------------------------------------------------------
 
     def on_link_up(self, neighbour: str, kind: NodeKind, now_us: int) -> list[Effect]:
         self._ways.clear()
+        self.version += 1
         if kind == "client":
             self._clients[neighbour] = None
             return []
@@ -53,6 +55,7 @@ class TreeRouter:
 
     def on_link_down(self, neighbour: str) -> None:
         self._ways.clear()
+        self.version += 1
         self._peers.pop(neighbour, None)
         self._clients.pop(neighbour, None)
 
@@ -72,6 +75,7 @@ class TreeRouter:
         added, dropped = list(added), list(dropped)
         if table == "advertisements":
             return self._on_advertisements(neighbour, added, dropped, now_us)
+        self.version += 1
         self._interests.drop(neighbour, dropped)
         self._interests.add(neighbour, added)
         return self._retell([*dropped, *added], list(self._peers), now_us)
@@ -145,6 +149,10 @@ class TreeRouter:
         if home:
             effects.append(Spread(home, Deliver(publish.publication, publish.via)))
         return effects
+
+    def routes(self) -> tuple[dict[str, int], dict[str, int]]:
+        """What `forward` goes by: for each condition the neighbours that want it, and each neighbour's bit."""
+        return self._interests.table()
 
     def _split(self, wanting: tuple[str, ...], sender: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Those who want an event that came from `sender`: brokers to send it on to, and clients."""

@@ -30,6 +30,7 @@ class Host:
     wake_us: int = -1  # the wake-up that counts; earlier ones still in the queue are stale
     waiting: deque[tuple[str, Message]] = field(default_factory=deque)  # messages for a broker that is busy
     busy: bool = False
+    routes_version: int = 0  # of the broker's tables, when they were last looked at
     incarnation: int = 0  # counts crashes: work begun before one is not finished after it
     tallies: dict[type, Tally] = field(default_factory=dict)
 

@@ -8,12 +8,17 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from math import exp, log
 
+import numpy as np
+from numpy.typing import NDArray
+
 from holdfast.model.messages import Publication
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.sim.shared_index import SharedIndex, View
 
 _SETTLED_US = 30_000_000  # after this long nothing brings an event any more; retries give up sooner
 _RESOLUTION = log(1.02)  # delays are kept in classes 2 % wide
+_PAIR_BITS = 32  # for the number of a node
+_SEQ_BITS = 40  # for a sequence number: a million a second for twelve days
 
 
 @dataclass
@@ -54,6 +59,12 @@ class DelayHistogram:
         self._classes[at] = self._classes.get(at, 0) + 1
         self._max = max(self._max, delay_us)
 
+    def add_all(self, delays_us: NDArray[np.int64]) -> None:
+        classes, counts = np.unique((np.log(delays_us + 1.0) / _RESOLUTION).astype(np.int64), return_counts=True)
+        for at, count in zip(classes.tolist(), counts.tolist(), strict=True):
+            self._classes[at] = self._classes.get(at, 0) + count
+        self._max = max(self._max, int(delays_us.max()))
+
     def quantile(self, share: float) -> int:
         left = share * sum(self._classes.values())
         for at in sorted(self._classes):
@@ -74,17 +85,20 @@ class Ledger:
         self._book = book
         self._wanted: View[tuple[str, str]] = View(index)
         self._live: dict[tuple[str, str], str] = {}
+        self.version = 0  # goes up with every subscription that comes or goes
         self._open: dict[tuple[str, int], dict[str, bool]] = {}  # publication -> who is owed it, and has got it
         self._expired: set[tuple[str, int]] = set()
         self._ages: deque[tuple[int, tuple[str, int]]] = deque()
-        self._highest: dict[tuple[str, str], int] = {}
+        self._highest: dict[tuple[str, str], int] = {}  # subscriber and source -> the highest number delivered
         self._delays = DelayHistogram()
 
     def subscribed(self, client: str, id_: str, condition: str) -> None:
+        self.version += 1
         self._live[client, id_] = condition
         self._wanted.add((client, id_), self._book.subscription(condition).filters)
 
     def unsubscribed(self, client: str, id_: str) -> str:
+        self.version += 1
         condition = self._live.pop((client, id_))
         self._wanted.remove((client, id_), self._book.subscription(condition).filters)
         return condition
@@ -109,8 +123,16 @@ class Ledger:
             self._expired.add((source, seq))
 
     def delivered(self, client: str, publication: Publication, now_us: int) -> None:
-        source, seq = publication.source, publication.seq
-        owed = self._open.get((source, seq), {})
+        self.strike_off(client, publication)
+        self._delays.add(now_us - publication.time_us)
+        pair = client, publication.source
+        if publication.seq < self._highest.get(pair, 0):
+            self.outcome.fifo_violations += 1  # one of the same source that was published later came before it
+        else:
+            self._highest[pair] = publication.seq
+
+    def strike_off(self, client: str, publication: Publication) -> None:
+        owed = self._open.get((publication.source, publication.seq), {})
         if client not in owed:
             self.outcome.unowed += 1
         elif owed[client]:
@@ -118,12 +140,47 @@ class Ledger:
         else:
             owed[client] = True
             self.outcome.delivered += 1
-        self._delays.add(now_us - publication.time_us)
-        before = self._highest.get((client, source), 0)
-        if seq < before:
-            self.outcome.fifo_violations += 1
-        else:
-            self._highest[client, source] = seq
+
+    # The same for many at once -------------------------------------------------------------------
+
+    def settled(self, published: int, owed: int, delivered: int) -> None:
+        """So many events were published, and nothing is on its way any more of what was owed."""
+        self.outcome.published += published
+        self.outcome.owed += owed
+        self.outcome.delivered += delivered
+        self.outcome.lost += owed - delivered
+
+    def arrived(
+        self,
+        names: list[str],
+        clients: NDArray[np.int64],
+        sources: NDArray[np.int64],
+        seqs: NDArray[np.int64],
+        delays_us: NDArray[np.int64],
+    ) -> None:
+        """Delays and order of deliveries, which come in the order of time; clients and sources by number of name."""
+        if not clients.size:
+            return
+        self._delays.add_all(delays_us)
+        pairs = clients << _PAIR_BITS | sources
+        order = np.argsort(pairs, kind="stable")
+        pairs, seqs = pairs[order], seqs[order]
+        is_first = np.concatenate(([True], pairs[1:] != pairs[:-1]))
+        firsts = np.flatnonzero(is_first)
+        group = np.cumsum(is_first) - 1
+        ends = clients[order[firsts]].tolist(), sources[order[firsts]].tolist()
+        keys = [(names[client], names[source]) for client, source in zip(*ends, strict=True)]
+        before = np.array([self._highest.get(key, 0) for key in keys], np.int64)[group]
+        # The highest so far within each group: groups are kept apart by a number above every sequence number.
+        highest = np.maximum.accumulate(np.maximum(seqs, before) + (group << _SEQ_BITS)) - (group << _SEQ_BITS)
+        previous = np.where(is_first, before, np.concatenate(([0], highest[:-1])))
+        self.outcome.fifo_violations += int((seqs < previous).sum())
+        lasts = np.concatenate((firsts[1:], [seqs.size])) - 1
+        self._highest.update(zip(keys, highest[lasts].tolist(), strict=True))
+
+    def asking(self) -> dict[int, list[str]]:
+        """For each condition, by its number in the index, the clients that have a live subscription with it."""
+        return {number: [client for client, _ in keys] for number, keys in self._wanted.keys.items()}
 
     def _close(self, event: tuple[str, int]) -> None:
         missing = sum(not got for got in self._open.pop(event).values())

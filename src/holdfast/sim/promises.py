@@ -106,15 +106,11 @@ def what_is_owed(deliveries: pa.Table, wanted: pa.Table) -> Verdict:
 
 
 def within_limits(samples: pa.Table) -> Verdict:
-    """A sample NAME has its limit in the sample `NAME limit` of the same node."""
+    """A sample NAME has its limit in the sample `NAME limit` of the same node; the lowest one counts."""
     limits = samples.filter(pc.ends_with(samples["name"], " limit"))
-    limits = pa.table(
-        {
-            "node": limits["node"],
-            "name": pc.replace_substring_regex(limits["name"], " limit$", ""),
-            "limit": limits["value"],
-        }
-    )
+    names = pc.replace_substring_regex(limits["name"], " limit$", "")
+    limits = pa.table({"node": limits["node"], "name": names, "limit": limits["value"]})
+    limits = limits.group_by(["node", "name"]).aggregate([("limit", "min")]).rename_columns(["node", "name", "limit"])
     joined = samples.join(limits, ["node", "name"], join_type="inner")
     return _verdict("P7", joined.num_rows, joined.filter(pc.greater(joined["value"], joined["limit"])))
 

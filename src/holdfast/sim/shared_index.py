@@ -22,35 +22,42 @@ class SharedIndex:
         self._index: Index[int] = Index()
         self._numbers: dict[tuple[Filter, ...], int] = {}
         self._users: dict[int, int] = {}
-        self.answers: dict[int, tuple[Attributes, list[int]]] = {}  # by identity; the event is kept, so no other has it
+        self.version = 0  # goes up when an event may meet a condition that it did not meet before
+        self._answers: dict[
+            int, tuple[Attributes, list[int]]
+        ] = {}  # by identity; the event is kept, so no other has it
 
     def view(self) -> "View[str]":
         return View(self)
 
     def add(self, filters: Sequence[Filter]) -> int:
         """The number of these filters, taken into use once more."""
-        key = tuple(filters)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self._numbers)
+        number = self.number(filters)
         if not self._users.get(number):
             self._index.add(number, filters)
-            self.answers.clear()
+            self._answers.clear()
+            self.version += 1
         self._users[number] = self._users.get(number, 0) + 1
         return number
 
+    def number(self, filters: Sequence[Filter]) -> int:
+        return self._numbers.setdefault(tuple(filters), len(self._numbers))
+
     def remove(self, filters: Sequence[Filter]) -> int:
-        number = self._numbers[tuple(filters)]
+        number = self.number(filters)
         self._users[number] -= 1
         if not self._users[number]:
             self._index.remove(number, filters)
         return number
 
     def match(self, attributes: Attributes) -> list[int]:
-        if len(self.answers) >= _REMEMBERED_MAX:
-            self.answers.clear()
+        known = self._answers.get(id(attributes))
+        if known is not None:
+            return known[1]
+        if len(self._answers) >= _REMEMBERED_MAX:
+            self._answers.clear()
         found = self._index.match(attributes)
-        self.answers[id(attributes)] = attributes, found
+        self._answers[id(attributes)] = attributes, found
         return found
 
 
@@ -59,23 +66,21 @@ class View(Generic[K]):
 
     def __init__(self, shared: SharedIndex) -> None:
         self._shared = shared
-        self._keys: dict[int, list[K]] = {}
+        self.keys: dict[int, list[K]] = {}  # by the number of their filters
 
     def add(self, key: K, filters: Sequence[Filter]) -> None:
-        self._keys.setdefault(self._shared.add(filters), []).append(key)
+        self.keys.setdefault(self._shared.add(filters), []).append(key)
 
     def remove(self, key: K, filters: Sequence[Filter]) -> None:
         number = self._shared.remove(filters)
-        self._keys[number].remove(key)
-        if not self._keys[number]:
-            del self._keys[number]
+        self.keys[number].remove(key)
+        if not self.keys[number]:
+            del self.keys[number]
 
     def match(self, attributes: Attributes) -> list[K]:
-        keys = self._keys
-        known = self._shared.answers.get(id(attributes))
-        numbers = self._shared.match(attributes) if known is None else known[1]
+        keys = self.keys
         found: list[K] = []
-        for number in numbers:
+        for number in self._shared.match(attributes):
             if number in keys:
                 found += keys[number]
         return found

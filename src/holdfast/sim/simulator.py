@@ -4,12 +4,14 @@ The loop is: take the next thing, let a machine handle it, perform the effects, 
 file and seed give the same run, to the byte.
 """
 
+import gc
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from holdfast.model.messages import Deliver, Message, NodeKind, Publish
+from holdfast.model.messages import Deliver, Message, NodeKind, Publication, Publish
 from holdfast.network.schema import ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import Publication as Planned
 from holdfast.protocol.broker import Broker
@@ -32,8 +34,10 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
+from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.host import Channel, Host
+from holdfast.sim.keyed_dice import event_key, source_key
 from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.links import Link
 from holdfast.sim.shared_index import SharedIndex
@@ -47,7 +51,9 @@ Action = Callable[[Any, Any], None]
 
 
 class Simulation:
-    def __init__(self, network: Network, seed: int | None = None, trace: TraceWriter | None = None) -> None:
+    def __init__(
+        self, network: Network, seed: int | None = None, trace: TraceWriter | None = None, express: bool = True
+    ) -> None:
         self.network = network
         self.seed = network.seed if seed is None else seed
         self.now_us = 0
@@ -60,6 +66,10 @@ class Simulation:
         self._heap: list[tuple[int, int, Action, Any, Any]] = []
         self._counter = 0
         self._flying = 0  # events on links and in queues
+        self._express: Express | None = None
+        if express and suits(network):
+            self._express = Express(self.seed, self.hosts, self._book, self._index, self.ledger, trace, self._see)
+        self._source_keys: dict[str, int] = {}
         self._tallied_us = 0
         self._since: dict[tuple[str, str], int] = {}  # live subscriptions, and since when
         self._services = {spec.id: spec for spec in network.brokers}
@@ -75,36 +85,57 @@ class Simulation:
 
     def run(self, progress: Callable[[int], None] | None = None) -> Outcome:
         """Run to the end of the file's duration, and on until nothing is on its way."""
+        with _rare_collections():
+            self._run(progress)
+            return self._finish()
+
+    def _run(self, progress: Callable[[int], None] | None) -> None:
         end_us = self.network.duration_us
-        self._feed(self.network.publications(self.seed))
         self.at(0, self._each_second, progress)
-        heap = self._heap
-        while heap:
-            time_us, _, action, first, second = heappop(heap)
-            if time_us > end_us and (self._flying == 0 or time_us > end_us + _DRAIN_US):
+        for planned in self.network.publications(self.seed):
+            if planned.at_us > end_us:
                 break
-            self.now_us = time_us
+            self._run_until(planned.at_us)
+            self._publish(planned)
+        self._run_until(end_us)
+        while (time_us := self._heap[0][0]) <= end_us + _DRAIN_US and not self._landed(time_us):
+            self._run_until(time_us)
+
+    def _run_until(self, until_us: int) -> None:
+        """Let everything happen up to a time, and let the clock show that time."""
+        heap = self._heap
+        while heap and heap[0][0] <= until_us:
+            self.now_us, _, action, first, second = heappop(heap)
             action(first, second)
-        return self._finish()
+        self.now_us = until_us
+
+    def _landed(self, time_us: int) -> bool:
+        """Whether nothing is on its way any more."""
+        self._carry(time_us)
+        return not self._flying and not self._express
+
+    def _carry(self, until_us: int | None = None) -> None:
+        """Bring the express lane up to date: before a look at the books, and before anything changes."""
+        if self._express is not None:
+            self._express.carry(self.now_us if until_us is None else until_us)
+
+    def _redraw(self) -> None:
+        """Links or nodes have changed."""
+        if self._express is not None:
+            self._express.links_changed()
 
     def _each_second(self, progress: Callable[[int], None] | None, _: object) -> None:
         if progress is not None:
             progress(self.now_us)
+        self._carry()
         if self._trace is not None and self.now_us:
             self._write_tallies(self.now_us)
+            self._write_samples(self._trace)
         self.at(self.now_us + _TALLY_US, self._each_second, progress)
 
-    def _feed(self, publications: Iterator[Planned]) -> None:
-        """Schedule the next publication; it schedules the one after it, so that only one is ever waiting."""
-        planned = next(publications, None)
-        if planned is not None and planned.at_us <= self.network.duration_us:
-            self.at(planned.at_us, self._publish, planned, publications)
-
-    def _publish(self, planned: Planned, publications: Iterator[Planned]) -> None:
-        host = self.hosts[planned.client]
+    def _publish(self, planned: Planned) -> None:
         call = PublishCall({**planned.attributes}, bytes(planned.payload_bytes), planned.lifetime_us)
-        self.give(host, call)
-        self._feed(publications)
+        self.give(self.hosts[planned.client], call)
 
     # Building ------------------------------------------------------------------------------------
 
@@ -140,37 +171,50 @@ class Simulation:
 
     def connect(self, spec: LinkSpec) -> None:
         """A link appears, and both ends learn of it."""
+        self._carry()
         for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
             link = Link(spec, self.seed, one, other)
             self.hosts[one].channels[other] = Channel(link, self.hosts[other])
+        self._redraw()
         for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
             self.give(self.hosts[one], LinkUp(other, self.hosts[other].kind))
 
     def disconnect(self, a: str, b: str) -> None:
         """A link is gone, and both ends learn of it."""
+        self._carry()
         for one, other in ((a, b), (b, a)):
             if self.hosts[one].channels.pop(other, None) is not None:
                 self.give(self.hosts[one], LinkDown(other))
+        self._redraw()
 
     def attach(self, client: str, broker: str) -> None:
         self.connect(LinkSpec(broker, client, delay_us=0))
 
     def detach(self, client: str) -> None:
         """A client says good-bye and its link goes away behind the message."""
+        self._carry()
         host = self.hosts[client]
         for broker, channel in list(host.channels.items()):
             self.give(host, LinkDown(broker))
             del host.channels[broker]
-            self.at(self.now_us + 1, lambda server, _: server.channels.pop(client, None), channel.receiver)
+            self.at(self.now_us + 1, self._unplug, channel.receiver, client)
+        self._redraw()
+
+    def _unplug(self, server: Host, client: str) -> None:
+        self._carry()
+        server.channels.pop(client, None)
+        self._redraw()
 
     # Applications --------------------------------------------------------------------------------
 
     def subscribe(self, client: str, id_: str, condition: str) -> None:
+        self._carry()
         self.give(self.hosts[client], SubscribeCall(id_, condition))
         self.ledger.subscribed(client, id_, condition)
         self._since[client, id_] = self.now_us
 
     def unsubscribe(self, client: str, id_: str) -> None:
+        self._carry()
         condition = self.ledger.unsubscribed(client, id_)
         self.give(self.hosts[client], UnsubscribeCall(id_))
         self._record_subscription(client, id_, condition, self.now_us)
@@ -184,36 +228,44 @@ class Simulation:
 
     def set_link(self, a: str, b: str, up: bool) -> None:
         """A link fails or recovers without anybody being told."""
+        self._carry()
         for one, other in ((a, b), (b, a)):
             channel = self.hosts[one].channels.get(other)
             if channel is not None:
                 channel.link.up = up
+        self._redraw()
         self.note(a, "link recovered" if up else "link failed", b)
 
     def crash(self, name: str) -> None:
         """A node stops at once and forgets everything that is not stored. Nobody is told."""
+        self._carry()
         host = self.hosts[name]
         self._flying -= sum(type(message) in (Publish, Deliver) for _, message in host.waiting)
         host.waiting.clear()
         host.up = host.busy = False
         host.incarnation += 1
+        self._redraw()
         self.note(name, "crash", name)
 
     def restart(self, name: str) -> None:
         host = self.hosts[name]
         if host.up:
             return
+        self._carry()
         host.up = True
         host.machine = self._new_machine(name, host.kind)
+        self._redraw()
         self.note(name, "restart", name)
         for neighbour, channel in list(host.channels.items()):
             self.give(host, LinkUp(neighbour, channel.receiver.kind))
 
     def heal(self) -> None:
         """Everything is mended at once: links lose nothing, what was down is up."""
+        self._carry()
         for host in self.hosts.values():
             for channel in host.channels.values():
                 channel.link.heal()
+        self._redraw()
         for name in self.hosts:
             self.restart(name)
 
@@ -225,6 +277,9 @@ class Simulation:
             return
         machine = host.machine
         effects = machine.handle(given, self.now_us)
+        if self._express is not None and type(machine) is Broker and machine.routes_version != host.routes_version:
+            host.routes_version = machine.routes_version
+            self._express.table_changed(host, self.now_us)
         if effects:
             self._perform(host, effects)
         due_us = machine.next_due_us()
@@ -242,7 +297,14 @@ class Simulation:
             if type(effect) is Spread:
                 self._send(host, effect.to, effect.message)
             elif type(effect) is Send:
-                self._send(host, (effect.to,), effect.message)
+                if (
+                    self._express is not None
+                    and type(effect.message) is Publish
+                    and not effect.message.publication.lifetime_us
+                ):
+                    self._express.send(host, effect.to, effect.message, self.now_us)
+                else:
+                    self._send(host, (effect.to,), effect.message)
             elif type(effect) is Delivered:
                 self._deliver(host, effect)
             elif type(effect) is Published:
@@ -256,6 +318,7 @@ class Simulation:
         is_event = kind is Publish or kind is Deliver
         may_be_lost = is_event or self._lossy_control
         size, now_us = size_of(message), self.now_us
+        event = self._key(message.publication) if is_event else None  # type: ignore[union-attr]
         tally = host.tallies.get(kind) or host.tally(kind)
         tally.sent += len(names)
         tally.sent_bytes += len(names) * size
@@ -263,7 +326,7 @@ class Simulation:
         channels, heap, arrive = host.channels, self._heap, self._arrive
         for name in names:
             channel = channels.get(name)
-            arrivals = () if channel is None else channel.link.arrivals_us(size, now_us, may_be_lost)
+            arrivals = () if channel is None else channel.link.arrivals_us(size, now_us, may_be_lost, event)
             if not arrivals:
                 tally.lost += 1
                 continue
@@ -272,6 +335,26 @@ class Simulation:
                 heappush(heap, (arrives_us, self._counter, arrive, channel.receiver, received))  # type: ignore[union-attr]
             if is_event:
                 self._flying += len(arrivals)
+
+    def _key(self, publication: Publication) -> int:
+        """For the dice of links."""
+        source = publication.source
+        known = self._source_keys.get(source)
+        if known is None:
+            known = self._source_keys[source] = source_key(self.seed, source)
+        return event_key(known, publication.seq)
+
+    def _see(self, host: Host, received: Received, time_us: int) -> bool:
+        """What the express lane has brought to a machine; True when it is delivered."""
+        now_us, self.now_us = self.now_us, time_us
+        effects = host.machine.handle(received, time_us)
+        for effect in effects:
+            if type(effect) is Delivered:
+                self.ledger.strike_off(host.name, effect.publication)
+            else:
+                self._perform(host, [effect])
+        self.now_us = now_us
+        return any(type(effect) is Delivered for effect in effects)
 
     def _arrive(self, host: Host, received: Received) -> None:
         kind = type(received.message)
@@ -320,12 +403,16 @@ class Simulation:
     # The books -----------------------------------------------------------------------------------
 
     def _count_published(self, effect: Published) -> None:
-        self.ledger.published(effect.publication, self.now_us)
+        if self._express is not None and effect.publication.lifetime_us is None:
+            self._express.publish(effect.publication, self.now_us)
+        else:
+            self.ledger.published(effect.publication, self.now_us)
         if self._trace is not None:
             self._trace.publication(effect.publication, size_of(Publish(effect.publication)))
 
     def _deliver(self, host: Host, effect: Delivered) -> None:
         publication = effect.publication
+        self._carry()  # earlier deliveries come first in the books
         self.ledger.delivered(host.name, publication, self.now_us)
         if self._trace is not None:
             row = host.name, publication.source, publication.seq, self.now_us, effect.via, 0
@@ -345,6 +432,8 @@ class Simulation:
 
     def _write_tallies(self, until_us: int) -> None:
         """Add the interval's counts to the totals and begin anew."""
+        if self._express is not None:
+            self._express.count()
         totals = self.ledger.outcome.messages
         for host in self.hosts.values():
             for sort, tally in host.tallies.items():
@@ -358,7 +447,18 @@ class Simulation:
             host.tallies.clear()
         self._tallied_us = until_us
 
+    def _write_samples(self, trace: TraceWriter) -> None:
+        for host in self.hosts.values():
+            if host.up:
+                gauges = host.machine.gauges()
+                if host.takes_time:
+                    gauges["queue"] = len(host.waiting), self._services[host.name].queue_max + 1  # one is being served
+                for name, (value, limit) in gauges.items():
+                    trace.add("samples", host.name, self.now_us, name, float(value))
+                    trace.add("samples", host.name, self.now_us, f"{name} limit", float(limit))
+
     def _finish(self) -> Outcome:
+        self._carry()
         self._write_tallies(self.now_us + 1)
         for (client, id_), condition in self.ledger.live():
             self._record_subscription(client, id_, condition, None)
@@ -369,6 +469,17 @@ class Simulation:
         if self._trace is not None:
             self._trace.close()
         return outcome
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """A run makes millions of objects and hardly a cycle; Python's own pace of looking for them costs a tenth."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 _WAKE = Wake()

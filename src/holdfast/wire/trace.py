@@ -54,7 +54,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "incidents": pa.schema([("node", _text), ("time_us", _long), ("kind", _text), ("about", _text), ("count", _long)]),
     "samples": pa.schema([("node", _text), ("time_us", _long), ("name", _text), ("value", pa.float64())]),
 }
-_PUBLICATION = [("source", _text), ("seq", _long), ("time_us", _long), ("lifetime_us", _long), ("bytes", _long)]
+PUBLICATION = [("source", _text), ("seq", _long), ("time_us", _long), ("lifetime_us", _long), ("bytes", _long)]
 _TYPES: dict[type, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -82,6 +82,11 @@ class TraceWriter:
         if len(rows) >= ROWS_MAX:
             self._flush(table)
 
+    def add_all(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        self._rows[table] += rows
+        if len(self._rows[table]) >= ROWS_MAX:
+            self._flush(table)
+
     def publication(self, publication: Publication, size: int) -> None:
         self._publications.append((publication, size))
         if len(self._publications) >= ROWS_MAX:
@@ -104,9 +109,9 @@ class TraceWriter:
         if not rows and "publications" in self._files:
             return
         fixed = [(p.source, p.seq, p.time_us, p.lifetime_us, size) for p, size in rows]
-        columns = list(zip(*fixed, strict=True)) or [()] * len(_PUBLICATION)
+        columns = list(zip(*fixed, strict=True)) or [()] * len(PUBLICATION)
         data: dict[str, pa.Array] = {
-            name: pa.array(column, kind) for column, (name, kind) in zip(columns, _PUBLICATION, strict=True)
+            name: pa.array(column, kind) for column, (name, kind) in zip(columns, PUBLICATION, strict=True)
         }
         values: dict[str, list[Any]] = {}
         for at, (publication, _) in enumerate(rows):

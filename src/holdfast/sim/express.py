@@ -1,0 +1,243 @@
+"""The express lane: events that brokers only pass on are carried in bulk instead of one message at a time.
+
+A best-effort broker on a tree keeps nothing about an event: what it does with one follows from its tables. As long as
+no table, link or node changes, the ways of all events follow from one picture of the network, and compiled code
+(sim/flights.py) can work them out at once. So events wait here; before anything changes they are carried up to that
+moment with the picture as it was, and the rest of their way with the new one. Machines make the events and the tables,
+as always: only the passing on is taken off the brokers' hands, and off the clients' the look at what they have
+asked for. An event on its way during a change, or where nobody asked for it, is given to the client's
+machine. The outcome is the same either way (tests/sim/test_express.py), because the dice are keyed.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.model.messages import Deliver, Publication, Publish
+from holdfast.network.schema import Network
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import Received
+from holdfast.sim.flights import Events, Flights, World, account, event_keys, fly
+from holdfast.sim.host import Host
+from holdfast.sim.keyed_dice import source_key
+from holdfast.sim.ledger import Ledger
+from holdfast.sim.picture import Picture
+from holdfast.sim.shared_index import SharedIndex
+from holdfast.wire.codec import size_of
+from holdfast.wire.trace import TraceWriter
+
+_WAITING_MAX = 4_096  # events: enough that calling compiled code costs nothing beside them, and a few MB
+_TABLE_CELLS_MAX = 8_000_000  # brokers times conditions, at eight bytes: 64 MB for the picture of the tables
+_NOTHING = Publication("", 0, 0, None, {})
+_DELIVER_BYTES_LESS = size_of(Publish(_NOTHING)) - size_of(Deliver(_NOTHING))
+
+See = Callable[[Host, Received, int], bool]
+
+
+def suits(network: Network) -> bool:
+    """Whether all that becomes of an event on its way depends on tables and dice alone, and it arrives at most once."""
+    conditions = {each.condition for client in network.clients for each in client.subscriptions}
+    return (
+        network.routing != "destinations"
+        and not any(broker.service_us for broker in network.brokers)
+        and not any(link.burst or link.bytes_per_s or link.duplicate_ratio for link in network.links)
+        and len(conditions) * len(network.brokers) <= _TABLE_CELLS_MAX
+    )
+
+
+class Express:
+    def __init__(
+        self,
+        seed: int,
+        hosts: Mapping[str, Host],
+        book: ConditionBook,
+        index: SharedIndex,
+        ledger: Ledger,
+        trace: TraceWriter | None,
+        see: See,
+    ) -> None:
+        self._seed = seed
+        self._index = index
+        self._ledger = ledger
+        self._trace = trace
+        self._see = see  # gives a machine what has arrived
+        self._picture = Picture(hosts, book, index)
+        self._events: list[Publication] = []
+        self._bytes: list[int] = []
+        self._source_keys: dict[str, int] = {}
+        self._matched: list[list[int]] = []  # the conditions that each event meets
+        self._version = 0  # of the index when they were matched
+        self._watched = 0  # so many of the events were on their way when something changed; they are the first
+        self._flights: tuple[list[int], list[int], list[int]] = [], [], []  # as in `Flights`
+        self._asked_at = -1, -1  # the versions of subscriptions and nodes from which the next comes
+        self._asked = np.zeros(1, np.int64), np.zeros(0, np.int32)
+        self._counts = np.zeros((0, 2, 4), np.int64)
+
+    def __bool__(self) -> bool:
+        """Whether anything is on its way."""
+        return bool(self._flights[0])
+
+    def publish(self, publication: Publication, now_us: int) -> None:
+        """An event comes into being. It is owed to those whose subscriptions are live now."""
+        if len(self._events) >= _WAITING_MAX:
+            self.carry(now_us)
+        self._events.append(publication)
+        self._bytes.append(0)
+        self._matched.append(self._index.match(publication.attributes))
+
+    def send(self, sender: Host, receiver: str, publish: Publish, now_us: int) -> None:
+        """The client that has published an event sends it to its broker."""
+        assert self._events[-1] is publish.publication
+        self._bytes[-1] = size_of(publish)
+        times_us, edges, events = self._flights
+        times_us.append(now_us)
+        edges.append(~self._picture.edge(sender.name, receiver))
+        events.append(len(self._events) - 1)
+        self._picture.refresh()
+
+    def table_changed(self, broker: Host, now_us: int) -> None:
+        """A broker's table has just changed; up to now, the old one holds."""
+        self.carry(now_us)
+        self._picture.table_changed(broker.name)
+        if self:
+            self._picture.refresh()
+
+    def links_changed(self) -> None:
+        """A link or node has changed, after everything was carried up to that moment."""
+        self._picture.links_changed()
+
+    def carry(self, until_us: int) -> None:
+        """Let everything happen that happens before this time."""
+        if not self._events:
+            return
+        self._picture.refresh()
+        if self._version != self._index.version:  # a condition has come up while events were on their way
+            self._version = self._index.version
+            self._matched = [self._index.match(each.attributes) for each in self._events]
+        events = self._event_columns()
+        left, seen = self._fly(until_us, events)
+        self._settle(events, left, seen)
+
+    def _event_columns(self) -> Events:
+        starts = np.zeros(len(self._matched) + 1, np.int64)
+        np.cumsum([len(each) for each in self._matched], out=starts[1:])
+        numbers = [number for each in self._matched for number in each]
+        return Events(self._event_keys(), np.array(self._bytes, np.int64), starts, np.array(numbers, np.int32))
+
+    def _event_keys(self) -> NDArray[np.uint64]:
+        known = self._source_keys
+        for each in self._events:
+            if each.source not in known:
+                known[each.source] = source_key(self._seed, each.source)
+        of_sources = np.array([known[each.source] for each in self._events], np.uint64)
+        keys: NDArray[np.uint64] = event_keys(of_sources, np.array([each.seq for each in self._events], np.uint64))
+        return keys
+
+    def _fly(self, until_us: int, events: Events) -> tuple[Flights, Flights]:
+        picture = self._picture
+        world = World(events, picture.nodes, picture.edges, picture.tables, _DELIVER_BYTES_LESS)
+        times_us, edges, numbers = self._flights
+        given = Flights(np.array(times_us, np.int64), np.array(edges, np.int32), np.array(numbers, np.int32))
+        if self._counts.shape[0] != picture.nodes.up.size:
+            self.count()
+            self._counts = np.zeros((picture.nodes.up.size, 2, 4), np.int64)
+        # On a tree an event crosses an edge once, so that it never has more messages than there are edges.
+        messages_max = len(picture.ends) + 1
+        stack = Flights.room_for(messages_max)
+        room = messages_max + 16 * len(self._events)
+        parts: list[tuple[Flights, Flights]] = []
+        done = 0
+        while done < given.time_us.size:
+            left, seen = Flights.room_for(room), Flights.room_for(room)
+            done, n_left, n_seen = fly(until_us, given, done, world, self._counts, stack, left, seen)
+            parts.append((left.part(n_left), seen.part(n_seen)))
+        return _joined([left for left, _ in parts]), _joined([seen for _, seen in parts])
+
+    def count(self) -> None:
+        """Add what was sent and received to the tallies of the nodes."""
+        counts = self._counts
+        for node in np.flatnonzero(counts.any(axis=(1, 2))).tolist():
+            host = self._picture.in_order[node]
+            for kind, (sent, sent_bytes, lost, received) in zip((Publish, Deliver), counts[node].tolist(), strict=True):
+                if sent or received:
+                    tally = host.tally(kind)
+                    tally.sent += sent
+                    tally.sent_bytes += sent_bytes
+                    tally.lost += lost
+                    tally.received += received
+        counts[:] = 0
+
+    def _settle(self, events: Events, left: Flights, seen: Flights) -> None:
+        """Write the books of events whose way has ended, and give the rest to the machines."""
+        publications, nodes = self._events, self._picture.edges.receiver[seen.edge]
+        owed, is_owed = np.zeros(len(publications), np.int64), np.zeros(seen.event.size, bool)
+        marks = np.full(self._picture.nodes.up.size, -1, np.int32)
+        account(events, *self._asking(), seen.event, nodes, marks, owed, is_owed)
+        watched = np.zeros(len(publications), bool)
+        watched[: self._watched] = True
+        watched[left.event] = True
+        for number in np.flatnonzero(watched[self._watched :]).tolist():
+            publication = publications[self._watched + number]
+            self._ledger.published(publication, publication.time_us)
+        delivered = is_owed & ~watched[seen.event]
+        self._ledger.settled(int((~watched).sum()), int(owed[~watched].sum()), int(delivered.sum()))
+        self._keep(left)
+        in_time = np.lexsort((seen.edge, seen.event, seen.time_us))
+        for at in in_time[~delivered[in_time]].tolist():
+            publication, edge = publications[seen.event[at]], int(seen.edge[at])
+            delivered[at] = self._give(publication, edge, int(seen.time_us[at]))
+        chosen = in_time[delivered[in_time]]
+        self._write(publications, seen.event[chosen], nodes[chosen], seen.time_us[chosen])
+
+    def _asking(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """For each condition the clients that have a live subscription with it, as slices of one list."""
+        version = self._ledger.version, self._picture.version
+        if self._asked_at != version:
+            self._asked_at, self._asked = version, self._ask()
+        return self._asked
+
+    def _ask(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        asking: list[list[int]] = []
+        for number, clients in self._ledger.asking().items():
+            asking += [[] for _ in range(number + 1 - len(asking))]
+            asking[number] = [self._picture.node(client) for client in clients]
+        starts = np.zeros(len(asking) + 1, np.int64)
+        np.cumsum([len(each) for each in asking], out=starts[1:])
+        return starts, np.array([node for each in asking for node in each], np.int32)
+
+    def _give(self, publication: Publication, edge: int, time_us: int) -> bool:
+        """Let a machine see an arrival; True when it was delivered to the application."""
+        sender, receiver = self._picture.ends[edge]
+        message = Deliver(publication) if receiver.kind == "client" else Publish(publication)
+        return self._see(receiver, Received(sender.name, message), time_us)
+
+    def _write(
+        self, events: list[Publication], which: NDArray[np.int32], nodes: NDArray[np.int32], time_us: NDArray[np.int64]
+    ) -> None:
+        """Order and delays of what was delivered, in the order of time, and its rows in the trace."""
+        sources = np.array([self._picture.node(each.source) for each in events], np.int64)[which]
+        seqs = np.array([each.seq for each in events], np.int64)[which]
+        published_us = np.array([each.time_us for each in events], np.int64)[which]
+        self._ledger.arrived(self._picture.names, nodes.astype(np.int64), sources, seqs, time_us - published_us)
+        if self._trace is not None:
+            names = self._picture.names
+            columns = nodes.tolist(), sources.tolist(), seqs.tolist(), time_us.tolist()
+            rows = [(names[to], names[by], seq, at, "original", 0) for to, by, seq, at in zip(*columns, strict=True)]
+            self._trace.add_all("deliveries", rows)
+
+    def _keep(self, left: Flights) -> None:
+        """Only what is still on its way, with its events numbered anew."""
+        kept, numbers = np.unique(left.event, return_inverse=True)
+        chosen = kept.tolist()
+        self._events = [self._events[event] for event in chosen]
+        self._bytes = [self._bytes[event] for event in chosen]
+        self._matched = [self._matched[event] for event in chosen]
+        self._watched = len(chosen)
+        self._flights = left.time_us.tolist(), left.edge.tolist(), numbers.tolist()
+
+
+def _joined(parts: list[Flights]) -> Flights:
+    if len(parts) == 1:
+        return parts[0]
+    return Flights(*(np.concatenate(column) for column in zip(*parts, strict=True))) if parts else Flights.room_for(0)

@@ -1,0 +1,78 @@
+"""The express lane changes nothing but the time a run takes: the same scenarios with it and without it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.network.schema import Network
+from holdfast.sim.express import suits
+from holdfast.sim.ledger import Outcome
+from holdfast.sim.simulator import Simulation
+from holdfast.sim.swarm import scenario
+from holdfast.wire.runs import Run
+from holdfast.wire.trace import TraceWriter
+from tests.sim.networks import SECOND, line
+
+
+def stateless(seed: int) -> Network:
+    """A drawn scenario, without what has a memory on the way: bursts, duplicates, service times, routing by state."""
+    network = scenario(seed)
+    return replace(
+        network,
+        routing="subscriptions" if seed % 2 else "advertisements",
+        brokers=tuple([replace(broker, service_us=0) for broker in network.brokers]),
+        # Odd delays, so that no two things happen in the same microsecond and their order is never in doubt.
+        links=tuple(
+            [
+                replace(link, burst=None, duplicate_ratio=0.0, delay_us=link.delay_us + 7 * at + 1)
+                for at, link in enumerate(network.links)
+            ]
+        ),
+    )
+
+
+def both_ways(network: Network, folder: Path) -> list[tuple[Outcome, list[tuple[object, ...]]]]:
+    found = []
+    for express in (True, False):
+        run = folder / str(express)
+        outcome = Simulation(network, 7, TraceWriter(run, {"name": "test", "seed": 7}), express).run()
+        deliveries = Run(run).table("deliveries").to_pydict()
+        found.append((outcome, sorted(zip(*deliveries.values(), strict=True))))
+    return found
+
+
+def tree_seeds(count: int) -> list[int]:
+    """Scenarios that were drawn with a tree."""
+    return [seed for seed in range(4 * count) if not scenario(seed).name.startswith("destinations")][:count]
+
+
+@pytest.mark.parametrize("seed", tree_seeds(30))
+def test_drawn_scenarios_with_faults_and_churn_end_the_same(seed: int, tmp_path: Path) -> None:
+    network = stateless(seed)
+    assert suits(network)
+    (outcome, deliveries), (expected, expected_deliveries) = both_ways(network, tmp_path)
+    assert deliveries == expected_deliveries
+    assert outcome == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", tree_seeds(300)[30:])
+def test_many_drawn_scenarios_end_the_same(seed: int, tmp_path: Path) -> None:
+    test_drawn_scenarios_with_faults_and_churn_end_the_same(seed, tmp_path)
+
+
+def test_events_that_expire_take_the_ordinary_way(tmp_path: Path) -> None:
+    network = line(4, 50_000, 4 * SECOND, lifetime_us=35_000, loss_ratio=0.1, delay_us=9_000, jitter_us=4_000)
+    (outcome, deliveries), (expected, expected_deliveries) = both_ways(network, tmp_path)
+    assert (outcome, deliveries) == (expected, expected_deliveries)
+    assert outcome.late > 0
+
+
+def test_what_has_a_memory_does_not_take_the_express_lane() -> None:
+    plain = line(2, 50_000, SECOND)
+    assert suits(plain)
+    assert not suits(line(2, 50_000, SECOND, duplicate_ratio=0.1))
+    assert not suits(line(2, 50_000, SECOND, bytes_per_s=10_000))
+    assert not suits(replace(plain, routing="destinations"))
+    assert not suits(replace(plain, brokers=tuple([replace(each, service_us=10) for each in plain.brokers])))
