@@ -88,5 +88,5 @@ class Cover:
         """Chosen ones that it may cover: they test all of its attributes and perhaps others."""
         if names == [_ANY]:
             return list(self._chosen)
-        shelf = min((self._by_each.get(name, {}) for name in names), key=len)
-        return [*self._by_each.get(_ANY, ()), *shelf]
+        shelves = [self._by_each.get(name, {}) for name in names]
+        return [*self._by_each.get(_ANY, ()), *(shelves[0] if len(shelves) == 1 else min(shelves, key=len))]

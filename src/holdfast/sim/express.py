@@ -24,12 +24,13 @@ from holdfast.sim.keyed_dice import source_key
 from holdfast.sim.ledger import Ledger
 from holdfast.sim.picture import Picture
 from holdfast.sim.shared_index import SharedIndex
-from holdfast.wire.codec import size_of
+from holdfast.wire.codec import event_bytes, size_of
 from holdfast.wire.trace import TraceWriter
 
 _WAITING_MAX = 4_096  # events: enough that calling compiled code costs nothing beside them, and a few MB
 _TABLE_CELLS_MAX = 8_000_000  # brokers times conditions, at eight bytes: 64 MB for the picture of the tables
 _NOTHING = Publication("", 0, 0, None, {})
+_PUBLISH_BYTES = size_of(Publish(_NOTHING)) - event_bytes(_NOTHING)
 _DELIVER_BYTES_LESS = size_of(Publish(_NOTHING)) - size_of(Deliver(_NOTHING))
 
 See = Callable[[Host, Received, int], bool]
@@ -72,6 +73,7 @@ class Express:
         self._flights: tuple[list[int], list[int], list[int]] = [], [], []  # as in `Flights`
         self._asked_at = -1, -1  # the versions of subscriptions and nodes from which the next comes
         self._asked = np.zeros(1, np.int64), np.zeros(0, np.int32)
+        self._numbered_at, self._numbers = -1, np.zeros(0, np.int64)  # the ledger's numbers of nodes
         self._counts = np.zeros((0, 2, 4), np.int64)
 
     def __bool__(self) -> bool:
@@ -84,12 +86,12 @@ class Express:
             self.carry(now_us)
         self._events.append(publication)
         self._bytes.append(0)
-        self._matched.append(self._index.match(publication.attributes))
+        self._matched.append(self._index.match_once(publication.attributes))
 
     def send(self, sender: Host, receiver: str, publish: Publish, now_us: int) -> None:
         """The client that has published an event sends it to its broker."""
         assert self._events[-1] is publish.publication
-        self._bytes[-1] = size_of(publish)
+        self._bytes[-1] = event_bytes(publish.publication)
         times_us, edges, events = self._flights
         times_us.append(now_us)
         edges.append(~self._picture.edge(sender.name, receiver))
@@ -114,7 +116,7 @@ class Express:
         self._picture.refresh()
         if self._version != self._index.version:  # a condition has come up while events were on their way
             self._version = self._index.version
-            self._matched = [self._index.match(each.attributes) for each in self._events]
+            self._matched = [self._index.match_once(each.attributes) for each in self._events]
         events = self._event_columns()
         left, seen = self._fly(until_us, events)
         self._settle(events, left, seen)
@@ -123,7 +125,9 @@ class Express:
         starts = np.zeros(len(self._matched) + 1, np.int64)
         np.cumsum([len(each) for each in self._matched], out=starts[1:])
         numbers = [number for each in self._matched for number in each]
-        return Events(self._event_keys(), np.array(self._bytes, np.int64), starts, np.array(numbers, np.int32))
+        return Events(
+            self._event_keys(), np.array(self._bytes, np.int64) + _PUBLISH_BYTES, starts, np.array(numbers, np.int32)
+        )
 
     def _event_keys(self) -> NDArray[np.uint64]:
         known = self._source_keys
@@ -183,7 +187,7 @@ class Express:
         delivered = is_owed & ~watched[seen.event]
         self._ledger.settled(int((~watched).sum()), int(owed[~watched].sum()), int(delivered.sum()))
         self._keep(left)
-        in_time = np.lexsort((seen.edge, seen.event, seen.time_us))
+        in_time = np.argsort(seen.time_us, kind="stable")
         for at in in_time[~delivered[in_time]].tolist():
             publication, edge = publications[seen.event[at]], int(seen.edge[at])
             delivered[at] = self._give(publication, edge, int(seen.time_us[at]))
@@ -219,7 +223,11 @@ class Express:
         sources = np.array([self._picture.node(each.source) for each in events], np.int64)[which]
         seqs = np.array([each.seq for each in events], np.int64)[which]
         published_us = np.array([each.time_us for each in events], np.int64)[which]
-        self._ledger.arrived(self._picture.names, nodes.astype(np.int64), sources, seqs, time_us - published_us)
+        if self._numbered_at != self._picture.version:
+            self._numbered_at = self._picture.version
+            self._numbers = np.array([self._ledger.number(name) for name in self._picture.names], np.int64)
+        numbers = self._numbers
+        self._ledger.arrived(numbers[nodes], numbers[sources], seqs, time_us - published_us)
         if self._trace is not None:
             names = self._picture.names
             columns = nodes.tolist(), sources.tolist(), seqs.tolist(), time_us.tolist()

@@ -6,6 +6,7 @@ off; what is left when an event is old enough is lost, or late if it expired on 
 
 from collections import deque
 from dataclasses import asdict, dataclass, field
+from itertools import repeat
 from math import exp, log
 
 import numpy as np
@@ -89,7 +90,8 @@ class Ledger:
         self._open: dict[tuple[str, int], dict[str, bool]] = {}  # publication -> who is owed it, and has got it
         self._expired: set[tuple[str, int]] = set()
         self._ages: deque[tuple[int, tuple[str, int]]] = deque()
-        self._highest: dict[tuple[str, str], int] = {}  # subscriber and source -> the highest number delivered
+        self._numbers: dict[str, int] = {}  # of nodes, so that a pair of them is one number
+        self._highest: dict[int, int] = {}  # subscriber and source -> the highest sequence number delivered
         self._delays = DelayHistogram()
 
     def subscribed(self, client: str, id_: str, condition: str) -> None:
@@ -125,7 +127,7 @@ class Ledger:
     def delivered(self, client: str, publication: Publication, now_us: int) -> None:
         self.strike_off(client, publication)
         self._delays.add(now_us - publication.time_us)
-        pair = client, publication.source
+        pair = self.number(client) << _PAIR_BITS | self.number(publication.source)
         if publication.seq < self._highest.get(pair, 0):
             self.outcome.fifo_violations += 1  # one of the same source that was published later came before it
         else:
@@ -150,15 +152,17 @@ class Ledger:
         self.outcome.delivered += delivered
         self.outcome.lost += owed - delivered
 
+    def number(self, node: str) -> int:
+        return self._numbers.setdefault(node, len(self._numbers))
+
     def arrived(
         self,
-        names: list[str],
         clients: NDArray[np.int64],
         sources: NDArray[np.int64],
         seqs: NDArray[np.int64],
         delays_us: NDArray[np.int64],
     ) -> None:
-        """Delays and order of deliveries, which come in the order of time; clients and sources by number of name."""
+        """Delays and order of deliveries, which come in the order of time; clients and sources by their numbers."""
         if not clients.size:
             return
         self._delays.add_all(delays_us)
@@ -168,9 +172,8 @@ class Ledger:
         is_first = np.concatenate(([True], pairs[1:] != pairs[:-1]))
         firsts = np.flatnonzero(is_first)
         group = np.cumsum(is_first) - 1
-        ends = clients[order[firsts]].tolist(), sources[order[firsts]].tolist()
-        keys = [(names[client], names[source]) for client, source in zip(*ends, strict=True)]
-        before = np.array([self._highest.get(key, 0) for key in keys], np.int64)[group]
+        keys = pairs[firsts].tolist()
+        before = np.fromiter(map(self._highest.get, keys, repeat(0)), np.int64, len(keys))[group]
         # The highest so far within each group: groups are kept apart by a number above every sequence number.
         highest = np.maximum.accumulate(np.maximum(seqs, before) + (group << _SEQ_BITS)) - (group << _SEQ_BITS)
         previous = np.where(is_first, before, np.concatenate(([0], highest[:-1])))

@@ -56,9 +56,13 @@ class SharedIndex:
             return known[1]
         if len(self._answers) >= _REMEMBERED_MAX:
             self._answers.clear()
-        found = self._index.match(attributes)
+        found = self.match_once(attributes)
         self._answers[id(attributes)] = attributes, found
         return found
+
+    def match_once(self, attributes: Attributes) -> list[int]:
+        """The same for an event that will not be asked about again."""
+        return self._index.match(attributes)
 
 
 class View(Generic[K]):

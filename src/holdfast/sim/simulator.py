@@ -134,7 +134,7 @@ class Simulation:
         self.at(self.now_us + _TALLY_US, self._each_second, progress)
 
     def _publish(self, planned: Planned) -> None:
-        call = PublishCall({**planned.attributes}, bytes(planned.payload_bytes), planned.lifetime_us)
+        call = PublishCall(planned.attributes, bytes(planned.payload_bytes), planned.lifetime_us)
         self.give(self.hosts[planned.client], call)
 
     # Building ------------------------------------------------------------------------------------

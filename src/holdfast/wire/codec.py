@@ -167,9 +167,13 @@ def size_of(message: Message) -> int:
     return size
 
 
+def event_bytes(publication: Publication) -> int:
+    return len(_encoder.encode(publication))
+
+
 def _measure(publication: Publication) -> int:
     if len(_sizes) >= _SIZES_MAX:
         _sizes.clear()
-    size = len(_encoder.encode(publication))
+    size = event_bytes(publication)
     _sizes[id(publication)] = publication, size
     return size
