@@ -70,7 +70,7 @@ class Broker:
         if routing == "destinations":
             self._router = DestinationRouter(name, epoch, settings, book, new_index)
         else:
-            self._router = TreeRouter(book, new_index, routing == "advertisements")
+            self._router = TreeRouter(book, new_index, routing == "advertisements", settings.hops_max)
         # Spread out, so that a network started at once does not beat in one rhythm.
         self._due_us = epoch + int(settings.heartbeat_us * rng.random())
 

@@ -4,7 +4,7 @@ It keeps two tables with its broker, what it wants and what it will publish, and
 subscriptions again: so a broker whose table is out of date cannot deliver what was not asked for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from holdfast.model.errors import MisuseError
@@ -48,7 +48,7 @@ class Client:
         self._settings = settings
         self._book = book
         self._epoch = epoch
-        self._seq = first_seq - 1
+        self.last_seq = first_seq - 1  # the number of the last publication
         self._broker: str | None = None
         self._told: dict[Table, Told] = {}
         self._wanted: dict[Table, dict[str, str]] = {table: {} for table in TABLES}  # by the application's id
@@ -62,9 +62,19 @@ class Client:
     def gauges(self) -> Gauges:
         return {"sources remembered": (len(self._seen), self._settings.dedup_sources)}
 
+    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        """What `Received` with each of these would do, in one go."""
+        effects: list[Effect] = []
+        for message in messages:
+            if type(message) is Deliver:
+                effects.append(self._on_deliver(message, now_us))
+            else:
+                effects += self._on_control(message, now_us)
+        return effects
+
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:  # nearly always
-            return self._on_message(given.message, now_us)
+            return self.receive(given.sender, (given.message,), now_us)
         match given:
             case PublishCall():
                 return self._publish(given, now_us)
@@ -112,9 +122,7 @@ class Client:
             return []
         return [Send(self._broker, Summary(self._epoch, ((0, 0), (0, 0)), kind="client"))]
 
-    def _on_message(self, message: Message, now_us: int) -> list[Effect]:
-        if type(message) is Deliver:
-            return self._on_deliver(message, now_us)
+    def _on_control(self, message: Message, now_us: int) -> list[Effect]:
         match message:
             case Summary(heard=heard):
                 wholes = []
@@ -129,22 +137,22 @@ class Client:
     # Events --------------------------------------------------------------------------------------
 
     def _publish(self, call: PublishCall, now_us: int) -> list[Effect]:
-        self._seq += 1
-        publication = Publication(self.name, self._seq, now_us, call.lifetime_us, call.attributes, call.payload)
+        self.last_seq += 1
+        publication = Publication(self.name, self.last_seq, now_us, call.lifetime_us, call.attributes, call.payload)
         if self._broker is None:
             return [Published(publication), Incident("published while detached", self.name)]
         return [Published(publication), Send(self._broker, Publish(publication))]
 
-    def _on_deliver(self, message: Deliver, now_us: int) -> list[Effect]:
+    def _on_deliver(self, message: Deliver, now_us: int) -> Effect:
         publication = message.publication
-        if publication.expired(now_us):
-            return [Incident("expired", publication.id_text)]
+        if publication.lifetime_us is not None and publication.expired(now_us):
+            return Incident("expired", publication.id_text)
         wanted = self._index.match(publication.attributes)
         if not wanted:
-            return [Incident("not wanted", publication.source)]
+            return Incident("not wanted", publication.source)
         if not self._seen.first_time(publication.source, publication.seq):
-            return [Incident("duplicate", publication.source)]
-        return [Delivered(publication, tuple(wanted), message.via)]
+            return Incident("duplicate", publication.source)
+        return Delivered(publication, tuple(wanted), message.via)
 
     # Subscriptions and advertisements ------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from holdfast.model.messages import Deliver, NodeKind, Publish, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover
-from holdfast.protocol.effects import Effect, Send, Spread
+from holdfast.protocol.effects import Effect, Incident, Send, Spread
 from holdfast.protocol.interests import Interests
 from holdfast.protocol.tables import Told
 
@@ -28,8 +28,11 @@ class _Peer:
 
 
 class TreeRouter:
-    def __init__(self, book: ConditionBook, new_index: Callable[[], EventIndex[str]], advertised_only: bool) -> None:
+    def __init__(
+        self, book: ConditionBook, new_index: Callable[[], EventIndex[str]], advertised_only: bool, hops_max: int
+    ) -> None:
         self._book = book
+        self._hops_max = hops_max
         self._advertised_only = advertised_only
         self._interests = Interests(book, new_index)
         self._advertised: dict[str, dict[str, None]] = {}  # advertisement -> neighbours it came from
@@ -136,6 +139,8 @@ class TreeRouter:
     # Events --------------------------------------------------------------------------------------
 
     def forward(self, sender: str, publish: Publish) -> list[Effect]:
+        if publish.hops > self._hops_max:  # somebody has linked brokers in a circle
+            return [Incident("too many hops", publish.publication.source)]
         wanting = self._interests.wanting(publish.publication.attributes)
         if not wanting:
             return []
@@ -145,7 +150,7 @@ class TreeRouter:
         onwards, home = ways
         effects: list[Effect] = []
         if onwards:
-            effects.append(Spread(onwards, publish))
+            effects.append(Spread(onwards, Publish(publish.publication, (), publish.hops + 1, publish.via)))
         if home:
             effects.append(Spread(home, Deliver(publish.publication, publish.via)))
         return effects

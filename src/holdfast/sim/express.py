@@ -18,7 +18,7 @@ from holdfast.model.messages import Deliver, Publication, Publish
 from holdfast.network.schema import Network
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Received
-from holdfast.sim.flights import Events, Flights, World, account, event_keys, fly
+from holdfast.sim.flights import EDGE, EVENT, HOPS, TIME_US, Events, World, account, fly, keys_of_events
 from holdfast.sim.host import Host
 from holdfast.sim.keyed_dice import source_key
 from holdfast.sim.ledger import Ledger
@@ -33,6 +33,7 @@ _NOTHING = Publication("", 0, 0, None, {})
 _PUBLISH_BYTES = size_of(Publish(_NOTHING)) - event_bytes(_NOTHING)
 _DELIVER_BYTES_LESS = size_of(Publish(_NOTHING)) - size_of(Deliver(_NOTHING))
 
+_Rows = NDArray[np.int64]  # of messages on their way
 See = Callable[[Host, Received, int], bool]
 
 
@@ -51,6 +52,7 @@ class Express:
     def __init__(
         self,
         seed: int,
+        hops_max: int,
         hosts: Mapping[str, Host],
         book: ConditionBook,
         index: SharedIndex,
@@ -59,6 +61,7 @@ class Express:
         see: See,
     ) -> None:
         self._seed = seed
+        self._hops_max = hops_max
         self._index = index
         self._ledger = ledger
         self._trace = trace
@@ -70,7 +73,7 @@ class Express:
         self._matched: list[list[int]] = []  # the conditions that each event meets
         self._version = 0  # of the index when they were matched
         self._watched = 0  # so many of the events were on their way when something changed; they are the first
-        self._flights: tuple[list[int], list[int], list[int]] = [], [], []  # as in `Flights`
+        self._flights: list[tuple[int, int, int, int]] = []  # with the columns of `flights.TIME_US` and so on
         self._asked_at = -1, -1  # the versions of subscriptions and nodes from which the next comes
         self._asked = np.zeros(1, np.int64), np.zeros(0, np.int32)
         self._numbered_at, self._numbers = -1, np.zeros(0, np.int64)  # the ledger's numbers of nodes
@@ -78,7 +81,7 @@ class Express:
 
     def __bool__(self) -> bool:
         """Whether anything is on its way."""
-        return bool(self._flights[0])
+        return bool(self._flights)
 
     def publish(self, publication: Publication, now_us: int) -> None:
         """An event comes into being. It is owed to those whose subscriptions are live now."""
@@ -92,10 +95,8 @@ class Express:
         """The client that has published an event sends it to its broker."""
         assert self._events[-1] is publish.publication
         self._bytes[-1] = event_bytes(publish.publication)
-        times_us, edges, events = self._flights
-        times_us.append(now_us)
-        edges.append(~self._picture.edge(sender.name, receiver))
-        events.append(len(self._events) - 1)
+        edge = self._picture.edge(sender.name, receiver)
+        self._flights.append((now_us, ~edge, len(self._events) - 1, 0))
         self._picture.refresh()
 
     def table_changed(self, broker: Host, now_us: int) -> None:
@@ -135,28 +136,18 @@ class Express:
             if each.source not in known:
                 known[each.source] = source_key(self._seed, each.source)
         of_sources = np.array([known[each.source] for each in self._events], np.uint64)
-        keys: NDArray[np.uint64] = event_keys(of_sources, np.array([each.seq for each in self._events], np.uint64))
+        keys: NDArray[np.uint64] = keys_of_events(of_sources, np.array([each.seq for each in self._events], np.uint64))
         return keys
 
-    def _fly(self, until_us: int, events: Events) -> tuple[Flights, Flights]:
+    def _fly(self, until_us: int, events: Events) -> tuple[_Rows, _Rows]:
         picture = self._picture
         world = World(events, picture.nodes, picture.edges, picture.tables, _DELIVER_BYTES_LESS)
-        times_us, edges, numbers = self._flights
-        given = Flights(np.array(times_us, np.int64), np.array(edges, np.int32), np.array(numbers, np.int32))
+        given = np.array(self._flights, np.int64)
         if self._counts.shape[0] != picture.nodes.up.size:
             self.count()
             self._counts = np.zeros((picture.nodes.up.size, 2, 4), np.int64)
-        # On a tree an event crosses an edge once, so that it never has more messages than there are edges.
-        messages_max = len(picture.ends) + 1
-        stack = Flights.room_for(messages_max)
-        room = messages_max + 16 * len(self._events)
-        parts: list[tuple[Flights, Flights]] = []
-        done = 0
-        while done < given.time_us.size:
-            left, seen = Flights.room_for(room), Flights.room_for(room)
-            done, n_left, n_seen = fly(until_us, given, done, world, self._counts, stack, left, seen)
-            parts.append((left.part(n_left), seen.part(n_seen)))
-        return _joined([left for left, _ in parts]), _joined([seen for _, seen in parts])
+        left, arrived = fly(until_us, given, world, self._hops_max, self._counts)
+        return left, arrived
 
     def count(self) -> None:
         """Add what was sent and received to the tallies of the nodes."""
@@ -172,27 +163,27 @@ class Express:
                     tally.received += received
         counts[:] = 0
 
-    def _settle(self, events: Events, left: Flights, seen: Flights) -> None:
+    def _settle(self, events: Events, left: _Rows, seen: _Rows) -> None:
         """Write the books of events whose way has ended, and give the rest to the machines."""
-        publications, nodes = self._events, self._picture.edges.receiver[seen.edge]
-        owed, is_owed = np.zeros(len(publications), np.int64), np.zeros(seen.event.size, bool)
-        marks = np.full(self._picture.nodes.up.size, -1, np.int32)
-        account(events, *self._asking(), seen.event, nodes, marks, owed, is_owed)
-        watched = np.zeros(len(publications), bool)
+        publications, nodes = self._events, self._picture.edges.receiver[seen[:, EDGE]]
+        owed, is_owed = np.zeros(len(publications), np.int64), np.zeros(len(seen), bool)
+        marks = np.full((self._picture.nodes.up.size, 2), -1, np.int32)
+        watched = np.zeros(len(publications), bool)  # to be seen by machines
+        account(events, *self._asking(), seen[:, EVENT], nodes, marks, owed, is_owed, watched)
         watched[: self._watched] = True
-        watched[left.event] = True
+        watched[left[:, EVENT]] = True
         for number in np.flatnonzero(watched[self._watched :]).tolist():
             publication = publications[self._watched + number]
             self._ledger.published(publication, publication.time_us)
-        delivered = is_owed & ~watched[seen.event]
+        delivered = is_owed & ~watched[seen[:, EVENT]]
         self._ledger.settled(int((~watched).sum()), int(owed[~watched].sum()), int(delivered.sum()))
         self._keep(left)
-        in_time = np.argsort(seen.time_us, kind="stable")
+        in_time = np.argsort(seen[:, TIME_US], kind="stable")
         for at in in_time[~delivered[in_time]].tolist():
-            publication, edge = publications[seen.event[at]], int(seen.edge[at])
-            delivered[at] = self._give(publication, edge, int(seen.time_us[at]))
+            publication, edge, hops = publications[seen[at, EVENT]], int(seen[at, EDGE]), int(seen[at, HOPS])
+            delivered[at] = self._give(publication, edge, hops, int(seen[at, TIME_US]))
         chosen = in_time[delivered[in_time]]
-        self._write(publications, seen.event[chosen], nodes[chosen], seen.time_us[chosen])
+        self._write(publications, seen[chosen, EVENT], nodes[chosen], seen[chosen, TIME_US])
 
     def _asking(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """For each condition the clients that have a live subscription with it, as slices of one list."""
@@ -210,10 +201,10 @@ class Express:
         np.cumsum([len(each) for each in asking], out=starts[1:])
         return starts, np.array([node for each in asking for node in each], np.int32)
 
-    def _give(self, publication: Publication, edge: int, time_us: int) -> bool:
+    def _give(self, publication: Publication, edge: int, hops: int, time_us: int) -> bool:
         """Let a machine see an arrival; True when it was delivered to the application."""
         sender, receiver = self._picture.ends[edge]
-        message = Deliver(publication) if receiver.kind == "client" else Publish(publication)
+        message = Deliver(publication) if receiver.kind == "client" else Publish(publication, (), hops)
         return self._see(receiver, Received(sender.name, message), time_us)
 
     def _write(
@@ -234,18 +225,13 @@ class Express:
             rows = [(names[to], names[by], seq, at, "original", 0) for to, by, seq, at in zip(*columns, strict=True)]
             self._trace.add_all("deliveries", rows)
 
-    def _keep(self, left: Flights) -> None:
+    def _keep(self, left: _Rows) -> None:
         """Only what is still on its way, with its events numbered anew."""
-        kept, numbers = np.unique(left.event, return_inverse=True)
+        kept, numbers = np.unique(left[:, EVENT], return_inverse=True)
         chosen = kept.tolist()
         self._events = [self._events[event] for event in chosen]
         self._bytes = [self._bytes[event] for event in chosen]
         self._matched = [self._matched[event] for event in chosen]
         self._watched = len(chosen)
-        self._flights = left.time_us.tolist(), left.edge.tolist(), numbers.tolist()
-
-
-def _joined(parts: list[Flights]) -> Flights:
-    if len(parts) == 1:
-        return parts[0]
-    return Flights(*(np.concatenate(column) for column in zip(*parts, strict=True))) if parts else Flights.room_for(0)
+        left[:, EVENT] = numbers
+        self._flights = list(map(tuple, left.tolist()))

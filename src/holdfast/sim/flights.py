@@ -28,19 +28,18 @@ class Nodes(NamedTuple):
     up: NDArray[np.bool_]
 
 
+LOSS, DELAY_US, JITTER_US, REORDER = 0, 1, 2, 3  # columns of what may happen on an edge
+
+
 class Edges(NamedTuple):
     """Each direction of each link."""
 
     sender: NDArray[np.int32]
     receiver: NDArray[np.int32]
-    up: NDArray[np.bool_]  # the sender has the link, and it works
     accepted: NDArray[np.bool_]  # the receiver has a link to the sender
     known: NDArray[np.bool_]  # and its machine knows the sender
     key: NDArray[np.uint64]
-    delay_us: NDArray[np.int64]
-    jitter_us: NDArray[np.int64]
-    loss: NDArray[np.float64]
-    reorder: NDArray[np.float64]
+    odds: NDArray[np.float64]  # a loss of 1 where the sender has no link, or it does not work
 
 
 class Tables(NamedTuple):
@@ -63,22 +62,9 @@ class World(NamedTuple):
     deliver_bytes_less: int  # a message to a client is shorter than one to a broker
 
 
-class Flights(NamedTuple):
-    """Messages on their way: when they arrive, on which edge, and which event they carry.
-
-    A message that is still to be sent has the inverse of its edge, and the time when it is sent.
-    """
-
-    time_us: NDArray[np.int64]
-    edge: NDArray[np.int32]
-    event: NDArray[np.int32]
-
-    @classmethod
-    def room_for(cls, count: int) -> "Flights":
-        return cls(np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.int32))
-
-    def part(self, count: int) -> "Flights":
-        return Flights(self.time_us[:count], self.edge[:count], self.event[:count])
+# Columns of a list of messages on their way: when it arrives, on which edge, which event it carries, brokers passed.
+# A message that is still to be sent has the inverse of its edge, and the time when it is sent.
+TIME_US, EDGE, EVENT, HOPS = 0, 1, 2, 3
 
 
 @nb.njit(inline="always")
@@ -89,83 +75,87 @@ def _mixed(word):
 
 
 @nb.vectorize([nb.uint64(nb.uint64, nb.uint64)], cache=True)
-def event_keys(of_source, seq):
+def keys_of_events(of_source, seq):
     return _mixed(of_source + seq * _GOLDEN)
 
 
 @nb.njit(inline="always")
-def _delay_us(edges, edge, state):
-    delay_us = edges.delay_us[edge]
-    if edges.jitter_us[edge]:
+def _delay_us(odds, edge, state):
+    delay_us = odds[edge, DELAY_US]
+    if odds[edge, JITTER_US] > 0.0:
         state = _mixed(state + _GOLDEN)
-        delay_us += np.int64((2.0 * ((state >> _11) * _UNIT) - 1.0) * edges.jitter_us[edge])
-    if edges.reorder[edge] > 0.0:
+        delay_us += np.int64((2.0 * ((state >> _11) * _UNIT) - 1.0) * odds[edge, JITTER_US])
+    if odds[edge, REORDER] > 0.0:
         state = _mixed(state + _GOLDEN)
-        if (state >> _11) * _UNIT < edges.reorder[edge]:
+        if (state >> _11) * _UNIT < odds[edge, REORDER]:
             state = _mixed(state + _GOLDEN)
-            delay_us += np.int64((state >> _11) * _UNIT * REORDERED_MAX * edges.delay_us[edge])
-    return max(delay_us, 0)
+            delay_us += np.int64((state >> _11) * _UNIT * REORDERED_MAX * odds[edge, DELAY_US])
+    return max(np.int64(delay_us), 0)
 
 
 @nb.njit(inline="always")
-def _arrival_us(world, now_us, event, edge, counts):
+def _arrival_us(now_us, event_key, edge, edge_key, odds):
     """Send an event on an edge: when it arrives, or -1."""
-    events, nodes, edges = world.events, world.nodes, world.edges
-    sender = edges.sender[edge]
-    kind = DELIVER if nodes.is_client[edges.receiver[edge]] else PUBLISH
-    counts[sender, kind, SENT] += 1
-    counts[sender, kind, SENT_BYTES] += events.bytes[event] - kind * world.deliver_bytes_less
-    if edges.up[edge]:
-        state = edges.key[edge] ^ (events.key[event] + np.uint64(now_us) * _GOLDEN)
-        if edges.loss[edge] > 0.0:
-            state = _mixed(state + _GOLDEN)
-        if edges.loss[edge] == 0.0 or (state >> _11) * _UNIT >= edges.loss[edge]:
-            return now_us + _delay_us(edges, edge, state)
-    counts[sender, kind, LOST] += 1
-    return -1
+    state = edge_key ^ (event_key + np.uint64(now_us) * _GOLDEN)
+    if odds[edge, LOSS] > 0.0:
+        state = _mixed(state + _GOLDEN)
+        if (state >> _11) * _UNIT < odds[edge, LOSS]:
+            return -1
+    return now_us + _delay_us(odds, edge, state)
+
+
+@nb.njit(inline="always")
+def _put(rows, count, time_us, edge, event, hops):
+    """Append to a list; it is made longer when it is full."""
+    if count == rows.shape[0]:
+        rows = np.concatenate((rows, np.empty_like(rows)))
+    rows[count, TIME_US] = time_us
+    rows[count, EDGE] = edge
+    rows[count, EVENT] = event
+    rows[count, HOPS] = hops
+    return rows
 
 
 @nb.njit(cache=True)
-def fly(until_us, given, first, world, counts, stack, left, seen):
-    """Carry what is given, from the first on, into two lists: what is still on its way, and what has come to a client
-    or to a broker that does not know the sender. Stops when a list might not hold one more event's messages; returns
-    how far it came and how long the lists are.
+def fly(until_us, given, world, hops_max, counts):
+    """Carry what is given; return what is still on its way, and what a machine has to see: arrivals at clients, at
+    brokers that do not know the sender, and of what has come too far.
 
-    The arrays are taken apart here because passing tuples of them on costs counting references in the inner loop.
+    All arrays have names of their own, because reaching into tuples of arrays in the loop costs more than the rest.
     """
-    n_left, n_seen, room = 0, 0, stack.time_us.size
-    is_client, node_up = world.nodes.is_client, world.nodes.up
-    senders, receivers, accepted, known = (
-        world.edges.sender,
-        world.edges.receiver,
-        world.edges.accepted,
-        world.edges.known,
-    )
-    starts, conditions = world.events.starts, world.events.conditions
-    wanted, place_edges = world.tables.wanted, world.tables.place_edges
-    for number in range(first, given.time_us.size):
-        if left.time_us.size - n_left < room or seen.time_us.size - n_seen < room:
-            return number, n_left, n_seen
-        event, now_us, edge = given.event[number], given.time_us[number], given.edge[number]
-        if edge < 0:
-            edge = ~edge
-            now_us = _arrival_us(world, now_us, event, edge, counts)
-        waiting = 0 if now_us < 0 else 1
-        stack.time_us[0], stack.edge[0] = now_us, edge
+    is_client, node_up = world.nodes
+    senders, receivers, accepted, known, edge_keys, odds = world.edges
+    event_keys, sizes, starts, conditions = world.events
+    wanted, place_edges = world.tables
+    stack, left, arrived = np.empty((64, 4), np.int64), np.empty((64, 4), np.int64), np.empty((4096, 4), np.int64)
+    n_left, n_arrived = 0, 0
+    for number in range(given.shape[0]):
+        stack[0] = given[number]
+        waiting, event = 1, given[number, EVENT]
+        key = event_keys[event]
         while waiting:
             waiting -= 1
-            now_us, edge = stack.time_us[waiting], stack.edge[waiting]
+            now_us, edge, hops = stack[waiting, TIME_US], stack[waiting, EDGE], stack[waiting, HOPS]
+            if edge < 0:
+                edge = ~edge
+                kind = DELIVER if is_client[receivers[edge]] else PUBLISH
+                counts[senders[edge], kind, SENT] += 1
+                counts[senders[edge], kind, SENT_BYTES] += sizes[event] - kind * world.deliver_bytes_less
+                now_us = _arrival_us(now_us, key, edge, edge_keys[edge], odds)
+                if now_us < 0:
+                    counts[senders[edge], kind, LOST] += 1
+                    continue
             if now_us >= until_us:
-                left.time_us[n_left], left.edge[n_left], left.event[n_left] = now_us, edge, event
+                left = _put(left, n_left, now_us, edge, event, hops)
                 n_left += 1
                 continue
             node, sender = receivers[edge], senders[edge]
             if not node_up[node] or not accepted[edge]:
                 continue
             counts[node, DELIVER if is_client[node] else PUBLISH, RECEIVED] += 1
-            if is_client[node] or not known[edge]:
-                seen.time_us[n_seen], seen.edge[n_seen], seen.event[n_seen] = now_us, edge, event
-                n_seen += 1
+            if is_client[node] or not known[edge] or hops > hops_max:
+                arrived = _put(arrived, n_arrived, now_us, edge, event, hops)
+                n_arrived += 1
                 continue
             for word in range(wanted.shape[2]):
                 places = np.uint64(0)
@@ -173,33 +163,32 @@ def fly(until_us, given, first, world, counts, stack, left, seen):
                     places |= wanted[node, conditions[at], word]
                 place = word * 64
                 while places:
-                    if places & _ONE:
-                        onwards = place_edges[node, place]
-                        if receivers[onwards] != sender or is_client[sender]:
-                            arrives_us = _arrival_us(world, now_us, event, onwards, counts)
-                            if arrives_us >= 0:
-                                if waiting == room:
-                                    raise RuntimeError("an event goes round in a circle")
-                                stack.time_us[waiting], stack.edge[waiting] = arrives_us, onwards
-                                waiting += 1
+                    onwards = place_edges[node, place]
+                    if places & _ONE and (receivers[onwards] != sender or is_client[sender]):
+                        stack = _put(stack, waiting, now_us, ~onwards, event, hops + 1)
+                        waiting += 1
                     places >>= _ONE
                     place += 1
-    return given.time_us.size, n_left, n_seen
+    return left[:n_left], arrived[:n_arrived]
 
 
 @nb.njit(cache=True)
-def account(events, clients_of_starts, clients_of, arrived_events, arrived_nodes, marks, owed, is_owed):
-    """Who is owed each event, and which arrivals were. Arrivals are in the order of events; marks are node numbers."""
+def account(events, asking_starts, asking, arrived, nodes, marks, owed, is_owed, repeated):
+    """Who is owed each event, which arrivals were, and which events came to a client more than once.
+
+    Arrivals are in the order of events. `marks` has two places for each node.
+    """
     at = 0
     for event in range(events.starts.size - 1):
         for number in range(events.starts[event], events.starts[event + 1]):
             condition = events.conditions[number]
-            if condition + 1 < clients_of_starts.size:
-                for place in range(clients_of_starts[condition], clients_of_starts[condition + 1]):
-                    node = clients_of[place]
-                    if marks[node] != event:
-                        marks[node] = event
+            if condition + 1 < asking_starts.size:
+                for place in range(asking_starts[condition], asking_starts[condition + 1]):
+                    if marks[asking[place], 0] != event:
+                        marks[asking[place], 0] = event
                         owed[event] += 1
-        while at < arrived_events.size and arrived_events[at] == event:
-            is_owed[at] = marks[arrived_nodes[at]] == event
+        while at < arrived.size and arrived[at] == event:
+            is_owed[at] = marks[nodes[at], 0] == event
+            repeated[event] |= marks[nodes[at], 1] == event
+            marks[nodes[at], 1] = event
             at += 1

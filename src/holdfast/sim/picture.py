@@ -86,17 +86,14 @@ class Picture:
     def _edge_row(self, sender: Host, receiver: Host) -> tuple[Any, ...]:
         channel = sender.channels.get(receiver.name)
         spec = _NOWHERE if channel is None else channel.link.spec
+        works = channel is not None and channel.link.up
         return (
             self._nodes[sender.name],
             self._nodes[receiver.name],
-            channel is not None and channel.link.up,
             sender.name in receiver.channels,
             _knows(receiver, sender),
             0 if channel is None else channel.link.key,
-            spec.delay_us,
-            spec.jitter_us,
-            spec.loss_ratio,
-            spec.reorder_ratio,
+            (spec.loss_ratio if works else 1.0, spec.delay_us, spec.jitter_us, spec.reorder_ratio),
         )
 
     def _read_table(self, host: Host) -> None:
@@ -138,7 +135,7 @@ def _knows(receiver: Host, sender: Host) -> bool:
 
 
 def _edge_columns(rows: list[tuple[Any, ...]]) -> list[NDArray[Any]]:
-    kinds = [np.int32, np.int32, bool, bool, bool, np.uint64, np.int64, np.int64, float, float]
+    kinds = [np.int32, np.int32, bool, bool, np.uint64, float]
     columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
     return [np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
 

@@ -68,7 +68,9 @@ class Simulation:
         self._flying = 0  # events on links and in queues
         self._express: Express | None = None
         if express and suits(network):
-            self._express = Express(self.seed, self.hosts, self._book, self._index, self.ledger, trace, self._see)
+            self._express = Express(
+                self.seed, network.protocol.hops_max, self.hosts, self._book, self._index, self.ledger, trace, self._see
+            )
         self._source_keys: dict[str, int] = {}
         self._tallied_us = 0
         self._since: dict[tuple[str, str], int] = {}  # live subscriptions, and since when
@@ -134,7 +136,7 @@ class Simulation:
         self.at(self.now_us + _TALLY_US, self._each_second, progress)
 
     def _publish(self, planned: Planned) -> None:
-        call = PublishCall(planned.attributes, bytes(planned.payload_bytes), planned.lifetime_us)
+        call = PublishCall(planned.attributes, bytes(planned.payload_bytes), planned.lifetime_us)  # type: ignore[arg-type]
         self.give(self.hosts[planned.client], call)
 
     # Building ------------------------------------------------------------------------------------
