@@ -106,6 +106,7 @@ LESSONS = {
     4: "a good-bye that waits in a busy broker's queue must not undo the attachment that came after it",
     40: "the same with a broker that serves one message in 100 us",
     46: "the smallest case of it: one broker, one client that leaves and comes back",
+    20100: "an event may meet a condition so new that no broker has heard of it: the express lane read past its table",
 }
 
 

@@ -1,7 +1,8 @@
 """The books of a run: what was owed to whom, and what became of it.
 
 When an event is published, everybody whose subscription is live and matches is owed it. Whatever arrives is struck
-off; what is left when an event is old enough is lost, or late if it expired on the way. That age bounds the memory.
+off; what is left at the end is lost, or late if it expired on the way. Events that everybody has got are forgotten when
+they are old enough, and of those that somebody misses a bounded number is remembered.
 """
 
 from collections import deque
@@ -16,7 +17,8 @@ from holdfast.model.messages import Publication
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.sim.shared_index import SharedIndex, View
 
-_SETTLED_US = 30_000_000  # after this long nothing brings an event any more; retries give up sooner
+_SETTLED_US = 30_000_000  # after this long no duplicate comes any more
+_OVERDUE_MAX = 200_000  # older events that somebody misses, some 60 MB: an overloaded broker may bring them still
 _RESOLUTION = log(1.02)  # delays are kept in classes 2 % wide
 _PAIR_BITS = 32  # for the number of a node
 _SEQ_BITS = 40  # for a sequence number: a million a second for twelve days
@@ -90,6 +92,7 @@ class Ledger:
         self._open: dict[tuple[str, int], dict[str, bool]] = {}  # publication -> who is owed it, and has got it
         self._expired: set[tuple[str, int]] = set()
         self._ages: deque[tuple[int, tuple[str, int]]] = deque()
+        self._overdue: deque[tuple[str, int]] = deque()
         self._numbers: dict[str, int] = {}  # of nodes, so that a pair of them is one number
         self._highest: dict[int, int] = {}  # subscriber and source -> the highest sequence number delivered
         self._delays = DelayHistogram()
@@ -118,7 +121,11 @@ class Ledger:
             self._open[event] = owed
             self._ages.append((now_us, event))
         while self._ages and self._ages[0][0] < now_us - _SETTLED_US:
-            self._close(self._ages.popleft()[1])
+            self._overdue.append(self._ages.popleft()[1])
+            if all(self._open[self._overdue[-1]].values()):
+                self._close(self._overdue.pop())
+            elif len(self._overdue) > _OVERDUE_MAX:
+                self._close(self._overdue.popleft())
 
     def expired(self, source: str, seq: int) -> None:
         if (source, seq) in self._open:
@@ -194,7 +201,9 @@ class Ledger:
             self.outcome.lost += missing
 
     def close(self) -> Outcome:
-        while self._ages:
-            self._close(self._ages.popleft()[1])
+        for event in list(self._open):
+            self._close(event)
+        self._ages.clear()
+        self._overdue.clear()
         self.outcome.delay_us = self._delays.summary()
         return self.outcome

@@ -67,6 +67,8 @@ class Picture:
             changed, self._changed = self._changed, {}
             for name in changed:
                 self._read_table(self._hosts[name])
+        if self._index.size > self.tables.wanted.shape[1]:  # events may meet conditions that no broker has heard of
+            self._make_room(self._index.size, 1)
 
     def _draw(self) -> None:
         order = sorted(self._hosts.values(), key=lambda host: host.kind)  # brokers first, each kind as it was
@@ -101,7 +103,7 @@ class Picture:
         assert isinstance(broker, Broker)
         wanted, places = broker.routes()
         row, numbers = self._nodes[host.name], [self._number(condition) for condition in wanted]
-        self._make_room(row + 1, max(numbers, default=0) + 1, max(places.values(), default=1).bit_length())
+        self._make_room(self._index.size, max(places.values(), default=1).bit_length())
         bits, place_edges = self.tables
         for word in range(bits.shape[2]):
             column = [0] * bits.shape[1]
@@ -121,13 +123,13 @@ class Picture:
             number = self._conditions[condition] = self._index.number(self._book.subscription(condition).filters)
         return number
 
-    def _make_room(self, rows: int, conditions: int, places: int) -> None:
+    def _make_room(self, conditions: int, places: int) -> None:
         bits, place_edges = self.tables
-        words = -(-places // _WORD_BITS)
+        rows, words = int(np.sum(~self.nodes.is_client)), -(-places // _WORD_BITS)
         if rows > bits.shape[0] or conditions > bits.shape[1] or words > bits.shape[2]:
-            wider = max(conditions, bits.shape[1] if conditions <= bits.shape[1] else 2 * bits.shape[1])
-            rows, words = max(rows, int(np.sum(~self.nodes.is_client))), max(words, bits.shape[2])
-            self.tables = Tables(_grown(bits, (rows, wider, words)), _grown(place_edges, (rows, words * _WORD_BITS)))
+            width = bits.shape[1] if conditions <= bits.shape[1] else max(conditions, 2 * bits.shape[1])
+            words = max(words, bits.shape[2])
+            self.tables = Tables(_grown(bits, (rows, width, words)), _grown(place_edges, (rows, words * _WORD_BITS)))
 
 
 def _knows(receiver: Host, sender: Host) -> bool:

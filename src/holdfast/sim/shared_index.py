@@ -40,6 +40,11 @@ class SharedIndex:
         self._users[number] = self._users.get(number, 0) + 1
         return number
 
+    @property
+    def size(self) -> int:
+        """Above every number."""
+        return len(self._numbers)
+
     def number(self, filters: Sequence[Filter]) -> int:
         return self._numbers.setdefault(tuple(filters), len(self._numbers))
 

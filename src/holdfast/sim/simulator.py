@@ -256,6 +256,7 @@ class Simulation:
         self._carry()
         host.up = True
         host.machine = self._new_machine(name, host.kind)
+        host.routes_version = -1  # its tables are new, whatever their number
         self._redraw()
         self.note(name, "restart", name)
         for neighbour, channel in list(host.channels.items()):
