@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from bench import chart, live, workloads
+from bench import chart, live_index, workloads
 from bench.contestants import Contestant, HoldfastBatch, NumpyScan, ScanEach, warm_up
 from bench.memory import memory, supported
 from bench.naive import Naive
@@ -95,7 +95,7 @@ class Bench:
         if self._wanted("live") and self._has_stock("live match against scan"):
             say("live match against scan")
             work = self._work("stock", 10_000, self._plan.live_events)
-            self.results.live = live.live_match(work, self._plan.live_scan_events, self._plan.rounds)
+            self.results.live = live_index.live_match(work, self._plan.live_scan_events, self._plan.rounds)
         if self._wanted("churn") and self._has_stock("add and remove while matching"):
             self._churn()
         if self._wanted("parse"):
@@ -176,7 +176,7 @@ class Bench:
         say("add and remove while matching")
         work = self._work("stock", 10_000, self._plan.live_events)
         new = self._work("stock", self._plan.changes * SHORT_ROUNDS, 1, SEED + 1)
-        self.results.churn = live.churn(work, new.texts, SHORT_ROUNDS)
+        self.results.churn = live_index.churn(work, new.texts, SHORT_ROUNDS)
 
     def _parse(self) -> None:
         parse_one: Callable[[str], object] | None = None
@@ -190,7 +190,7 @@ class Bench:
             if self._has_stock("parse stock", name):
                 say(f"parse {name}")
                 work = self._work(name, self._plan.texts * SHORT_ROUNDS, 1, SEED + 2)
-                self.results.parsing.append(live.parsing(name, work.texts, SHORT_ROUNDS, parse_one))
+                self.results.parsing.append(live_index.parsing(name, work.texts, SHORT_ROUNDS, parse_one))
 
     def _memory(self) -> None:
         if self._plan.million is None:

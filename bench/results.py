@@ -8,14 +8,14 @@ possible regression.
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from bench.live import Churn, LiveMatch, Parsing
+from bench.live_index import Churn, LiveMatch, Parsing
 from bench.memory import Memory
 from bench.rounds import Row
 from bench.workloads import REPOSITORY
@@ -150,10 +150,10 @@ def regressions(now: Mapping[str, float], saved: Mapping[str, float]) -> list[st
     ]
 
 
-def machine() -> dict[str, Any]:
+def machine(libraries: Iterable[str] = LIBRARIES) -> dict[str, Any]:
     """What the numbers depend on, and nothing that names the machine."""
     versions = {}
-    for library in LIBRARIES:
+    for library in libraries:
         try:
             versions[library] = metadata.version(library)
         except metadata.PackageNotFoundError:

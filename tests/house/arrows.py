@@ -21,6 +21,7 @@ SEES: dict[str, frozenset[str]] = {
     "pipeline": _BELOW_CLI - {"net"},  # but see _STREAMS
     "reproduce": _BELOW_CLI,
     "cli": _BELOW_CLI,
+    "spark": _BELOW_CLI,  # the front door of pipeline, for other people's jobs
     "testing": _BELOW_CLI,  # the conformance kit that we ship; nothing of ours depends on it
     "__init__": _BELOW_CLI,
 }

@@ -123,6 +123,14 @@ def test_an_empty_matcher_answers() -> None:
     assert found.column_names == ["event", "subscription"]
 
 
+def test_an_id_with_half_a_character_is_refused_where_it_is_added() -> None:
+    matcher = Matcher()
+    with pytest.raises(MisuseError, match=r"the id 'a\\ud800' holds half a character"):
+        matcher.add("a\ud800", "x = 1")
+    matcher.add("é", "x = 1")
+    assert matcher.match_batch(pa.table({"x": [1]}))["subscription"].to_pylist() == ["é"]
+
+
 def test_an_emptied_matcher_may_change_its_sort_of_id() -> None:
     matcher = small()
     matcher.match_batch(TABLE)

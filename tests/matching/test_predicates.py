@@ -29,6 +29,9 @@ CONDITIONS = [
     "a IS NULL",
     "a IS NOT NULL",
     "a > 0 AND a < 5.5 AND b = 1",
+    "a <> 4 AND b <> 2",
+    "a <> 0 AND a <> 2 AND a > -9 AND a < 99 AND b = 1 AND b <> 7",
+    "a LIKE '_%' AND a <> 'IBM' AND b <= 1",
     "TRUE",
 ]
 

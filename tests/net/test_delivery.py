@@ -9,6 +9,7 @@ import pytest
 from holdfast.language.problems import ConditionError
 from holdfast.model.errors import InputError, MisuseError
 from holdfast.net.client import connect
+from holdfast.net.node import BrokerNode, NodeSettings
 from tests.net.certificates import Authority
 from tests.net.harness import fails, lab, live, settled, take, values
 
@@ -267,3 +268,22 @@ async def test_tls_with_client_certificates_carries_events(authority: Authority)
         await settled(subscriber, publisher)
         await publisher.publish({"n": 1})
         assert values([await anext(wanted)]) == [1]
+
+
+@live
+async def test_an_event_that_is_refused_takes_no_number() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        client = await net.client(broker)
+        first = await client.publish({"n": 1})
+        for event, complaint in (({"n": "\ud800"}, "lone surrogate"), ({"n": 2**64}, "64 bits"), ({"n": [1]}, "list")):
+            assert complaint in await fails(client.publish(event), InputError)
+        assert await client.publish({"n": 2}) == first + 1
+
+
+@pytest.mark.parametrize("name", ["", "x" * 256, "a\ud800"])
+def test_a_name_that_no_node_can_have_is_refused_before_anything_is_dialled(name: str) -> None:
+    with pytest.raises(InputError, match="client's name"):
+        connect("tcp://127.0.0.1:1", name=name)
+    with pytest.raises(InputError, match="broker's name"):
+        BrokerNode(NodeSettings(name, ()))

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -96,9 +96,8 @@ def _simulate(
             "file": network.text,
         }
         trace = TraceWriter(out, about, overwrite)
-    simulation = Simulation(network, trace=trace)
-    with _progress(network.duration_us, quiet) as advance:
-        return network.seed, network.name, simulation.run(advance)
+    with trace or nullcontext(), _progress(network.duration_us, quiet) as advance:
+        return network.seed, network.name, Simulation(network, trace=trace).run(advance)
 
 
 def _verdicts(run_folder: Path) -> list["Verdict"]:

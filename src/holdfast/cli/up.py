@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.net.live import LiveRun
     from holdfast.net.member import Host, NewImpairment
     from holdfast.network.schema import Network
+    from holdfast.wire.trace import TraceWriter
 
 
 def run(
@@ -57,11 +59,15 @@ def run(
 
         run_loop(serve(Member(member, network, new_impairment, clock)))
         return
-    books = _books(network, chosen, out, overwrite)
+    from holdfast.cli.live_books import LiveBooks
+
     again = [path, "--seed", str(chosen), *(word for each in words for word in ("--set", each))]
-    new_host = _hosts(network, None if in_process else again, new_impairment, clock, books)
-    lag_us = run_loop(_run(network, chosen, new_host, books, clock))
-    outcome = books.close()
+    trace = None if out is None else _trace(network, chosen, out, overwrite)
+    with trace or nullcontext():
+        books = LiveBooks(trace)
+        new_host = _hosts(network, None if in_process else again, new_impairment, clock, books)
+        lag_us = run_loop(_run(network, chosen, new_host, books, clock))
+        outcome = books.close()
     if as_json:
         print(json.dumps({"seed": chosen, "lag_us": lag_us, **outcome.as_json()}))
         return
@@ -80,16 +86,12 @@ def _impairments(seed: int) -> "NewImpairment":
     return lambda spec, sender, receiver: Link(spec, seed, sender, receiver)
 
 
-def _books(network: "Network", seed: int, out: Path | None, overwrite: bool) -> "LiveBooks":
+def _trace(network: "Network", seed: int, out: Path, overwrite: bool) -> "TraceWriter":
     from holdfast import __version__
-    from holdfast.cli.live_books import LiveBooks
-
-    if out is None:
-        return LiveBooks(None)
     from holdfast.wire.trace import TraceWriter
 
     about = {"name": network.name, "driver": "live", "version": __version__, "seed": seed, "file": network.text}
-    return LiveBooks(TraceWriter(out, about, overwrite))
+    return TraceWriter(out, about, overwrite)
 
 
 def _hosts(

@@ -5,6 +5,7 @@ offending token and its neighbours, and guesses what was meant.
 """
 
 import difflib
+import re
 
 from holdfast.language.problems import ConditionError, Problem
 from holdfast.language.tokens import END, KEYWORDS, spans_of
@@ -21,7 +22,13 @@ _MEANT = {
     "[": "put a name with unusual characters in double quotes",
     "`": "put a name with unusual characters in double quotes",
     ";": "a condition is a single expression; leave the ; out",
+    **dict.fromkeys("‘’‚´", "write straight quotes: 'abc' for a string"),
+    **dict.fromkeys("“”„«»", "write straight quotes: 'abc' for a string, \"abc\" for a name"),
 }
+_CURLY = re.compile("[‘’‚´“”„«»]")
+_GROUPED = re.compile(r"[0-9]+(_[0-9]+)+(\.[0-9]*)?")
+_THOUSANDS = re.compile(r"[0-9]{1,3},[0-9]{3}(\.[0-9]*)?")
+_VALUE_STARTS = frozenset("'-+.0123456789")
 _WANTS_TEXT = ("expected a value", "expected a pattern", "expected a character")
 _ECHO_CHARACTERS_MAX = 60  # a suggestion that repeats more than this is not read
 _CONTROL = [*sorted(KEYWORDS), "TIMESTAMP"]
@@ -56,13 +63,40 @@ def _describe(tokens: list[str], stumble: Stumble) -> tuple[str, str]:
     if token[:1] in ("'", '"') and (len(token) == 1 or token[-1] != token[0]):
         quote = "single" if token[0] == "'" else "double"
         mend = f"add {token[0]} where the text ends; write {token[0] * 2} inside it"
+        if _CURLY.search(token):
+            mend = f"close it with the same straight {token[0]}; a typographic quote is a character like any other"
         return f"this {quote} quote is never closed", mend
     if token in _MEANT:
         return stumble.expected, _MEANT[token]
     if token[:1] == '"' and stumble.expected.startswith(_WANTS_TEXT) and len(token) <= _ECHO_CHARACTERS_MAX:
         inner = token[1:-1].replace('""', '"').replace("'", "''")
         return stumble.expected, f"double quotes name an attribute; write '{inner}' for the string"
-    return stumble.expected, _guess_word(stumble, token)
+    if stumble.expected.endswith("after IS"):
+        return stumble.expected, _guess_is(tokens, stumble.at)
+    return stumble.expected, _guess_grouped(tokens, stumble.at) or _guess_word(stumble, token)
+
+
+def _guess_is(tokens: list[str], at: int) -> str:
+    """IS compares with NULL only; elsewhere it also does with TRUE and FALSE, and people try other values."""
+    word = tokens[at].upper()
+    negated = tokens[at - 1].upper() == "NOT"
+    name, sign = tokens[at - 2 - negated], "<>" if negated else "="
+    if word in ("TRUE", "FALSE") and len(name) <= _ECHO_CHARACTERS_MAX:
+        return f"write {name} {sign} {word}"
+    return "IS asks for NULL only; compare a value with = or <>" if word[:1] in _VALUE_STARTS and word else ""
+
+
+def _guess_grouped(tokens: list[str], at: int) -> str:
+    """Digits in groups of three, as 1_000 or 1,000."""
+    token = tokens[at]
+    if len(token) > _ECHO_CHARACTERS_MAX:
+        return ""
+    if _GROUPED.fullmatch(token):
+        return f"digits are not grouped; write {token.replace('_', '')}"
+    around = "".join(tokens[max(at - 1, 0) : at + 2])
+    if token == "," and _THOUSANDS.fullmatch(around):
+        return f"digits are not grouped; write {around.replace(',', '')}"
+    return ""
 
 
 def _guess_word(stumble: Stumble, token: str) -> str:

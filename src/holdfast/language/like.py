@@ -6,11 +6,15 @@ at the start, the last at the end, and each one between is found at its leftmost
 worse than any other choice: so one pass over the text decides, and nothing is ever tried again.
 """
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
+from typing import cast
 
 ESCAPE = "!"
 _ANY = None  # a `_` inside a segment
+
+_WILD = re.compile("[%_!]")
 
 Segment = tuple[str | None, ...]
 
@@ -50,6 +54,8 @@ def literal_pattern(text: str) -> str:
 
 def segments(pattern: str) -> list[Segment]:
     """The pattern split at `%`: one segment more than there are `%`."""
+    if ESCAPE not in pattern:
+        return [_segment(part) for part in pattern.split("%")]
     parts: list[list[str | None]] = [[]]
     characters = iter(pattern)
     for c in characters:
@@ -62,9 +68,13 @@ def segments(pattern: str) -> list[Segment]:
     return [tuple(part) for part in parts]
 
 
+def _segment(text: str) -> Segment:
+    return tuple([_ANY if c == "_" else c for c in text]) if "_" in text else tuple(text)
+
+
 def plain(segment: Segment) -> str | None:
     """The segment as text, or None when it has a `_`."""
-    return None if _ANY in segment else "".join(c for c in segment if c)
+    return None if _ANY in segment else "".join(cast(tuple[str, ...], segment))
 
 
 def exact_text(pattern: str) -> str | None:
@@ -75,6 +85,10 @@ def exact_text(pattern: str) -> str | None:
 
 def prefix_text(pattern: str) -> str | None:
     """'abc' for 'abc%', None for any other shape."""
+    if pattern[-1:] != "%":
+        return None
+    if _WILD.search(pattern, 0, len(pattern) - 1) is None:  # nearly always
+        return pattern[:-1] or None
     parts = segments(pattern)
     return plain(parts[0]) if len(parts) == 2 and not parts[1] and parts[0] else None
 

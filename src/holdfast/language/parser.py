@@ -6,6 +6,7 @@ live on a list, not on the call stack, so no input can make us recurse. A proble
 skips to the next AND, OR or parenthesis and goes on, so that all problems are reported at once.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
@@ -37,6 +38,7 @@ _COMPARISONS = {"=": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "<>": "<>"
 _VALUE_STARTS = frozenset("'-+.0123456789")
 # A filter is printed at most 16 times as long as the text it comes from: 1e19 as 20 digits, a as a = TRUE.
 _SURELY_FITS = TEXT_CHARACTERS_MAX // 16
+_SURROGATES = re.compile("[\ud800-\udfff]")
 _WORDS = {spelling: word for word in KEYWORDS for spelling in (word, word.lower())}
 
 
@@ -47,6 +49,8 @@ def parse(text: str) -> Subscription:
     if len(text) > TEXT_CHARACTERS_MAX:
         size = f"this condition has {len(text):,} characters; the limit is {TEXT_CHARACTERS_MAX:,}"
         raise ConditionError(text, [Problem(TEXT_CHARACTERS_MAX, 1, size)])
+    if not text.isascii():
+        _check_characters(text)
     plain = plain_conjunction(text)
     raw = [plain] if plain is not None else _Parser(text).condition()
     for each in raw:
@@ -56,6 +60,17 @@ def parse(text: str) -> Subscription:
     if len(text) * len(subscription.filters) > _SURELY_FITS:
         _check_canonical_length(text, subscription)
     return subscription
+
+
+def _check_characters(text: str) -> None:
+    """A lone surrogate is half a character: it can be in no event, and cannot be sent, printed or saved."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        place = Problem(
+            problem.start, 1, "half a character (a lone surrogate)", "was the text cut, or decoded wrongly?"
+        )
+        raise ConditionError(_SURROGATES.sub("\ufffd", text), [place]) from None
 
 
 def _check_patterns(text: str, filter_: Filter) -> None:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.matching.image import CODE_MAX, IN_RANGE
-from holdfast.matching.kernels import fill_bitmap
+from holdfast.matching.kernels import CODE_MAX, IN_RANGE, fill_bitmap
 from holdfast.matching.slots import UNKNOWN
 
 _FILTERS_MIN = 16  # fewer are as quickly tested one by one (measured on the stock workload)

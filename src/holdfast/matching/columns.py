@@ -15,8 +15,7 @@ import pyarrow as pa
 from holdfast.language.subscription import Filter
 from holdfast.matching.encoding import columns_of, encode, encode_patterns
 from holdfast.matching.gathering import Gathered
-from holdfast.matching.image import Image, Ints, Patterns
-from holdfast.matching.kernels import check_filters, copy_runs, open_buckets
+from holdfast.matching.kernels import Image, Ints, Patterns, check_filters, copy_runs, open_buckets
 from holdfast.matching.layout import compile_image
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.slots import Slot

@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.matching.image import Patterns
-from holdfast.matching.kernels import place_texts
+from holdfast.matching.kernels import Patterns, place_texts
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, Sort
 from holdfast.model.errors import InputError

@@ -18,7 +18,7 @@ from holdfast.language.constraint import Constraint
 from holdfast.language.domain import successor
 from holdfast.language.like import prefix_text
 from holdfast.language.subscription import Filter
-from holdfast.matching.image import (
+from holdfast.matching.kernels import (
     CODE_MAX,
     IN_SET,
     NOT_IN_RANGE,
@@ -195,10 +195,9 @@ class Gathered:
             np.frombuffer(each, np.int32) if each else np.zeros(0, np.int32)
             for each in (self._filter, self._slot, self._op, self._constant)
         )
-        code = np.zeros(filters.size, np.int32)
-        for slot, ranks in enumerate(self._ranks):
-            mine = slots == slot
-            code[mine] = 2 * ranks[numbers[mine]] + 1
+        first_rank = np.concatenate([[0], np.cumsum([ranks.size for ranks in self._ranks])])
+        rank = np.concatenate([np.zeros(0, np.int32), *self._ranks])
+        code = 2 * rank[first_rank[slots] + numbers] + 1
         low = np.select([(ops == _EQ) | (ops == _GE), ops == _GT], [code, code + 1], 0).astype(np.int32)
         high = np.select([(ops == _EQ) | (ops == _LE), ops == _LT], [code, code - 1], CODE_MAX).astype(np.int32)
         order = np.lexsort((slots, filters))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from holdfast.matching.bitmaps import build_bitmaps
 from holdfast.matching.gathering import Extra, Gathered, Ranges
-from holdfast.matching.image import (
+from holdfast.matching.kernels import (
     AT_LEAST,
     AT_MOST,
     CODE_MAX,
@@ -27,11 +27,11 @@ from holdfast.matching.image import (
     UNSORTED,
     Image,
     Ints,
-    frozen,
 )
 from holdfast.matching.slots import PRESENT, Slot, Sort
 
 _IN_ACCESS_MAX = 64  # a longer IN list would be copied into too many buckets
+_DOORS_PER_CODE = 64  # on average, that prefixes may open: prefixes of words lie within each other this deep at most
 
 
 @dataclass
@@ -76,6 +76,7 @@ def _choose_access(ranges: Ranges, extras: list[Extra], slots: list[Slot], gathe
     _, first = _number_rows(ranges.slot[points], ranges.low[points])
     distinct[: len(slots)] += np.bincount(ranges.slot[points][first], minlength=len(slots))
     prefixes = ranges.prefix & ~points
+    prefixes[_too_wide(ranges, prefixes, slots)] = False
     _, first = _number_rows(ranges.slot[prefixes], ranges.low[prefixes])
     distinct_prefixes = np.bincount(ranges.slot[prefixes][first], minlength=len(slots))
     weight = np.where(points, distinct[ranges.slot], np.where(prefixes, distinct_prefixes[ranges.slot] / 2, 0.0))
@@ -100,6 +101,22 @@ def _choose_access(ranges: Ranges, extras: list[Extra], slots: list[Slot], gathe
         np.where(is_range, best, -1),
         np.where(best >= ranges.filter.size, best - ranges.filter.size, -1),
     )
+
+
+def _too_wide(ranges: Ranges, prefixes: npt.NDArray[np.bool_], slots: list[Slot]) -> Ints:
+    """Prefixes that are not filed under, widest first, because with them the codes of a slot would open too many doors.
+
+    Prefixes may lie within each other ('a%', 'aa%', 'aaa%' …), and then each opens for all the codes of those within.
+    """
+    rows = np.flatnonzero(prefixes).astype(np.int32)
+    slot, low = ranges.slot[rows], ranges.low[rows]
+    width = ranges.high[rows].astype(np.int64) - low + 1
+    number, first = _number_rows(slot, width, low)
+    doors = np.cumsum(width[first])
+    begins = np.searchsorted(slot[first], slot[first])
+    doors -= (doors - width[first])[begins]
+    codes = np.array([each.codes for each in slots], np.int64)[slot[first]]
+    return rows[(doors > _DOORS_PER_CODE * codes)[number]]
 
 
 def _file(ranges: Ranges, extras: list[Extra], access: Access, gathered: Gathered) -> tuple[Entries, dict[str, Any]]:
@@ -143,27 +160,25 @@ def _file(ranges: Ranges, extras: list[Extra], access: Access, gathered: Gathere
 
 
 def _keys(slot: Ints, low: Ints, high: Ints, slots: list[Slot]) -> dict[str, npt.NDArray[Any]]:
-    """For each access slot, code -> buckets. Bucket i + 1 opens for the codes low[i] to high[i]."""
-    access_slots = np.unique(slot)
+    """For each access slot, code -> buckets. Bucket i + 1 opens for the codes low[i] to high[i]; slots are in order."""
+    access_slots, firsts = np.unique(slot, return_index=True)
     offsets, starts, buckets = [], [], []
     offset = keys = 0
-    for each in access_slots.tolist():
-        mine = np.flatnonzero(slot == each)
-        width = high[mine] - low[mine] + 1
-        codes = np.repeat(low[mine], width) + _count_up(width)
-        owners = np.repeat(mine + 1, width)
-        order = np.argsort(codes, kind="stable")
+    for each, begin, end in zip(access_slots.tolist(), firsts.tolist(), [*firsts[1:].tolist(), slot.size], strict=True):
+        width = high[begin:end] - low[begin:end] + 1
+        codes = np.repeat(low[begin:end], width) + _count_up(width)
+        owners = np.repeat(np.arange(begin + 1, end + 1, dtype=np.int32), width)
         per_code = np.bincount(codes, minlength=slots[each].codes)
         offsets.append(offset)
         starts.append(keys + np.concatenate([[0], np.cumsum(per_code)]))
-        buckets.append(owners[order])
+        buckets.append(owners[np.argsort(codes, kind="stable")])
         offset += per_code.size + 1
         keys += codes.size
     return {
         "access_slots": access_slots.astype(np.int32),
         "key_offsets": np.array(offsets, np.int64),
-        "key_starts": np.concatenate([np.zeros(0), *starts]).astype(np.int32),
-        "key_buckets": np.concatenate([np.zeros(0), *buckets]).astype(np.int32),
+        "key_starts": np.concatenate([np.zeros(0, np.int32), *starts]).astype(np.int32),
+        "key_buckets": np.concatenate([np.zeros(0, np.int32), *buckets]),
     }
 
 
@@ -267,10 +282,11 @@ def _starts(owners: npt.NDArray[Any], count: int) -> Ints:
     return np.searchsorted(owners, np.arange(count + 1)).astype(np.int32)
 
 
-def _count_up(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _count_up(lengths: npt.NDArray[Any]) -> Ints:
     """0, 1, … lengths[0] - 1, 0, 1, … lengths[1] - 1, …"""
     ends = np.cumsum(lengths)
-    ups: npt.NDArray[np.int64] = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - lengths, lengths)
+    ups = np.arange(ends[-1] if ends.size else 0, dtype=np.int32)
+    ups -= np.repeat((ends - lengths).astype(np.int32), lengths)
     return ups
 
 
@@ -285,3 +301,11 @@ def _number_rows(*columns: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt
     numbers = np.empty(order.size, np.int64)
     numbers[order] = np.cumsum(changed) - 1
     return numbers, order[changed]
+
+
+def frozen(arrays: dict[str, npt.NDArray[Any]]) -> Image:
+    """An image of read-only, contiguous arrays: mapped and freshly built ones are then the same type to numba."""
+    contiguous = {name: np.ascontiguousarray(each) for name, each in arrays.items()}
+    for each in contiguous.values():
+        each.flags.writeable = False
+    return Image(**contiguous)

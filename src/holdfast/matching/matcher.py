@@ -123,6 +123,8 @@ class Matcher:
     def _check_id(self, id_: Id) -> None:
         if type(id_) is not str and (type(id_) is not int or not -(2**63) <= id_ < 2**63):
             raise MisuseError(f"an id is a string or a 64-bit integer, not {id_!r}")
+        if type(id_) is str and not id_.isascii() and not _encodable(id_):
+            raise MisuseError(f"the id {id_!a} holds half a character (a lone surrogate)")
         other = next(iter(self._subscriptions), id_)
         if type(other) is not type(id_):
             raise MisuseError(f"ids are all strings or all integers; {id_!r} does not go with {other!r}")
@@ -199,6 +201,14 @@ class _Compiled:
             first = np.int32(self.columns.size)
             pairs += [(rows, numbers + first) for rows, numbers in self._extra.match(table, threads)]
         return _pair_table(pairs, ids)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _id_array(ids: list[Id]) -> pa.Array:

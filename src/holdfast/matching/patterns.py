@@ -72,10 +72,11 @@ def _pieces(text: str, place: int, size: int) -> Iterable[str]:
 
 
 def _filed_under(pattern: str) -> tuple[_Shelf, str]:
-    parts = segments(pattern)
-    start, end = prefix_text(pattern), plain(parts[-1])
+    start = prefix_text(pattern)
     if start:
         return (_START, len(start)), start
+    parts = segments(pattern)
+    end = plain(parts[-1])
     if len(parts) == 2 and not parts[0] and end:
         return (_END, len(end)), end
     pieces = [piece for part in parts for piece in "".join(c or "\0" for c in part).split("\0")]

@@ -1,61 +1,34 @@
 """A filter as one function of an event: what `holds` says, in a fifth of the time.
 
-Comparisons with numbers and strings, which most constraints are, get a function made for their operator and kind; the
-others ask the constraint. `holds` remains the definition, and tests compare the two.
+Comparisons with numbers and strings, which most constraints are, are spelled out for their operator and kind; the
+others ask the constraint. The comparisons of a filter become one expression, because a call for each would cost more
+than the comparison itself. An expression is written once per shape, from the fixed texts below; names and operands,
+which come from outside, are only ever handed to it. `holds` remains the definition, and tests compare the two.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
-from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Filter
 from holdfast.model.event import Attributes
 
 Predicate = Callable[[Attributes], bool]
-_Maker = Callable[[str, Any], Predicate]
+_Part = tuple[str, type]  # a constraint's operator and the type of its operand
 
-# Each operator is spelled out, because a call of operator.lt would cost as much as the rest of the test. A NaN is
-# neither less than, greater than nor equal to anything, and for <> it is asked for.
-_NUMBERS: dict[str, _Maker] = {
-    "=": lambda name, operand: (
-        lambda event: ((kind := type(v := event.get(name))) is float or kind is int) and v == operand
-    ),
-    "<>": lambda name, operand: (
-        lambda event: ((kind := type(v := event.get(name))) is float or kind is int) and v != operand and v == v
-    ),
-    "<": lambda name, operand: (
-        lambda event: ((kind := type(v := event.get(name))) is float or kind is int) and v < operand
-    ),
-    "<=": lambda name, operand: (
-        lambda event: ((kind := type(v := event.get(name))) is float or kind is int) and v <= operand
-    ),
-    ">": lambda name, operand: (
-        lambda event: ((kind := type(v := event.get(name))) is float or kind is int) and v > operand
-    ),
-    ">=": lambda name, operand: (
-        lambda event: ((kind := type(v := event.get(name))) is float or kind is int) and v >= operand
-    ),
-}
-_TEXTS: dict[str, _Maker] = {
-    "=": lambda name, operand: lambda event: type(v := event.get(name)) is str and v == operand,
-    "<>": lambda name, operand: lambda event: type(v := event.get(name)) is str and v != operand,
-    "<": lambda name, operand: lambda event: type(v := event.get(name)) is str and v < operand,
-    "<=": lambda name, operand: lambda event: type(v := event.get(name)) is str and v <= operand,
-    ">": lambda name, operand: lambda event: type(v := event.get(name)) is str and v > operand,
-    ">=": lambda name, operand: lambda event: type(v := event.get(name)) is str and v >= operand,
-}
-_MAKERS: dict[type, dict[str, _Maker]] = {int: _NUMBERS, float: _NUMBERS, str: _TEXTS}
+_AT_ONCE_MAX = 4  # constraints in one expression: with more, there are too many shapes to meet one again
+_SHAPES_MAX = 4_096  # a condition's author decides on shapes, so there may be any number; one takes a kilobyte
+
+_OPERATORS = {"=": "==", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_NUMBER = "((kind := type(value := event.get(name{at}))) is float or kind is int) and value {op} operand{at}"
+_TEXT = "type(value := event.get(name{at})) is str and value {op} operand{at}"
+_FORMS: dict[type, str] = {int: _NUMBER, float: _NUMBER, str: _TEXT}
 
 
 def predicate(filter_: Filter) -> Predicate:
-    tests = [_test(each) for each in filter_]
-    match tests:
-        case []:
-            return lambda event: True
-        case [only]:
-            return only
-        case [first, second]:
-            return lambda event: first(event) and second(event)
+    if len(filter_) <= _AT_ONCE_MAX:
+        return _all_at_once(filter_)
+    tests = [_all_at_once(filter_[at : at + _AT_ONCE_MAX]) for at in range(0, len(filter_), _AT_ONCE_MAX)]
 
     def all_hold(event: Attributes) -> bool:
         for test in tests:  # noqa: SIM110 - all() of a generator takes twice as long
@@ -66,10 +39,36 @@ def predicate(filter_: Filter) -> Predicate:
     return all_hold
 
 
-def _test(constraint: Constraint) -> Predicate:
-    name, op, operand = constraint
-    make = _MAKERS.get(type(operand), {}).get(op)
-    if make is not None:
-        return make(name, operand)
-    holds = constraint.holds
-    return lambda event: holds(event.get(name))
+def _all_at_once(filter_: Filter) -> Predicate:
+    given: list[Any] = []
+    parts = []
+    for each in filter_:
+        name, operator, operand = each
+        kind = type(operand)
+        if kind in _FORMS and operator in _OPERATORS:
+            parts.append((operator, kind))
+            given += (name, operand)
+        else:
+            parts.append(_ASKED)
+            given += (name, each.holds)
+    return _maker(tuple(parts))(*given)
+
+
+_ASKED: _Part = "asked", object
+
+
+@lru_cache(_SHAPES_MAX)
+def _maker(parts: tuple[_Part, ...]) -> Callable[..., Predicate]:
+    """A function that takes names and operands, two for each part, and returns the test."""
+    given = ", ".join(f"name{at}, operand{at}" for at in range(len(parts)))
+    tests = " and ".join(_expression(at, *part) for at, part in enumerate(parts)) or "True"
+    made: Callable[..., Predicate] = eval(f"lambda {given}: lambda event: {tests}")
+    return made
+
+
+def _expression(at: int, operator: str, kind: type) -> str:
+    if (operator, kind) == _ASKED:
+        return f"operand{at}(event.get(name{at}))"
+    text = _FORMS[kind].format(at=at, op=_OPERATORS[operator])
+    # A NaN is neither less than, greater than nor equal to anything; only for <> it has to be asked for.
+    return f"{text} and value == value" if operator == "<>" and kind is not str else text

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.matching.columns import Columns
-from holdfast.matching.image import Image
+from holdfast.matching.kernels import Image
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.slots import Edges, Slot, Sort
 from holdfast.model.errors import InputError

@@ -22,8 +22,8 @@ from typing import get_args
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import InputError, MisuseError, TransportError
-from holdfast.model.limits import NAME_CHARACTERS_MAX, TIME_US_MAX
-from holdfast.model.messages import Publication
+from holdfast.model.limits import TIME_US_MAX
+from holdfast.model.messages import Publication, Publish
 from holdfast.net.address import Address, parse_address
 from holdfast.net.backoff import Backoff
 from holdfast.net.clock import Clock
@@ -32,7 +32,7 @@ from holdfast.net.driver import Application, Driver
 from holdfast.net.link import Link
 from holdfast.net.node import SILENT_LEASES
 from holdfast.net.session import Session, open_session
-from holdfast.net.subscription import QUEUE_MAX, Inbox, Subscription, WhenFull
+from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.client import Client as ClientMachine
 from holdfast.protocol.conditions import ConditionBook
@@ -47,7 +47,8 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
 )
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.wire.outgoing import sendable, sendable_payload
+from holdfast.wire.codec import encode_message
+from holdfast.wire.outgoing import looks_sendable, sendable, sendable_name, sendable_payload
 from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
@@ -68,8 +69,8 @@ def connect(
     given = [address] if isinstance(address, str) else list(address)
     if not given:
         raise InputError("connect needs the address of a broker, such as tcp://127.0.0.1:7001")
-    if name is not None and not 0 < len(name) <= NAME_CHARACTERS_MAX:
-        raise InputError(f"a client's name has 1 to {NAME_CHARACTERS_MAX} characters")
+    if name is not None:
+        sendable_name(name, "client")
     tls = TlsFiles(certificate, private_key, authority)
     return Client([parse_address(each) for each in given], name, tls, settings or ProtocolSettings())
 
@@ -102,6 +103,7 @@ class Client:
     ) -> None:
         self.name = name or f"client-{token_hex(6)}"
         self.counters = Counters()
+        self.connections = 0  # made so far: who sees the same number before and after a flush knows that nothing broke
         self._addresses = list(addresses)
         self._tls = tls
         self._settings = settings
@@ -110,12 +112,12 @@ class Client:
         self._first_seq = first_seq if first_seq is not None else 1 if name is None else self._clock.now_us()
         self._observer = observer
         self._tallied = tallied
+        self._observed = observer is not None or tallied
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
         self._full: set[Inbox] = set()
         self._session: Session | None = None
         self._link: Link | None = None
-        self._last_seq = 0
         self._pings: dict[int, asyncio.Future[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._entered = self._closed = False
@@ -128,8 +130,8 @@ class Client:
         epoch = self._clock.now_us()
         self.hello = Hello(self.name, "client", epoch)
         rng = Random(f"{epoch}/{self.name}/heartbeat")
-        machine = ClientMachine(self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq)
-        self.driver = Driver(machine, self._clock, self.counters, self, tallied=self._tallied)
+        self._machine = ClientMachine(self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq)
+        self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied)
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is
         self._wanted.set()
@@ -151,10 +153,15 @@ class Client:
         """Leave: wait until the broker has everything (unless in haste), say good-bye, end the subscriptions."""
         if self._closed:
             return
-        if not in_haste and self._link is not None:
-            with suppress(TimeoutError, TransportError):
-                async with asyncio.timeout(_CLOSE_S):
-                    await self.flush()
+        try:
+            if not in_haste and self._link is not None:
+                with suppress(TimeoutError, TransportError):
+                    async with asyncio.timeout(_CLOSE_S):
+                        await self.flush()
+        finally:  # also when whoever waits for it is cancelled: our name must not stay taken
+            await self._leave()
+
+    async def _leave(self) -> None:
         self._closed = True
         self._attached.set()  # whoever waits for a connection learns that there will be none
         for task in self._tasks:
@@ -168,6 +175,9 @@ class Client:
     async def _say_goodbye(self) -> None:
         session, link = self._session, self._link
         if session is not None and link is not None:
+            self._link = None  # who publishes from now on waits for the next connection
+            if not self._closed:
+                self._attached.clear()
             self.driver.give(LinkDown(link.name))
             link.flush()
             session.end("the client leaves")
@@ -244,6 +254,7 @@ class Client:
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
         self._session = session
+        self.connections += 1
         self._link = Link(welcome.node, "broker", session.wire, self._clock, self.counters)
         self._link.hold_up(bool(self._full))
         self._attached.set()
@@ -282,11 +293,24 @@ class Client:
         Returns when the event is on its way, not when anybody has it; see `flush`.
         """
         lifetime_us = None if lifetime is None else _lifetime_us(lifetime)
-        call = PublishCall(sendable(event), sendable_payload(payload) if payload else b"", lifetime_us)
-        while self._link is None or self._link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
+        payload = sendable_payload(payload) if payload else b""
+        attributes = event if looks_sendable(event) else sendable(event)
+        while (link := self._link) is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
-        self.driver.give(call)
-        return self._last_seq
+        if self._observed or link.impairment is not None:
+            self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
+            return self._machine.last_seq
+        # The same without detours, because nobody but the broker wants to know of it.
+        seq = self._machine.last_seq + 1
+        publish = Publish(Publication(self.name, seq, self._clock.now_us(), lifetime_us, attributes, payload))
+        try:
+            encoded = encode_message(publish)
+        except (UnicodeEncodeError, OverflowError):
+            sendable(attributes)  # which says what is wrong
+            raise
+        self._machine.last_seq = seq
+        self.driver.send(link, encoded)
+        return seq
 
     async def flush(self) -> None:
         """Wait until the broker has handled all that was sent; a TransportError if the connection breaks first."""
@@ -347,15 +371,15 @@ class Client:
     # What the driver tells -----------------------------------------------------------------------
 
     def on_published(self, publication: Publication, now_us: int) -> None:
-        self._last_seq = publication.seq
         if self._observer is not None:
             self._observer.on_published(publication, now_us)
 
     def on_delivered(self, delivered: Delivered, now_us: int) -> None:
+        delivery = Delivery(delivered.publication, delivered.via, now_us)
         for id_ in delivered.subscriptions:
             inbox = self._inboxes.get(id_)
             if inbox is not None:
-                inbox.put(delivered.publication, delivered.via, now_us)
+                inbox.put(delivery)
         if self._observer is not None:
             self._observer.on_delivered(delivered, now_us)
 

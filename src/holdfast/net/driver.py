@@ -52,13 +52,13 @@ class Driver:
         tallied: bool = False,
     ) -> None:
         self.machine = machine
+        self._receive = machine.receive if isinstance(machine, Client) else self._one_by_one
         self.counters = counters
         self.links: dict[str, Link] = {}
         self.tallies: dict[str, Tally] | None = {} if tallied else None
         self._clock = clock
         self._application = application
         self._push_back_bytes = push_back_bytes
-        self._counted = tallied or push_back_bytes is not None  # something has to be looked at for each message
         self._full: dict[str, None] = {}  # neighbours that hold up the others
         self._loop = asyncio.get_running_loop()
         self._dirty: list[Link] = []
@@ -82,17 +82,28 @@ class Driver:
     def receive(self, sender: str, messages: list[Message]) -> None:
         """The messages of one frame."""
         now_us = self._clock.now_us()
-        handle, perform = self.machine.handle, self._perform
         self.counters.received += len(messages)
         if self.tallies is not None:
             for message in messages:
                 self._tally(type(message).__name__).received += 1
-        for message in messages:
-            if effects := handle(Received(sender, message), now_us):
-                perform(effects, now_us)
+        self._perform(self._receive(sender, messages, now_us), now_us)
         if self._outgoing:
             self._send()
         self._rearm()
+
+    def _one_by_one(self, sender: str, messages: list[Message], now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        handle = self.machine.handle
+        for message in messages:
+            effects += handle(Received(sender, message), now_us)
+        return effects
+
+    def send(self, link: Link, encoded: bytes) -> None:
+        """The short way of a publisher, for a message that is neither tallied nor impaired."""
+        link.outbox.put(encoded)
+        self.counters.sent += 1
+        if not link.dirty:
+            self._touch(link)
 
     def attach(self, link: Link) -> None:
         self.links[link.name] = link
@@ -143,14 +154,7 @@ class Driver:
                 for to in effect.to:
                     outgoing[to].append(encoded)
             elif type(effect) is Send:
-                link = self.links.get(effect.to)
-                if outgoing or self._counted or link is None or link.impairment is not None:
-                    outgoing[effect.to].append(encode_message(effect.message))
-                else:  # the short way of a publisher
-                    link.outbox.put(encode_message(effect.message))
-                    self.counters.sent += 1
-                    if not link.dirty:
-                        self._touch(link)
+                outgoing[effect.to].append(encode_message(effect.message))
             elif type(effect) is Incident:
                 self.counters.note(effect.kind, effect.count)
                 if self._application is not None:
@@ -205,9 +209,13 @@ class Driver:
     # Writing -------------------------------------------------------------------------------------
 
     def _touch(self, link: Link) -> None:
-        """This link has something to write before the event loop turns."""
+        """Write what waits now. What comes before the event loop turns is then written together, when it does.
+
+        So an event on its own never waits, and of many that come in a row only the first goes alone.
+        """
         if not self._dirty:
             self._loop.call_soon(self._flush)
+        link.flush()
         link.dirty = True
         self._dirty.append(link)
 

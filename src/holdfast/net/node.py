@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.errors import InputError, TransportError
-from holdfast.model.limits import FRAME_BYTES_MAX, NAME_CHARACTERS_MAX
+from holdfast.model.errors import TransportError
+from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.address import Address
 from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
@@ -28,6 +28,7 @@ from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.broker import Broker, Routing
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.wire.outgoing import sendable_name
 from holdfast.wire.signals import Hello, Refusal, Welcome
 
 _SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still
@@ -61,8 +62,7 @@ class BrokerNode:
         clock: Clock | None = None,
         tallied: bool = False,
     ) -> None:
-        if not 0 < len(settings.name) <= NAME_CHARACTERS_MAX:
-            raise InputError(f"a broker's name has 1 to {NAME_CHARACTERS_MAX} characters")
+        sendable_name(settings.name, "broker")
         self.settings = settings
         self.counters = Counters()
         self.listening: tuple[Address, ...] = ()

@@ -27,17 +27,41 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     """One event for one subscription."""
 
-    event: Attributes
-    payload: bytes
-    source: str  # who published it
-    seq: int  # its number among the events of that source
+    publication: Publication
     via: Via  # how it came: on the normal way, or by which kind of recovery
-    time_us: int  # when it was published, by the publisher's clock
-    delay: float  # seconds from then until it arrived here, by the two clocks
+    arrived_us: int  # by our clock
+
+    @property
+    def event(self) -> Attributes:
+        return self.publication.attributes
+
+    @property
+    def payload(self) -> bytes:
+        return self.publication.payload
+
+    @property
+    def source(self) -> str:
+        """Who published it."""
+        return self.publication.source
+
+    @property
+    def seq(self) -> int:
+        """Its number among the events of that source."""
+        return self.publication.seq
+
+    @property
+    def time_us(self) -> int:
+        """When it was published, by the publisher's clock."""
+        return self.publication.time_us
 
     @property
     def time(self) -> datetime:
         return _EPOCH + timedelta(microseconds=self.time_us)
+
+    @property
+    def delay(self) -> float:
+        """Seconds from then until it arrived here, by the two clocks."""
+        return (self.arrived_us - self.publication.time_us) / 1e6
 
 
 class Inbox:
@@ -57,22 +81,12 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._items)
 
-    def put(self, publication: Publication, via: Via, now_us: int) -> None:
+    def put(self, delivery: Delivery) -> None:
         items = self._items
         if len(items) >= self._cap:
             items.popleft()
             self.dropped += 1
-        items.append(
-            Delivery(
-                publication.attributes,
-                publication.payload,
-                publication.source,
-                publication.seq,
-                via,
-                publication.time_us,
-                (now_us - publication.time_us) / 1e6,
-            )
-        )
+        items.append(delivery)
         if len(items) == 1:
             self._filled.set()
         if self._pushes_back and not self.full and len(items) >= self._max:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.model.errors import InputError
+from holdfast.pipeline.shipping import needs_shipping, ship
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,30 +46,39 @@ def session(
         return running
     remote = os.environ.get("SPARK_REMOTE") if master is None else None
     if remote:
-        return SparkSession.builder.appName(name).remote(remote).getOrCreate()
+        connected = SparkSession.builder.appName(name).remote(remote).getOrCreate()
+        ship(connected)
+        return connected
     _check_java()
     # Otherwise Spark's workers take the machine's python3, which does not have us.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name).master(master or os.environ.get("SPARK_MASTER") or _LOCAL)
-    for key, value in {**_settings(master, profile), **(settings or {})}.items():
-        builder = builder.config(key, value)
+    builder = SparkSession.builder.appName(name)
+    address = master or os.environ.get("SPARK_MASTER") or _LOCAL
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started us and has said all this
+        builder = builder.master(address)
+        for key, value in {**_settings(address, profile), **(settings or {})}.items():
+            builder = builder.config(key, value)
     with _jvm_banner_hidden():
         found = builder.getOrCreate()
     found.sparkContext.setLogLevel("ERROR")
+    if needs_shipping(str(found.sparkContext.master)):
+        ship(found)
     return found
 
 
-def _settings(master: str | None, profile: Profile) -> dict[str, str]:
+def _settings(master: str, profile: Profile) -> dict[str, str]:
     quiet = f"-Dlog4j2.configurationFile={files('holdfast.pipeline') / 'log4j2.properties'}"
     made = {
         "spark.driver.extraJavaOptions": f"{quiet} {_TEST_JVM}" if profile == "test" else quiet,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.executorEnv.NUMBA_NUM_THREADS": "1",  # Spark runs a task for every core already
+        "spark.executorEnv.OMP_NUM_THREADS": "1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "holdfast-warehouse"),
     }
-    if master is None or master.startswith("local"):
+    if not needs_shipping(master):
         cores = str(os.cpu_count() or 1)
         made |= {
             "spark.driver.bindAddress": "127.0.0.1",

@@ -5,6 +5,7 @@ Checked where the application calls, so that the caller learns what is wrong; wh
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TypeGuard
 
 import msgspec
 
@@ -22,15 +23,28 @@ _NAMES_MAX = 10_000  # attribute names seen before, whose form need not be looke
 _names: set[str] = set()
 
 
+def looks_sendable(event: Mapping[str, object]) -> TypeGuard[dict[str, Scalar]]:
+    """Whether it is flat, of plain scalars, under names that have been seen before.
+
+    What remains to be found out, the size of integers and the characters of strings, encoding finds out.
+    """
+    return (
+        type(event) is dict
+        and len(event) <= ATTRIBUTES_MAX
+        and _names.issuperset(event)
+        and _PLAIN.issuperset(map(type, event.values()))
+    )
+
+
 def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
     """A copy of the event that can be sent; an InputError that names the attribute when there is none."""
-    if len(event) <= ATTRIBUTES_MAX and _names.issuperset(event) and _PLAIN.issuperset(map(type, event.values())):
+    if looks_sendable(event):
         try:
-            _encode(event)  # which looks at the size of integers and at the characters of strings
+            _encode(event)
         except (UnicodeEncodeError, OverflowError):
             pass  # to be explained below
         else:
-            return dict(event)  # type: ignore[arg-type]  # every value was just seen to be a plain scalar
+            return dict(event)
     return _checked(event)
 
 
@@ -72,3 +86,14 @@ def sendable_payload(payload: bytes | bytearray | memoryview) -> bytes:
     if len(payload) > PAYLOAD_BYTES_MAX:
         raise InputError(f"a payload of {len(payload)} bytes; {PAYLOAD_BYTES_MAX} are allowed")
     return bytes(payload)
+
+
+def sendable_name(name: str, whose: str) -> str:
+    """The name of a node, if it can be one."""
+    if not 0 < len(name) <= NAME_CHARACTERS_MAX:
+        raise InputError(f"a {whose}'s name has 1 to {NAME_CHARACTERS_MAX} characters")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the {whose}'s name {name!a} holds half a character (a lone surrogate)") from None
+    return name

@@ -41,8 +41,8 @@ class Run:
         """
         publications = self.table("publications")
         names = [name for name in publications.column_names if name.startswith(_PREFIX)]
-        first = {_attribute(name): name for name in reversed(names)}
-        others = [name for name in names if first[_attribute(name)] != name]
+        first = {attribute_of(name): name for name in reversed(names)}
+        others = [name for name in names if first[attribute_of(name)] != name]
         rows = pa.array(range(publications.num_rows), pa.int64())
         if not others:
             yield rows, _renamed(publications, names)
@@ -54,12 +54,12 @@ class Run:
         for each in pc.unique(code).to_pylist():
             chosen = pc.equal(code, each)
             used = [name for place, name in enumerate(others) if each >> place & 1]
-            hidden = {_attribute(name) for name in used}
-            kept = [name for name in names if name not in others and _attribute(name) not in hidden]
+            hidden = {attribute_of(name) for name in used}
+            kept = [name for name in names if name not in others and attribute_of(name) not in hidden]
             yield rows.filter(chosen.combine_chunks()), _renamed(publications.filter(chosen), kept + used)
 
 
-def _attribute(column: str) -> str:
+def attribute_of(column: str) -> str:
     """The attribute of a column `attr:NAME` or `attr:NAME:TYPE`."""
     name = column[len(_PREFIX) :]
     head, colon, kind = name.rpartition(":")
@@ -67,7 +67,7 @@ def _attribute(column: str) -> str:
 
 
 def _renamed(publications: pa.Table, columns: list[str]) -> pa.Table:
-    return publications.select(columns).rename_columns([_attribute(name) for name in columns])
+    return publications.select(columns).rename_columns([attribute_of(name) for name in columns])
 
 
 def same_bytes(one: Path, other: Path) -> list[str]:

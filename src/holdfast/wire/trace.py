@@ -2,7 +2,7 @@
 
 One folder per run, one folder per table (`RUN/TABLE/*.parquet`). Rows are collected and written in batches, so memory
 stays flat however long the run. Times are integer microseconds. The simulator and live networks write the same
-tables, and promises are checked on nothing else.
+tables, and promises are checked on nothing else. Used as a context, a writer takes everything back when the run fails.
 
 An attribute of a publication is a column `attr:NAME` of the first type seen for it; values of another type go into
 `attr:NAME:TYPE`, so that no value is ever converted. A name that itself ends in `:TYPE` always gets its type behind it.
@@ -11,6 +11,7 @@ An attribute of a publication is a column `attr:NAME` of the first type seen for
 import json
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,7 @@ TYPE_NAMES = frozenset(map(str, (*_TYPES.values(), pa.uint64())))
 class TraceWriter:
     def __init__(self, folder: Path, about: Mapping[str, Any], overwrite: bool = False) -> None:
         self._folder = folder
+        self._is_ours = not folder.exists()
         _make_room(folder, overwrite)
         self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
         self._files: dict[str, int] = {}
@@ -96,6 +98,21 @@ class TraceWriter:
         self._flush_publications()
         for table in self._rows:
             self._flush(table)
+
+    def __enter__(self) -> "TraceWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._discard()
+
+    def _discard(self) -> None:
+        """Half a run is no run: whoever finds one would draw conclusions from it."""
+        for table in self._files:
+            shutil.rmtree(self._folder / table, ignore_errors=True)
+        if self._is_ours:
+            with suppress(OSError):  # somebody has put something else there
+                self._folder.rmdir()
 
     def _flush(self, table: str) -> None:
         rows, self._rows[table] = self._rows[table], []

@@ -1,0 +1,139 @@
+"""A sweep's speed: equal runs on Spark's local[2] beside the same runs in one process.
+
+Both simulate the same cells of the same plan and write the same records. Spark's time is that of the whole call on a
+warm session: simulating, and the tables of runs and means; the session's own start is told apart. Contestants take
+turns and the best round of each counts. Both must give the same numbers.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.results import machine, save
+from bench.workloads import REPOSITORY
+from holdfast.pipeline.sweep_cell import run_cell
+from holdfast.pipeline.sweep_check import plan
+from holdfast.pipeline.sweep_folder import SweepFolder
+from holdfast.pipeline.sweep_plan import Plan, preset_document
+
+TARGET = 1.7
+SAVED = REPOSITORY / "bench" / "results" / "sweep.json"
+
+
+def equal_runs(runs: int, seconds: float) -> Plan:
+    """The tree of paper 001; only the seed differs."""
+    return plan(preset_document("epidemic-100"), seeds=runs, settings={"duration_s": seconds})
+
+
+def one_process(runs: int, seconds: float) -> float:
+    """Seconds for all runs, in a process of its own that has neither Spark nor anything else to do."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "bench.sweep", "--alone", folder, "--runs", str(runs), "--seconds", str(seconds)]
+        return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+
+
+def alone(out: Path, runs: int, seconds: float) -> float:
+    asked, folder = equal_runs(runs, seconds), SweepFolder(out / "sweep")
+    with folder.taken(asked):
+        began = time.perf_counter()
+        for number in range(len(asked)):
+            folder.write(run_cell(asked, number))
+        return time.perf_counter() - began
+
+
+def on_spark(spark: Any, runs: int, seconds: float) -> tuple[float, float]:
+    """Seconds for the whole call, and for the simulations in it."""
+    from holdfast.pipeline.sweep import sweep
+    from holdfast.pipeline.sweep_progress import Progress
+
+    seen: list[Progress] = []
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        sweep(spark, equal_runs(runs, seconds), Path(folder) / "sweep", watch=seen.append)
+        took_s = time.perf_counter() - began
+        _check_same(SweepFolder(Path(folder) / "sweep"), equal_runs(runs, seconds))
+    return took_s, seen[-1].seconds
+
+
+def _check_same(folder: SweepFolder, asked: Plan) -> None:
+    here, there = run_cell(asked, 0), folder.record(0)
+    if there is None or (here.counts, here.measures) != (there.counts, there.measures):
+        raise SystemExit("Spark and one process give different numbers for the same run")
+
+
+def main() -> int:
+    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    words.add_argument("--save", action="store_true", help="keep the result in bench/results/sweep.json")
+    words.add_argument("--runs", type=int, default=40)
+    words.add_argument("--seconds", type=float, default=15.0, help="simulated seconds a run; one or two of real time")
+    words.add_argument("--rounds", type=int, default=2)
+    words.add_argument("--alone", type=Path, help=argparse.SUPPRESS)
+    given = words.parse_args()
+    if given.alone is not None:
+        print(alone(given.alone, given.runs, given.seconds))
+        return 0
+    result = measure(given.runs, given.seconds, given.rounds)
+    if given.save:
+        save(result, SAVED)
+    if given.json:
+        print(json.dumps(result))
+    else:
+        print(report(result))
+    return 0 if result["holds"] else 1
+
+
+def measure(runs: int, seconds: float, rounds: int) -> dict[str, Any]:
+    from holdfast.pipeline.session import session
+
+    began = time.perf_counter()
+    spark = session("bench sweep", "local[2]", profile="test")  # as `holdfast sweep` starts it
+    on_spark(spark, 8, 0.1)
+    start_s = time.perf_counter() - began
+    best_alone = best_spark = best_cells = float("inf")
+    for number in range(1, rounds + 1):
+        best_alone = min(best_alone, one_process(runs, seconds))
+        whole_s, cells_s = on_spark(spark, runs, seconds)
+        best_spark, best_cells = min(best_spark, whole_s), min(best_cells, cells_s)
+        print(f"round {number}: one process {best_alone:.1f} s, Spark {best_spark:.1f} s", file=sys.stderr)
+    spark.stop()
+    ratio = best_alone / best_spark
+    return {
+        "benchmark": "sweep",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "runs": runs,
+        "rounds": rounds,
+        "run_s": best_alone / runs,
+        "one_process_runs_per_s": runs / best_alone,
+        "spark_runs_per_s": runs / best_spark,
+        "spark_simulating_runs_per_s": runs / best_cells,
+        "spark_start_s": start_s,
+        "ratio": ratio,
+        "target": TARGET,
+        "holds": ratio >= TARGET,
+    }
+
+
+def report(found: dict[str, Any]) -> str:
+    verdict = "yes" if found["holds"] else "NO"
+    return "\n".join(
+        [
+            f"{found['runs']} equal runs of {found['run_s']:.2f} s, best of {found['rounds']} rounds",
+            f"one process    {found['one_process_runs_per_s']:>8.2f} runs/s",
+            f"Spark local[2] {found['spark_runs_per_s']:>8.2f} runs/s with its tables, "
+            f"{found['spark_simulating_runs_per_s']:.2f} while simulating",
+            f"ratio          {found['ratio']:>8.2f}x   target at least {found['target']:.1f}x   {verdict}",
+            f"session        {found['spark_start_s']:>8.1f} s to start and warm up, not counted",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""`holdfast audit`: what was owed, what arrived, when, in which order, at what cost, and which promises held."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.model.errors import InputError
+
+if TYPE_CHECKING:
+    from holdfast.pipeline.audit import AuditedRun
+
+_SMALL_ROWS = 1_000_000  # below this the work is over before the JVM's optimising compiler pays off
+
+
+def run(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that `sim --out` or `up --out` wrote.")],
+    out: Annotated[Path | None, typer.Option(help="Write the tables and the report into this folder.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace an audit that is in the folder already.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Two runs side by side.")] = False,
+    delivery: Annotated[
+        float | None, typer.Option(min=0, max=1, help="P4 is broken below this share of what is owed, such as 0.99.")
+    ] = None,
+    violations: Annotated[
+        float | None, typer.Option(min=0, max=1, help="P3 is broken above this share of the deliveries, such as 0.")
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="Spark's address, such as spark://host:7077.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Match every publication with the subscriptions that were live, compare with what was delivered, check P1 to P8.
+
+    With --out, write Parquet tables per subscriber, publisher, pair and second, and a report that opens in a browser.
+
+    Exit code 0: done. 1: a promise is broken. 2: a run or an option is not acceptable.
+
+    \b
+    Example:
+      holdfast sim net.toml --out run-7
+      holdfast audit run-7 --out audit-7
+      holdfast audit run-7 run-8 --compare --out both
+    """
+    from holdfast.pipeline.trace_footers import read_footers
+
+    if compare and len(runs) != 2:
+        raise InputError(f"--compare wants two runs, found {len(runs)}")
+    if out is not None and any(each.resolve() == out.resolve() for each in runs):
+        raise InputError(f"--out: {out} is one of the runs; name another folder")
+    footers = read_footers(runs)
+    from holdfast.pipeline.session import session
+
+    small = sum(sum(each.rows.values()) for each in footers) < _SMALL_ROWS
+    with _progress(as_json) as say:
+        say("starting Spark")
+        spark = session("holdfast audit", master, profile="test" if small else "run")
+        from holdfast.pipeline.audit import audited
+        from holdfast.pipeline.audit_folder import room_for, write
+        from holdfast.pipeline.audit_promises import Asked
+
+        room = room_for(out, overwrite) if out is not None else nullcontext()
+        with room as folder, audited(spark, footers, Asked(delivery, violations), say) as audit:
+            if folder is not None:
+                say("writing tables and report")
+                write(audit, folder, compare)
+    _print(audit.runs, compare, as_json)
+    if out is not None and not as_json:
+        print(f"tables and report in {out}")
+    if any(each.broken for each in audit.runs):
+        raise typer.Exit(1)
+
+
+def _print(runs: list["AuditedRun"], compare: bool, as_json: bool) -> None:
+    from holdfast.pipeline.audit_summary import comparison, summary
+
+    if as_json:
+        found = [each.as_json() for each in runs]
+        print(json.dumps(found[0] if len(found) == 1 else {"runs": found}))
+    elif compare:
+        print(comparison(*runs))
+    else:
+        print("\n\n".join(map(summary, runs)))
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """What is going on, on a terminal; nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as status:
+        yield status.update

@@ -1,0 +1,119 @@
+"""`holdfast gateway`: keep events in a log that can be read again, and publish batches once."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Broker, Certificate, PrivateKey
+from holdfast.model.errors import InputError
+
+if TYPE_CHECKING:
+    from holdfast.net.gateway import GatewaySettings
+
+_DEFAULT_LISTEN = "tcp://127.0.0.1:7100"
+
+
+def run(
+    log: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the log; made if it is not there.")],
+    broker: Broker = None,
+    condition: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="What to log, as the stream `events`.")
+    ] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=CONDITION", help="A stream with a name; may be repeated.")
+    ] = None,
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help=f"tcp:// or tls://; may be repeated. [default: {_DEFAULT_LISTEN}]"),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Its name in the network; one is made up otherwise.")] = None,
+    keep_mb: Annotated[float, typer.Option(min=0, help="Megabytes of each stream that are kept.")] = 1024,
+    keep_hours: Annotated[float, typer.Option(min=0, help="How long events are kept.")] = 168,
+    drop_acknowledged: Annotated[
+        bool, typer.Option("--drop-acknowledged", help="Drop events as soon as all readers have acknowledged them.")
+    ] = False,
+    streams_max: Annotated[int, typer.Option(min=1, max=1_000, help="Streams, also those that readers open.")] = 16,
+    outgoing_mb: Annotated[float, typer.Option(min=1, help="Megabytes that may wait to be published.")] = 1024,
+    advertise: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CONDITION", help="What is published, where brokers route by advertisements."),
+    ] = None,
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
+    authority: Authority = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
+) -> None:
+    """Log the events that conditions describe, serve the log, and publish what writers commit, until Ctrl-C or SIGTERM.
+
+    Readers, such as `spark.readStream.format("holdfast")`, fetch any range of a stream again, exactly, until
+    retention drops it. Streams that the folder holds already are continued. Prints one line when it is ready and one
+    with its counters when it has stopped.
+
+    \b
+    Example:
+      holdfast gateway --broker tcp://127.0.0.1:7001 --log gw --condition "symbol = 'IBM'"
+      holdfast gateway --log gw --stream "cheap=price < 10" --stream "big=volume > 1000000" --keep-mb 4096
+    """
+    from holdfast.net.address import parse_address
+    from holdfast.net.gateway import GatewaySettings
+    from holdfast.net.gateway_log import Retention
+    from holdfast.net.loop import run as run_loop
+    from holdfast.net.tls import TlsFiles
+
+    settings = GatewaySettings(
+        folder=log,
+        brokers=tuple(parse_address(each) for each in broker or [DEFAULT_BROKER]),
+        listen=tuple(parse_address(each) for each in listen or [_DEFAULT_LISTEN]),
+        streams=_streams(condition, stream or []),
+        name=name,
+        retention=Retention(int(keep_mb * 2**20), keep_hours * 3_600, drop_acknowledged=drop_acknowledged),
+        streams_max=streams_max,
+        ledger_bytes=int(outgoing_mb * 2**20),
+        advertise=tuple(advertise or ()),
+        tls=TlsFiles(certificate, private_key, authority),
+    )
+    run_loop(_serve(settings, as_json))
+
+
+def _streams(condition: str | None, named: list[str]) -> dict[str, str]:
+    found = {} if condition is None else {"events": condition}
+    for text in named:
+        name, equals, rest = text.partition("=")
+        if not name.strip() or not equals:
+            raise InputError(f"""--stream {text}: write it as NAME=CONDITION, such as "cheap=price < 10\"""")
+        if name.strip() in found:
+            raise InputError(f"--stream {text}: there is a stream {name.strip()} already")
+        found[name.strip()] = rest
+    return found
+
+
+async def _serve(settings: "GatewaySettings", as_json: bool) -> None:
+    from holdfast.cli.connecting import stopping
+    from holdfast.net.gateway import Gateway
+
+    def tell(line: str) -> None:
+        print(f"gateway: {line}", file=sys.stderr, flush=True)
+
+    gateway = Gateway(settings, tell)
+    with stopping() as stop:
+        await gateway.start()
+        places = [str(each) for each in gateway.listening]
+        streams = {each.name: each.log.end for each in gateway.streams.values()}
+        if as_json:
+            print(json.dumps({"ready": gateway.name, "listen": places, "streams": streams}), flush=True)
+        else:
+            known = ", ".join(f"{name} ({count:,} events)" for name, count in streams.items()) or "no streams yet"
+            print(f"{gateway.name} ready on {', '.join(places)}: {known}", flush=True)
+        await stop.wait()
+        counts = gateway.counts()
+    await gateway.stop()
+    if as_json:
+        print(json.dumps({"stopped": gateway.name, **counts}), flush=True)
+    else:
+        print(
+            f"{gateway.name} stopped: {', '.join(f'{key} {count:,}' for key, count in counts.items() if count)}",
+            flush=True,
+        )

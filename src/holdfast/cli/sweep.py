@@ -1,0 +1,204 @@
+"""`holdfast sweep`: many simulations over a grid of settings and seeds, as a Spark job."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.model.errors import InputError
+
+if TYPE_CHECKING:
+    from holdfast.pipeline.sweep_chart import Chart
+    from holdfast.pipeline.sweep_folder import SweepFolder
+    from holdfast.pipeline.sweep_plan import Plan
+    from holdfast.pipeline.sweep_progress import Progress
+
+_LINE_EVERY_S = 10  # between progress lines where there is no terminal
+_SHOWN_MAX = 20  # rows and failures that are printed; the tables have them all
+
+
+def run(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file; docs/sweep.md explains it.")],
+    out: Annotated[Path, typer.Option(help="The folder for tables, charts and traces.")],
+    overwrite: Annotated[bool, typer.Option(help="Begin anew in a folder that holds a sweep.")] = False,
+    chart: Annotated[
+        list[str] | None,
+        typer.Option(metavar="y=METRIC,x=KEY[,by=KEY+KEY][,log=x|y|xy]", help="Draw this, too; may be repeated."),
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="A Spark cluster, such as spark://host:7077.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark's.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Simulate a network file over a grid of settings and seeds, each run a Spark task.
+
+    A folder that holds a part of the same sweep is continued: only missing and failed runs are run.
+
+    Exit code 0: all runs are done. 1: some failed; they are listed, and the others are in the tables. 2: the file, an
+    option or the folder is not acceptable.
+
+    \b
+    Example:
+      holdfast sweep sweep.toml --out loss
+      holdfast sweep sweep.toml --out loss --chart y=delivery_ratio,x=links.loss,by=variant
+    """
+    from holdfast.pipeline.sweep_chart import chart_from_words, check_chart
+    from holdfast.pipeline.sweep_file import load_sweep
+    from holdfast.pipeline.sweep_folder import SweepFolder
+
+    if out == Path():
+        raise InputError("--out: expected the name of a folder, such as loss")
+    odd = [each for each in conf or () if "=" not in each]
+    if odd:
+        raise InputError(f"--conf: expected KEY=VALUE, found {', '.join(odd)}")
+    spark_settings = dict(each.split("=", 1) for each in conf or ())
+    asked = load_sweep(path)
+    charts = [*asked.charts, *map(chart_from_words, chart or ())]
+    for each in charts:  # before hours of simulation, not after
+        check_chart(each, asked.plan.axis_values())
+    folder = SweepFolder(out.resolve())
+    began = monotonic()
+    ran = _run(asked.plan, folder, overwrite, master, spark_settings)
+    report = _report(asked.plan, folder, ran, monotonic() - began)
+    drawn = _draw(charts, asked.plan, folder, report.done)
+    if as_json:
+        print(
+            json.dumps({**report.as_json(), "out": str(out), "charts": [str(out / "charts" / each) for each in drawn]})
+        )
+    else:
+        print(_text(path, out, asked.plan, report, drawn))
+    if report.failures:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Report:
+    runs: int
+    ran: int
+    done: int
+    failed: int
+    seconds: float
+    failures: list[dict[str, Any]]  # the first ones
+    means: list[dict[str, Any]]  # the first combinations, with the mean delivery ratio
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "runs": self.runs,
+            "ran": self.ran,
+            "done": self.done,
+            "failed": self.failed,
+            "seconds": round(self.seconds, 3),
+            "failures": self.failures,
+        }
+
+
+def _run(plan: "Plan", folder: "SweepFolder", overwrite: bool, master: str | None, settings: dict[str, str]) -> int:
+    """Run what is missing and say how many that were; a finished sweep does not even start Spark."""
+    with folder.taken(plan, overwrite):
+        missing = len(plan) - len(folder.done())
+        if not missing and folder.has_tables:
+            return 0
+    from holdfast.pipeline.session import session
+    from holdfast.pipeline.sweep import sweep
+
+    # The JVM only hands out numbers and writes small tables: what makes it start quickly is what it needs.
+    spark = session("holdfast sweep", master, settings, profile="test")
+    with _progress(len(plan)) as watch:
+        sweep(spark, plan, folder.path, watch=watch)
+    return missing
+
+
+def _report(plan: "Plan", folder: "SweepFolder", ran: int, seconds: float) -> _Report:
+    failed = sorted(folder.failed())
+    failures = []
+    for number in failed[:_SHOWN_MAX]:
+        cell, record = plan.cell(number), folder.record(number)
+        assert record is not None
+        failures.append({"cell": number, "seed": cell.seed, "settings": cell.settings, "error": record.error})
+    done = len(plan) - len(failed)
+    return _Report(len(plan), ran, done, len(failed), seconds, failures, _means(plan, folder))
+
+
+def _means(plan: "Plan", folder: "SweepFolder") -> list[dict[str, Any]]:
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    columns = [*(axis.name for axis in plan.axes), "n", "mean", "low", "high"]
+    table = pq.read_table(folder.summary, columns=columns, filters=pc.field("metric") == "delivery_ratio")
+    rows: list[dict[str, Any]] = table.to_pylist()
+    values = plan.axis_values()
+    return sorted(rows, key=lambda row: [values[axis].index(row[axis]) for axis in values])
+
+
+def _draw(charts: list["Chart"], plan: "Plan", folder: "SweepFolder", done: int) -> list[str]:
+    from holdfast.pipeline.sweep_chart import draw
+
+    if not done:
+        return []
+    return [draw(chart, folder.summary, plan.axis_values(), folder.charts).name for chart in charts]
+
+
+def _text(path: Path, out: Path, plan: "Plan", report: _Report, drawn: list[str]) -> str:
+    size = f"{report.runs:,} runs: {plan.combinations:,} settings x {len(plan.seeds):,} seeds"
+    lines = [f"{path}: {size}"]
+    if report.ran < report.runs:
+        lines.append(f"  {report.runs - report.ran:,} were there already")
+    lines.append(f"  {report.done:,} done, {report.failed:,} failed")
+    lines += _table(plan, report.means)
+    for each in report.failures:
+        settings = ", ".join(f"{key}={json.dumps(value)}" for key, value in each["settings"].items())
+        lines.append(f"  failed: seed {each['seed']}{', ' if settings else ''}{settings}: {each['error']}")
+    if report.failed > len(report.failures):
+        lines.append(f"  and {report.failed - len(report.failures):,} more, in the column error of {out / 'runs'}")
+    lines.append(f"tables in {out / 'runs'} and {out / 'summary'}")
+    lines += [f"chart in {out / 'charts' / each}" for each in drawn]
+    return "\n".join(lines)
+
+
+def _table(plan: "Plan", means: list[dict[str, Any]]) -> list[str]:
+    """The mean delivery ratio of the first combinations."""
+    if not means:
+        return []
+    heads = [*(axis.name for axis in plan.axes), "delivery ratio", ""]
+    rows = []
+    for row in means[:_SHOWN_MAX]:
+        half = f"± {(row['high'] - row['low']) / 2:.4f}" if row["low"] is not None else ""
+        values = (row[axis.name] for axis in plan.axes)
+        rows.append([*("" if each is None else f"{each}" for each in values), f"{row['mean']:.4f}", half])
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    lines = [
+        "  " + "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip()
+        for row in [heads, *rows]
+    ]
+    if len(means) > _SHOWN_MAX:
+        lines.append(f"  and {len(means) - _SHOWN_MAX:,} more")
+    return lines
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[["Progress"], None]]:
+    """A bar on a terminal; elsewhere a line now and then, so that a log shows that something happens."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    with Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=total)
+        yield lambda now: bar.update(task, completed=now.done + now.failed, description=str(now))
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._last_s = 0.0
+
+    def __call__(self, now: "Progress") -> None:
+        if now.seconds - self._last_s >= _LINE_EVERY_S:
+            self._last_s = now.seconds
+            print(f"sweep: {now}", file=sys.stderr, flush=True)

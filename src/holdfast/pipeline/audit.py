@@ -1,0 +1,235 @@
+"""Audit runs on Spark: what was owed, what arrived, when, in which order, at what cost, and which promises held.
+
+The facts are worked out once and kept; every figure, table and chart is a sum over them. What comes back to the driver
+is bounded: one row per run, kind of message, class of delay or slice of time, and a few examples.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.pipeline.audit_facts import facts
+from holdfast.pipeline.audit_metrics import (
+    CHECKED,
+    COUNTED,
+    DELAYS,
+    MECHANISMS,
+    QUANTILES,
+    figures,
+    incident_counts,
+    message_seconds,
+)
+from holdfast.pipeline.audit_promises import (
+    Asked,
+    Verdict,
+    causes_of,
+    examples,
+    from_figures,
+    same_bytes,
+    unexplained_missing,
+    within_limits,
+)
+from holdfast.pipeline.spark_errors import explained
+from holdfast.pipeline.trace_footers import RunFooters
+from holdfast.pipeline.trace_tables import TraceRun, open_runs
+from holdfast.sim.ledger import Outcome
+
+_EVENTS = ("Publish", "Deliver")  # kinds of message that carry events; the others are the price of getting them there
+_NOTHING_ASKED = Asked()
+_AT_ONCE = 3  # small jobs that run side by side: most of their time is planning, and there are seldom more cores idle
+
+
+@dataclass(frozen=True)
+class AuditedRun:
+    """One run in numbers: small, and all of it on the driver."""
+
+    label: str
+    folder: Path
+    about: dict[str, Any]
+    outcome: Outcome
+    figures: dict[str, Any]
+    verdicts: dict[str, Verdict]
+
+    @property
+    def recovered(self) -> dict[str, int]:
+        """What came by another way than the original one, by mechanism."""
+        return {via: self.figures[f"recovered_{via}"] for via in MECHANISMS}
+
+    def delay_us(self, name: str) -> dict[str, int]:
+        found = {q: self.figures[f"{name}_{q}_us"] for q in (*QUANTILES, "max")}
+        return found if found["max"] is not None else {}
+
+    @property
+    def overhead(self) -> dict[str, float | None]:
+        """What it cost: `transmissions` and `bytes` leave out the last step to a client, as the simulator's do."""
+        outcome = self.outcome
+        everything = {what: sum(counts[what] for counts in outcome.messages.values()) for what in ("sent", "bytes")}
+        control = {
+            what: sum(counts[what] for kind, counts in outcome.messages.items() if kind not in _EVENTS)
+            for what in ("sent", "bytes")
+        }
+        return {
+            "transmissions_per_delivery": _ratio(outcome.transmissions, outcome.delivered),
+            "bytes_per_delivery": _ratio(outcome.bytes, outcome.delivered),
+            "control_message_ratio": _ratio(control["sent"], everything["sent"]),
+            "control_byte_ratio": _ratio(control["bytes"], everything["bytes"]),
+        }
+
+    @property
+    def broken(self) -> list[Verdict]:
+        return [verdict for verdict in self.verdicts.values() if not verdict.holds]
+
+    def as_json(self) -> dict[str, Any]:
+        """The keys of `holdfast sim --json`, and more."""
+        told = {name: self.about.get(name) for name in ("name", "driver", "seed")}
+        return {
+            "run": str(self.folder),
+            **told,
+            **self.outcome.as_json(),
+            "recovered": self.recovered,
+            "ordering_degree": self.figures["ordering_degree"],
+            "original_delay_us": self.delay_us("original_delay"),
+            "recovered_delay_us": self.delay_us("recovered_delay"),
+            "overhead": self.overhead,
+            "promises": {name: verdict.as_json() for name, verdict in self.verdicts.items()},
+        }
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The runs in numbers, and the tables that they come from, which may be of any size."""
+
+    runs: list[AuditedRun]
+    traces: list[TraceRun]
+    facts: DataFrame
+    figures: DataFrame
+    messages: DataFrame
+
+
+@contextmanager
+def audited(
+    spark: SparkSession,
+    footers: Sequence[RunFooters],
+    asked: Asked = _NOTHING_ASKED,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Iterator[Audit]:
+    """The audit of these runs; its tables can be used inside the `with`."""
+    with _told_apart_by_case(spark), explained():
+        progress("reading the runs")
+        traces = open_runs(spark, footers)
+        progress("matching publications with subscriptions")
+        found = facts(traces).persist()
+        summed = figures(found).persist()
+        messages = message_seconds(traces).persist()
+        try:
+            progress("adding up")
+            runs = _summed_up(spark, traces, found, summed, messages, asked)
+            yield Audit(runs, traces, found, summed, messages)
+        finally:
+            for table in (messages, summed, found):
+                table.unpersist()
+
+
+@contextmanager
+def _told_apart_by_case(spark: SparkSession) -> Iterator[None]:
+    """Attributes `Price` and `price` are two; Spark would take their columns for one."""
+    name = "spark.sql.caseSensitive"
+    before = str(spark.conf.get(name))
+    spark.conf.set(name, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before)
+
+
+def _summed_up(
+    spark: SparkSession,
+    traces: list[TraceRun],
+    found: DataFrame,
+    summed: DataFrame,
+    messages: DataFrame,
+    asked: Asked,
+) -> list[AuditedRun]:
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        whole = pool.submit(lambda: {row.run: row.asDict() for row in summed.where("scope = 'run'").collect()})
+        kinds = pool.submit(messages.where("whole = 1").collect)
+        counted = pool.submit(incident_counts(traces).collect)
+        limits = pool.submit(within_limits, traces)
+        bytes_ = pool.submit(same_bytes, spark, traces)
+        by_run = whole.result()
+        sent = _by_run(kinds.result(), lambda row: (row.kind, {name: row[name] for name in _COUNTS}))
+        incidents = _by_run(counted.result(), lambda row: (row.kind, row["count"]))
+    runs = []
+    for trace in traces:
+        numbers = by_run.get(trace.label, _NOTHING)
+        outcome = _outcome(trace, numbers, sent.get(trace.label, {}), incidents.get(trace.label, {}))
+        causes = causes_of(trace, outcome.messages, outcome.incidents)
+        unexplained = 0
+        if numbers["missing"] and not causes and asked.delivery_min is None:
+            unexplained = unexplained_missing(found, trace, numbers["delay_max_us"])
+        verdicts = from_figures(trace, numbers, causes, unexplained, asked)
+        verdicts |= {"P7": limits.result()[trace.label], "P8": bytes_.result()[trace.label]}
+        runs.append(AuditedRun(trace.label, trace.folder, trace.about, outcome, numbers, verdicts))
+    return _with_examples(runs, found)
+
+
+_COUNTS = ("sent", "bytes", "lost", "received")
+# A run in which nothing was owed and nothing arrived has no facts.
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys((*COUNTED, *CHECKED), 0),
+    **{f"{name}_{q}_us": None for name in DELAYS for q in (*QUANTILES, "max")},
+    "ordering_degree": None,
+    "delivery_ratio": 1.0,
+}
+
+
+def _by_run(rows: Sequence[Any], entry: Callable[[Any], tuple[str, Any]]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: (row.run, row.kind)):
+        kind, value = entry(row)
+        found.setdefault(row.run, {})[kind] = value
+    return found
+
+
+def _outcome(
+    trace: TraceRun, numbers: Mapping[str, Any], messages: dict[str, dict[str, int]], incidents: dict[str, int]
+) -> Outcome:
+    between = [counts for kind, counts in messages.items() if kind != "Deliver"]
+    delays = {q: numbers[f"delay_{q}_us"] for q in (*QUANTILES, "max")}
+    return Outcome(
+        published=trace.rows["publications"],
+        **{name: numbers[name] for name in _LEDGER},
+        transmissions=sum(counts["sent"] for counts in between),
+        bytes=sum(counts["bytes"] for counts in between),
+        delay_us=delays if delays["max"] is not None else {},
+        messages=messages,
+        incidents=incidents,
+    )
+
+
+_LEDGER = ("owed", "delivered", "lost", "late", "duplicates", "unowed", "fifo_violations")
+
+
+def _with_examples(runs: list[AuditedRun], found: DataFrame) -> list[AuditedRun]:
+    if not any(run.verdicts[name].broken for run in runs for name in ("P1", "P2", "P3", "P4")):
+        return runs
+    known = examples(found)
+    return [
+        replace(
+            run,
+            verdicts={
+                name: replace(verdict, examples=known.get((run.label, name), verdict.examples))
+                for name, verdict in run.verdicts.items()
+            },
+        )
+        for run in runs
+    ]

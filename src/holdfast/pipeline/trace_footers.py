@@ -1,0 +1,127 @@
+"""What a run's files say of themselves: read from their footers, before Spark is even started.
+
+A footer is a few hundred bytes at the end of a Parquet file and holds its columns and the number of its rows. So an
+unfinished, damaged or foreign run is refused in a moment, with all its problems at once; Spark is handed the schema
+instead of looking for it; and the caller knows how large the work is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.model.errors import InputError
+from holdfast.wire.trace import FORMAT, PUBLICATION, SCHEMAS
+
+ATTRIBUTE = "attr:"
+KINDS = (pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us", "UTC"), pa.uint64())
+_EXPECTED: dict[str, pa.Schema] = {"publications": pa.schema(PUBLICATION), **SCHEMAS}
+
+
+@dataclass(frozen=True)
+class RunFooters:
+    """What the footers of one run's tables say."""
+
+    label: str
+    folder: Path
+    about: dict[str, Any]
+    schemas: dict[str, pa.Schema]
+    parts: dict[str, dict[str, int]]  # how many rows each file has, in the order in which they were written
+
+    @property
+    def rows(self) -> dict[str, int]:
+        return {name: sum(parts.values()) for name, parts in self.parts.items()}
+
+
+def read_footers(folders: Sequence[Path]) -> list[RunFooters]:
+    """The runs in these folders, or one InputError with everything that is wrong with any of them."""
+    problems: list[str] = []
+    twice = sorted({str(folder) for folder in folders if folders.count(folder) > 1})
+    if twice:
+        problems.append(f"{', '.join(twice)}: given twice; name each run once")
+    found = [_footers(folder, label, problems) for folder, label in zip(folders, labels(folders), strict=True)]
+    if problems:
+        raise InputError("\n".join(problems))
+    return [each for each in found if each is not None]
+
+
+def labels(folders: Sequence[Path]) -> list[str]:
+    """What to call the runs: by their folders' names, or by their paths where two have the same."""
+    names = [folder.resolve().name for folder in folders]
+    return [name if names.count(name) == 1 else str(folder) for name, folder in zip(names, folders, strict=True)]
+
+
+def _footers(folder: Path, label: str, problems: list[str]) -> RunFooters | None:
+    about = _about(folder, problems)
+    if about is None:
+        return None
+    parts = {name: sorted((folder / name).glob("*.parquet")) for name in _EXPECTED}
+    missing = [name for name, found in parts.items() if not found]
+    if missing:
+        problems.append(
+            f"{folder}: the run is not finished, there is no table {', '.join(missing)}; "
+            "tables are complete when `holdfast sim` or `holdfast up` has ended"
+        )
+        return None
+    schemas: dict[str, pa.Schema] = {}
+    sizes: dict[str, dict[str, int]] = {}
+    for name, paths in parts.items():
+        found = {path.name: _footer(path, problems) for path in paths}
+        known = {part: each for part, each in found.items() if each is not None}
+        sizes[name] = {part: each.num_rows for part, each in known.items()}
+        merged = _merged(folder, name, [each.schema.to_arrow_schema() for each in known.values()], problems)
+        if merged is not None:
+            schemas[name] = merged
+    return RunFooters(label, folder, about, schemas, sizes)
+
+
+def _about(folder: Path, problems: list[str]) -> dict[str, Any] | None:
+    parts = sorted((folder / "run").glob("*.parquet"))
+    if not parts:
+        problems.append(f"{folder}: no run here; `holdfast sim NET --out {folder}` makes one")
+        return None
+    try:
+        about: dict[str, Any] = pq.read_table(parts[0]).to_pylist()[0]
+    except (pa.ArrowInvalid, OSError, IndexError) as problem:
+        problems.append(f"{parts[0]}: cannot be read ({_one_line(problem)})")
+        return None
+    if about.get("format") != FORMAT:
+        problems.append(f"{folder}: written in format {about.get('format')}, this version reads {FORMAT}")
+        return None
+    return about
+
+
+def _footer(path: Path, problems: list[str]) -> pq.FileMetaData | None:
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowInvalid, OSError) as problem:
+        problems.append(f"{path}: cannot be read ({_one_line(problem)}); was the run cut off?")
+        return None
+
+
+def _merged(folder: Path, name: str, parts: list[pa.Schema], problems: list[str]) -> pa.Schema | None:
+    """One schema of all parts: an attribute that turned up late has no column in the first ones."""
+    before = len(problems)
+    columns: dict[str, pa.DataType] = {}
+    for field in (field for schema in parts for field in schema):
+        if columns.setdefault(field.name, field.type) != field.type:
+            problems.append(f"{folder}: {name} has {field.name} as {columns[field.name]} and as {field.type}")
+    for field in _EXPECTED[name] if parts else ():
+        if field.name not in columns:
+            problems.append(f"{folder}: {name} has no column {field.name}")
+        elif columns[field.name] != field.type:
+            problems.append(f"{folder}: {name} has {field.name} as {columns[field.name]}, expected {field.type}")
+    wanted = {field.name for field in _EXPECTED[name]} | {each for each in columns if each.startswith(ATTRIBUTE)}
+    unknown = [f"{each} ({kind})" for each, kind in columns.items() if each in wanted and kind not in KINDS]
+    if unknown:
+        problems.append(f"{folder}: {name} has columns of types that a trace does not have: {', '.join(unknown)}")
+    if len(problems) > before:
+        return None
+    return pa.schema([(column, kind) for column, kind in columns.items() if column in wanted])
+
+
+def _one_line(problem: Exception) -> str:
+    return (str(problem).splitlines() or [type(problem).__name__])[0]

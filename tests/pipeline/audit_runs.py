@@ -1,0 +1,302 @@
+"""Runs for the audit's tests: simulated ones of several kinds, hand-written ones, and ways to break a trace."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.model.messages import Publication
+from holdfast.network.load import parse_text
+from holdfast.network.schema import Network
+from holdfast.sim.simulator import Simulation
+from holdfast.wire.trace import TraceWriter
+
+CHURN = """
+name = "churn"
+seed = 5
+duration_s = 8
+
+[topology]
+kind = "line"
+brokers = ["b1", "b2", "b3"]
+
+[links]
+delay_ms = 20
+jitter_ms = 15
+reorder = 0.2
+loss = 0.05
+
+[[client]]
+id = "p"
+broker = "b1"
+publish = [
+    { every_s = 0.05, at_s = 0.5, attributes = { n = 1, kind = "tick" } },
+    { every_s = 0.1, at_s = 0.5, attributes = { n = 2 }, lifetime_s = 0.045 },
+]
+
+[[client]]
+id = "q"
+broker = "b3"
+publish = [{ every_s = 0.2, attributes = { n = 7, "odd name" = true } }]
+subscriptions = ["n < 5"]
+
+[[client]]
+id = "s"
+broker = "b3"
+subscriptions = [
+    { condition = "n = 1", from_s = 1, until_s = 4 },
+    { condition = "kind LIKE 't%'", from_s = 3, until_s = 5 },
+    "n > 1",
+]
+
+[[fault]]
+at_s = 3
+kind = "crash"
+broker = "b2"
+for_s = 0.6
+
+[[fault]]
+at_s = 5
+kind = "subscribe"
+client = "q"
+condition = "\\"odd name\\" = TRUE"
+id = "again"
+
+[[fault]]
+at_s = 5.5
+kind = "unsubscribe"
+client = "q"
+id = "again"
+
+[[fault]]
+at_s = 6
+kind = "subscribe"
+client = "q"
+condition = "n = 1"
+id = "again"
+"""
+
+# Events wait for more than half a minute here, and are delivered all the same.
+OVERLOADED = """
+name = "overloaded"
+duration_s = 60
+
+[topology]
+kind = "line"
+brokers = ["b1", "b2"]
+
+[brokers]
+service_ms = 700
+
+[[client]]
+id = "p"
+broker = "b1"
+publish = [{ every_s = 0.5, attributes = { n = 1 } }, { every_s = 1, attributes = { n = 2 }, lifetime_s = 40 }]
+
+[[client]]
+id = "s"
+broker = "b2"
+subscriptions = ["n > 0"]
+"""
+
+HONEST = """
+name = "honest"
+duration_s = 4
+
+[topology]
+kind = "line"
+brokers = ["b1", "b2"]
+
+[links]
+delay_ms = 5
+
+[[client]]
+id = "p"
+broker = "b1"
+publish = [{ every_s = 0.1, at_s = 1.5, attributes = { n = 1 } }]
+
+[[client]]
+id = "s"
+broker = "b2"
+subscriptions = ["n = 1"]
+
+[[client]]
+id = "t"
+broker = "b1"
+subscriptions = ["n > 0", "n < 2"]
+"""
+
+LIVE = """
+name = "live"
+seed = 3
+duration_s = 1.5
+topology = { kind = "line", brokers = ["b1", "b2"] }
+links = { delay_ms = 4, loss = 0.2 }
+transport = { kind = "tcp" }
+
+[[client]]
+id = "p"
+broker = "b1"
+publish = [{ every_s = 0.02, at_s = 0.3, attributes = { n = 1 }, lifetime_s = 30 }]
+
+[[client]]
+id = "s"
+broker = "b2"
+subscriptions = [{ condition = "n = 1", until_s = 1.2 }, { condition = "n > 0", from_s = 0.6 }]
+"""
+
+
+def simulate(network: Network | str, folder: Path) -> dict[str, Any]:
+    """What `holdfast sim --json` says of a run, whose trace is left in the folder."""
+    known = parse_text(network) if isinstance(network, str) else network
+    about = {"name": known.name, "driver": "sim", "version": "test", "seed": known.seed, "file": known.text}
+    return Simulation(known, trace=TraceWriter(folder, about)).run().as_json()
+
+
+def live(folder: Path) -> dict[str, Any]:
+    """What `holdfast up --json` says of a run over real sockets."""
+    file = folder.with_suffix(".toml")
+    file.write_text(LIVE)
+    command = ["up", str(file), "--in-process", "--json", "--out", str(folder)]
+    program = [sys.executable, "-c", "from holdfast.cli import main; main()", *command]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120)
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+Event = tuple[str, int, int, dict[str, Any]]  # source, seq, time, attributes
+Wish = tuple[str, str, int, int | None]  # subscriber, condition, from, until
+Arrival = tuple[str, str, int, int] | tuple[str, str, int, int, str]  # subscriber, source, seq, time, via
+
+
+def written(
+    folder: Path,
+    events: Sequence[Event] = (),
+    wishes: Sequence[Wish] = (),
+    arrivals: Sequence[Arrival] = (),
+    incidents: Sequence[tuple[Any, ...]] = (),
+    **about: Any,
+) -> Path:
+    """A trace by hand."""
+    trace = TraceWriter(folder, {"name": folder.name, **about})
+    for source, seq, time_us, attributes in events:
+        trace.publication(Publication(source, seq, time_us, None, attributes), 10)
+    for number, wish in enumerate(wishes):
+        trace.add("subscriptions", wish[0], f"s{number}", *wish[1:])
+    for arrival in arrivals:
+        trace.add("deliveries", *arrival, *(("original",) if len(arrival) == 4 else ()), 0)
+    for incident in incidents:
+        trace.add("incidents", *incident)
+    trace.close()
+    return folder
+
+
+# Written by hand: each run holds several questions, told apart by their sources or subscribers ------------------------
+
+ORDERS = {f"p{number}": order for number, order in enumerate([*permutations((2, 3, 5, 9)), (9, 7, 5, 3, 1), (4,)])}
+WAYS = ("original", "repair", "gossip", "repair", "original")
+
+
+def orders(folder: Path) -> Path:
+    """Every order of four events, a reversed one, three events of one moment, and events that came several ways."""
+    arrivals: list[Arrival] = [
+        ("s", source, seq, 1_000 + place) for source, order in ORDERS.items() for place, seq in enumerate(order)
+    ]
+    arrivals += [("s", "moment", seq, 500) for seq in (1, 3, 2)]
+    arrivals += [("s", "ways", seq, 1_000 * seq + 10**seq, way) for seq, way in enumerate(WAYS, 1)]
+    arrivals.append(("s", "ways", 1, 900_000, "retransmission"))  # a duplicate: it recovers nothing
+    events = [(row[1], row[2], 0, {"n": 1}) for row in arrivals if row[1] != "ways"]
+    events += [("ways", seq, 1_000 * seq, {"n": 1}) for seq in range(1, 7)]
+    return written(folder, events, [("s", "n = 1", 0, None)], arrivals)
+
+
+TYPED = {"numbers": "x > 0", "texts": "x LIKE 'o%'", "yes": "x = TRUE", "none": "x IS NULL AND y < 9", "y": "y >= 5"}
+TYPED["big"] = "x > 9223372036854775000"
+NAMED = {"case": "Price = 1 AND price = 9", "source": "source = 'x'", "dotted": '"a.b" = 5', "run": "run = TRUE"}
+NAMED |= {"tick": '"tick`s" = 3', "nobody": "source = 'p'"}
+
+
+def names_and_types(folder: Path) -> Path:
+    """An attribute of all types, and names that Spark takes for something else."""
+    values = [1, "one", 2.5, None, True, 2**63, -4]
+    events = [("p", seq, 0, {"x": value, "y": seq}) for seq, value in enumerate(values)]
+    odd = {"Price": 1, "price": 9, "source": "x", "a.b": 5, "run": True, "tick`s": 3}
+    wishes = [(name, condition, 0, None) for name, condition in (TYPED | NAMED).items()]
+    return written(folder, [*events, ("p", 9, 0, {**odd, "x": False})], wishes)
+
+
+def ends_of_life(folder: Path) -> Path:
+    events = [("p", seq, time_us, {"n": 1}) for seq, time_us in enumerate((9, 10, 15, 20, 21))]
+    return written(folder, events, [("s", "n = 1", 10, 20)], [("s", "p", seq, 22) for seq in range(5)])
+
+
+def half_lost(folder: Path, from_us: int) -> Path:
+    """Of eight events, one a second, the last four arrive, and the trace says nothing of any trouble."""
+    events = [("p", seq, seq * 1_000_000, {"n": 1}) for seq in range(1, 9)]
+    arrivals = [("s", "p", seq, seq * 1_000_000 + 9) for seq in (5, 6, 7, 8)]
+    return written(folder, events, [("s", "n = 1", from_us, None)], arrivals)
+
+
+# Breaking a trace --------------------------------------------------------------------------------------------------
+
+
+def rewrite(folder: Path, table: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    path = folder / table / "part-00000.parquet"
+    pq.write_table(change(pq.read_table(path)), path)
+
+
+def broken_copy(folder: Path, name: str) -> Path:
+    """A copy of a run that breaks one promise; it passes for a run of another seed, or P8 would be broken too."""
+    table, change, promise = BROKEN[name]
+    copy = Path(shutil.copytree(folder, folder.parent / name))
+    rewrite(copy, table, change)
+    rewrite(
+        copy,
+        "run",
+        lambda run: run.set_column(run.column_names.index("seed"), "seed", pa.array([100 + int(promise[1])])),
+    )
+    return copy
+
+
+def duplicate(deliveries: pa.Table) -> pa.Table:
+    return pa.concat_tables([deliveries, deliveries.slice(3, 1)])
+
+
+def foreign(deliveries: pa.Table) -> pa.Table:
+    row = {**deliveries.slice(5, 1).to_pylist()[0], "subscriber": "q"}
+    return pa.concat_tables([deliveries, pa.Table.from_pylist([row], deliveries.schema)])
+
+
+def out_of_order(deliveries: pa.Table) -> pa.Table:
+    """The first two events that one subscriber got change places."""
+    rows = deliveries.to_pylist()
+    one, other = [row for row in rows if row["subscriber"] == "s"][:2]
+    one["seq"], other["seq"] = other["seq"], one["seq"]
+    return pa.Table.from_pylist(rows, deliveries.schema)
+
+
+def missing(deliveries: pa.Table) -> pa.Table:
+    return pa.concat_tables([deliveries.slice(0, 7), deliveries.slice(8)])
+
+
+def over_limit(samples: pa.Table) -> pa.Table:
+    rows = [("b1", 1, "cache", 5.0), ("b1", 2, "cache", 11.0), ("b1", 0, "cache limit", 10.0), ("b2", 1, "cache", 99.0)]
+    columns = zip(*rows, strict=True)
+    more = pa.Table.from_arrays([pa.array(column) for column in columns], schema=samples.schema)
+    return pa.concat_tables([samples, more])
+
+
+BROKEN: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
+    "duplicate": ("deliveries", duplicate, "P2"),
+    "foreign": ("deliveries", foreign, "P1"),
+    "out-of-order": ("deliveries", out_of_order, "P3"),
+    "missing": ("deliveries", missing, "P4"),
+    "over-limit": ("samples", over_limit, "P7"),
+}

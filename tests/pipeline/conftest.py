@@ -1,0 +1,57 @@
+"""For the tests of the pipeline: one audit of many traces, which a dozen tests look at."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.sim.swarm import scenario
+from tests.pipeline import audit_runs
+
+SWARM_SEED = 11  # with churn, crashes, moves and duplicating links
+
+
+@dataclass
+class Audited:
+    folders: dict[str, Path]
+    told: dict[str, dict[str, Any]]  # what the runs themselves say, where somebody kept books
+    audit: Any
+
+    @property
+    def runs(self) -> dict[str, Any]:
+        return {run.label: run for run in self.audit.runs}
+
+
+@pytest.fixture(scope="session")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], dict[str, dict[str, Any]]]:
+    """Traces of all kinds: simulated, live, broken on purpose and written by hand."""
+    root = tmp_path_factory.mktemp("runs")
+    networks: dict[str, Any] = {
+        "churn": audit_runs.CHURN,
+        "overloaded": audit_runs.OVERLOADED,
+        "honest": audit_runs.HONEST,
+        "swarm": scenario(SWARM_SEED),
+    }
+    told = {name: audit_runs.simulate(network, root / name) for name, network in networks.items()}
+    told["live"] = audit_runs.live(root / "live")
+    folders = {name: root / name for name in told}
+    folders |= {name: audit_runs.broken_copy(root / "honest", name) for name in audit_runs.BROKEN}
+    folders["orders"] = audit_runs.orders(root / "orders")
+    folders["names"] = audit_runs.names_and_types(root / "names [x] {1,2}*")
+    folders["ends"] = audit_runs.ends_of_life(root / "ends")
+    folders["edge"] = audit_runs.half_lost(root / "edge", from_us=3_999_995)
+    folders["middle"] = audit_runs.half_lost(root / "middle", from_us=0)
+    folders["quiet"] = audit_runs.written(root / "quiet")
+    return folders, told
+
+
+@pytest.fixture(scope="session")
+def audited_traces(spark: Any, traces: tuple[dict[str, Path], dict[str, dict[str, Any]]]) -> Iterator[Audited]:
+    from holdfast.pipeline.audit import audited
+    from holdfast.pipeline.trace_footers import read_footers
+
+    folders, told = traces
+    with audited(spark, read_footers(list(folders.values()))) as found:
+        yield Audited(folders, told, found)

@@ -1,0 +1,130 @@
+"""Promises checked twice: the simulator's checkers and the audit agree, on honest traces and on broken ones."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.sim.promises import check, same_trace
+from tests.pipeline import audit_runs
+from tests.pipeline.audit_runs import BROKEN, rewrite, simulate
+from tests.pipeline.conftest import Audited
+
+pytestmark = pytest.mark.spark
+
+BOTH = ("P1", "P2", "P3", "P4", "P7")
+RATES = ("P3", "P4")  # best effort promises neither order nor that nothing is lost
+
+
+@pytest.mark.parametrize(
+    "name", ["honest", *BROKEN, "churn", "overloaded", "swarm", "live", "orders", "ends", "middle"]
+)
+def test_both_checkers_count_the_same(audited_traces: Audited, name: str) -> None:
+    theirs, ours = check(audited_traces.folders[name]), audited_traces.runs[name].verdicts
+    for promise in BOTH:
+        one, other = theirs[promise], ours[promise]
+        assert (one.checked, one.broken) == (other.checked, other.broken), promise
+        assert one.holds == other.holds or promise in RATES, promise
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_promise_is_found_and_shown(audited_traces: Audited, name: str) -> None:
+    promise, run = BROKEN[name][2], audited_traces.runs[name]
+    verdict = run.verdicts[promise]
+    assert verdict.broken == 1
+    shown = {"P1": ("subscriber", "q"), "P2": ("source", "p"), "P3": ("subscriber", "s"), "P4": ("source", "p")}
+    key, value = shown.get(promise, ("name", "cache"))
+    assert verdict.examples[0][key] == value
+    assert [each.promise for each in run.broken] == ([] if promise == "P3" else [promise])  # order was not asked for
+
+
+def test_an_honest_run_keeps_every_promise(audited_traces: Audited) -> None:
+    run = audited_traces.runs["honest"]
+    assert not run.broken
+    assert all(run.verdicts[name].checked > 40 for name in ("P1", "P2", "P3", "P4"))
+
+
+def test_examples_are_few_and_the_first_ones(audited_traces: Audited) -> None:
+    verdict = audited_traces.runs["orders"].verdicts["P3"]
+    assert verdict.broken > len(verdict.examples) == 5
+    times = [each["arrived_us"] for each in verdict.examples]
+    assert times == sorted(times)
+
+
+# P1 and P4 at the edges of a subscription's life -------------------------------------------------------------------
+
+
+def test_what_is_owed_and_what_may_be_delivered_at_the_ends_of_a_life(audited_traces: Audited) -> None:
+    run = audited_traces.runs["ends"]
+    assert (run.outcome.owed, run.outcome.unowed) == (2, 3)  # from 10 until 20: 10 and 15 are inside, 20 is not
+    assert [each["seq"] for each in run.verdicts["P1"].examples] == [4]  # it was published after the end
+
+
+def test_a_loss_without_a_cause_breaks_p4_unless_the_subscription_had_just_begun(audited_traces: Audited) -> None:
+    edge, middle = (audited_traces.runs[name].verdicts["P4"] for name in ("edge", "middle"))
+    assert (edge.broken, edge.holds) == (1, True)
+    assert (middle.broken, middle.holds) == (4, False)
+
+
+def test_lost_messages_and_crashes_explain_losses(audited_traces: Audited) -> None:
+    verdict = audited_traces.runs["churn"].verdicts["P4"]
+    assert verdict.holds
+    assert "Publish lost" in verdict.note
+    assert "crash (1)" in verdict.note
+
+
+def judged(run: Any, file: str = "", **asked: float) -> dict[str, Any]:
+    """The promises of a run's figures, had its file and the caller asked for these things."""
+    from holdfast.pipeline.audit_promises import Asked, from_figures
+    from holdfast.pipeline.trace_tables import TraceRun
+
+    trace = TraceRun(run.label, run.folder, {"file": file}, {}, {})
+    return from_figures(trace, run.figures, {}, 0, Asked(**asked))
+
+
+def test_a_rate_that_was_asked_for_is_judged_whatever_the_causes(audited_traces: Audited) -> None:
+    run = audited_traces.runs["middle"]  # four of eight
+    assert judged(run, delivery_min=0.5)["P4"].holds
+    assert not judged(run, delivery_min=0.51)["P4"].holds
+
+
+@pytest.mark.parametrize(
+    ("order", "holds"),
+    [
+        ("", True),
+        ('order = "strict"', False),
+        ('order = "fifo"\norder_target = 0.021', True),
+        ('order = "fifo"\norder_target = 0.019', False),
+    ],
+)
+def test_order_is_judged_by_what_the_runs_file_promises(audited_traces: Audited, order: str, holds: bool) -> None:
+    run = audited_traces.runs["out-of-order"]
+    assert (run.outcome.fifo_violations, run.figures["deliveries"]) == (1, 50)
+    assert judged(run, f"[reliability]\n{order}")["P3"].holds is holds
+    assert not judged(run, f"[reliability]\n{order}", violations_max=0.0)["P3"].holds
+
+
+# P8 ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_file_and_seed_must_give_the_same_bytes(spark: Any, audited_traces: Audited, tmp_path: Path) -> None:
+    from holdfast.pipeline.audit_promises import same_bytes
+    from holdfast.pipeline.trace_footers import read_footers
+    from holdfast.pipeline.trace_tables import open_runs
+
+    honest, again, spoiled = audited_traces.folders["honest"], tmp_path / "again", tmp_path / "spoiled"
+    simulate(audit_runs.HONEST, again)
+    shutil.copytree(again, spoiled)
+    rewrite(spoiled, "deliveries", audit_runs.missing)
+    opened = open_runs(spark, read_footers([honest, again, spoiled]))
+    same = same_bytes(spark, opened[:2])
+    assert [verdict.holds for verdict in same.values()] == [True, True]
+    assert same["again"].checked == same_trace(honest, again).checked
+    other = same_bytes(spark, [opened[0], opened[2]])
+    assert [verdict.holds for verdict in other.values()] == [False, False]
+    assert other["spoiled"].examples[0]["file"] == "deliveries/part-00000.parquet"
+    assert same_trace(honest, spoiled).broken == other["spoiled"].broken == 1
+    reseeded = replace(opened[1], about={**opened[1].about, "seed": 9})
+    assert [verdict.checked for verdict in same_bytes(spark, [opened[0], reseeded]).values()] == [0, 0]
