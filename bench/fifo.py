@@ -21,6 +21,7 @@ from bench.results import machine, save
 from bench.workloads import REPOSITORY
 from holdfast.pipeline.confidence import half_width_factor
 from holdfast.protocol.order.choice import NewEstimator, new_estimator
+from holdfast.protocol.order.latch import Latch
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.steering import Steering
 from holdfast.protocol.order.window import COLD_SAMPLES, SampleWindow
@@ -85,7 +86,7 @@ class Contestant:
         return f"{self.name} {self.settings.target:.2%}"
 
     def run(self, stream: Stream) -> Outcome:
-        return replay(stream, self.settings, self.estimator, foresight=self.estimator is Patient)
+        return replay(stream, Latch(self.settings, self.estimator), foresight=self.estimator is Patient)
 
 
 def contestants() -> list[Contestant]:
@@ -110,7 +111,7 @@ def contestants() -> list[Contestant]:
 
 
 def interval(values: list[float]) -> dict[str, float]:
-    half = half_width_factor(len(values)) * stdev(values) if len(values) > 1 else float("nan")
+    half = half_width_factor(len(values)) * stdev(values)
     return {"mean": mean(values), "half": half, "least": min(values), "most": max(values)}
 
 
@@ -223,6 +224,8 @@ def main() -> int:
     words.add_argument("--seeds", type=int, help=f"{SEEDS} unless told")
     words.add_argument("--save", action="store_true", help="keep the results and put them into docs/benchmarks.md")
     given = words.parse_args()
+    if given.seeds is not None and given.seeds < 2:
+        words.error("--seeds must be at least 2: an interval needs two runs")
     publications = given.publications or (QUICK_PUBLICATIONS if given.quick else PUBLICATIONS)
     data = measure(publications, given.seeds or (QUICK_SEEDS if given.quick else SEEDS), judged=not given.quick)
     if given.save:

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.protocol.order.choice import NewEstimator, new_estimator
 from holdfast.protocol.order.latch import Dropped, Latch, Release
-from holdfast.protocol.order.settings import LatchSettings
 
 RATE = 200.0  # publications a second
 RELEVANT = 0.5
@@ -116,11 +114,8 @@ class Outcome:
         return self.held_us / self.delivered / 1_000
 
 
-def replay(
-    stream: Stream, settings: LatchSettings, estimator: NewEstimator = new_estimator, foresight: bool = False
-) -> Outcome:
+def replay(stream: Stream, latch: Latch[int], source: str = "publisher", foresight: bool = False) -> Outcome:
     """With foresight the subscriber knows what is lost, and does not wait for it."""
-    latch: Latch[int] = Latch(settings, estimator)
     outcome = Outcome()
     come = bytearray(len(stream.relevant))
     noticed = bytearray(len(stream.relevant))
@@ -147,7 +142,7 @@ def replay(
         for each, _ in gaps:
             noticed[each] = 1
         come[seq] = 1
-        late = take(latch.on_message("publisher", seq, stream.departures_us[seq], now_us, gaps, seq))
+        late = take(latch.on_message(source, seq, stream.departures_us[seq], now_us, gaps, seq))
         if noticed[seq]:
             outcome.found += 1
             outcome.found_late += late

@@ -1,0 +1,1 @@
+"""What to expect before anything runs: closed forms and computations in seconds, floats and arrays."""

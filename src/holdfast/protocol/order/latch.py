@@ -1,0 +1,249 @@
+"""The latch: messages of a source wait while an earlier one that matters is likely to arrive.
+
+A message says which earlier numbers of its source are relevant and missing (publication record); each of these gets one
+deadline, when it is first noticed. A message is released when every relevant number below it has come, been declared
+lost or passed its deadline. What comes after a later one was released is late: delivered with a flag, or
+dropped. The first message of a source, and of each new life of it, waits for nothing: history is not owed.
+
+Nothing is held for ever, and no more than the settings allow: past a limit the source that has waited longest gives up
+its lowest missing number. That is counted, and kept from the estimator, or an overload would lengthen the waits.
+"""
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from typing import Generic
+
+import msgspec
+
+from holdfast.protocol.effects import Gauges
+from holdfast.protocol.order.choice import NewEstimator, new_estimator
+from holdfast.protocol.order.estimator import Estimator
+from holdfast.protocol.order.settings import LatchSettings
+from holdfast.protocol.order.steering import Steering
+from holdfast.protocol.order.waiting import Held, Item, Missing, Waiting
+from holdfast.protocol.order.window import COLD_SAMPLES, SampleWindow
+
+_LOST_LEVEL = 0.01  # one original in a hundred is still on its way when a loss is declared
+
+
+class Release(msgspec.Struct, Generic[Item], frozen=True, gc=False):
+    """Deliver this now."""
+
+    item: Item
+    late: bool  # a later one of its source has been delivered before
+    held_us: int  # what the latch added to its delay
+
+
+class Dropped(msgspec.Struct, Generic[Item], frozen=True, gc=False):
+    """This came too late, and late ones are not wanted."""
+
+    item: Item
+
+
+Effect = Release[Item] | Dropped[Item]
+
+
+class _Source(Generic[Item]):
+    def __init__(self, travels: SampleWindow, estimator: Estimator, epoch: int, first: int) -> None:
+        self.travels = travels  # arrival - departure, clock offset included
+        self.estimator = estimator
+        self.due_us: int | None = None
+        self.begin(epoch, first)
+
+    def begin(self, epoch: int, first: int) -> None:
+        """A life of the publisher begins with this number. What is known about the network stays."""
+        self.epoch = epoch
+        self.waiting: Waiting[Item] = Waiting(first - 1)
+        self.newest = first  # the highest number received, and when it left
+        self.newest_departure_us = 0
+
+    def is_new_life(self, epoch: int, seq: int, departure_us: int) -> bool:
+        """The epoch says so; or numbers begin again: of one life, a lower number cannot have left later."""
+        return epoch > self.epoch or (
+            epoch == self.epoch and seq < self.newest and departure_us > self.newest_departure_us
+        )
+
+
+class Latch(Generic[Item]):
+    def __init__(self, settings: LatchSettings, new_estimator: NewEstimator = new_estimator) -> None:
+        self._settings = settings
+        self._hold_us_max = settings.strict_hold_us_max if settings.mode == "strict" else settings.hold_us_max
+        self._new_estimator = new_estimator
+        self._steering = Steering(settings.target, settings.steering_gain)
+        self._sources: dict[str, _Source[Item]] = {}  # in the order in which they were last heard of
+        self._blocked: dict[str, None] = {}  # sources with missing numbers, the one that has waited longest first
+        self._due: list[tuple[int, str]] = []  # a heap; an entry counts if it is its source's due_us
+        self._held = 0
+        self._missing = 0
+        self.counts = {"late": 0, "late, dropped": 0, "not waited for any longer": 0, "past a limit": 0}
+
+    def next_due_us(self) -> int | None:
+        while self._due:
+            due_us, name = self._due[0]
+            if name in self._blocked and self._sources[name].due_us == due_us:
+                return due_us
+            heappop(self._due)
+        return None
+
+    def gauges(self) -> Gauges:
+        return {
+            "messages held back": (self._held, self._settings.held_max),
+            "missing numbers awaited": (self._missing, self._settings.gaps_max),
+            "sources latched": (len(self._sources), self._settings.sources_max),
+        }
+
+    def lost_by_us(self, source: str, departure_us: int, now_us: int) -> int:
+        """When to take a missing message that left then for lost: reordering alone should not ask for repairs."""
+        known = self._sources.get(source)
+        if known is None or len(known.travels) < COLD_SAMPLES:
+            return now_us + self._settings.cold_hold_us
+        due_us = departure_us + int(known.travels.exceeded_with(_LOST_LEVEL))
+        return min(due_us, now_us + self._settings.hold_us_max)
+
+    # Facts ---------------------------------------------------------------------------------------
+
+    def on_message(
+        self,
+        source: str,
+        seq: int,
+        departure_us: int,
+        arrival_us: int,
+        relevant_gaps: Sequence[tuple[int, int]],  # number and departure of earlier ones that matter and have not come
+        item: Item,
+        is_repair: bool = False,
+        epoch: int = 0,  # of the publisher; a higher one is a new life, with numbers of its own
+    ) -> list[Effect[Item]]:
+        """A message that has not come before."""
+        effects: list[Effect[Item]] = []
+        known = self._sources.pop(source, None)
+        if known is None:
+            effects = self._make_room(arrival_us)
+            travels = SampleWindow(self._settings.window, self._settings.window_us)
+            known = _Source(travels, self._new_estimator(self._settings, travels, self._steering), epoch, seq)
+        elif known.is_new_life(epoch, seq, departure_us):
+            effects = self._let_all_go(source, known, arrival_us, "not waited for any longer")
+            known.begin(epoch, seq)
+        self._sources[source] = known
+        if not is_repair:
+            known.travels.add(arrival_us - departure_us, arrival_us)
+            known.estimator.on_arrival(seq, departure_us, arrival_us)
+        if epoch < known.epoch:
+            return [*effects, self._late(item)]
+        if seq >= known.newest:
+            known.newest, known.newest_departure_us = seq, departure_us
+        if known.waiting.holds(seq):
+            return effects
+        self._found(known, seq, departure_us, arrival_us, is_repair)
+        if seq < known.waiting.top:
+            effects.append(self._late(item))
+        else:
+            self._held += 1
+            known.waiting.hold(seq, Held(item, arrival_us))
+            self._notice(source, known, relevant_gaps, seq, departure_us, arrival_us)
+        return effects + self._settle(source, known, arrival_us) + self._keep_within_limits(source, known, arrival_us)
+
+    def on_lost(self, source: str, seq: int, now_us: int) -> list[Effect[Item]]:
+        """It will not come, or nobody wants it any more."""
+        known = self._sources.get(source)
+        if known is None or not known.waiting.awaits(seq):
+            return []
+        known.waiting.end(seq)
+        self._missing -= 1
+        return self._settle(source, known, now_us)
+
+    def on_timer(self, now_us: int) -> list[Effect[Item]]:
+        effects: list[Effect[Item]] = []
+        while (due_us := self.next_due_us()) is not None and due_us <= now_us:
+            source = self._due[0][1]
+            effects += self._settle(source, self._sources[source], now_us)
+        return effects
+
+    # What follows from them ----------------------------------------------------------------------
+
+    def _found(self, known: _Source[Item], seq: int, departure_us: int, now_us: int, is_repair: bool) -> None:
+        """Perhaps it was missing. Then an original tells the estimator whether the wait was long enough."""
+        if known.waiting.awaits(seq):
+            self._missing -= 1
+        missing = known.waiting.end(seq)
+        if missing is not None and not missing.forced and not is_repair:
+            violated = seq < known.waiting.top
+            known.estimator.on_found(now_us - departure_us, now_us - missing.noticed_us, violated, now_us)
+
+    def _late(self, item: Item) -> Effect[Item]:
+        if self._settings.late == "drop":
+            self.counts["late, dropped"] += 1
+            return Dropped(item)
+        self.counts["late"] += 1
+        return Release(item, late=True, held_us=0)
+
+    def _notice(
+        self,
+        source: str,
+        known: _Source[Item],
+        relevant_gaps: Sequence[tuple[int, int]],
+        seq: int,
+        departure_us: int,
+        now_us: int,
+    ) -> None:
+        for missing_seq, missing_departure_us in relevant_gaps:
+            if missing_seq < seq and known.waiting.is_news(missing_seq):
+                deadline_us = self._estimate_us(known, missing_departure_us, departure_us, now_us)
+                latest_us = known.waiting.oldest_above(missing_seq) + self._hold_us_max
+                known.waiting.await_missing(missing_seq, Missing(now_us, int(min(deadline_us, latest_us))))
+                self._missing += 1
+                self._blocked[source] = None
+
+    def _estimate_us(self, known: _Source[Item], missing_departure_us: int, departure_us: int, now_us: int) -> float:
+        if self._settings.mode == "strict":
+            return now_us + self._hold_us_max
+        return max(known.estimator.deadline_us(missing_departure_us, departure_us, now_us), now_us)
+
+    def _settle(self, source: str, known: _Source[Item], now_us: int) -> list[Effect[Item]]:
+        """Stop waiting for what is overdue, release what is free, and set the timer anew."""
+        waiting = known.waiting
+        while (due_us := waiting.due_us()) is not None and due_us <= now_us:
+            self._give_up_lowest(waiting, "not waited for any longer")
+        free = waiting.free()
+        self._held -= len(free)
+        if due_us is None:
+            self._blocked.pop(source, None)
+        elif due_us != known.due_us:
+            heappush(self._due, (due_us, source))
+        known.due_us = due_us
+        if len(self._due) > 2 * len(self._blocked) + 64:  # most of it is out of date
+            self._due = [(due_us, name) for name in self._blocked if (due_us := self._sources[name].due_us) is not None]
+            heapify(self._due)
+        return [Release(each.item, late=False, held_us=now_us - each.since_us) for each in free]
+
+    def _give_up_lowest(self, waiting: Waiting[Item], reason: str) -> None:
+        waiting.give_up_lowest(self._settings.gaps_per_source_max, forced=reason == "past a limit")
+        self._missing -= 1
+        self.counts[reason] += 1
+
+    # Limits --------------------------------------------------------------------------------------
+
+    def _keep_within_limits(self, source: str, known: _Source[Item], now_us: int) -> list[Effect[Item]]:
+        limits = self._settings
+        effects: list[Effect[Item]] = []
+        while known.waiting.held > limits.held_per_source_max or known.waiting.missing > limits.gaps_per_source_max:
+            self._give_up_lowest(known.waiting, "past a limit")
+            effects += self._settle(source, known, now_us)
+        while self._held > limits.held_max or self._missing > limits.gaps_max:
+            source = next(iter(self._blocked))
+            self._give_up_lowest(self._sources[source].waiting, "past a limit")
+            effects += self._settle(source, self._sources[source], now_us)
+        return effects
+
+    def _make_room(self, now_us: int) -> list[Effect[Item]]:
+        """For one more source; the one heard of longest ago goes."""
+        if len(self._sources) < self._settings.sources_max:
+            return []
+        source = next(iter(self._sources))
+        effects = self._let_all_go(source, self._sources[source], now_us, "past a limit")
+        del self._sources[source]
+        return effects
+
+    def _let_all_go(self, source: str, known: _Source[Item], now_us: int, reason: str) -> list[Effect[Item]]:
+        while known.waiting.missing:
+            self._give_up_lowest(known.waiting, reason)
+        return self._settle(source, known, now_us)

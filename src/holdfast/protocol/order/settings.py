@@ -1,0 +1,46 @@
+"""The settings of the latch, each with the reason for its default."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.model.errors import MisuseError
+
+EstimatorName = Literal["age-conformal", "late-conformal", "parametric", "bernstein", "quantile"]
+
+
+@dataclass(frozen=True)
+class LatchSettings:
+    mode: Literal["fifo", "strict"] = "fifo"
+    late: Literal["deliver", "drop"] = "deliver"  # what comes after its successor; with "drop" order is never violated
+    estimator: EstimatorName = "age-conformal"
+    target: float = 0.005  # share of the violations that may remain: what paper 002 reports (99.5 % removed)
+    of: Literal["missing", "all"] = "missing"  # the share is of messages noticed missing, or (paper 002) of all
+
+    hold_us_max: int = 2_000_000  # a wrong estimate, or a delay law without a tail, costs this and no more
+    cold_hold_us: int = 50_000  # before there are samples: a few brokers' worth of processing
+    strict_hold_us_max: int = 10_000_000  # past the last retry of a request; then the loss is declared by the latch
+
+    held_max: int = 10_000  # messages in all: at 1 kB each 10 MB
+    held_per_source_max: int = 1_000  # so that one source cannot take the place of ten others
+    gaps_max: int = 10_000  # missing numbers in all, likewise
+    gaps_per_source_max: int = 1_000
+    sources_max: int = 2_000  # with a full window each (40 kB) 80 MB
+
+    window: int = 1_000  # travel times a source: the 0.5 % quantile has five samples beyond it
+    window_us: int = 120_000_000  # and not older: the drift of two clocks (50 ppm) moves them by 6 ms in that time
+    differences: int = 400  # delay differences a source: short, so that a change of load shows soon
+    refit_every: int = 100  # messages between two fits: a fit sorts the window, which takes a tenth of a millisecond
+    neighbours: int = 64  # messages among which a newly arrived one finds its neighbours by number
+    steering_gain: float = 0.2  # nats a violation, of a source and once more for all: two lower the level by half
+
+    def __post_init__(self) -> None:
+        wrong = []
+        if not 0 < self.target < 0.5:
+            wrong.append(f"target must lie between 0 and 0.5, found {self.target}")
+        wrong += [
+            f"{name} must be at least 1, found {value}"
+            for name, value in vars(self).items()
+            if isinstance(value, int) and value < 1
+        ]
+        if wrong:
+            raise MisuseError("; ".join(wrong))
