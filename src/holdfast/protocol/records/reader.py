@@ -1,0 +1,104 @@
+"""The subscriber's half: from a record's bytes to which publications there were, when they left, and their entries.
+
+A reader keeps the codebooks that publishers announced. A record whose book it has not heard yet tells only the
+sequence numbers and times; the caller may wait for the book or ask for it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from holdfast.model.errors import PeerError
+from holdfast.model.limits import TIME_US_MAX
+from holdfast.protocol.records.block import entries_untrusted, head_untrusted
+from holdfast.protocol.records.books import book_untrusted
+from holdfast.protocol.records.digest import Codebook, Entry
+from holdfast.protocol.records.learning import first_book
+from holdfast.protocol.records.settings import RecordSettings
+
+_BOOKS_MAX = 4  # per publisher: the present one, and some that late records still use
+_SOURCES_MAX = 1_000  # publishers whose books are kept: 30 MB at 4 kB a book; the one heard longest ago goes first
+
+
+class Sighting(NamedTuple):
+    """What a record tells of one publication."""
+
+    seq: int
+    departure_us: int  # rounded down to the writer's unit
+    code: Entry | None  # None when the codebook is not known
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Consecutive publications of one source; iterating gives each as a Sighting, oldest first."""
+
+    book_id: int
+    book: Codebook | None
+    first_seq: int
+    _last_time: int  # in units
+    _unit_us: int
+    _ago: tuple[int, ...]
+    _codes: tuple[Entry, ...] | None
+
+    def __len__(self) -> int:
+        return len(self._ago)
+
+    @property
+    def last_seq(self) -> int:
+        return self.first_seq + len(self._ago) - 1
+
+    def sighting(self, seq: int) -> Sighting:
+        at = seq - self.first_seq
+        code = None if self._codes is None else self._codes[at]
+        return Sighting(seq, (self._last_time - self._ago[at]) * self._unit_us, code)
+
+    def __iter__(self) -> Iterator[Sighting]:
+        return map(self.sighting, range(self.first_seq, self.first_seq + len(self._ago)))
+
+
+NOTHING = Record(0, None, 1, 0, 1, (), None)  # what a message without a record tells
+
+
+class RecordReader:
+    def __init__(self, settings: RecordSettings) -> None:
+        self._first_book = first_book(settings.encoding)
+        self._books: dict[str, dict[int, Codebook]] = {}  # both in the order in which they were last used
+
+    def knows(self, source: str, book_id: int) -> bool:
+        return book_id == self._first_book.id or book_id in self._books.get(source, {})
+
+    def read_untrusted(self, source: str, data: bytes, seq: int, time_us: int) -> Record:
+        """What the record says, carried by the publication with this number and time; raises only PeerError."""
+        if not data:
+            return NOTHING
+        head, body = head_untrusted(data)
+        book = self._book_untrusted(source, head.book_id, head.book_data)
+        entries = entries_untrusted(head, body, book)
+        first_seq = seq - head.behind - head.entries + 1
+        last_time = time_us // head.unit_us - head.ago
+        earliest, latest = last_time - max(entries.ago), last_time - min(entries.ago)
+        if first_seq < 0 or earliest < 0 or latest * head.unit_us > TIME_US_MAX:
+            raise PeerError("a record of publications that cannot have been")
+        return Record(head.book_id, book, first_seq, last_time, head.unit_us, entries.ago, entries.codes)
+
+    def _book_untrusted(self, source: str, book_id: int, data: bytes | None) -> Codebook | None:
+        if book_id == self._first_book.id:
+            return self._first_book
+        books = self._books.get(source, {})
+        book = books.pop(book_id, None)
+        if book is None and data is not None:
+            book = book_untrusted(data)
+            if book.id != book_id:
+                raise PeerError("a record with a codebook that is not its own")
+        if book is not None:
+            self._keep(source, book, books)
+        return book
+
+    def _keep(self, source: str, book: Codebook, books: dict[int, Codebook]) -> None:
+        books[book.id] = book
+        if len(books) > _BOOKS_MAX:
+            del books[next(iter(books))]
+        self._books.pop(source, None)
+        self._books[source] = books
+        if len(self._books) > _SOURCES_MAX:
+            del self._books[next(iter(self._books))]

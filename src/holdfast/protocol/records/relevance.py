@@ -1,0 +1,29 @@
+"""Which entries concern a subscriber: its conditions as patterns, made once for each codebook."""
+
+from collections.abc import Iterable
+
+from holdfast.language.subscription import Subscription
+from holdfast.protocol.records.digest import Codebook, Entry, Pattern, covers, pattern_of
+
+_BOOKS_MAX = 256  # whose patterns are kept: 30 kB each for a hundred conditions; the one made first goes first
+
+
+class Relevance:
+    """Make a new one when the subscriptions change."""
+
+    def __init__(self, subscriptions: Iterable[Subscription]) -> None:
+        self._subscriptions = tuple(subscriptions)
+        self._patterns: dict[tuple[int, int], tuple[Codebook, Pattern]] = {}
+
+    def covers(self, book: Codebook, entry: Entry) -> bool:
+        """Whether one of the conditions may match the event behind the entry."""
+        return covers(entry, self.pattern(book))
+
+    def pattern(self, book: Codebook) -> Pattern:
+        found = self._patterns.get((book.id, book.bits))
+        if found is None or found[0] is not book:
+            if len(self._patterns) >= _BOOKS_MAX:
+                del self._patterns[next(iter(self._patterns))]
+            made = pattern_of(each for subscription in self._subscriptions for each in book.pattern(subscription))
+            found = self._patterns[book.id, book.bits] = book, made
+        return found[1]

@@ -1,0 +1,163 @@
+"""The publisher's half: remembers what was published last and tells of it in few bytes.
+
+`add` each publication in turn. `record` tells of the last few, to be carried by the next publication; `digest` of all
+from a sequence number on, for a channel of its own. Both are told relative to the message that carries them. The
+writer learns its codebook by itself; `book_id` changes when it has a new one, and readers then need it once:
+`with_book=True`.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice, pairwise
+
+from holdfast.model.errors import MisuseError
+from holdfast.model.event import Attributes
+from holdfast.model.limits import NAME_CHARACTERS_MAX
+from holdfast.protocol.records.block import (
+    Bits,
+    Head,
+    block_bytes,
+    change_bits,
+    gap_k_of,
+    key_bits,
+    plain_bits,
+)
+from holdfast.protocol.records.columnar import COLUMNS_MAX
+from holdfast.protocol.records.digest import Codebook, Entry
+from holdfast.protocol.records.learning import Focus, first_book, learned_book, worn
+from holdfast.protocol.records.settings import LEARNED_FROM, RECORD_BYTES_MAX, RecordSettings
+
+_LESSONS = (1, 8, 64, LEARNED_FROM)  # publications after which the book is learned again: soon, then better
+_LESSON_EVERY = 4 * LEARNED_FROM  # and then so often, if it is worn: announcing it costs a byte or two a publication
+
+
+class _Kept:
+    __slots__ = ("attributes", "change", "code", "first", "key", "time")
+
+    def __init__(self, attributes: Attributes, time: int) -> None:
+        self.attributes = attributes
+        self.time = time  # of departure, in units
+        self.forget()
+
+    def forget(self) -> None:
+        """What depends on the codebook is worked out when it is first needed."""
+        self.code: Entry | None = None
+        self.first: Bits | None = None  # as the first of a record
+        self.change: Bits | None = None  # after the one before
+        self.key: Bits | None = None  # after another, but standing for itself
+
+
+class RecordWriter:
+    def __init__(self, settings: RecordSettings, first_seq: int = 1) -> None:
+        self._settings = settings
+        self._focus: Focus = None
+        self._kept: deque[_Kept] = deque(maxlen=settings.kept)
+        self._first_seq = first_seq
+        self.last_seq = first_seq - 1
+        self.book: Codebook = first_book(settings.encoding)
+
+    @property
+    def book_id(self) -> int:
+        return self.book.id
+
+    def __len__(self) -> int:
+        """How many publications a record can go back."""
+        return len(self._kept)
+
+    def add(self, attributes: Attributes, departure_us: int) -> int:
+        """Note the next publication; its sequence number. The attributes must not be changed afterwards."""
+        self._kept.append(_Kept(attributes, departure_us // self._settings.time_unit_us))
+        self.last_seq += 1
+        count = self.last_seq - self._first_seq + 1
+        if count in _LESSONS or count % _LESSON_EVERY == 0:
+            self._learn(count == 1)
+        return self.last_seq
+
+    def focus(self, attributes: Iterable[str] | None) -> None:
+        """Tell of these attributes alone, for instance those that subscribers test; None tells of all.
+
+        Conditions on other attributes then pass, so whoever has such a condition asks in vain now and then.
+        """
+        names = None if attributes is None else sorted(set(attributes))
+        if names is not None and (len(names) > COLUMNS_MAX or any(len(each) > NAME_CHARACTERS_MAX for each in names)):
+            raise MisuseError(f"a record tells of at most {COLUMNS_MAX} attributes, not of {len(names)}")
+        focus = None if names is None else tuple(names)
+        if focus != self._focus:
+            self._focus = focus
+            self._learn(always=True)
+
+    # Telling -------------------------------------------------------------------------------------
+
+    def record(
+        self, last_n: int, seq: int, time_us: int, *, with_book: bool = False, bytes_max: int = RECORD_BYTES_MAX
+    ) -> bytes:
+        """The last `last_n` publications, for a carrier with this number and time; nothing when there are none."""
+        if seq < self.last_seq:
+            raise MisuseError(f"a record of publication {self.last_seq} cannot be carried by {seq}")
+        told = list(islice(reversed(self._kept), max(0, last_n)))[::-1]
+        most = min(bytes_max, RECORD_BYTES_MAX)
+        while told:
+            entries = self._entries(told)
+            length = sum(bits for _, bits in entries) // 8  # at least
+            if length <= most:
+                data = self._block(told, entries, seq, time_us, b"")
+                length = len(data)
+                if length <= most:
+                    return self._block(told, entries, seq, time_us, self.book.to_bytes()) if with_book else data
+            del told[: 1 + len(told) * (length - most) // length]  # the oldest are left out
+        return b""
+
+    def digest(
+        self, from_seq: int, seq: int, time_us: int, *, with_book: bool = False, bytes_max: int = RECORD_BYTES_MAX
+    ) -> bytes:
+        """All publications from a number on, as far back as they are kept."""
+        return self.record(self.last_seq - from_seq + 1, seq, time_us, with_book=with_book, bytes_max=bytes_max)
+
+    def _block(self, told: list[_Kept], entries: list[Bits], seq: int, time_us: int, book_data: bytes) -> bytes:
+        times = [each.time for each in told]
+        gaps = [later - sooner for sooner, later in pairwise(times)]
+        unit_us = self._settings.time_unit_us
+        head = Head(
+            book_id=self.book.id,
+            book_data=book_data or None,
+            behind=seq - self.last_seq,
+            entries=len(told),
+            ago=time_us // unit_us - times[-1],
+            unit_us=unit_us,
+            gap_k=gap_k_of(gaps),
+        )
+        return block_bytes(head, gaps, entries)
+
+    def _entries(self, told: list[_Kept]) -> list[Bits]:
+        book, every = self.book, self._settings.key_every
+        if not self._settings.delta:
+            return [plain_bits(book, self._code(each)) for each in told]
+        oldest = told[0]
+        if oldest.first is None:
+            oldest.first = change_bits(book, self._code(oldest), book.reference)
+        found = [oldest.first]
+        for seq, (before, each) in enumerate(pairwise(told), self.last_seq - len(told) + 2):
+            if every and seq % every == 0:
+                if each.key is None:
+                    each.key = key_bits(book, self._code(each))
+                found.append(each.key)
+            else:
+                if each.change is None:
+                    each.change = change_bits(book, self._code(each), self._code(before))
+                found.append(each.change)
+        return found
+
+    def _code(self, each: _Kept) -> Entry:
+        if each.code is None:
+            each.code = self.book.entry(each.attributes)
+        return each.code
+
+    # Learning ------------------------------------------------------------------------------------
+
+    def _learn(self, always: bool) -> None:
+        sample = [each.attributes for each in self._kept][-LEARNED_FROM:]
+        fresh = learned_book(self._settings.encoding, sample, self._focus)
+        if fresh.id != self.book.id and (always or worn(self.book, fresh, sample)):
+            self.book = fresh
+            for each in self._kept:
+                each.forget()
