@@ -31,14 +31,14 @@ class RabbitPublisher:
         self._connection.process_data_events(0)
 
 
-def consume(address: str, wanted: dict[str, Any], on: Callable[[float | None], object]) -> None:
+def consume(address: str, wanted: dict[str, Any], on: Callable[[int, float | None], None]) -> None:
     _, channel = _connect(address)
     queue = channel.queue_declare("", exclusive=True).method.queue
     channel.queue_bind(queue, _EXCHANGE, arguments={**_ALL, **wanted})
 
     def on_message(_: Any, __: Any, properties: Any, ___: bytes) -> None:
         sent = properties.headers.get("sent")
-        on(None if sent is None else float(sent))
+        on(1, None if sent is None else float(sent))
 
     channel.basic_consume(queue, on_message, auto_ack=True)
     threading.Thread(target=channel.start_consuming, daemon=True).start()

@@ -73,7 +73,7 @@ class RawPublisher:
 
     async def publish(self, event: dict[str, Any]) -> None:
         self._batch.append(event)
-        if len(self._batch) == PER_FRAME:
+        if len(self._batch) == PER_FRAME or "sent" in event:  # where the delay counts, nothing waits for others
             await self.flush()
 
     async def flush(self) -> None:
@@ -83,14 +83,15 @@ class RawPublisher:
         await (asyncio.sleep(0) if self._connection.room.is_set() else self._connection.room.wait())
 
 
-async def subscribe(address: str, on: Callable[[int], None]) -> None:
+async def subscribe(address: str, on: Callable[[int, float | None], None]) -> None:
     ready = asyncio.Event()
 
     def on_frame(this: Framed, frame: bytes) -> None:
         if frame == _SUBSCRIBE:
             ready.set()
-        else:
-            on(len(_decode(frame)))
+            return
+        events = _decode(frame)
+        on(len(events), events[0].get("sent"))
 
     connection = await dial(address, on_frame)
     connection.transport.write(framed(_SUBSCRIBE))

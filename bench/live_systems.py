@@ -1,6 +1,7 @@
 """The systems of the live bench: how each is started, and why one is left out."""
 
 import importlib.util
+import json
 import os
 import shutil
 import socket
@@ -18,6 +19,8 @@ _RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 class Server:
     """A process that carries events; each system says how it is started."""
 
+    first_turn = 1_920  # events, before it is known how many the system carries in a second
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.address = ""
@@ -27,6 +30,11 @@ class Server:
     @staticmethod
     def missing() -> str:
         """Why it cannot be started here; empty when it can."""
+        return ""
+
+    @staticmethod
+    def version() -> str:
+        """Of the server, where it is not a Python package."""
         return ""
 
     def start(self) -> None:
@@ -82,7 +90,18 @@ def free_port() -> int:
         return port
 
 
+def _package_version(package: str) -> str:
+    if shutil.which("dpkg-query") is None:
+        return ""
+    command = ["dpkg-query", "-W", "-f", "${Version}", package]
+    return (
+        subprocess.run(command, check=False, capture_output=True, text=True).stdout.partition("+")[0].partition("-")[0]
+    )
+
+
 class Holdfast(Server):
+    first_turn = 32_000
+
     def start(self) -> None:
         program = "from holdfast.cli import main; main()"
         command = [
@@ -101,13 +120,22 @@ class Holdfast(Server):
 
 
 class Raw(Server):
+    first_turn = 64_000
+    system = "raw"
+
     def start(self) -> None:
-        task = '{"system": "raw", "role": "broker", "address": "tcp://127.0.0.1:0"}'
-        self._spawn([sys.executable, "-m", "bench.live_worker", task], quiet=False)
+        task = {"system": self.system, "role": "broker", "address": "tcp://127.0.0.1:0"}
+        self._spawn([sys.executable, "-m", "bench.live_worker", json.dumps(task)], quiet=False)
         self.address = self._first_word_starting("tcp://")
 
 
+class RawUvloop(Raw):
+    system = "raw-uvloop"
+
+
 class Nats(Server):
+    first_turn = 19_200
+
     @staticmethod
     def missing() -> str:
         if importlib.util.find_spec("nats") is None:
@@ -131,7 +159,7 @@ def _nats_server() -> str | None:
     return next((str(each) for each in [*found, *beside] if each.is_file()), shutil.which("nats-server"))
 
 
-class ActiveMq(Server):
+class ActiveMqBare(Server):
     @staticmethod
     def missing() -> str:
         if not _ACTIVEMQ_JAR.is_file():
@@ -152,7 +180,24 @@ class ActiveMq(Server):
         self.address = f"stomp://127.0.0.1:{port}"
 
 
+class ActiveMq(ActiveMqBare):
+    @staticmethod
+    def missing() -> str:
+        stomp = "" if importlib.util.find_spec("stomp") else "the package stomp.py is not installed"
+        return ActiveMqBare.missing() or stomp
+
+    @staticmethod
+    def version() -> str:
+        return _package_version("activemq")
+
+
 class RabbitMq(Server):
+    first_turn = 512
+
+    @staticmethod
+    def version() -> str:
+        return _package_version("rabbitmq-server")
+
     @staticmethod
     def missing() -> str:
         if not _RABBITMQ.is_file():
@@ -179,9 +224,11 @@ class RabbitMq(Server):
 
 SYSTEMS: dict[str, type[Server]] = {
     "holdfast": Holdfast,
-    "bare": Holdfast,
+    "holdfast-bare": Holdfast,
     "raw": Raw,
+    "raw-uvloop": RawUvloop,
     "nats": Nats,
     "activemq": ActiveMq,
+    "activemq-bare": ActiveMqBare,
     "rabbitmq": RabbitMq,
 }

@@ -23,25 +23,27 @@ class Publisher(Protocol):
 
 
 class Tally:
-    """What a subscriber counts; `on` is called with the number of events that came and, if known, when one was sent."""
+    """What a subscriber counts, in whatever thread its client calls; the time is taken at once."""
 
     def __init__(self) -> None:
         self.count = 0
         self.wanted = 0
         self.last_s = 0.0
         self.delays_us: list[float] = []
-        self.done = asyncio.Event()
+        self._done = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
 
     def on(self, number: int, sent_s: float | None = None) -> None:
+        """So many events have come; if known, when one was sent."""
         self.count += number
         if sent_s is not None:
             self.delays_us.append((time.monotonic() - sent_s) * 1e6)
         if self.count >= self.wanted > 0:
             self.last_s = time.monotonic()
-            self.done.set()
+            self._loop.call_soon_threadsafe(self._done.set)
 
     async def run(self) -> dict[str, Any]:
-        await asyncio.wait_for(self.done.wait(), 120)
+        await asyncio.wait_for(self._done.wait(), 120)
         delays = sorted(self.delays_us)
         found = {"count": self.count, "last_s": self.last_s}
         if delays:
@@ -50,7 +52,7 @@ class Tally:
 
     def expect(self, wanted: int) -> None:
         self.count, self.wanted, self.delays_us = 0, wanted, []
-        self.done.clear()
+        self._done.clear()
 
 
 async def lines() -> AsyncIterator[str]:
@@ -132,13 +134,13 @@ async def holdfast_hold(task: dict[str, Any]) -> None:
 # Holdfast's broker alone ---------------------------------------------------------------------------------------
 
 
-async def bare_pub(task: dict[str, Any]) -> None:
+async def holdfast_bare_pub(task: dict[str, Any]) -> None:
     from bench.live_bare import BarePublisher
 
     await publish_all(await BarePublisher.connect(task["address"]))
 
 
-async def bare_sub(task: dict[str, Any]) -> None:
+async def holdfast_bare_sub(task: dict[str, Any]) -> None:
     from bench.live_bare import subscribe
 
     tally = Tally()
@@ -209,13 +211,36 @@ async def nats_sub(task: dict[str, Any]) -> None:
 
 
 async def activemq_pub(task: dict[str, Any]) -> None:
-    from bench.live_stomp import Stomp
+    from bench.live_stomp_py import StompPyPublisher
 
-    stomp = await Stomp.connect(task["address"], lambda headers: None)
-    await publish_all(stomp)
+    await publish_all(StompPyPublisher(task["address"]))
 
 
 async def activemq_sub(task: dict[str, Any]) -> None:
+    from bench.live_stomp_py import consume
+
+    tally = Tally()
+    connection = consume(task["address"], MATCHING, tally.on)
+    await answer_all(tally)
+    connection.disconnect()
+
+
+async def activemq_hold(task: dict[str, Any]) -> None:
+    from bench.live_stomp import Stomp
+
+    stomp = await Stomp.connect(task["address"], lambda headers: None)
+    await stomp.subscribe([condition(*each) for each in others(task["count"])])
+    async for _ in lines():
+        pass
+
+
+async def activemq_bare_pub(task: dict[str, Any]) -> None:
+    from bench.live_stomp import Stomp
+
+    await publish_all(await Stomp.connect(task["address"], lambda headers: None))
+
+
+async def activemq_bare_sub(task: dict[str, Any]) -> None:
     from bench.live_stomp import Stomp
 
     tally = Tally()
@@ -226,15 +251,6 @@ async def activemq_sub(task: dict[str, Any]) -> None:
     stomp = await Stomp.connect(task["address"], on_message)
     await stomp.subscribe([MATCHING])
     await answer_all(tally)
-
-
-async def activemq_hold(task: dict[str, Any]) -> None:
-    from bench.live_stomp import Stomp
-
-    stomp = await Stomp.connect(task["address"], lambda headers: None)
-    await stomp.subscribe([condition(*each) for each in others(task["count"])])
-    async for _ in lines():
-        pass
 
 
 # RabbitMQ's headers exchange -----------------------------------------------------------------------------------
@@ -250,8 +266,7 @@ async def rabbitmq_sub(task: dict[str, Any]) -> None:
     from bench.live_rabbit import consume
 
     tally = Tally()
-    loop = asyncio.get_running_loop()
-    consume(task["address"], {"class": "stock"}, lambda sent: loop.call_soon_threadsafe(tally.on, 1, sent))
+    consume(task["address"], {"class": "stock"}, tally.on)
     await answer_all(tally)
 
 
@@ -267,13 +282,24 @@ async def rabbitmq_hold(task: dict[str, Any]) -> None:
 ROLES: dict[str, Callable[[dict[str, Any]], Coroutine[Any, Any, None]]] = {
     name: found for name, found in globals().items() if name.endswith(("_pub", "_sub", "_hold", "_broker"))
 }
+SAME_ROLES = {"raw-uvloop": "raw", "activemq-bare_hold": "activemq_hold"}
+
+
+def role_of(system: str, role: str) -> Callable[[dict[str, Any]], Coroutine[Any, Any, None]]:
+    """A system that differs only in its event loop or at one end shares the rest with another."""
+    name = f"{SAME_ROLES.get(system, system)}_{role}"
+    return ROLES[SAME_ROLES.get(name, name).replace("-", "_")]
 
 
 def main() -> None:
     from holdfast.net.loop import run
 
     task = json.loads(sys.argv[1])
-    run(ROLES[f"{task['system']}_{task['role']}"](task))
+    work = role_of(task["system"], task["role"])(task)
+    if task["system"] == "raw":
+        asyncio.run(work)
+    else:
+        run(work)
 
 
 if __name__ == "__main__":

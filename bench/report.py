@@ -136,7 +136,7 @@ def check_rows(results: Data) -> tuple[list[str], list[list[str]]]:
     return head, [
         [
             check["name"],
-            f"{check['sense']} {check['target']:,.0f}{_unit(check)}",
+            f"{check['sense']} {_target(check['target'])}{_unit(check)}",
             f"{check['measured']:,.{_digits(check['measured'])}f}{_unit(check)}",
             "yes" if check["holds"] else "NO",
         ]
@@ -149,8 +149,12 @@ def _unit(check: Data) -> str:
     return unit if unit in ("x", "/s") else f" {unit}"
 
 
+def _target(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
+
+
 def _digits(value: float) -> int:
-    return 1 if value < 100 else 0
+    return 2 if 0 < value < 1 else 1 if value < 100 else 0
 
 
 def check_table(results: Data) -> str:

@@ -12,7 +12,8 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +36,7 @@ SAVED = REPOSITORY / "bench" / "results" / "spark_match.json"
 CORES = 2
 ROW_GROUP = 1 << 17
 BATCH = 50_000  # events for match_batch at a time, as in bench/matching.py
+JVM_MEMORY = "6g"  # where contestants take turns: plain Spark SQL keeps all pairs there to make them distinct
 COPIES = 10  # of the events, in the check of memory
 HOT = 1 / 3  # of all events, in the skewed workload
 
@@ -59,7 +61,7 @@ class Bench:
         pq.write_table(work.table, folder / "events.parquet", row_group_size=ROW_GROUP)
         pq.write_table(pa.table({"id": work.ids, "condition": work.texts}), folder / "wishes.parquet")
         begun = perf_counter()
-        self._spark = session("bench spark_match", f"local[{CORES}]")
+        self._spark = session("bench spark_match", f"local[{CORES}]", {"spark.driver.memory": JVM_MEMORY})
         self._spark.range(1).count()
         self.start_seconds = perf_counter() - begun
         self.rows: list[dict[str, Any]] = []
@@ -80,13 +82,13 @@ class Bench:
         for name, seconds in best.items():
             self._row(name, seconds, self._plan.events)
         self._cross()
-        say("match_batch in one process")
-        alone = _alone(self._folder)
-        say(f"{COPIES} times the events")
-        memory = self._memory()
         say("a hot symbol")
         skew = self._skew()
         self._spark.stop()
+        say("match_batch in one process")
+        batch = _in_own_process("match_batch", self._folder)
+        say(f"{COPIES} times the events")
+        memory = _in_own_process("many_events", self._folder)
         return {
             "benchmark": "spark_match",
             "date": datetime.now(UTC).date().isoformat(),
@@ -100,7 +102,7 @@ class Bench:
             "start_seconds": self.start_seconds,
             "prepare_seconds": prepared,
             "rows": self.rows,
-            "match_batch": alone,
+            "match_batch": batch,
             "memory": memory,
             "skew": skew,
         }
@@ -108,7 +110,7 @@ class Bench:
     def _prepared(self) -> float:
         from holdfast.pipeline.match import prepare
 
-        prepare(self._folder / "events.parquet", self._folder / "wishes.parquet")
+        self._count = prepare(self._folder / "events.parquet", self._folder / "wishes.parquet")
         begun = perf_counter()
         self._match = prepare(self._folder / "events.parquet", self._folder / "wishes.parquet", key=["seq"])
         return perf_counter() - begun
@@ -127,11 +129,11 @@ class Bench:
             self._check(pairs.groupBy("subscription").agg(F.count("seq").alias("events")).toArrow())
 
         def to_files() -> None:
-            with tempfile.TemporaryDirectory(dir=self._folder) as out:
-                write_files(self._match, Path(out))
+            with self._place() as out:
+                write_files(self._match, out)
 
         return {
-            "holdfast, counted": lambda: self._check(counted_here(self._match)),
+            "holdfast, counted": lambda: self._check(counted_here(self._count)),
             "holdfast, written": to_files,
             "holdfast, rows handed to the JVM, counted": through_rows,
         }
@@ -148,14 +150,21 @@ class Bench:
             )
 
         def to_files() -> None:
-            with tempfile.TemporaryDirectory(dir=self._folder) as out:
-                join.pairs(distinct=True).write.mode("overwrite").parquet(out)
+            with self._place() as out:
+                join.pairs(distinct=True).write.mode("overwrite").parquet(str(out))
 
         return {
             "Spark SQL join, counted": lambda: counts(True),
             "Spark SQL join, written": to_files,
             "Spark SQL join, kept twice, counted": lambda: counts(False),
         }
+
+    @contextmanager
+    def _place(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            out = Path(folder) / "out"
+            out.mkdir()
+            yield out
 
     def _check(self, table: pa.Table) -> None:
         """Everyone must find the same number of events for each subscription."""
@@ -185,29 +194,6 @@ class Bench:
             {"contestant": name, "events": events, "seconds": seconds, "events_per_second": events / seconds}
         )
 
-    def _memory(self) -> dict[str, Any]:
-        """The same events as several files, matched and written: does the second half take more than the first?"""
-        from holdfast.pipeline.match import prepare
-        from holdfast.pipeline.match_job import write_files
-
-        many = self._folder / "many"
-        many.mkdir()
-        for number in range(COPIES):
-            (many / f"{number}.parquet").hardlink_to(self._folder / "events.parquet")
-        plan = prepare(many, self._folder / "wishes.parquet")
-        with tempfile.TemporaryDirectory(dir=self._folder) as out, Watch() as samples:
-            begun = perf_counter()
-            written = write_files(plan, Path(out))
-            seconds = perf_counter() - begun
-        first, second = samples.peak(0.1, 0.5), samples.peak(0.5, 1)
-        return {
-            "events": sum(each.events for each in written),
-            "pairs": sum(each.pairs for each in written),
-            "seconds": seconds,
-            "jvm_mib": [first[0], second[0]],
-            "worker_mib": [first[1], second[1]],
-        }
-
     def _skew(self) -> dict[str, Any]:
         """A third of the events is about one symbol, all of them together; whole and in shards."""
         from holdfast.pipeline.match import prepare
@@ -219,8 +205,8 @@ class Bench:
         whole = self._match.compiled.files[0].bytes
         for name, budget in (("whole", 2 * whole), ("shards", whole // 4)):
             plan = prepare(self._folder / "skewed.parquet", self._folder / "wishes.parquet", index_bytes_max=budget)
-            with tempfile.TemporaryDirectory(dir=self._folder) as out:
-                written = write_files(plan, Path(out))
+            with self._place() as out:
+                written = write_files(plan, out)
             found[name] = {
                 "indexes": len(plan.compiled.files),
                 "pairs": sum(each.pairs for each in written),
@@ -250,16 +236,17 @@ def _matcher(work: Workload) -> Any:
     return matcher
 
 
-def _alone(folder: Path) -> dict[str, float]:
-    """match_batch in a process that does nothing else."""
-    code = "import sys; from bench.spark_match import alone; alone(sys.argv[1])"
+def _in_own_process(function: str, folder: Path) -> dict[str, Any]:
+    """What a function of this module prints when nothing else has happened before it."""
+    code = f"import sys; from bench.spark_match import {function}; {function}(sys.argv[1])"
     words = [sys.executable, "-c", code, str(folder)]
     done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
-    found: dict[str, float] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def alone(folder: str) -> None:
+def match_batch(folder: str) -> None:
+    """The matcher without Spark, given events in memory."""
     from holdfast import Matcher
 
     events = pq.read_table(Path(folder) / "events.parquet")
@@ -274,6 +261,39 @@ def alone(folder: str) -> None:
             matcher.match_batch(events.slice(first, BATCH))
         best = min(best, perf_counter() - begun)
     print(json.dumps({"seconds": best, "events_per_second": events.num_rows / best}))
+
+
+def many_events(folder: str) -> None:
+    """The same events as several files, matched and written: does the second half take more memory than the first?"""
+    from holdfast.pipeline.match import prepare
+    from holdfast.pipeline.match_job import write_files
+    from holdfast.pipeline.session import session
+
+    spark = session("bench spark_match", f"local[{CORES}]")
+    many = Path(folder) / "many"
+    many.mkdir()
+    for number in range(COPIES):
+        (many / f"{number}.parquet").hardlink_to(Path(folder) / "events.parquet")
+    with tempfile.TemporaryDirectory(dir=folder) as out:
+        warm, place = Path(out) / "warm", Path(out) / "matches"
+        warm.mkdir()
+        place.mkdir()
+        write_files(prepare(many / "0.parquet", Path(folder) / "wishes.parquet"), warm)
+        plan = prepare(many, Path(folder) / "wishes.parquet")
+        with Watch() as samples:
+            begun = perf_counter()
+            written = write_files(plan, place)
+            seconds = perf_counter() - begun
+    spark.stop()
+    first, second = samples.peak(0, 0.5), samples.peak(0.5, 1)
+    found = {
+        "events": sum(each.events for each in written),
+        "pairs": sum(each.pairs for each in written),
+        "seconds": seconds,
+        "jvm_mib": [first[0], second[0]],
+        "worker_mib": [first[1], second[1]],
+    }
+    print(json.dumps(found))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -71,7 +71,7 @@ def main() -> int:
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     words.add_argument("--save", action="store_true", help="keep the result in bench/results/sweep.json")
-    words.add_argument("--runs", type=int, default=40)
+    words.add_argument("--runs", type=int, default=48)
     words.add_argument("--seconds", type=float, default=15.0, help="simulated seconds a run; one or two of real time")
     words.add_argument("--rounds", type=int, default=2)
     words.add_argument("--alone", type=Path, help=argparse.SUPPRESS)

@@ -1,5 +1,6 @@
 """The command line's exit codes, and what it says on which stream."""
 
+import subprocess
 import sys
 from types import ModuleType
 
@@ -66,3 +67,31 @@ def test_help_lists_the_verbs_and_an_example(capsys: pytest.CaptureFixture[str])
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("--version") == 0
     assert capsys.readouterr().out == f"holdfast {__version__}\n"
+
+
+def test_an_interrupt_ends_with_one_line_and_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(weight: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["holdfast.cli.lift"], "run", interrupted)
+    assert exit_code("lift", "7") == 130
+    assert capsys.readouterr() == ("", "holdfast: interrupted\n")
+
+
+def test_an_interrupt_while_the_verb_is_still_being_imported_is_no_traceback_either(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(verbs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("holdfast.cli.app.app", interrupted)
+    assert exit_code("lift", "7") == 130
+    assert capsys.readouterr() == ("", "holdfast: interrupted\n")
+
+
+def test_nothing_large_is_imported_before_an_interrupt_can_be_caught() -> None:
+    code = "import sys, holdfast.cli; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"typer", "rich", "msgspec", "holdfast.model.errors"} & set(loaded)

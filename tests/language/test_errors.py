@@ -18,6 +18,9 @@ from holdfast.model.errors import InputError, MisuseError
 T = TypeVar("T")
 VALUE = "expected a value: a number, a string in single quotes, TRUE, FALSE or TIMESTAMP '…'"
 PATTERN = "expected a pattern such as 'abc%' after LIKE"
+NULL = "expected NULL or NOT NULL after IS"
+CURLY = "write straight quotes: 'abc' for a string, \"abc\" for a name"
+CLOSE = "close it with the same straight '; a typographic quote is a character like any other"
 ARITHMETIC = "conditions have no arithmetic: compare an attribute with a value"
 
 
@@ -104,6 +107,19 @@ def test_problems_past_the_twentieth_are_left_out() -> None:
         ("5 > 6", 4, 1, "expected an attribute's name", ""),
         ("x = 1 -- why", 6, 1, "expected AND, OR or the end of the condition", ARITHMETIC),
         ("x = \u200b1", 4, 1, VALUE, ""),
+        ("x IS TRUE", 5, 4, NULL, "write x = TRUE"),
+        ("x is not false AND y = 1", 9, 5, NULL, "write x <> FALSE"),
+        ('"a b" IS FALSE', 9, 5, NULL, 'write "a b" = FALSE'),
+        ("x IS 5", 5, 1, NULL, "IS asks for NULL only; compare a value with = or <>"),
+        ("x IS odd", 5, 3, NULL, ""),
+        ("x = ‘IBM’", 4, 1, VALUE, "write straight quotes: 'abc' for a string"),
+        ("x = “IBM”", 4, 1, VALUE, CURLY),
+        ("“x” = 5", 0, 1, "expected an attribute's name", CURLY),
+        ("x = 'IBM’", 4, 5, "this single quote is never closed", CLOSE),
+        ("x = 1_000", 4, 5, "expected a number", "digits are not grouped; write 1000"),
+        ("x < -1_000.5", 5, 7, "expected a number", "digits are not grouped; write 1000.5"),
+        ("x = 1,000", 5, 1, "expected AND, OR or the end of the condition", "digits are not grouped; write 1000"),
+        ("x = 1, y", 5, 1, "expected AND, OR or the end of the condition", ""),
     ],
 )
 def test_each_error_has_its_place_and_advice(
@@ -112,6 +128,16 @@ def test_each_error_has_its_place_and_advice(
     problem = refusal(text).problems[0]
     assert (problem.start, problem.length) == (start, length)
     assert (problem.expected, problem.suggestion) == (expected, suggestion)
+
+
+@pytest.mark.parametrize("text", ["x = '\ud800'", "\ud800 = 1", "x LIKE '\udfff%' AND y = 1", "é = 1 AND y = '\udc80'"])
+def test_half_a_character_is_refused_and_can_be_shown(text: str) -> None:
+    error = refusal(text)
+    (problem,) = error.problems
+    assert "\ud800" <= text[problem.start] <= "\udfff"
+    assert problem.expected == "half a character (a lone surrogate)"
+    assert "^" in str(error)
+    str(error).encode()
 
 
 def test_a_suggestion_does_not_repeat_a_page_of_text() -> None:

@@ -286,3 +286,20 @@ async def test_files_that_are_no_certificate_are_named(authority: Authority) -> 
         ]:
             problem = await fails(net.broker("b1", "tls://127.0.0.1:0", tls=files), InputError)
             assert complaint in problem
+
+
+@live
+async def test_a_name_is_free_again_although_closing_was_cancelled() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        for turns in range(6):  # of the event loop before the cancellation comes
+            client = await connect(str(broker.listening[0]), name="desk", settings=QUICK).__aenter__()
+            closing = asyncio.create_task(client.close())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            closing.cancel()
+            await asyncio.gather(closing, return_exceptions=True)
+            if turns:  # before the first turn nothing had begun
+                await until(lambda: not broker.neighbours)
+            else:
+                await client.close()

@@ -232,16 +232,15 @@ def names_and_types(folder: Path) -> Path:
     return written(folder, [*events, ("p", 9, 0, {**odd, "x": False})], wishes)
 
 
-def ends_of_life(folder: Path) -> Path:
-    events = [("p", seq, time_us, {"n": 1}) for seq, time_us in enumerate((9, 10, 15, 20, 21))]
-    return written(folder, events, [("s", "n = 1", 10, 20)], [("s", "p", seq, 22) for seq in range(5)])
-
-
-def half_lost(folder: Path, from_us: int) -> Path:
-    """Of eight events, one a second, the last four arrive, and the trace says nothing of any trouble."""
-    events = [("p", seq, seq * 1_000_000, {"n": 1}) for seq in range(1, 9)]
-    arrivals = [("s", "p", seq, seq * 1_000_000 + 9) for seq in (5, 6, 7, 8)]
-    return written(folder, events, [("s", "n = 1", from_us, None)], arrivals)
+def lives(folder: Path) -> Path:
+    """Events around the ends of a subscription's life, and events that are missing without any cause in the trace."""
+    around = [("edges", seq, time_us, {"n": 1}) for seq, time_us in enumerate((9, 10, 15, 20, 21))]
+    arrivals: list[Arrival] = [("s", "edges", seq, 22) for seq in range(5)]
+    # Of eight events, one a second, only the last four arrive; one subscriber had been there all the time.
+    events = [("p", seq, seq * 1_000_000, {"n": 2}) for seq in range(1, 9)]
+    arrivals += [(name, "p", seq, seq * 1_000_000 + 9) for seq in (5, 6, 7, 8) for name in ("old", "young")]
+    wishes: list[Wish] = [("s", "n = 1", 10, 20), ("old", "n = 2", 0, None), ("young", "n = 2", 3_999_995, None)]
+    return written(folder, [*around, *events], wishes, arrivals)
 
 
 # Breaking a trace --------------------------------------------------------------------------------------------------

@@ -40,9 +40,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], d
     folders |= {name: audit_runs.broken_copy(root / "honest", name) for name in audit_runs.BROKEN}
     folders["orders"] = audit_runs.orders(root / "orders")
     folders["names"] = audit_runs.names_and_types(root / "names [x] {1,2}*")
-    folders["ends"] = audit_runs.ends_of_life(root / "ends")
-    folders["edge"] = audit_runs.half_lost(root / "edge", from_us=3_999_995)
-    folders["middle"] = audit_runs.half_lost(root / "middle", from_us=0)
+    folders["lives"] = audit_runs.lives(root / "lives")
     folders["quiet"] = audit_runs.written(root / "quiet")
     return folders, told
 
@@ -53,5 +51,6 @@ def audited_traces(spark: Any, traces: tuple[dict[str, Path], dict[str, dict[str
     from holdfast.pipeline.trace_footers import read_footers
 
     folders, told = traces
-    with audited(spark, read_footers(list(folders.values()))) as found:
+    # The audit changes settings while it lasts, which is until the end here: so it gets a session of its own.
+    with audited(spark.newSession(), read_footers(list(folders.values()))) as found:
         yield Audited(folders, told, found)

@@ -32,6 +32,13 @@ WAIT_S = 120  # for a JVM to start on a busy machine
 JOB_S = 400  # for one command on the cluster, likewise
 MARK = "HOLDFAST_CLUSTER_TEST"  # in the environment of everything that is started here
 
+# Becomes the program after it, and is killed with the tests even when they have no time to clean up (PR_SET_PDEATHSIG).
+DIES_WITH_US = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
+    if sys.platform == "linux"
+    else "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
+)
+
 SWEEP = """\
 network = "net.toml"
 seeds = 2
@@ -114,7 +121,12 @@ def start(name: str, words: list[str], log: Path, environment: dict[str, str]) -
     program = [spark_class, f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", "--webui-port", "0", *words]
     with log.open("wb") as file:
         return subprocess.Popen(
-            program, stdout=file, stderr=file, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
+            [sys.executable, "-c", DIES_WITH_US, *map(str, program)],
+            stdout=file,
+            stderr=file,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
         )
 
 

@@ -168,6 +168,12 @@ def test_a_row_is_an_event_without_what_is_null() -> None:
     ]
 
 
+def test_a_payload_that_is_too_large_is_told_where_it_is_written() -> None:
+    table = pa.RecordBatch.from_pydict({"payload": [b"x" * (2**20 + 1)]})
+    with pytest.raises(InputError, match="a payload of 1048577 bytes; 1048576 are allowed"):
+        list(ColumnEvents(schema(payload="binary")).events(table))
+
+
 def test_columns_that_cannot_be_are_all_named() -> None:
     with pytest.raises(InputError) as caught:
         EventColumns(schema(a="float", b=INTS, c={"x": "integer"}, id="long", d="decimal(5,2)", e="date", fine="long"))

@@ -345,6 +345,13 @@ def _ids(folder: Path) -> set[int]:
     return {int(each.name) for each in folder.iterdir() if each.name.isdigit()} if folder.exists() else set()
 
 
+def _in_the_middle(out: Path, before: dict[str, int]) -> bool:
+    """Both queries have done batches in this life, and one has a batch under way: planned, and not noted as done."""
+    commits = {query: _ids(out / query / "commits") for query in before}
+    planned = {query: _ids(out / query / "offsets") for query in before}
+    return all(len(commits[query]) > count for query, count in before.items()) and planned != commits
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 def test_a_killed_driver_loses_and_doubles_nothing(site: Site, tmp_path: Path) -> None:
@@ -361,26 +368,23 @@ def test_a_killed_driver_loses_and_doubles_nothing(site: Site, tmp_path: Path) -
         wanted = client.subscribe("echoed >= 0", queue_max=10 * total)
         client.flush()
         for life in range(2):
+            before = {query: len(_ids(out / query / "commits")) for query in ("file", "sink")}
             running = job("on and on")
             first = life * total // 3
             for n in range(first, first + total // 3):
                 client.publish({"killed": n})
-            for query in ("file", "sink"):  # a batch is under way: planned, and not noted as done
-                done = 2 * life
-                until(
-                    lambda query=query, done=done: (
-                        len(_ids(out / query / "commits")) > done
-                        and _ids(out / query / "offsets") - _ids(out / query / "commits")
-                    )
-                )
+            until(lambda before=before: _in_the_middle(out, before))
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()
         for n in range(2 * total // 3, total):
             client.publish({"killed": n})
         client.flush()
         await_events(address, "events", total)
-        finished = job("rest")
-        said, _ = finished.communicate(timeout=10 * PATIENCE_S)
+        for _ in range(3):  # Spark gives a worker ten seconds to start, which a busy machine may need more than once
+            finished = job("rest")
+            said, _ = finished.communicate(timeout=10 * PATIENCE_S)
+            if finished.returncode == 0:
+                break
         assert finished.returncode == 0
         lines = dict(line.split(" ", 1) for line in said.splitlines() if line.startswith(("offsets", "events")))
         assert json.loads(lines["offsets"]) == list(range(total))

@@ -4,9 +4,12 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from holdfast.net.client import Client
 
 Broker = Annotated[
     list[str] | None,
@@ -22,6 +25,20 @@ Authority = Annotated[
 ]
 
 DEFAULT_BROKER = "tcp://127.0.0.1:7001"
+
+
+def client_of(
+    broker: list[str] | None,
+    name: str | None,
+    certificate: str | None,
+    private_key: str | None,
+    authority: str | None,
+) -> "Client":
+    """The client that these options describe, not connected yet."""
+    from holdfast.net.client import connect
+
+    addresses = broker or DEFAULT_BROKER
+    return connect(addresses, name=name, certificate=certificate, private_key=private_key, authority=authority)
 
 
 @contextmanager

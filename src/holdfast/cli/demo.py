@@ -76,42 +76,27 @@ def _trades(count: int, seed: int) -> "pa.Table":
     import numpy as np
     import pyarrow as pa
 
+    from holdfast.network.workload.stock import PRICE, VOLUME_MAX, symbol
+
     rng = np.random.default_rng(seed)
     popularity = 1 / np.arange(1, _SYMBOLS + 1)
-    symbols = pa.array([_symbol(n) for n in range(_SYMBOLS)])
+    symbols = pa.array([symbol(n) for n in range(_SYMBOLS)])
     traded = rng.choice(_SYMBOLS, count, p=popularity / popularity.sum()).astype(np.int32)
     return pa.table(
         {
             "class": pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array(["stock"])),
             "symbol": pa.DictionaryArray.from_arrays(traded, symbols),
-            "price": np.round(np.exp(rng.normal(4, 1, count)), 2),
-            "volume": rng.integers(1, 10_000, count),
+            "price": np.round(rng.lognormal(*PRICE, count), 2),
+            "volume": rng.integers(1, VOLUME_MAX, count, endpoint=True),
         }
     )
 
 
-def _symbol(number: int) -> str:
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    return "".join(letters[number * 7_919 // 26**place % 26] for place in range(4))
-
-
 def _conditions(count: int, seed: int) -> list[str]:
+    from holdfast.network.workload.stock import condition
+
     dice = random.Random(f"{seed}/conditions")
-    made = []
-    for _ in range(count):
-        symbol = _symbol(int(_SYMBOLS ** dice.random()) - 1)
-        price, volume = round(dice.lognormvariate(4, 1), 2), dice.randrange(1, 10_000)
-        made.append(
-            dice.choice(
-                [
-                    f"class = 'stock' AND symbol = '{symbol}' AND price < {price}",
-                    f"symbol IN ('{symbol}', '{_symbol(dice.randrange(_SYMBOLS))}') AND volume > {volume}",
-                    f"symbol LIKE '{symbol[:2]}%' AND price BETWEEN {price} AND {round(1.1 * price, 2)}",
-                    f"symbol = '{symbol}' OR price > {20 * price} AND NOT volume < {volume}",
-                ]
-            )
-        )
-    return made
+    return [condition(_SYMBOLS, dice) for _ in range(count)]
 
 
 def _disagreements(matcher: "Matcher", conditions: list[str], table: "pa.Table") -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Broker, Certificate, Name, PrivateKey
+from holdfast.cli.connecting import Authority, Broker, Certificate, Name, PrivateKey, client_of
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,20 +41,13 @@ def run(
     Example:
       echo '{"symbol": "IBM", "price": 119.5}' | holdfast pub --broker tcp://127.0.0.1:7001
     """
-    from holdfast.net.client import connect
     from holdfast.net.loop import run as run_loop
 
     if rate is not None and not rate > 0:
         raise InputError(f"--rate {rate:g}: a positive number of events a second")
     if lifetime is not None and not lifetime > 0:
         raise InputError(f"--lifetime {lifetime:g}: a positive number of seconds")
-    client = connect(
-        broker or DEFAULT_BROKER,
-        name=name,
-        certificate=certificate,
-        private_key=private_key,
-        authority=authority,
-    )
+    client = client_of(broker, name, certificate, private_key, authority)
     published, skipped = run_loop(_publish(client, lifetime, rate))
     if as_json:
         print(json.dumps({"published": published, "skipped": skipped}))

@@ -77,7 +77,7 @@ def run(
 def _simulate(
     path: str, settings: list[str], out: Path | None, overwrite: bool, quiet: bool
 ) -> tuple[int, str, "Outcome"]:
-    from holdfast import __version__
+    from holdfast.network.about import about_run
     from holdfast.network.document import settings_from
     from holdfast.network.load import load
     from holdfast.sim.simulator import Simulation
@@ -86,16 +86,7 @@ def _simulate(
     network = load(path, settings_from(settings))
     for warning in network.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    trace = None
-    if out is not None:
-        about = {
-            "name": network.name,
-            "driver": "sim",
-            "version": __version__,
-            "seed": network.seed,
-            "file": network.text,
-        }
-        trace = TraceWriter(out, about, overwrite)
+    trace = None if out is None else TraceWriter(out, about_run(network, "sim", network.seed), overwrite)
     with trace or nullcontext(), _progress(network.duration_us, quiet) as advance:
         return network.seed, network.name, Simulation(network, trace=trace).run(advance)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Broker, Certificate, Name, PrivateKey
+from holdfast.cli.connecting import Authority, Broker, Certificate, Name, PrivateKey, client_of
 
 if TYPE_CHECKING:
     from holdfast.net.client import Client
@@ -40,17 +40,10 @@ def run(
       holdfast sub "symbol = 'IBM' AND price < 120" --broker tcp://127.0.0.1:7001 --count 10
     """
     from holdfast.language.parser import parse
-    from holdfast.net.client import connect
     from holdfast.net.loop import run as run_loop
 
     parse(condition)  # a wrong condition needs no connection
-    client = connect(
-        broker or DEFAULT_BROKER,
-        name=name,
-        certificate=certificate,
-        private_key=private_key,
-        authority=authority,
-    )
+    client = client_of(broker, name, certificate, private_key, authority)
     if not run_loop(_subscribe(client, condition, count, timeout, as_json)):
         raise typer.Exit(1)
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from holdfast.net.live import LiveRun
     from holdfast.net.member import Host, NewImpairment
     from holdfast.network.schema import Network
-    from holdfast.wire.trace import TraceWriter
 
 
 def run(
@@ -60,9 +59,11 @@ def run(
         run_loop(serve(Member(member, network, new_impairment, clock)))
         return
     from holdfast.cli.live_books import LiveBooks
+    from holdfast.network.about import about_run
+    from holdfast.wire.trace import TraceWriter
 
     again = [path, "--seed", str(chosen), *(word for each in words for word in ("--set", each))]
-    trace = None if out is None else _trace(network, chosen, out, overwrite)
+    trace = None if out is None else TraceWriter(out, about_run(network, "live", chosen), overwrite)
     with trace or nullcontext():
         books = LiveBooks(trace)
         new_host = _hosts(network, None if in_process else again, new_impairment, clock, books)
@@ -84,14 +85,6 @@ def _impairments(seed: int) -> "NewImpairment":
     from holdfast.sim.links import Link
 
     return lambda spec, sender, receiver: Link(spec, seed, sender, receiver)
-
-
-def _trace(network: "Network", seed: int, out: Path, overwrite: bool) -> "TraceWriter":
-    from holdfast import __version__
-    from holdfast.wire.trace import TraceWriter
-
-    about = {"name": network.name, "driver": "live", "version": __version__, "seed": seed, "file": network.text}
-    return TraceWriter(out, about, overwrite)
 
 
 def _hosts(

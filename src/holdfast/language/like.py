@@ -8,8 +8,9 @@ worse than any other choice: so one pass over the text decides, and nothing is e
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import cast
+
+from holdfast.language.remembering import Remembering
 
 ESCAPE = "!"
 _ANY = None  # a `_` inside a segment
@@ -17,6 +18,7 @@ _ANY = None  # a `_` inside a segment
 _WILD = re.compile("[%_!]")
 
 Segment = tuple[str | None, ...]
+Test = Callable[[str], bool]
 
 
 def pattern_from(text: str, escape: str | None) -> str:
@@ -93,15 +95,14 @@ def prefix_text(pattern: str) -> str | None:
     return plain(parts[0]) if len(parts) == 2 and not parts[1] and parts[0] else None
 
 
-@lru_cache(maxsize=65_536)  # a matcher asks for the same few patterns over and over
-def like_test(pattern: str) -> Callable[[str], bool]:
-    """A function that says whether a text matches; its time is linear in the text."""
+def _like_test(pattern: str) -> Test:
+    prefix = prefix_text(pattern)
+    if prefix is not None:
+        return lambda text: text.startswith(prefix)
     parts = segments(pattern)
     first, last = plain(parts[0]), plain(parts[-1])
     middle = [plain(part) for part in parts[1:-1]]
     if len(parts) == 2 and first is not None and last is not None:
-        if not last:
-            return lambda text: text.startswith(first)
         if not first:
             return lambda text: text.endswith(last)
         shortest = len(first) + len(last)
@@ -110,6 +111,17 @@ def like_test(pattern: str) -> Callable[[str], bool]:
         needle = middle[0]
         return lambda text: needle in text
     return lambda text: _fits(parts, text)
+
+
+def _sized_test(pattern: str) -> tuple[Test, int]:
+    return _like_test(pattern), 400 + 16 * len(pattern)
+
+
+like_test = Remembering(_sized_test, bytes_max=2**26)
+"""A function that says whether a text matches a pattern; its time is linear in the text.
+
+The same patterns are asked for over and over; there is room for a hundred thousand short ones.
+"""
 
 
 def _fits(parts: list[Segment], text: str) -> bool:
@@ -148,15 +160,17 @@ def _find(segment: Segment, text: str, at: int, end: int) -> int:
     return -1
 
 
-@lru_cache(maxsize=1_024)
-def _places(segment: Segment) -> tuple[dict[str, int], int]:
-    """For each character the places in the segment where it may stand, one bit each; and those of any other one."""
+def _work_out_places(segment: Segment) -> tuple[tuple[dict[str, int], int], int]:
     fits_any = sum(1 << i for i, c in enumerate(segment) if c is _ANY)
     fits: dict[str, int] = {}
     for i, c in enumerate(segment):
         if c is not _ANY:
             fits[c] = fits.get(c, fits_any) | 1 << i
-    return fits, fits_any
+    return (fits, fits_any), (len(fits) + 2) * (100 + len(segment) // 8)
+
+
+_places = Remembering(_work_out_places, bytes_max=2**24)
+"""For each character the places in a segment where it may stand, one bit each; and those of any other one."""
 
 
 def implies(narrow: str, wide: str) -> bool:

@@ -195,7 +195,7 @@ class Gathered:
             np.frombuffer(each, np.int32) if each else np.zeros(0, np.int32)
             for each in (self._filter, self._slot, self._op, self._constant)
         )
-        first_rank = np.concatenate([[0], np.cumsum([ranks.size for ranks in self._ranks])])
+        first_rank = np.concatenate([[0], np.cumsum([ranks.size for ranks in self._ranks], dtype=np.int64)])
         rank = np.concatenate([np.zeros(0, np.int32), *self._ranks])
         code = 2 * rank[first_rank[slots] + numbers] + 1
         low = np.select([(ops == _EQ) | (ops == _GE), ops == _GT], [code, code + 1], 0).astype(np.int32)

@@ -164,7 +164,8 @@ def _keys(slot: Ints, low: Ints, high: Ints, slots: list[Slot]) -> dict[str, npt
     access_slots, firsts = np.unique(slot, return_index=True)
     offsets, starts, buckets = [], [], []
     offset = keys = 0
-    for each, begin, end in zip(access_slots.tolist(), firsts.tolist(), [*firsts[1:].tolist(), slot.size], strict=True):
+    ends = [*firsts[1:].tolist(), slot.size][: firsts.size]  # without any access slot there is no end either
+    for each, begin, end in zip(access_slots.tolist(), firsts.tolist(), ends, strict=True):
         width = high[begin:end] - low[begin:end] + 1
         codes = np.repeat(low[begin:end], width) + _count_up(width)
         owners = np.repeat(np.arange(begin + 1, end + 1, dtype=np.int32), width)

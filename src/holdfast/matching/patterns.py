@@ -9,7 +9,7 @@ text and not the number of patterns. A pattern without any literal character is 
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
-from holdfast.language.like import like_test, plain, prefix_text, segments
+from holdfast.language.like import Test, like_test, plain, prefix_text, segments
 
 T = TypeVar("T")
 
@@ -23,18 +23,20 @@ class PatternMap(Generic[T]):
     """A map from patterns to values that is asked with a text."""
 
     def __init__(self) -> None:
-        self.shelves: dict[_Shelf, dict[str, dict[str, T]]] = {}  # empty when there is no pattern
+        # Piece -> pattern -> its test and its value; empty when there is no pattern.
+        self.shelves: dict[_Shelf, dict[str, dict[str, tuple[Test, T]]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self.shelves)
 
     def get(self, pattern: str) -> T | None:
         shelf, piece = _filed_under(pattern)
-        return self.shelves.get(shelf, {}).get(piece, {}).get(pattern)
+        found = self.shelves.get(shelf, {}).get(piece, {}).get(pattern)
+        return None if found is None else found[1]
 
     def put(self, pattern: str, value: T) -> None:
         shelf, piece = _filed_under(pattern)
-        self.shelves.setdefault(shelf, {}).setdefault(piece, {})[pattern] = value
+        self.shelves.setdefault(shelf, {}).setdefault(piece, {})[pattern] = like_test(pattern), value
 
     def pop(self, pattern: str) -> None:
         shelf, piece = _filed_under(pattern)
@@ -48,7 +50,7 @@ class PatternMap(Generic[T]):
     def items(self) -> Iterator[tuple[str, T]]:
         for pieces in self.shelves.values():
             for patterns in pieces.values():
-                yield from patterns.items()
+                yield from ((pattern, value) for pattern, (_, value) in patterns.items())
 
     def matching(self, text: str) -> list[T]:
         found: list[T] = []
@@ -56,7 +58,7 @@ class PatternMap(Generic[T]):
             for piece in _pieces(text, place, size):
                 candidates = pieces.get(piece)
                 if candidates is not None:
-                    found += [value for pattern, value in candidates.items() if like_test(pattern)(text)]
+                    found += [value for test, value in candidates.values() if test(text)]
         return found
 
 

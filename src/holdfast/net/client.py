@@ -166,11 +166,15 @@ class Client:
         self._attached.set()  # whoever waits for a connection learns that there will be none
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._say_goodbye()
-        self.driver.stop()
-        for inbox in self._inboxes.values():
-            inbox.close()
+        try:
+            try:
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+            finally:
+                await self._say_goodbye()
+        finally:
+            self.driver.stop()
+            for inbox in self._inboxes.values():
+                inbox.close()
 
     async def _say_goodbye(self) -> None:
         session, link = self._session, self._link

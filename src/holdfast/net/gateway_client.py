@@ -57,7 +57,7 @@ from holdfast.net.loop import new_loop
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial
 from holdfast.net.wires import Wire
-from holdfast.wire.outgoing import sendable, sendable_payload
+from holdfast.wire.outgoing import sendable
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Answer)
@@ -316,11 +316,6 @@ def chunks(rows: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:
         size += length
     if taken:
         yield taken
-
-
-def outgoing(event: Mapping[str, object], payload: bytes = b"", lifetime_us: int | None = None) -> Outgoing:
-    """An event to be published; an InputError that names the attribute when it cannot be."""
-    return Outgoing(sendable(event), sendable_payload(payload) if payload else b"", lifetime_us)
 
 
 class BlockingGateway:

@@ -76,7 +76,8 @@ class Inbox:
         self._pushes_back = when_full == "push-back"
         self._cap = queue_max + (_ON_ITS_WAY_MAX if self._pushes_back else 0)
         self._on_level = on_level
-        self._filled = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._waiters: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
         return len(self._items)
@@ -87,8 +88,8 @@ class Inbox:
             items.popleft()
             self.dropped += 1
         items.append(delivery)
-        if len(items) == 1:
-            self._filled.set()
+        if self._waiters:
+            self._wake()
         if self._pushes_back and not self.full and len(items) >= self._max:
             self.full = True
             self._on_level(self)
@@ -116,16 +117,23 @@ class Inbox:
         while not self._items:
             if self.closed:
                 return False
-            self._filled.clear()
-            await self._filled.wait()
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
         return True
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():  # it may have been cancelled
+                waiter.set_result(None)
 
     def close(self) -> None:
         self.closed = True
         if self.full:
             self.full = False
             self._on_level(self)
-        self._filled.set()
+        self._wake()
 
 
 class Subscription:

@@ -123,7 +123,7 @@ def audited(
     progress: Callable[[str], None] = lambda step: None,
 ) -> Iterator[Audit]:
     """The audit of these runs; its tables can be used inside the `with`."""
-    with _told_apart_by_case(spark), explained():
+    with _set(spark, footers), explained():
         progress("reading the runs")
         traces = open_runs(spark, footers)
         progress("matching publications with subscriptions")
@@ -140,15 +140,28 @@ def audited(
 
 
 @contextmanager
-def _told_apart_by_case(spark: SparkSession) -> Iterator[None]:
-    """Attributes `Price` and `price` are two; Spark would take their columns for one."""
-    name = "spark.sql.caseSensitive"
-    before = str(spark.conf.get(name))
-    spark.conf.set(name, "true")
+def _set(spark: SparkSession, footers: Sequence[RunFooters]) -> Iterator[None]:
+    """Spark's settings for this job, and the caller's again afterwards."""
+    wanted = dict(_BY_CASE)
+    if sum(sum(run.rows.values()) for run in footers) < _COMPILED_ROWS:
+        wanted |= _NOT_COMPILED
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(name, before)
+        for name, known in before.items():
+            if known is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, known)
+
+
+_BY_CASE = {"spark.sql.caseSensitive": "true"}  # attributes `Price` and `price` are two
+# Compiling a plan into Java takes a second or two each time, and pays from about so many rows on.
+_NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_COMPILED_ROWS = 200_000
 
 
 def _summed_up(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from uuid import uuid4
 
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
@@ -101,7 +102,7 @@ def _write_matches(plan: Plan, folder: ResultFolder) -> _Figures:
 
 def write_files(plan: Plan, place: Path) -> list[Written]:
     """The pairs as files in a folder that nobody reads yet."""
-    attempts = place.with_name(f"_attempts {place.name}")
+    attempts = place.with_name(f"_attempts {place.name} {uuid4().hex}")
     attempts.mkdir()
     task = WriteTask(plan.source, plan.compiled.finder, str(attempts), plan.result.keys)
     # One row per task: its file and its figures.

@@ -25,11 +25,11 @@ def report(run: AuditedRun, shown: Shown) -> str:
     left = [
         card("Delivery over time", became, over_time),
         card("How it came", _CAME, _mechanisms([run])),
+        card("Order", _order_says(run), _order([(run, shown)])),
         card("What it cost", _COST, _messages([run])),
     ]
     right = [
         card("Delay", _DELAY, _delays(run, shown)),
-        card("Order", _order_says(run), _order([(run, shown)])),
         card("Subscribers", _worst_says(shown), _worst(shown)),
     ]
     known = card("Promises", "", promises(run.verdicts), wide=True)
@@ -45,11 +45,11 @@ def comparison(runs: Sequence[tuple[AuditedRun, Shown]]) -> str:
         card("Side by side", "", _figures(one, two)),
         card("How it came", _CAME, _mechanisms([one, two])),
         card("What it cost", _COST, _messages([one, two])),
+        card("Promises", "", _promises_of_both(one, two)),
     ]
     right = [
         card("Delivery over time", share, ratios_over_time(slices, shown.slice_s)),
         card("Delay", _DELAY, cumulated_delays(list(_curves_of_both(runs)))),
-        card("Promises", "", _promises_of_both(one, two)),
         card("Order", "How far from their places events came.", _order(runs)),
         card("Subscribers", "Those that miss most.", _worst_of_both(runs)),
     ]

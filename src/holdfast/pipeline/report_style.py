@@ -47,8 +47,10 @@ th { color: var(--soft); font-weight: 500; font-size: 12.5px; white-space: nowra
 th:last-child, td:last-child { padding-right: 0; }
 .name { white-space: nowrap; }
 .bar { width: 38%; min-width: 70px; }
-.bar i { display: block; height: 11px; border-radius: 2px; min-width: 1px; margin-top: 3px; }
-.bar i + i { margin-top: 2px; }
+.bar i { display: block; height: 11px; border-radius: 2px; min-width: 1px; }
+td.bar { vertical-align: middle; }
+.bar:has(i + i) i { height: 7px; margin-top: 1px; }
+.scroll + .says { margin-top: 8px; }
 i.parts { width: 100%; }
 .state { display: inline-block; border-radius: 10px; padding: 0 9px; font-size: 12.5px; font-weight: 600;
   white-space: nowrap; }

@@ -38,7 +38,7 @@ def session(
 ) -> "SparkSession":
     """The running session, or a new one. `master` is Spark's own address; without it SPARK_REMOTE or this machine."""
     try:
-        from pyspark.sql import SparkSession
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - who lacks it learns how to get it
     except ImportError:
         raise InputError("this needs Spark; install it with: pip install 'holdfast[spark]'") from None
     running = SparkSession.getActiveSession()

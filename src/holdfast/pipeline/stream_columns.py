@@ -12,6 +12,7 @@ the column `attr:NAME`, as in a trace.
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
+from itertools import accumulate
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -38,7 +39,7 @@ from pyspark.sql.types import (
 
 from holdfast.model.errors import InputError
 from holdfast.model.limits import ATTRIBUTES_MAX
-from holdfast.wire.outgoing import sendable
+from holdfast.wire.outgoing import sendable, sendable_payload
 
 _UNSIGNED = DecimalType(20, 0)  # integers up to 2**64 - 1, of which Spark has no type
 _ONE_OF = {
@@ -210,19 +211,20 @@ def _within(value: int, wanted: DataType) -> bool:
 
 
 def _union_map(kind: pa.MapType, rows: Sequence[Logged]) -> pa.Array:
-    offsets = [0]
-    names: list[str] = []
-    found: list[tuple[str, Any]] = []  # which field is set, and to what
-    for row in rows:
-        for name, value in row.attributes.items():
-            names.append(name)
-            unsigned = type(value) is int and value > _LONG_MAX
-            found.append(("decimal" if unsigned else _FIELD_OF_TYPE.get(type(value), ""), value))
-        offsets.append(len(names))
+    lengths = [len(row.attributes) for row in rows]
+    offsets = [0, *accumulate(lengths)]
+    names = [name for row in rows for name in row.attributes]
+    values = [value for row in rows for value in row.attributes.values()]
     fields = list(kind.item_type)
-    parts = [pa.array([value if which == each.name else None for which, value in found], each.type) for each in fields]
-    nothing = pa.array([which == "" for which, _ in found], pa.bool_())
-    items = pa.StructArray.from_arrays(parts, fields=fields, mask=nothing)
+    parts: dict[str, list[Any]] = {each.name: [None] * len(names) for each in fields}
+    by_type = {each: parts[name] for each, name in _FIELD_OF_TYPE.items()}
+    for at, value in enumerate(values):
+        if value is not None:
+            unsigned = type(value) is int and value > _LONG_MAX
+            (parts["decimal"] if unsigned else by_type[type(value)])[at] = value
+    nothing = pa.array([value is None for value in values], pa.bool_())
+    arrays = [pa.array(parts[each.name], each.type) for each in fields]
+    items = pa.StructArray.from_arrays(arrays, fields=fields, mask=nothing)
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(names, pa.string()), items, kind)
 
 
@@ -252,7 +254,8 @@ class ColumnEvents:
             for at in self._spread:
                 event.update(_of_union(row[at] or ()))
             flat = {name: value for name, value in sendable(event).items() if value is not None}
-            yield flat, (row[self._payload] or b"") if self._payload >= 0 else b""
+            payload = row[self._payload] if self._payload >= 0 else None
+            yield flat, sendable_payload(payload) if payload else b""
 
 
 def _plain(value: Any) -> Any:

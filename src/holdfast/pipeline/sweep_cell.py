@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast import __version__
 from holdfast.model.errors import HoldfastError
+from holdfast.network.about import about_run
 from holdfast.pipeline.sweep_plan import Cell, Plan
 from holdfast.sim.simulator import Simulation
 from holdfast.wire.trace import TraceWriter
@@ -65,13 +65,7 @@ def _simulate(plan: Plan, cell: Cell, trace_folder: Path | None) -> dict[str, ob
     network = plan.network_of(cell)
     trace = None
     if trace_folder is not None:
-        about = {
-            "name": network.name,
-            "driver": "sim",
-            "version": __version__,
-            "seed": network.seed,
-            "file": network.text,
-        }
+        about = about_run(network, "sim", network.seed)
         trace = TraceWriter(trace_folder, about, overwrite=True)  # what is there was left by a run that was killed
     return Simulation(network, trace=trace).run().as_json()
 

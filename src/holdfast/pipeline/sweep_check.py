@@ -5,6 +5,7 @@ place of the sweep file that caused it, all at once. All combinations are tried 
 value beside the first values of the others, and what only fails together is recorded as a failed run.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,12 +110,13 @@ def _check_key(key: str, place: KeyPath, problems: Problems) -> None:
 
 
 def _check_labels(axis: Axis, problems: Problems) -> None:
-    seen: list[object] = []
+    seen: set[str] = set()
     for point in axis.points[:POINTS_MAX]:
-        if any(point.label == other and type(point.label) is type(other) for other in seen):
+        text = json.dumps(point.label, default=str)
+        if text in seen:
             place = _place_of(next(iter(point.settings), axis.name), [point], axis.name)
             problems.add(place, f"{shown(point.label)} is there twice")
-        seen.append(point.label)
+        seen.add(text)
 
 
 def _place_of(key: str, points: Iterable[Point], axis: str) -> KeyPath:

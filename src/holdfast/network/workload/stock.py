@@ -12,14 +12,27 @@ from holdfast.network.workload.zipf import cumulative
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SYMBOLS_MAX = 26**4  # four letters, as on the exchange
-_PRICE = (4.0, 1.0)  # mean and deviation of the price's logarithm: the middle one is 55, one in forty is above 400
-_VOLUME_MAX = 10_000
+PRICE = (4.0, 1.0)  # mean and deviation of the price's logarithm: the middle one is 55, one in forty is above 400
+VOLUME_MAX = 10_000
 
 
 def symbol(number: int) -> str:
     """The symbol with that rank: four letters, no two alike, neighbours in rank not neighbours in the alphabet."""
     number = number * 7_919 % SYMBOLS_MAX  # a prime, so that this is a permutation
     return "".join(_LETTERS[number // 26**place % 26] for place in range(4))
+
+
+def condition(symbols: int, dice: Random) -> str:
+    """What somebody may want to know of trades in so many symbols."""
+    wanted = symbol(int(symbols ** dice.random()) - 1)  # popular ones are also asked for more
+    price, volume = round(dice.lognormvariate(*PRICE), 2), dice.randrange(1, VOLUME_MAX)
+    kinds = (
+        f"symbol = '{wanted}' AND price < {price}",
+        f"symbol IN ('{wanted}', '{symbol(dice.randrange(symbols))}') AND volume > {volume}",
+        f"symbol LIKE '{wanted[:2]}%' AND price BETWEEN {price} AND {round(1.1 * price, 2)}",
+        f"symbol = '{wanted}' OR price > {round(20 * price, 2)} AND NOT volume < {volume}",
+    )
+    return dice.choice(kinds)
 
 
 @dataclass(frozen=True)
@@ -42,24 +55,13 @@ class Stock:
             trade: dict[str, Value] = {
                 "class": "stock",
                 "symbol": names[bisect(bounds, dice.random())],
-                "price": round(dice.lognormvariate(*_PRICE), 2),
-                "volume": 1 + int(_VOLUME_MAX * dice.random()),
+                "price": round(dice.lognormvariate(*PRICE), 2),
+                "volume": 1 + int(VOLUME_MAX * dice.random()),
             }
             yield publication((at_us, client, trade, traffic.payload_bytes, traffic.lifetime_us))
 
     def conditions(self, number: int, dice: Random) -> list[str]:
-        return [self._condition(dice) for _ in range(self.per_client)]
-
-    def _condition(self, dice: Random) -> str:
-        wanted = symbol(int(self.symbols ** dice.random()) - 1)  # popular ones are also asked for more
-        price, volume = round(dice.lognormvariate(*_PRICE), 2), dice.randrange(1, _VOLUME_MAX)
-        kinds = (
-            f"symbol = '{wanted}' AND price < {price}",
-            f"symbol IN ('{wanted}', '{symbol(dice.randrange(self.symbols))}') AND volume > {volume}",
-            f"symbol LIKE '{wanted[:2]}%' AND price BETWEEN {price} AND {round(1.1 * price, 2)}",
-            f"symbol = '{wanted}' OR price > {round(20 * price, 2)} AND NOT volume < {volume}",
-        )
-        return dice.choice(kinds)
+        return [condition(self.symbols, dice) for _ in range(self.per_client)]
 
     def advertisement(self) -> str:
         return "class = 'stock'"

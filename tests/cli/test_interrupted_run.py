@@ -1,0 +1,54 @@
+"""A run that does not come to its end leaves nothing that could be taken for one."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast import cli
+from holdfast.sim.simulator import Simulation
+from holdfast.wire.trace import ROWS_MAX, TraceWriter
+
+
+@pytest.fixture
+def network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    path = str(tmp_path / "net.toml")
+    with pytest.raises(SystemExit):
+        cli.main(["init", path])
+    capsys.readouterr()
+    return path
+
+
+def test_an_interrupted_simulation_leaves_no_folder_behind(
+    tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Simulation, "run", interrupted)
+    out = tmp_path / "run"
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["sim", network, "--out", str(out)])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "holdfast: interrupted\n"
+    assert not out.exists()
+
+
+def test_what_was_written_already_is_taken_back_too(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), TraceWriter(tmp_path / "run", {"name": "test"}) as trace:
+        for seq in range(ROWS_MAX):
+            trace.add("deliveries", "s", "c", seq, seq, "original", 0)
+        assert (tmp_path / "run" / "deliveries" / "part-00000.parquet").is_file()
+        raise ZeroDivisionError
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_was_there_before_stays_and_is_empty_again(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), TraceWriter(tmp_path, {"name": "test"}):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_ends_well_stays(tmp_path: Path) -> None:
+    with TraceWriter(tmp_path / "run", {"name": "test"}) as trace:
+        trace.close()
+    assert (tmp_path / "run" / "deliveries").is_dir()

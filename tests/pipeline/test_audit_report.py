@@ -1,0 +1,200 @@
+"""The folder that an audit leaves: tables that others read, and a report that stands alone."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from holdfast.model.errors import InputError
+from tests.pipeline.audit_runs import WAYS
+from tests.pipeline.browser import browser, visit
+from tests.pipeline.conftest import Audited
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def written(audited_traces: Audited, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The audit of all traces, each with a report of its own."""
+    from holdfast.pipeline.audit_folder import room_for, write
+
+    folder = tmp_path_factory.mktemp("audit") / "out"
+    with room_for(folder, overwrite=False) as beside:
+        write(audited_traces.audit, beside, side_by_side=False)
+        assert not folder.exists()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def both(audited_traces: Audited, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs compared."""
+    from holdfast.pipeline.audit_metrics import seconds
+    from holdfast.pipeline.audit_slices import shown
+    from holdfast.pipeline.report import comparison
+    from holdfast.pipeline.trace_tables import together
+
+    audit = audited_traces.audit
+    found = shown(audit, seconds(audit.facts, together(audit.traces, "publications", "run", "time_us")))
+    page = tmp_path_factory.mktemp("both") / "report.html"
+    page.write_text(comparison([(audited_traces.runs[name], found[name]) for name in ("churn", "orders")]))
+    return page
+
+
+# Tables ------------------------------------------------------------------------------------------------------------
+
+
+def rows(folder: Path, query: str) -> list[Any]:
+    return duckdb.connect().execute(query.replace("$", str(folder))).fetchall()
+
+
+def test_others_can_read_the_tables_and_find_the_same_figures(written: Path, audited_traces: Audited) -> None:
+    run = audited_traces.runs["churn"]
+    outcome = run.outcome
+    for table in ("subscribers", "publishers", "pairs", "overall"):
+        found = rows(written, f"SELECT sum(owed), sum(lost), sum(late) FROM '$/{table}/*.parquet' WHERE run = 'churn'")
+        assert found == [(outcome.owed, outcome.lost, outcome.late)], table
+    kinds = rows(written, "SELECT kind, sent, bytes FROM '$/messages/*.parquet' WHERE run = 'churn'")
+    assert {kind: (sent, size) for kind, sent, size in kinds} == {
+        kind: (counts["sent"], counts["bytes"]) for kind, counts in outcome.messages.items()
+    }
+    in_seconds = rows(
+        written, "SELECT kind, sum(sent) FROM '$/message_seconds/*.parquet' WHERE run = 'churn' GROUP BY 1"
+    )
+    assert dict(in_seconds) == {kind: counts["sent"] for kind, counts in outcome.messages.items()}
+    promises = rows(written, "SELECT promise, holds, broken FROM '$/promises/*.parquet' WHERE run = 'missing'")
+    assert ("P4", False, 1) in promises
+
+
+def test_publishers_tell_what_each_source_published_wanted_or_not(written: Path, audited_traces: Audited) -> None:
+    found = rows(written, "SELECT source, published, owed FROM '$/publishers/*.parquet' WHERE run = 'swarm' ORDER BY 1")
+    trace = audited_traces.folders["swarm"]
+    query = "SELECT source, count(*) FROM '$/publications/*.parquet' GROUP BY source ORDER BY source"
+    assert [(source, published) for source, published, _ in found] == rows(trace, query)
+    assert sum(owed for _, _, owed in found) == audited_traces.runs["swarm"].outcome.owed
+
+
+def test_seconds_add_up_to_the_run_and_stand_where_things_happened(written: Path, audited_traces: Audited) -> None:
+    outcome = audited_traces.runs["churn"].outcome
+    found = rows(
+        written,
+        "SELECT sum(published), sum(owed), sum(delivered), sum(lost), sum(late), sum(arrived), sum(fifo_violations) "
+        "FROM '$/seconds/*.parquet' WHERE run = 'churn'",
+    )
+    arrived = outcome.delivered + outcome.unowed + outcome.duplicates
+    counts = (outcome.published, outcome.owed, outcome.delivered, outcome.lost, outcome.late, arrived)
+    assert found == [(*counts, outcome.fifo_violations)]
+    query = "SELECT second, published, owed, delivered FROM '$/seconds/*.parquet' WHERE run = 'lives' AND second > 0"
+    wanted = [(second, 1, 1 + (second >= 4), 2 * (second >= 5)) for second in range(1, 9)]
+    assert sorted(rows(written, query)) == wanted
+
+
+def test_distributions_count_every_delivery_and_every_place(written: Path) -> None:
+    found = rows(written, "SELECT what, sum(count) FROM '$/distributions/*.parquet' WHERE run = 'orders' GROUP BY what")
+    counts = dict(found)
+    original = counts["original"]
+    assert counts["recovered"] == sum(way != "original" for way in WAYS) + 1  # and a duplicate
+    assert counts["displacement"] == original + counts["recovered"] - 1
+
+
+# The folder --------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_an_audit_is_never_replaced(written: Path, tmp_path: Path) -> None:
+    from holdfast.pipeline.audit_folder import room_for
+
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    with pytest.raises(InputError, match=r"not part of an audit: thesis\.txt"), room_for(tmp_path / "mine", True):
+        pass
+    with pytest.raises(InputError, match="--overwrite"), room_for(written, False):
+        pass
+    with pytest.raises(InputError, match="cannot be written"), room_for(tmp_path / "mine" / "thesis.txt" / "x", False):
+        pass
+
+
+def test_a_job_that_fails_leaves_the_old_audit_and_nothing_else(tmp_path: Path) -> None:
+    from holdfast.pipeline.audit_folder import room_for
+
+    old = tmp_path / "out"
+    old.mkdir()
+    (old / "report.html").write_text("old")
+    with pytest.raises(ZeroDivisionError), room_for(old, True) as beside:
+        (beside / "report.html").write_text("new")
+        raise ZeroDivisionError
+    assert (old / "report.html").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+# The report --------------------------------------------------------------------------------------------------------
+
+
+class Links(HTMLParser):
+    """Everything that a page could fetch, and the text of its cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[tuple[str, str | None]] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.fetched += [each for each in attributes if each[0] in ("src", "href", "xlink:href", "data", "action")]
+
+
+def test_the_report_refers_to_nothing_outside(written: Path, both: Path) -> None:
+    for page in (written / "report-churn.html", both):
+        found = Links()
+        found.feed(page.read_text())
+        assert found.fetched == []
+        assert not {"script", "link", "iframe", "img"} & set(found.tags)
+        assert "url(" not in page.read_text()
+        assert "http://" not in page.read_text()
+
+
+def test_the_report_tells_the_figures(written: Path, audited_traces: Audited) -> None:
+    outcome, page = audited_traces.runs["churn"].outcome, (written / "report-churn.html").read_text()
+    for number in (outcome.owed, outcome.lost, outcome.fifo_violations, outcome.messages["Publish"]["sent"]):
+        assert f"{number:,}" in page
+    assert "crash b2" in page
+    broken = (written / "report-duplicate.html").read_text()
+    assert '<span class="state broken">broken</span>' in broken
+    assert "Nothing was owed" in (written / "report-quiet.html").read_text()
+
+
+def test_names_in_a_trace_cannot_put_markup_into_the_report(tmp_path: Path) -> None:
+    from holdfast.pipeline.audit_charts import Curve, cumulated_delays
+    from holdfast.pipeline.report_parts import card, page, table
+
+    evil = "<script>alert(1)</script>"
+    made = page(
+        evil, "", card(evil, evil, ""), cumulated_delays([Curve(evil, "line-one", ((5, 1),))]), table([evil], [])
+    )
+    assert "<script>" not in made
+
+
+def test_the_report_opens_in_a_browser_without_a_word_or_a_request(written: Path, both: Path, tmp_path: Path) -> None:
+    program = browser()
+    if program is None:
+        pytest.skip("there is no chromium here")
+    for page in (written / "report-churn.html", both):
+        for width in (1400, 700):
+            found = visit(program, page, tmp_path, width)
+            assert (found.console, found.requests) == ([], [])
+            assert "<svg" in found.dom
+            assert found.width <= width, page
+
+
+def test_a_page_that_fetches_or_complains_would_be_noticed(tmp_path: Path) -> None:
+    program = browser()
+    if program is None:
+        pytest.skip("there is no chromium here")
+    page = tmp_path / "page.html"
+    wide = '<div style="width: 3000px">x</div>'
+    fetch = '<img src="http://127.0.0.1:9/x.png">'
+    page.write_text(f"<html><head><title></title></head><body>{wide}{fetch}<script>oops()</script></body></html>")
+    found = visit(program, page, tmp_path)
+    assert found.console
+    assert found.requests == ["http://127.0.0.1:9/x.png"]
+    assert found.width >= 3000
