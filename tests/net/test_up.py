@@ -166,15 +166,17 @@ def test_ctrl_c_ends_a_run_in_good_order(file: Path, tmp_path: Path) -> None:
     assert check(out)["P4"].holds
 
 
-def test_a_port_that_is_taken_is_one_clear_line(file: Path) -> None:
+def test_a_port_that_is_taken_is_one_clear_line_and_leaves_no_trace(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         for where in ([], ["--in-process"]):
-            found = up(file, *where, "--set", f"transport.port={port}")
+            found = up(file, *where, "--set", f"transport.port={port}", "--out", str(out))
             assert (found.returncode, found.stdout) == (2, "")
             assert found.stderr.splitlines()[-1].endswith(f":{port}: the port is in use")
+            assert not out.exists()
 
 
 def test_a_file_that_cannot_be_run_is_refused_before_anything_starts(tmp_path: Path) -> None:

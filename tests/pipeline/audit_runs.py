@@ -83,29 +83,6 @@ condition = "n = 1"
 id = "again"
 """
 
-# Events wait for more than half a minute here, and are delivered all the same.
-OVERLOADED = """
-name = "overloaded"
-duration_s = 60
-
-[topology]
-kind = "line"
-brokers = ["b1", "b2"]
-
-[brokers]
-service_ms = 700
-
-[[client]]
-id = "p"
-broker = "b1"
-publish = [{ every_s = 0.5, attributes = { n = 1 } }, { every_s = 1, attributes = { n = 2 }, lifetime_s = 40 }]
-
-[[client]]
-id = "s"
-broker = "b2"
-subscriptions = ["n > 0"]
-"""
-
 HONEST = """
 name = "honest"
 duration_s = 4

@@ -29,9 +29,16 @@ def browser() -> str | None:
 @dataclass(frozen=True)
 class Visit:
     console: list[str]
-    requests: list[str]  # addresses other than files
+    requests: list[str]  # addresses that the page asked for, other than its own file
     dom: str
-    width: int  # of what is laid out, which is more than the window's when something sticks out
+
+
+def visit(program: str, page: Path, folder: Path) -> Visit:
+    log = folder / "net.json"
+    done = _run(program, page, folder, 1400, f"--log-net-log={log}", "--enable-logging=stderr", "--v=0")
+    asked = [event.get("params", {}) for event in _events(log)]
+    outside = {each["url"] for each in asked if each.get("initiator", _BROWSER) != _BROWSER and "url" in each}
+    return Visit(re.findall(r"CONSOLE.*", done.stderr), sorted(outside), done.stdout)
 
 
 _BROWSER = "not an origin"  # what the browser asks for by itself, such as the time, has no page behind it
@@ -47,22 +54,18 @@ def _events(log: Path) -> list[dict[str, Any]]:
     return found
 
 
-def visit(program: str, page: Path, folder: Path, width: int = 1400) -> Visit:
-    log = folder / f"net-{width}.json"
-    probe = folder / f"probe-{width}.html"  # tells how wide the page becomes, as text that --dump-dom shows
-    told = "<script>document.title = document.documentElement.scrollWidth</script>"
+def laid_out_width(program: str, page: Path, folder: Path, width: int) -> int:
+    """More than the window's width when something sticks out. A copy of the page tells it, in its title."""
+    probe = folder / "probe.html"
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
+    told = "<script>document.title = document.documentElement.scrollWidth</script>"
     probe.write_text(text.replace("</body>", f"{told}</body>"))
-    options = [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1000"]
-
-    def run(path: Path, *more: str) -> subprocess.CompletedProcess[str]:
-        command = [program, *_QUIET, *options, *more, "--dump-dom", path.as_uri()]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-
-    done = run(page, f"--log-net-log={log}", "--enable-logging=stderr", "--v=0")
-    console = re.findall(r"CONSOLE.*", done.stderr)
-    asked = [event.get("params", {}) for event in _events(log)]
-    outside = {each["url"] for each in asked if each.get("initiator", _BROWSER) != _BROWSER and "url" in each}
-    title = re.search(r"<title>(.*?)</title>", run(probe).stdout)
+    title = re.search(r"<title>(\d+)</title>", _run(program, probe, folder, width).stdout)
     assert title is not None
-    return Visit(console, sorted(outside), done.stdout, int(json.loads(title[1])))
+    return int(title[1])
+
+
+def _run(program: str, page: Path, folder: Path, width: int, *more: str) -> subprocess.CompletedProcess[str]:
+    options = [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1000", *more]
+    command = [program, *_QUIET, *options, "--dump-dom", page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)

@@ -1,6 +1,9 @@
 """For the tests of the pipeline: one audit of many traces, which a dozen tests look at."""
 
+import io
+import json
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +33,6 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], d
     root = tmp_path_factory.mktemp("runs")
     networks: dict[str, Any] = {
         "churn": audit_runs.CHURN,
-        "overloaded": audit_runs.OVERLOADED,
         "honest": audit_runs.HONEST,
         "swarm": scenario(SWARM_SEED),
     }
@@ -54,3 +56,25 @@ def audited_traces(spark: Any, traces: tuple[dict[str, Path], dict[str, dict[str
     # The audit changes settings while it lasts, which is until the end here: so it gets a session of its own.
     with audited(spark.newSession(), read_footers(list(folders.values()))) as found:
         yield Audited(folders, told, found)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What `holdfast audit A B --compare --json --out FOLDER` leaves behind."""
+
+    code: int
+    told: dict[str, Any]
+    folder: Path
+
+
+@pytest.fixture(scope="session")
+def compared(
+    spark: Any, traces: tuple[dict[str, Path], dict[str, dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
+) -> Compared:
+    """An honest run beside one in which an event was delivered twice."""
+    from holdfast.cli import main
+
+    runs, folder = (traces[0]["honest"], traces[0]["duplicate"]), tmp_path_factory.mktemp("compared") / "out"
+    with redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as left:
+        main(["audit", *map(str, runs), "--compare", "--json", "--out", str(folder)])
+    return Compared(int(left.value.code or 0), json.loads(printed.getvalue()), folder)

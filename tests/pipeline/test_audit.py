@@ -23,7 +23,7 @@ def agree(found: dict[str, Any], told: dict[str, Any]) -> None:
         assert abs(found["delay_us"][quantile] - us) <= 0.01 * us + 1, quantile
 
 
-@pytest.mark.parametrize("name", ["churn", "overloaded", "honest", "swarm", "live"])
+@pytest.mark.parametrize("name", ["churn", "honest", "swarm", "live"])
 def test_the_figures_are_those_of_the_runs_own_books(audited_traces: Audited, name: str) -> None:
     agree(audited_traces.runs[name].as_json(), audited_traces.told[name])
 
@@ -33,7 +33,6 @@ def test_the_runs_have_something_of_everything(audited_traces: Audited) -> None:
     for figure in ("lost", "late", "fifo_violations"):
         assert told["churn"][figure] > 0, figure
     assert sum(outcome["unowed"] for outcome in told.values()) > 0
-    assert told["overloaded"]["delay_us"]["max"] > 30_000_000
     assert told["live"]["lost"] > 0
 
 

@@ -11,6 +11,7 @@ import pytest
 from holdfast.cli import main
 from tests.pipeline import audit_runs
 from tests.pipeline.audit_runs import rewrite
+from tests.pipeline.conftest import Audited, Compared
 
 pytestmark = pytest.mark.spark
 
@@ -31,17 +32,18 @@ def audit(*words: object) -> int:
     return 0
 
 
-def test_a_broken_promise_is_exit_code_1_with_an_example_and_the_report_is_there(
-    spark: Any, honest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_broken_promise_is_exit_code_1_with_an_example_and_the_report_is_there(compared: Compared) -> None:
+    assert compared.code == 1
+    honest, broken = compared.told["runs"]
+    assert (honest["promises"]["P2"]["holds"], broken["promises"]["P2"]["holds"]) == (True, False)
+    assert broken["promises"]["P2"]["examples"][0]["source"] == "p"
+    assert (compared.folder / "report.html").exists()
+
+
+def test_an_older_audit_is_replaced_only_when_asked(
+    spark: Any, compared: Compared, honest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = audit_runs.broken_copy(honest, "duplicate")
-    assert audit(honest, broken, "--compare", "--json", "--out", tmp_path / "out") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert [run["promises"]["P2"]["holds"] for run in told["runs"]] == [True, False]
-    assert told["runs"][1]["promises"]["P2"]["examples"][0]["source"] == "p"
-    assert (tmp_path / "out" / "report.html").exists()
-    assert audit(honest, "--out", tmp_path / "out") == 2
-    assert "--overwrite" in capsys.readouterr().err
+    assert "--overwrite" in refused(capsys, honest, "--out", compared.folder)
 
 
 def test_an_honest_run_is_exit_code_0_and_has_the_keys_of_the_simulators_outcome(
@@ -56,11 +58,17 @@ def test_an_honest_run_is_exit_code_0_and_has_the_keys_of_the_simulators_outcome
     assert all(set(verdict) >= {"holds", "checked", "broken", "examples"} for verdict in told["promises"].values())
 
 
-def test_the_summary_is_for_people(spark: Any, honest: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit(honest, "--delivery", 1) == 0
-    words = capsys.readouterr().out
-    assert "  owed                50\n" in words
-    assert "  P1                  holds (50 checked)" in words
+def test_the_summary_and_the_comparison_are_for_people(audited_traces: Audited) -> None:
+    from holdfast.pipeline.audit_summary import comparison, summary
+
+    honest, broken = audited_traces.runs["honest"], audited_traces.runs["foreign"]
+    assert "\n  owed                50\n" in summary(honest)
+    assert "\n  P1                  holds (50 checked)\n" in summary(honest)
+    assert "BROKEN 1 times in 51, such as subscriber q, source p" in summary(broken)
+    lines = [line.split() for line in comparison(honest, broken).splitlines()]
+    assert lines[0] == ["honest", "foreign"]
+    assert ["owed", "50", "50"] in lines
+    assert ["P1", "holds", "BROKEN"] in lines
 
 
 # What cannot be audited is told before Spark is asked for anything -------------------------------------------------

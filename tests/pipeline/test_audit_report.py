@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.model.errors import InputError
 from tests.pipeline.audit_runs import WAYS
-from tests.pipeline.browser import browser, visit
-from tests.pipeline.conftest import Audited
+from tests.pipeline.browser import browser, laid_out_width, visit
+from tests.pipeline.conftest import Audited, Compared
 
 pytestmark = pytest.mark.spark
 
@@ -25,21 +25,6 @@ def written(audited_traces: Audited, tmp_path_factory: pytest.TempPathFactory) -
         write(audited_traces.audit, beside, side_by_side=False)
         assert not folder.exists()
     return folder
-
-
-@pytest.fixture(scope="module")
-def both(audited_traces: Audited, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs compared."""
-    from holdfast.pipeline.audit_metrics import seconds
-    from holdfast.pipeline.audit_slices import shown
-    from holdfast.pipeline.report import comparison
-    from holdfast.pipeline.trace_tables import together
-
-    audit = audited_traces.audit
-    found = shown(audit, seconds(audit.facts, together(audit.traces, "publications", "run", "time_us")))
-    page = tmp_path_factory.mktemp("both") / "report.html"
-    page.write_text(comparison([(audited_traces.runs[name], found[name]) for name in ("churn", "orders")]))
-    return page
 
 
 # Tables ------------------------------------------------------------------------------------------------------------
@@ -143,8 +128,8 @@ class Links(HTMLParser):
         self.fetched += [each for each in attributes if each[0] in ("src", "href", "xlink:href", "data", "action")]
 
 
-def test_the_report_refers_to_nothing_outside(written: Path, both: Path) -> None:
-    for page in (written / "report-churn.html", both):
+def test_the_report_refers_to_nothing_outside(written: Path, compared: Compared) -> None:
+    for page in (written / "report-churn.html", compared.folder / "report.html"):
         found = Links()
         found.feed(page.read_text())
         assert found.fetched == []
@@ -174,19 +159,20 @@ def test_names_in_a_trace_cannot_put_markup_into_the_report(tmp_path: Path) -> N
     assert "<script>" not in made
 
 
-def test_the_report_opens_in_a_browser_without_a_word_or_a_request(written: Path, both: Path, tmp_path: Path) -> None:
+def test_the_report_opens_in_a_browser_without_a_word_or_a_request(
+    written: Path, compared: Compared, tmp_path: Path
+) -> None:
     program = browser()
     if program is None:
         pytest.skip("there is no chromium here")
-    for page in (written / "report-churn.html", both):
-        for width in (1400, 700):
-            found = visit(program, page, tmp_path, width)
-            assert (found.console, found.requests) == ([], [])
-            assert "<svg" in found.dom
-            assert found.width <= width, page
+    for page in (written / "report-churn.html", compared.folder / "report.html"):
+        found = visit(program, page, tmp_path)
+        assert (found.console, found.requests) == ([], [])
+        assert "<svg" in found.dom
+        assert laid_out_width(program, page, tmp_path, 700) <= 700, page
 
 
-def test_a_page_that_fetches_or_complains_would_be_noticed(tmp_path: Path) -> None:
+def test_a_page_that_fetches_complains_or_sticks_out_would_be_noticed(tmp_path: Path) -> None:
     program = browser()
     if program is None:
         pytest.skip("there is no chromium here")
@@ -197,4 +183,4 @@ def test_a_page_that_fetches_or_complains_would_be_noticed(tmp_path: Path) -> No
     found = visit(program, page, tmp_path)
     assert found.console
     assert found.requests == ["http://127.0.0.1:9/x.png"]
-    assert found.width >= 3000
+    assert laid_out_width(program, page, tmp_path, 700) >= 3000

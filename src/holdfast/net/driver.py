@@ -1,8 +1,9 @@
 """Run one machine live: inputs in, effects performed, one timer armed from `next_due_us`.
 
 It decides nothing about the protocol. What it adds is what a simulator need not care for: all messages of a frame
-are handled in one go, what they cause is written once per turn of the event loop and neighbour, and a
-neighbour that is too slow either loses its oldest events or, if so configured, slows down those who feed it.
+are handled in one go; what they cause is written at most twice per turn of the event loop and neighbour, the first at
+once and the rest together; and a neighbour that is too slow either loses its oldest events or, if so configured, slows
+down those who feed it.
 """
 
 import asyncio
@@ -213,9 +214,9 @@ class Driver:
 
         So an event on its own never waits, and of many that come in a row only the first goes alone.
         """
+        link.flush()
         if not self._dirty:
             self._loop.call_soon(self._flush)
-        link.flush()
         link.dirty = True
         self._dirty.append(link)
 

@@ -76,8 +76,7 @@ class Inbox:
         self._pushes_back = when_full == "push-back"
         self._cap = queue_max + (_ON_ITS_WAY_MAX if self._pushes_back else 0)
         self._on_level = on_level
-        self._loop = asyncio.get_running_loop()
-        self._waiters: list[asyncio.Future[None]] = []
+        self._filled = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._items)
@@ -88,8 +87,8 @@ class Inbox:
             items.popleft()
             self.dropped += 1
         items.append(delivery)
-        if self._waiters:
-            self._wake()
+        if len(items) == 1:
+            self._filled.set()
         if self._pushes_back and not self.full and len(items) >= self._max:
             self.full = True
             self._on_level(self)
@@ -117,23 +116,16 @@ class Inbox:
         while not self._items:
             if self.closed:
                 return False
-            waiter = self._loop.create_future()
-            self._waiters.append(waiter)
-            await waiter
+            self._filled.clear()
+            await self._filled.wait()
         return True
-
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():  # it may have been cancelled
-                waiter.set_result(None)
 
     def close(self) -> None:
         self.closed = True
         if self.full:
             self.full = False
             self._on_level(self)
-        self._wake()
+        self._filled.set()
 
 
 class Subscription:

@@ -48,13 +48,16 @@ class TcpWire(asyncio.Protocol):
         self._receiver = self._accept(self)
 
     def data_received(self, data: bytes) -> None:
-        if not self._held and not self._paused:
+        if self._held or self._paused:
+            self._held += data
+            self._look()
+        elif int.from_bytes(data[:_LENGTH_BYTES], "big") == len(data) - _LENGTH_BYTES and not self._closing:
+            # One frame and nothing else, as when little happens: the way of an event on its own should be short.
+            self._receiver.on_frame(memoryview(data)[_LENGTH_BYTES:])
+        else:
             done = self._hand_on(data)
             if done < len(data):
                 self._held += memoryview(data)[done:]
-            return
-        self._held += data
-        self._look()
 
     def pause_writing(self) -> None:
         self._receiver.on_room(False)

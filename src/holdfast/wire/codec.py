@@ -79,7 +79,8 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
     except DECODE_ERRORS:
         messages = _decode_loosely(body)  # a timestamp, or something that is not acceptable
     events = [each.publication.attributes for each in messages if type(each) is Publish or type(each) is Deliver]
-    if events and len(max(set().union(*events), key=len, default="")) > NAME_CHARACTERS_MAX:
+    names = events[0] if len(events) == 1 else set().union(*events)
+    if names and max(map(len, names)) > NAME_CHARACTERS_MAX:
         raise PeerError(f"an attribute's name of more than {NAME_CHARACTERS_MAX} characters")
     return messages
 
