@@ -18,6 +18,7 @@ _WIDTH, _HEIGHT = 640, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 628, 40, 268
 _CHARACTER = 6.9  # width of one, on average, at 12 pixels
 _STRIPS = 96  # places along a curve that tell their numbers
+_GAP = 1.05  # neighbouring classes of delays are less than this far apart
 _NAME_CHARACTERS_MAX = 18  # of a run in a legend: two of them with their numbers must find room
 _NAMED_MAX = 6  # marks named below a chart; the others say their names when pointed at
 _DECADES_MAX = 4  # of the delays' axis; what is quicker still stands at its left edge
@@ -107,11 +108,13 @@ def cumulated_delays(curves: Sequence[Curve]) -> str:
     for curve in drawn:
         total = sum(count for _, count in curve.points)
         legend.append((curve.name, curve.css.replace("line", "fill"), readable.count(total)))
-        corners, share = [], 0.0
+        corners, share, before = [], 0.0, 0.0
         for (delay, _), upto in _upto(curve):
             x = _across(time, max(delay / 1_000, time.low))
-            corners += [(x, _down(height, share)), (x, _down(height, upto / total))]
-            share = upto / total
+            if delay > before * _GAP:  # nothing took a time in between: a step, not a slope
+                corners.append((x, _down(height, share)))
+            share, before = upto / total, delay
+            corners.append((x, _down(height, share)))
         corners.append((_RIGHT, _down(height, 1)))
         parts.append(f'<polyline class="{curve.css}" points="{_points(corners)}"/>')
     return _svg("Delays", [*parts, *_legend(legend), *_delay_strips(drawn, time)])
