@@ -17,9 +17,7 @@ from holdfast.pipeline.audit_facts import facts
 from holdfast.pipeline.audit_metrics import (
     CHECKED,
     COUNTED,
-    DELAYS,
     MECHANISMS,
-    QUANTILES,
     figures,
     incident_counts,
     message_seconds,
@@ -34,6 +32,7 @@ from holdfast.pipeline.audit_promises import (
     unexplained_missing,
     within_limits,
 )
+from holdfast.pipeline.exact_quantiles import KINDS, QUANTILES
 from holdfast.pipeline.spark_errors import explained
 from holdfast.pipeline.trace_footers import RunFooters
 from holdfast.pipeline.trace_tables import TraceRun, open_runs
@@ -199,7 +198,7 @@ _COUNTS = ("sent", "bytes", "lost", "received")
 # A run in which nothing was owed and nothing arrived has no facts.
 _NOTHING: dict[str, Any] = {
     **dict.fromkeys((*COUNTED, *CHECKED), 0),
-    **{f"{name}_{q}_us": None for name in DELAYS for q in (*QUANTILES, "max")},
+    **{f"{name}_{q}_us": None for name in KINDS.values() for q in (*QUANTILES, "max")},
     "ordering_degree": None,
     "delivery_ratio": 1.0,
 }

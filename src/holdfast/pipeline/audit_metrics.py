@@ -1,9 +1,7 @@
 """The figures of the audit: counts, order, delays, cost, for every pair, subscriber, publisher and run.
 
-All are sums over the facts, so one pass over them gives all four levels (grouping sets). Quantiles are exact: the
-smallest delay that at least that share of the deliveries does not exceed, as `percentile_disc` defines it. Spark
-keeps the distinct delays of a group in memory for that; in microseconds, there are at most a million of them for each
-second of the longest delay.
+All but the delays are sums over the facts: added up for each pair, which Spark has together already, and then from the
+pairs for the other levels. Delays have a file of their own.
 """
 
 from collections.abc import Sequence
@@ -14,12 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from holdfast.model.messages import Via
+from holdfast.pipeline.audit_levels import GROUP, NOBODY, at_all_levels
+from holdfast.pipeline.exact_quantiles import delay_quantiles
 from holdfast.pipeline.trace_tables import TraceRun, together
 
 MECHANISMS = tuple(via for via in get_args(Via) if via != "original")
-SCOPES = ("pair", "subscriber", "publisher", "run")  # by the number that Spark gives to their grouping set
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-DELAYS = {"delay": "TRUE", "original_delay": "via = 'original'", "recovered_delay": "via <> 'original'"}
 COUNTED = {
     "owed": "owed AND (first OR arrived_us IS NULL)",
     "delivered": "owed AND first",
@@ -45,33 +42,21 @@ CLASS_WIDTH = 1.02  # delays are drawn in classes two per cent wide: finer than 
 
 def figures(facts: DataFrame) -> DataFrame:
     """One row per pair, subscriber, publisher and run, told apart by `scope`."""
-    rows = facts.withColumn("delay_us", F.col("arrived_us") - F.col("published_us"))
     counts = [F.expr(f"count_if({condition})").alias(name) for name, condition in {**COUNTED, **CHECKED}.items()]
-    order = F.avg("ordered").alias("ordering_degree")
-    delays = [F.expr(_quantile(share, which)).alias(f"{name}_{q}_us") for name, which, q, share in _quantiles()]
-    largest = [
-        F.expr(f"max(delay_us) FILTER (WHERE {which})").alias(f"{name}_max_us") for name, which in DELAYS.items()
-    ]
-    levels = [["run", "subscriber", "source"], ["run", "subscriber"], ["run", "source"], ["run"]]
-    keys = ["run", "subscriber", "source"]
-    # Key: each level's own. The row of a whole run gathers everything, but from sums that tasks have made before.
-    summed = rows.groupingSets(levels, *keys).agg(
-        F.grouping_id(*keys).alias("level"), *counts, order, *delays, *largest
-    )
-    scope = F.element_at(F.array(*map(F.lit, SCOPES)), F.col("level").cast("int") + 1)
-    return summed.withColumn("scope", scope).withColumn("delivery_ratio", delivery_ratio()).drop("level")
+    order = [F.sum("ordered").alias("ordered"), F.count("ordered").alias("placed")]
+    pairs = facts.groupBy("run", "subscriber", "source").agg(*counts, *order)
+    names = [name for name in pairs.columns if name not in GROUP]
+    # Key: the group. The row of a whole run gathers one row of every pair.
+    summed = at_all_levels(pairs).groupBy(*GROUP).agg(*(F.sum(name).alias(name) for name in names))
+    timed = summed.join(delay_quantiles(facts), GROUP, "left")
+    somebody = [F.nullif(name, F.lit(NOBODY)).alias(name) for name in ("subscriber", "source")]
+    degree = F.when(F.col("placed") > 0, F.col("ordered") / F.col("placed")).alias("ordering_degree")
+    others = [name for name in timed.columns if name not in (*GROUP, "ordered", "placed")]
+    return timed.select("scope", "run", *somebody, *others, degree, delivery_ratio().alias("delivery_ratio"))
 
 
 def delivery_ratio() -> Column:
     return F.when(F.col("owed") > 0, F.col("delivered") / F.col("owed")).otherwise(1.0)
-
-
-def _quantiles() -> list[tuple[str, str, str, float]]:
-    return [(name, which, q, share) for name, which in DELAYS.items() for q, share in QUANTILES.items()]
-
-
-def _quantile(share: float, which: str) -> str:
-    return f"bigint(percentile_disc({share}) WITHIN GROUP (ORDER BY delay_us) FILTER (WHERE {which}))"
 
 
 def distributions(facts: DataFrame) -> DataFrame:
