@@ -79,7 +79,7 @@ WRONG = [
     ("reliability.hops", 'hops = "basic"', 'hops = "nack"', '"nack" is not available yet, expected "basic"', ""),
     ("reliability.hops", 'hops = "basic"', 'hops = "basics"', 'found "basics"', 'did you mean "basic"?'),
     ("reliability.recovery", 'hops = "basic"', 'recovery = "gossip"', '"gossip" is not available yet', ""),
-    ("reliability.order", 'hops = "basic"', 'order = "fifo"', '"fifo" is not available yet', ""),
+    ("reliability.order", 'hops = "basic"', 'order = "fif"', 'found "fif"', 'did you mean "fifo"?'),
     ("protocol.lease_s", "heartbeat_s = 0.5", "heartbeat_s = 5", "forgotten between two heartbeats", "three times"),
     ("fault.0.broker", 'broker = "b"\nfor_s', 'broker = "bb"\nfor_s', 'there is no broker "bb"', 'did you mean "b"?'),
     ("fault.0.for_s", "for_s = 2", "for_s = -2", "found -2", ""),

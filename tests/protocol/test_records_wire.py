@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.model.errors import PeerError
+from holdfast.model.limits import RECORD_BYTES_MAX
 from holdfast.protocol.records import (
     PAPER,
     BloomSettings,
@@ -24,7 +25,7 @@ from holdfast.protocol.records import (
 from holdfast.protocol.records.bits import BitReader, BitWriter
 from holdfast.protocol.records.block import block_bytes, head_untrusted
 from holdfast.protocol.records.books import BOOK_BYTES_MAX, book_untrusted
-from holdfast.protocol.records.settings import ENTRIES_MAX, RECORD_BYTES_MAX
+from holdfast.protocol.records.settings import ENTRIES_MAX
 from tests.language.generators import Event, event, events
 from tests.protocol.record_books import ENCODINGS, books
 

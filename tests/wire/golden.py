@@ -1,4 +1,5 @@
-"""Frames as bytes beside what they mean. They are never changed: a frame that must look different needs a new version.
+"""Frames as bytes beside what they mean. From the first release on they are never changed: a frame that must
+look different then needs a new version.
 
 To read one by hand: 01 is the version, 00 the kind (01 for a signal), 91 an array of one message; the rest is
 MessagePack.
@@ -23,27 +24,27 @@ MOMENT = datetime(2020, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
 MESSAGES: list[tuple[str, Message]] = [
     (
-        "01 00 91 95 a3707562 96 a66465736b2d31 07 cf00060a24181e4000 c0"
+        "01 00 91 95 a3707562 97 a66465736b2d31 07 cf00060a24181e4000 c0"
         "83 a673796d626f6c a349424d a57072696365 cb4058e00000000000 a6766f6c756d65 cd04b0"
-        "c400 90 00 a86f726967696e616c",
+        "c400 c0 90 00 a86f726967696e616c",
         Publish(
             Publication("desk-1", 7, 1_700_000_000_000_000, None, {"symbol": "IBM", "price": 99.5, "volume": 1200})
         ),
     ),
     (
-        "01 00 91 95 a3707562 96 a170 01 00 ce004c4b40 80 c40200ff 92 a26232 a26233 03 a96d756c746970617468",
+        "01 00 91 95 a3707562 97 a170 01 00 ce004c4b40 80 c40200ff c0 92 a26232 a26233 03 a96d756c746970617468",
         Publish(Publication("p", 1, 0, 5_000_000, {}, b"\x00\xff"), ("b2", "b3"), 3, "multipath"),
     ),
     (
-        "01 00 91 93 a364656c 96 a170 cf4000000000000000 01 00"
+        "01 00 91 93 a364656c 97 a170 cf4000000000000000 01 00"
         "85 a161 cb8000000000000000 a162 c3 a163 c0 a164 cfffffffffffffffff a165 d38000000000000000"
-        "c400 a6726570616972",
+        "c400 c0 a6726570616972",
         Deliver(
             Publication("p", 2**62, 1, 0, {"a": -0.0, "b": True, "c": None, "d": 2**64 - 1, "e": -(2**63)}), "repair"
         ),
     ),
     (
-        "01 00 91 93 a364656c 96 a170 01 01 c0 83 a174 d7ffa1dcd4205e0d5da5 a173 a3313230 a16e a2c3a9 c400"
+        "01 00 91 93 a364656c 97 a170 01 01 c0 83 a174 d7ffa1dcd4205e0d5da5 a173 a3313230 a16e a2c3a9 c400 c0"
         "a86f726967696e616c",
         Deliver(Publication("p", 1, 1, None, {"t": MOMENT, "s": "120", "n": "é"})),
     ),

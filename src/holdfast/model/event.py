@@ -12,6 +12,7 @@ from holdfast.model.values import INTEGER_MAX, INTEGER_MIN, Value, as_value
 
 Attributes = Mapping[str, Value | None]
 
+RESERVED = "~"  # names that begin so belong to the messages by which clients recover losses
 DEPTH_MAX = 16  # deeper nesting is a document, not an event; the bound keeps flattening from recursing
 
 _PLAIN = frozenset({str, float, bool, type(None), datetime})

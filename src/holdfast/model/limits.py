@@ -2,6 +2,7 @@
 
 FRAME_BYTES_MAX = 16 * 2**20  # a whole table of 200,000 conditions fits; what one peer can make us hold at once
 PAYLOAD_BYTES_MAX = 2**20  # larger things belong in a store, with their address in the event
+RECORD_BYTES_MAX = 2**16  # what a publication tells of earlier ones: a thousandth of this is usual
 ATTRIBUTES_MAX = 256  # per event: wide tables have 100 columns
 NAME_CHARACTERS_MAX = 255  # of attributes and nodes: what file systems and databases allow for a name
 CONDITIONS_MAX = 200_000  # per message: at 80 bytes each they fill a frame

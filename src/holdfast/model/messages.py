@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 else:
     Scalar = bool | int | float | str | None  # msgspec takes no timestamp beside a string; wire/codec.py adds it
 
+SCALAR_TYPES = frozenset({bool, int, float, str, datetime, type(None)})
+
 NodeName = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARACTERS_MAX)]
 NodeNames = Annotated[tuple[NodeName, ...], Meta(max_length=limits.NODES_MAX)]
 Condition = Annotated[str, Meta(max_length=limits.CONDITION_CHARACTERS_MAX)]
@@ -41,6 +43,7 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lifetime_us: Count | None
     attributes: Annotated[dict[str, Scalar], Meta(max_length=limits.ATTRIBUTES_MAX)]
     payload: Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES_MAX)] = b""
+    record: Annotated[bytes, Meta(max_length=limits.RECORD_BYTES_MAX)] | None = None  # of those before it, for recovery
 
     @property
     def id_text(self) -> str:

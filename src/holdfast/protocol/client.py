@@ -1,14 +1,16 @@
 """A client: publishes, subscribes, and hands each publication to the application at most once.
 
 It keeps two tables with its broker, what it wants and what it will publish, and matches what arrives against its own
-subscriptions again: so a broker whose table is out of date cannot deliver what was not asked for.
+subscriptions again: so a broker whose table is out of date cannot deliver what was not asked for. What it does about
+losses and order, if anything, is its `Assurance`; to the broker, that is publications and subscriptions like others.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
-from holdfast.model.errors import MisuseError
-from holdfast.model.messages import TABLES, Deliver, Detach, Message, Publication, Publish, Summary, Table
+from holdfast.model.errors import MisuseError, PeerError
+from holdfast.model.messages import TABLES, Deliver, Detach, Message, Publication, Publish, Summary, Table, Via
+from holdfast.protocol.assurance import Assurance, Outcome
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import (
     AdvertiseCall,
@@ -19,6 +21,7 @@ from holdfast.protocol.effects import (
     Input,
     LinkDown,
     LinkUp,
+    Lost,
     PublishCall,
     Published,
     Received,
@@ -28,8 +31,10 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
+from holdfast.protocol.recovery.control import CONTROL_ADVERTISEMENT, CONTROL_SEQ, leaves_out_control
+from holdfast.protocol.recovery.says import Follow, Recovered, Say, Unfollow, Unrecoverable
 from holdfast.protocol.seen import Seen
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
 from holdfast.protocol.tables import Told
 
 
@@ -43,6 +48,7 @@ class Client:
         epoch: int,
         rng: Random,
         first_seq: int = 1,  # above all that an earlier incarnation of this name has used, or they pass for duplicates
+        guarantees: Guarantees = BEST_EFFORT,
     ) -> None:
         self.name = name
         self._settings = settings
@@ -55,19 +61,35 @@ class Client:
         self._index = new_index()
         self._seen = Seen(settings.dedup_window, settings.dedup_sources)
         self._due_us = epoch + int(settings.heartbeat_us * rng.random())
+        self._since: dict[str, int] = {}  # when each subscription began
+        self._followed: dict[str, None] = {}  # conditions on what other clients say about recovery
+        self._assurance: Assurance | None = None
+        if guarantees != BEST_EFFORT:
+            self._assurance = Assurance(name, epoch, guarantees, self._seen, first_seq)
+            self._fulfil(self._assurance.start(), epoch)
 
     def next_due_us(self) -> int | None:
-        return None if self._broker is None else self._due_us
+        beat_us = None if self._broker is None else self._due_us
+        if self._assurance is None:
+            return beat_us
+        due_us = self._assurance.next_due_us(self._broker is not None)
+        return min((each for each in (beat_us, due_us) if each is not None), default=None)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it neither looks for anything nor has anything to tell that others may look for."""
+        return self._assurance is None or self._assurance.settled
 
     def gauges(self) -> Gauges:
-        return {"sources remembered": (len(self._seen), self._settings.dedup_sources)}
+        own = {"sources remembered": (len(self._seen), self._settings.dedup_sources)}
+        return own if self._assurance is None else {**own, **self._assurance.gauges()}
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
         """What `Received` with each of these would do, in one go."""
         effects: list[Effect] = []
         for message in messages:
             if type(message) is Deliver:
-                effects.append(self._on_deliver(message, now_us))
+                effects += self._on_publication(message.publication, message.via, now_us)
             else:
                 effects += self._on_control(message, now_us)
         return effects
@@ -79,8 +101,7 @@ class Client:
             case PublishCall():
                 return self._publish(given, now_us)
             case Wake():
-                self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
-                return self._beat()
+                return self._on_wake(now_us)
             case LinkUp(neighbour=broker):
                 return self._attach(broker, now_us)
             case LinkDown(neighbour=broker):
@@ -107,10 +128,19 @@ class Client:
         effects = self._beat()
         for table in TABLES:
             self._told[table] = Told(table, now_us)
-            change = self._told[table].change(self._wanted[table].values(), (), now_us)
+            change = self._told[table].change(self._to_tell(table), (), now_us)
             if change is not None:
                 effects.append(Send(broker, change))
         return left + effects
+
+    def _on_wake(self, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if self._broker is not None and now_us >= self._due_us:
+            self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
+            effects = self._beat()
+        if self._assurance is not None:
+            effects += self._fulfil(self._assurance.on_timer(now_us, self._broker is not None), now_us)
+        return effects
 
     def _detach(self) -> list[Effect]:
         broker, self._broker = self._broker, None
@@ -137,22 +167,67 @@ class Client:
     # Events --------------------------------------------------------------------------------------
 
     def _publish(self, call: PublishCall, now_us: int) -> list[Effect]:
-        self.last_seq += 1
-        publication = Publication(self.name, self.last_seq, now_us, call.lifetime_us, call.attributes, call.payload)
+        seq = self.last_seq = self.last_seq + 1
+        record = self._assurance.record_for(seq, now_us) if self._assurance is not None else None
+        publication = Publication(
+            self.name, seq, now_us, call.lifetime_us, call.attributes, call.payload, record or None
+        )
+        if self._assurance is not None:
+            self._assurance.on_published(publication, now_us)
         if self._broker is None:
             return [Published(publication), Incident("published while detached", self.name)]
         return [Published(publication), Send(self._broker, Publish(publication))]
 
-    def _on_deliver(self, message: Deliver, now_us: int) -> Effect:
-        publication = message.publication
+    def _on_publication(self, publication: Publication, via: Via, now_us: int) -> list[Effect]:
+        if publication.seq == CONTROL_SEQ:
+            return self._on_control_publication(publication, now_us)
         if publication.lifetime_us is not None and publication.expired(now_us):
-            return Incident("expired", publication.id_text)
+            return [Incident("expired", publication.id_text)]
         wanted = self._index.match(publication.attributes)
         if not wanted:
-            return Incident("not wanted", publication.source)
+            return [Incident("not wanted", publication.source)]
         if not self._seen.first_time(publication.source, publication.seq):
-            return Incident("duplicate", publication.source)
-        return Delivered(publication, tuple(wanted), message.via)
+            return [Incident("duplicate", publication.source)]
+        if self._assurance is None:
+            return [Delivered(publication, tuple(wanted), via)]
+        try:
+            return self._fulfil(self._assurance.on_event(publication, tuple(wanted), via, now_us), now_us)
+        except PeerError:
+            return [Delivered(publication, tuple(wanted), via), Incident("bad record", publication.source)]
+
+    # Losses and order ----------------------------------------------------------------------------
+
+    def _on_control_publication(self, publication: Publication, now_us: int) -> list[Effect]:
+        if self._assurance is None:
+            return []  # we want everything, and so got what others say to each other
+        try:
+            return self._fulfil(self._assurance.on_control(publication, now_us), now_us)
+        except PeerError:
+            return [Incident("bad reliability message", publication.source)]
+
+    def _fulfil(self, outcomes: Iterable[Outcome], now_us: int) -> list[Effect]:
+        assert self._assurance is not None
+        effects: list[Effect] = []
+        for outcome in outcomes:
+            match outcome:
+                case Say():
+                    if self._broker is not None:
+                        said = Publication(self.name, CONTROL_SEQ, now_us, None, outcome.attributes, outcome.payload)
+                        effects.append(Send(self._broker, Publish(said)))
+                case Follow(condition=condition):
+                    self._followed[condition] = None
+                    effects += self._tell("subscriptions", [condition], [], now_us)
+                case Unfollow(condition=condition):
+                    if self._followed.pop(condition, self) is None:
+                        effects += self._tell("subscriptions", [], [condition], now_us)
+                case Recovered(publication=publication):
+                    effects += self._on_publication(publication, "repair", now_us)
+                case Unrecoverable():
+                    effects.append(Lost(outcome.source, outcome.first, outcome.last, outcome.reason))
+                    effects += self._fulfil(self._assurance.on_lost(outcome, now_us), now_us)
+                case _:
+                    effects.append(outcome)
+        return effects
 
     # Subscriptions and advertisements ------------------------------------------------------------
 
@@ -164,7 +239,9 @@ class Client:
         wanted[id_] = str(subscription)
         if table == "subscriptions":
             self._index.add(id_, subscription.filters)
-        return self._tell(table, [wanted[id_]], [], now_us)
+            self._since[id_] = now_us
+            self._reconsider()
+        return self._tell(table, [self._told_text(table, wanted[id_])], [], now_us)
 
     def _unwant(self, table: Table, id_: str, now_us: int) -> list[Effect]:
         wanted = self._wanted[table]
@@ -173,7 +250,31 @@ class Client:
         condition = wanted.pop(id_)
         if table == "subscriptions":
             self._index.remove(id_, self._book.subscription(condition).filters)
-        return self._tell(table, [], [] if condition in wanted.values() else [condition], now_us)
+            del self._since[id_]
+            self._reconsider()
+        dropped = [] if condition in wanted.values() else [self._told_text(table, condition)]
+        return self._tell(table, [], dropped, now_us)
+
+    def _reconsider(self) -> None:
+        """Which losses matter has changed with the subscriptions."""
+        if self._assurance is not None:
+            wanted = self._wanted["subscriptions"]
+            self._assurance.on_subscriptions(
+                [(self._since[id_], self._book.subscription(text)) for id_, text in wanted.items()]
+            )
+
+    def _told_text(self, table: Table, condition: str) -> str:
+        """How the broker hears of a condition."""
+        if self._assurance is None or table != "subscriptions":
+            return condition
+        return leaves_out_control(self._book.subscription(condition))
+
+    def _to_tell(self, table: Table) -> list[str]:
+        """The whole of a table."""
+        told = [self._told_text(table, condition) for condition in self._wanted[table].values()]
+        if self._assurance is None:
+            return told
+        return [*told, *(self._followed if table == "subscriptions" else [CONTROL_ADVERTISEMENT])]
 
     def _tell(self, table: Table, add: list[str], drop: list[str], now_us: int) -> list[Effect]:
         told = self._told.get(table)

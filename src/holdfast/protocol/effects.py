@@ -100,6 +100,7 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
     publication: Publication
     subscriptions: tuple[str, ...]
     via: Via
+    held_us: int = 0  # how long it was held back for the sake of order
 
 
 class Published(msgspec.Struct, frozen=True, gc=False):
@@ -116,4 +117,13 @@ class Incident(msgspec.Struct, frozen=True):
     count: int = 1
 
 
-Effect = Send | Spread | Delivered | Published | Incident
+class Lost(msgspec.Struct, frozen=True):
+    """These publications of a source were owed to us, or may have been, and will not come."""
+
+    source: str
+    first: int
+    last: int
+    reason: str
+
+
+Effect = Send | Spread | Delivered | Published | Lost | Incident

@@ -34,6 +34,14 @@ class Seen:
         """How many sources it knows."""
         return len(self._sources)
 
+    def has(self, source: str, seq: int) -> bool:
+        """Whether this was noted, or is too old to tell."""
+        known = self._sources.get(source)
+        if known is None or seq > known.highest:
+            return False
+        behind = known.highest - seq
+        return behind >= self._window or bool(known.settle(self._mask) >> behind & 1)
+
     def first_time(self, source: str, seq: int) -> bool:
         """Note a publication; False when it was noted before or is too old to tell."""
         known = self._sources[source] if source == self._latest else self._move_up(source, seq)

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from holdfast.protocol.order.settings import LatchSettings
+from holdfast.protocol.recovery.settings import RecoverySettings
+
 
 @dataclass(frozen=True)
 class ProtocolSettings:
@@ -11,3 +14,14 @@ class ProtocolSettings:
     dedup_sources: int = 10_000  # sources remembered by a client: 5 MB at the window above
     conditions_max: int = 1_000_000  # conditions a broker accepts from one neighbour before it refuses more
     hops_max: int = 64  # brokers a publication may pass: twice the largest diameter anyone runs; stops a routing loop
+
+
+@dataclass(frozen=True)
+class Guarantees:
+    """What a client does beyond best effort."""
+
+    recovery: RecoverySettings | None = None
+    order: LatchSettings | None = None
+
+
+BEST_EFFORT = Guarantees()

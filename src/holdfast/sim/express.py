@@ -18,6 +18,7 @@ from holdfast.model.messages import Deliver, Publication, Publish
 from holdfast.network.schema import Network
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Received
+from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.sim.flights import EDGE, EVENT, HOPS, TIME_US, Events, World, account, fly, keys_of_events
 from holdfast.sim.host import Host
 from holdfast.sim.keyed_dice import source_key
@@ -38,10 +39,11 @@ See = Callable[[Host, Received, int], bool]
 
 
 def suits(network: Network) -> bool:
-    """Whether all that becomes of an event on its way depends on tables and dice alone, and it arrives at most once."""
+    """Whether all that becomes of an event depends on tables and dice alone, and it arrives at most once."""
     conditions = {each.condition for client in network.clients for each in client.subscriptions}
     return (
         network.routing != "destinations"
+        and network.reliability.guarantees == BEST_EFFORT
         and not any(broker.service_us for broker in network.brokers)
         and not any(link.burst or link.bytes_per_s or link.duplicate_ratio for link in network.links)
         and len(conditions) * len(network.brokers) <= _TABLE_CELLS_MAX
@@ -154,7 +156,8 @@ class Express:
         counts = self._counts
         for node in np.flatnonzero(counts.any(axis=(1, 2))).tolist():
             host = self._picture.in_order[node]
-            for kind, (sent, sent_bytes, lost, received) in zip((Publish, Deliver), counts[node].tolist(), strict=True):
+            for kind, each in zip(("Publish", "Deliver"), counts[node].tolist(), strict=True):
+                sent, sent_bytes, lost, received = each
                 if sent or received:
                     tally = host.tally(kind)
                     tally.sent += sent

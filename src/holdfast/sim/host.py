@@ -32,9 +32,9 @@ class Host:
     busy: bool = False
     routes_version: int = 0  # of the broker's tables, when they were last looked at
     incarnation: int = 0  # counts crashes: work begun before one is not finished after it
-    tallies: dict[type, Tally] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=dict)
 
-    def tally(self, kind: type) -> Tally:
+    def tally(self, kind: str) -> Tally:
         found = self.tallies.get(kind)
         if found is None:
             found = self.tallies[kind] = Tally()

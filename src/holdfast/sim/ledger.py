@@ -13,7 +13,7 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.model.messages import Publication
+from holdfast.model.messages import Publication, Via
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.sim.shared_index import SharedIndex, View
 
@@ -38,7 +38,11 @@ class Outcome:
     fifo_violations: int = 0
     transmissions: int = 0
     bytes: int = 0
+    recovered: dict[str, int] = field(default_factory=dict)  # delivered by another way than the first, by which
+    held: int = 0  # held back for the sake of order
     delay_us: dict[str, int] = field(default_factory=dict)
+    recovery_delay_us: dict[str, int] = field(default_factory=dict)  # from publishing, of what was recovered
+    held_us: dict[str, int] = field(default_factory=dict)  # of what was held back
     messages: dict[str, dict[str, int]] = field(default_factory=dict)
     incidents: dict[str, int] = field(default_factory=dict)
 
@@ -96,6 +100,8 @@ class Ledger:
         self._numbers: dict[str, int] = {}  # of nodes, so that a pair of them is one number
         self._highest: dict[int, int] = {}  # subscriber and source -> the highest sequence number delivered
         self._delays = DelayHistogram()
+        self._recovery_delays = DelayHistogram()
+        self._holds = DelayHistogram()
 
     def subscribed(self, client: str, id_: str, condition: str) -> None:
         self.version += 1
@@ -131,8 +137,16 @@ class Ledger:
         if (source, seq) in self._open:
             self._expired.add((source, seq))
 
-    def delivered(self, client: str, publication: Publication, now_us: int) -> None:
+    def delivered(
+        self, client: str, publication: Publication, now_us: int, via: Via = "original", held_us: int = 0
+    ) -> None:
         self.strike_off(client, publication)
+        if via != "original":
+            self.outcome.recovered[via] = self.outcome.recovered.get(via, 0) + 1
+            self._recovery_delays.add(now_us - publication.time_us)
+        if held_us:
+            self._holds.add(held_us)
+            self.outcome.held += 1
         self._delays.add(now_us - publication.time_us)
         pair = self.number(client) << _PAIR_BITS | self.number(publication.source)
         if publication.seq < self._highest.get(pair, 0):
@@ -206,4 +220,6 @@ class Ledger:
         self._ages.clear()
         self._overdue.clear()
         self.outcome.delay_us = self._delays.summary()
+        self.outcome.recovery_delay_us = self._recovery_delays.summary()
+        self.outcome.held_us = self._holds.summary()
         return self.outcome

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from holdfast.model.messages import Deliver, Message, NodeKind, Publication, Publish
+from holdfast.model.messages import Message, NodeKind, Publication, Publish
 from holdfast.network.schema import ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import Publication as Planned
 from holdfast.protocol.broker import Broker
@@ -25,6 +25,7 @@ from holdfast.protocol.effects import (
     Input,
     LinkDown,
     LinkUp,
+    Lost,
     PublishCall,
     Published,
     Received,
@@ -41,6 +42,8 @@ from holdfast.sim.keyed_dice import event_key, source_key
 from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.links import Link
 from holdfast.sim.shared_index import SharedIndex
+from holdfast.sim.sorts import CONTROL_KINDS, sort_of
+from holdfast.sim.tallies import take_tallies, write_samples
 from holdfast.wire.codec import size_of
 from holdfast.wire.trace import TraceWriter
 
@@ -112,9 +115,9 @@ class Simulation:
         self.now_us = until_us
 
     def _landed(self, time_us: int) -> bool:
-        """Whether nothing is on its way any more."""
+        """Whether nothing is on its way any more, and nobody looks for anything."""
         self._carry(time_us)
-        return not self._flying and not self._express
+        return not self._flying and not self._express and all(map(_is_settled, self._clients))
 
     def _carry(self, until_us: int | None = None) -> None:
         """Bring the express lane up to date: before a look at the books, and before anything changes."""
@@ -132,7 +135,7 @@ class Simulation:
         self._carry()
         if self._trace is not None and self.now_us:
             self._write_tallies(self.now_us)
-            self._write_samples(self._trace)
+            write_samples(self.hosts.values(), self._services, self._trace, self.now_us)
         self.at(self.now_us + _TALLY_US, self._each_second, progress)
 
     def _publish(self, planned: Planned) -> None:
@@ -147,6 +150,7 @@ class Simulation:
             self.hosts[broker.id] = Host(broker.id, "broker", machine, broker.service_us > 0)
         for client in self.network.clients:
             self.hosts[client.id] = Host(client.id, "client", self._new_machine(client.id, "client"))
+        self._clients = [self.hosts[client.id] for client in self.network.clients]
         for link in self.network.links:
             self.connect(link)
         for client in self.network.clients:
@@ -160,7 +164,8 @@ class Simulation:
         if kind == "broker":
             routing = self.network.routing
             return Broker(name, routing, settings, self._book, self._index.view, self.now_us, dice)
-        return Client(name, settings, self._book, self._index.view, self.now_us, dice)
+        guarantees = self.network.reliability.guarantees
+        return Client(name, settings, self._book, self._index.view, self.now_us, dice, guarantees=guarantees)
 
     def _schedule_calls(self, client: ClientSpec) -> None:
         host = self.hosts[client.id]
@@ -242,7 +247,7 @@ class Simulation:
         """A node stops at once and forgets everything that is not stored. Nobody is told."""
         self._carry()
         host = self.hosts[name]
-        self._flying -= sum(type(message) in (Publish, Deliver) for _, message in host.waiting)
+        self._flying -= sum(sort_of(message)[1] for _, message in host.waiting)
         host.waiting.clear()
         host.up = host.busy = False
         host.incarnation += 1
@@ -312,16 +317,18 @@ class Simulation:
                 self._deliver(host, effect)
             elif type(effect) is Published:
                 self._count_published(effect)
+            elif type(effect) is Lost:
+                about = f"{effect.source}/{effect.first}"
+                self.note(host.name, f"unrecoverable: {effect.reason}", about, effect.last - effect.first + 1)
             else:
                 self._incident(host, effect)  # type: ignore[arg-type]
 
     def _send(self, host: Host, names: tuple[str, ...], message: Message) -> None:
         """The inner loop of every simulation: one message to some neighbours."""
-        kind = type(message)
-        is_event = kind is Publish or kind is Deliver
-        may_be_lost = is_event or self._lossy_control
+        kind, flies = sort_of(message)
+        may_be_lost = flies or kind in CONTROL_KINDS or self._lossy_control
         size, now_us = size_of(message), self.now_us
-        event = self._key(message.publication) if is_event else None  # type: ignore[union-attr]
+        event = self._key(message.publication) if flies else None  # type: ignore[union-attr]
         tally = host.tallies.get(kind) or host.tally(kind)
         tally.sent += len(names)
         tally.sent_bytes += len(names) * size
@@ -336,7 +343,7 @@ class Simulation:
             for arrives_us in arrivals:
                 self._counter += 1
                 heappush(heap, (arrives_us, self._counter, arrive, channel.receiver, received))  # type: ignore[union-attr]
-            if is_event:
+            if flies:
                 self._flying += len(arrivals)
 
     def _key(self, publication: Publication) -> int:
@@ -360,25 +367,23 @@ class Simulation:
         return any(type(effect) is Delivered for effect in effects)
 
     def _arrive(self, host: Host, received: Received) -> None:
-        kind = type(received.message)
-        is_event = kind is Publish or kind is Deliver
+        kind, flies = sort_of(received.message)
         if not host.up or received.sender not in host.channels:
-            self._flying -= is_event
+            self._flying -= flies
             return
         tally = host.tallies.get(kind) or host.tally(kind)
         tally.received += 1
         if host.takes_time:
             self._queue(host, received, self._services[host.name].queue_max)
             return
-        if is_event:
-            self._flying -= 1
+        self._flying -= flies
         self.give(host, received)
 
     # Brokers that take their time ----------------------------------------------------------------
 
     def _queue(self, host: Host, received: Received, queue_max: int) -> None:
         if host.busy and len(host.waiting) >= queue_max:
-            self._flying -= type(received.message) in (Publish, Deliver)
+            self._flying -= sort_of(received.message)[1]
             self.note(host.name, "queue full", received.sender)
             return
         host.waiting.append((received.sender, received.message))
@@ -397,7 +402,7 @@ class Simulation:
         if incarnation != host.incarnation:
             return
         sender, message = host.waiting.popleft()
-        self._flying -= type(message) in (Publish, Deliver)
+        self._flying -= sort_of(message)[1]
         self.give(host, Received(sender, message))
         host.busy = False
         if host.waiting:
@@ -416,9 +421,9 @@ class Simulation:
     def _deliver(self, host: Host, effect: Delivered) -> None:
         publication = effect.publication
         self._carry()  # earlier deliveries come first in the books
-        self.ledger.delivered(host.name, publication, self.now_us)
+        self.ledger.delivered(host.name, publication, self.now_us, effect.via, effect.held_us)
         if self._trace is not None:
-            row = host.name, publication.source, publication.seq, self.now_us, effect.via, 0
+            row = host.name, publication.source, publication.seq, self.now_us, effect.via, effect.held_us
             self._trace.add("deliveries", *row)
 
     def _incident(self, host: Host, effect: Incident) -> None:
@@ -437,28 +442,8 @@ class Simulation:
         """Add the interval's counts to the totals and begin anew."""
         if self._express is not None:
             self._express.count()
-        totals = self.ledger.outcome.messages
-        for host in self.hosts.values():
-            for sort, tally in host.tallies.items():
-                kind = sort.__name__
-                total = totals.setdefault(kind, {"sent": 0, "bytes": 0, "lost": 0, "received": 0})
-                counts = tally.sent, tally.sent_bytes, tally.lost, tally.received
-                for name, value in zip(total, counts, strict=True):
-                    total[name] += value
-                if self._trace is not None:
-                    self._trace.add("messages", host.name, kind, self._tallied_us, until_us, *counts)
-            host.tallies.clear()
+        take_tallies(self.hosts.values(), self.ledger.outcome, self._trace, self._tallied_us, until_us)
         self._tallied_us = until_us
-
-    def _write_samples(self, trace: TraceWriter) -> None:
-        for host in self.hosts.values():
-            if host.up:
-                gauges = host.machine.gauges()
-                if host.takes_time:
-                    gauges["queue"] = len(host.waiting), self._services[host.name].queue_max + 1  # one is being served
-                for name, (value, limit) in gauges.items():
-                    trace.add("samples", host.name, self.now_us, name, float(value))
-                    trace.add("samples", host.name, self.now_us, f"{name} limit", float(limit))
 
     def _finish(self) -> Outcome:
         self._carry()
@@ -472,6 +457,10 @@ class Simulation:
         if self._trace is not None:
             self._trace.close()
         return outcome
+
+
+def _is_settled(client: Host) -> bool:
+    return not client.up or client.machine.settled  # type: ignore[union-attr]
 
 
 @contextmanager

@@ -19,14 +19,13 @@ from msgspec import Meta
 
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.limits import ATTRIBUTES_MAX, FRAME_BYTES_MAX, NAME_CHARACTERS_MAX
-from holdfast.model.messages import Deliver, Message, Publication, Publish
+from holdfast.model.messages import SCALAR_TYPES, Deliver, Message, Publication, Publish
 
 VERSION: Final = 1
 MESSAGES: Final = 0  # the kind of a frame that holds messages; wire/signals.py has the other
 
 _HEAD = bytes([VERSION, MESSAGES])
 FRAME_BYTES: Final = len(_HEAD) + 1  # what a frame of one message adds to it
-_SCALARS = frozenset({bool, int, float, str, datetime, type(None)})
 _encoder = msgspec.msgpack.Encoder()
 _messages = msgspec.msgpack.Decoder(list[Message])
 # What msgspec raises for bytes it does not accept: text that is not UTF-8 and nesting have errors of their own.
@@ -118,7 +117,7 @@ def _tightened(message: Any) -> Message:
     if kind is None:
         return message  # type: ignore[no-any-return]
     publication, *rest = msgspec.structs.astuple(message)
-    if not _SCALARS.issuperset(map(type, publication.attributes.values())):
+    if not SCALAR_TYPES.issuperset(map(type, publication.attributes.values())):
         raise PeerError("an attribute that is not a scalar")
     return kind(Publication(*msgspec.structs.astuple(publication)), *rest)
 
@@ -134,7 +133,7 @@ def check_head_untrusted(data: bytes | memoryview, kind: int) -> None:
 
 def _check_sendable(publication: Publication) -> None:
     for name, value in publication.attributes.items():
-        if type(value) not in _SCALARS:
+        if type(value) not in SCALAR_TYPES:
             raise InputError(f"event attribute {name}: {type(value).__name__} cannot be sent")
         if type(value) is datetime and value.tzinfo is None:
             raise InputError(f"event attribute {name}: a timestamp needs a time zone to be sent")

@@ -10,7 +10,7 @@ from typing import TypeGuard
 import msgspec
 
 from holdfast.model.errors import InputError
-from holdfast.model.event import attributes_of
+from holdfast.model.event import RESERVED, attributes_of
 from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX
 from holdfast.model.messages import Scalar
 from holdfast.model.values import utc
@@ -55,6 +55,8 @@ def _checked(event: Mapping[str, object]) -> dict[str, Scalar]:
     for name, value in flat.items():
         if type(name) is not str:
             raise InputError(f"event attribute {name!r}: expected a name that is a string")
+        if name.startswith(RESERVED):
+            raise InputError(f"event attribute {name}: names that begin with {RESERVED} are taken; use another one")
         if len(name) > NAME_CHARACTERS_MAX:
             raise InputError(
                 f"event attribute {name[:20]}…: a name of {len(name)} characters; {NAME_CHARACTERS_MAX} are allowed"

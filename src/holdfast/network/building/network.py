@@ -18,7 +18,9 @@ from holdfast.network.keys.root import ROOT
 from holdfast.network.problems import NetworkError, Problems
 from holdfast.network.schema import Network, Reconfiguration, Reliability, Transport
 from holdfast.network.tables import Values
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.order.settings import LatchSettings
+from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.settings import Guarantees, ProtocolSettings
 
 
 def build(document: Document) -> Network:
@@ -57,7 +59,7 @@ def build(document: Document) -> Network:
         clients=clients,
         workload=workload,
         window=window,
-        reliability=Reliability(**values["reliability"]),
+        reliability=_reliability(values["reliability"]),
         protocol=protocol,
         lossy_control=not transport.reliable if lossy is None else lossy,
         transport=transport,
@@ -78,6 +80,22 @@ def _reconfiguration(values: Values, problems: Problems) -> Reconfiguration | No
             problems.add(("fault", number), message, "use one of the two")
     window = window_of(settings, "reconfiguration", values["duration_s"], problems)
     return Reconfiguration(settings["every_s"], settings["repair_s"], window)
+
+
+def _reliability(values: Values) -> Reliability:
+    recovery = RecoverySettings(
+        digest_us=values["digest_s"],
+        told=values["told"],
+        record=values["record"],
+        kept_max=values["kept"],
+        tries_max=values["tries"],
+        asks=values["recovery"] == "end-to-end",
+    )
+    order = None
+    if values["order"] != "none":
+        order = LatchSettings(values["order"], values["late"], values["order_estimator"], values["order_target"])
+    wanted = recovery.asks or order is not None
+    return Reliability(values["hops"], Guarantees(recovery if wanted else None, order))
 
 
 def _protocol(values: Values, problems: Problems) -> ProtocolSettings:

@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from holdfast.model.errors import PeerError
-from holdfast.model.limits import TIME_US_MAX
+from holdfast.model.limits import RECORD_BYTES_MAX, TIME_US_MAX
 from holdfast.protocol.records.bits import BitReader, BitWriter
 from holdfast.protocol.records.books import BOOK_BYTES_MAX
 from holdfast.protocol.records.digest import Codebook, Entry
 from holdfast.protocol.records.octets import OctetReader, OctetWriter
-from holdfast.protocol.records.settings import ENTRIES_MAX, RECORD_BYTES_MAX
+from holdfast.protocol.records.settings import ENTRIES_MAX
 
 _VERSION = 1
 _GAP_K_MAX = 40

@@ -120,6 +120,9 @@ class BloomBook:
 
     # Conditions ----------------------------------------------------------------------------------
 
+    def knows(self, attribute: str) -> bool:
+        return self._only is None or attribute in self._only
+
     def pattern(self, subscription: Subscription) -> Pattern:
         return pattern_of(map(self._alternative, subscription.filters))
 

@@ -87,6 +87,9 @@ class ColumnBook:
 
     # Events and conditions -----------------------------------------------------------------------
 
+    def knows(self, attribute: str) -> bool:
+        return attribute in self._by_name
+
     def entry(self, attributes: Attributes) -> Entry:
         entry, find = 0, self._by_name.get
         for name, value in attributes.items():

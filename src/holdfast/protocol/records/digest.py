@@ -50,6 +50,9 @@ class Codebook(Protocol):
     def reference(self) -> Entry:
         """The entry that the first one of a record is written against."""
 
+    def knows(self, attribute: str) -> bool:
+        """Whether entries say anything about it."""
+
     def entry(self, attributes: Attributes) -> Entry: ...
     def pattern(self, subscription: Subscription) -> Pattern: ...
 

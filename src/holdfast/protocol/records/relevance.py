@@ -19,6 +19,11 @@ class Relevance:
         """Whether one of the conditions may match the event behind the entry."""
         return covers(entry, self.pattern(book))
 
+    def blind(self, book: Codebook) -> bool:
+        """Whether some filter tests only attributes that the book does not know, so that most entries pass."""
+        filters = (filter_ for each in self._subscriptions for filter_ in each.filters)
+        return any(filter_ and not any(book.knows(test.attribute) for test in filter_) for filter_ in filters)
+
     def pattern(self, book: Codebook) -> Pattern:
         found = self._patterns.get((book.id, book.bits))
         if found is None or found[0] is not book:

@@ -12,7 +12,6 @@ from holdfast.protocol.records.tags import Family
 
 NAMED_MAX = 16  # attributes with tags beside equality: more would fill any filter
 ENTRIES_MAX = 4_096  # of one record: eight seconds of the paper's fastest publisher
-RECORD_BYTES_MAX = 65_536  # of one record, its codebook not counted: a thousandth of this is usual
 LEARNED_FROM = 512  # publications that a codebook is learned from: its quantiles are good to two per cent
 
 

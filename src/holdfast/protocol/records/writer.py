@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 
 from holdfast.model.errors import MisuseError
 from holdfast.model.event import Attributes
-from holdfast.model.limits import NAME_CHARACTERS_MAX
+from holdfast.model.limits import NAME_CHARACTERS_MAX, RECORD_BYTES_MAX
 from holdfast.protocol.records.block import (
     Bits,
     Head,
@@ -25,7 +25,7 @@ from holdfast.protocol.records.block import (
 from holdfast.protocol.records.columnar import COLUMNS_MAX
 from holdfast.protocol.records.digest import Codebook, Entry
 from holdfast.protocol.records.learning import Focus, first_book, learned_book, worn
-from holdfast.protocol.records.settings import LEARNED_FROM, RECORD_BYTES_MAX, RecordSettings
+from holdfast.protocol.records.settings import LEARNED_FROM, RecordSettings
 
 _LESSONS = (1, 8, 64, LEARNED_FROM)  # publications after which the book is learned again: soon, then better
 _LESSON_EVERY = 4 * LEARNED_FROM  # and then so often, if it is worn: announcing it costs a byte or two a publication
@@ -92,35 +92,47 @@ class RecordWriter:
         self, last_n: int, seq: int, time_us: int, *, with_book: bool = False, bytes_max: int = RECORD_BYTES_MAX
     ) -> bytes:
         """The last `last_n` publications, for a carrier with this number and time; nothing when there are none."""
-        if seq < self.last_seq:
-            raise MisuseError(f"a record of publication {self.last_seq} cannot be carried by {seq}")
-        told = list(islice(reversed(self._kept), max(0, last_n)))[::-1]
+        return self._record(last_n, self.last_seq, seq, time_us, with_book, bytes_max)
+
+    def _record(self, last_n: int, last: int, seq: int, time_us: int, with_book: bool, bytes_max: int) -> bytes:
+        if seq < last:
+            raise MisuseError(f"a record of publication {last} cannot be carried by {seq}")
+        after = self.last_seq - last
+        told = list(islice(reversed(self._kept), after, after + max(0, last_n)))[::-1]
         most = min(bytes_max, RECORD_BYTES_MAX)
         while told:
-            entries = self._entries(told)
+            entries = self._entries(told, last)
             length = sum(bits for _, bits in entries) // 8  # at least
             if length <= most:
-                data = self._block(told, entries, seq, time_us, b"")
+                data = self._block(told, entries, seq - last, time_us, b"")
                 length = len(data)
                 if length <= most:
-                    return self._block(told, entries, seq, time_us, self.book.to_bytes()) if with_book else data
+                    return self._block(told, entries, seq - last, time_us, self.book.to_bytes()) if with_book else data
             del told[: 1 + len(told) * (length - most) // length]  # the oldest are left out
         return b""
 
     def digest(
-        self, from_seq: int, seq: int, time_us: int, *, with_book: bool = False, bytes_max: int = RECORD_BYTES_MAX
+        self,
+        from_seq: int,
+        seq: int,
+        time_us: int,
+        *,
+        upto: int | None = None,
+        with_book: bool = False,
+        bytes_max: int = RECORD_BYTES_MAX,
     ) -> bytes:
-        """All publications from a number on, as far back as they are kept."""
-        return self.record(self.last_seq - from_seq + 1, seq, time_us, with_book=with_book, bytes_max=bytes_max)
+        """All publications from a number on, or those up to another, as far back as they are kept."""
+        last = self.last_seq if upto is None else min(upto, self.last_seq)
+        return self._record(last - from_seq + 1, last, seq, time_us, with_book, bytes_max)
 
-    def _block(self, told: list[_Kept], entries: list[Bits], seq: int, time_us: int, book_data: bytes) -> bytes:
+    def _block(self, told: list[_Kept], entries: list[Bits], behind: int, time_us: int, book_data: bytes) -> bytes:
         times = [each.time for each in told]
         gaps = [later - sooner for sooner, later in pairwise(times)]
         unit_us = self._settings.time_unit_us
         head = Head(
             book_id=self.book.id,
             book_data=book_data or None,
-            behind=seq - self.last_seq,
+            behind=behind,
             entries=len(told),
             ago=time_us // unit_us - times[-1],
             unit_us=unit_us,
@@ -128,7 +140,7 @@ class RecordWriter:
         )
         return block_bytes(head, gaps, entries)
 
-    def _entries(self, told: list[_Kept]) -> list[Bits]:
+    def _entries(self, told: list[_Kept], last: int) -> list[Bits]:
         book, every = self.book, self._settings.key_every
         if not self._settings.delta:
             return [plain_bits(book, self._code(each)) for each in told]
@@ -136,7 +148,7 @@ class RecordWriter:
         if oldest.first is None:
             oldest.first = change_bits(book, self._code(oldest), book.reference)
         found = [oldest.first]
-        for seq, (before, each) in enumerate(pairwise(told), self.last_seq - len(told) + 2):
+        for seq, (before, each) in enumerate(pairwise(told), last - len(told) + 2):
             if every and seq % every == 0:
                 if each.key is None:
                     each.key = key_bits(book, self._code(each))

@@ -1,0 +1,259 @@
+"""The publisher's half: tells subscribers what was published, keeps it for a while, and sends again what they miss.
+
+Every so often a digest tells of the last publications, each of them in more than one digest. Requests come from
+subscribers by name. An answer waits a moment, so that all who miss the same publication are served by one repair; the
+farther away the first of them is, the longer, because that is when sharing the way saves most. Subscribers also
+say which attributes their conditions test; a digest then tells of those alone.
+"""
+
+from bisect import bisect_left
+from collections import deque
+
+from holdfast.model.limits import ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
+from holdfast.model.messages import Publication
+from holdfast.protocol.effects import Gauges
+from holdfast.protocol.records import RecordWriter
+from holdfast.protocol.recovery.cache import Cache
+from holdfast.protocol.recovery.control import (
+    Digest,
+    Greeting,
+    Repair,
+    Repaired,
+    Request,
+    encoded,
+    labels,
+    numbers,
+    openly,
+    repaired,
+)
+from holdfast.protocol.recovery.says import Say, Wish
+from holdfast.protocol.recovery.settings import RecoverySettings
+
+_FOLLOWERS_MAX = 10_000  # subscribers whose greetings are remembered; with more, all attributes are told
+_FOCUS_MAX = 512  # attributes that a digest tells of; when more are tested, of those that are published most
+_RANGES_MAX = 16  # that are told again at one request
+_SENT_MAX = 64  # digests whose time is remembered: a dozen seconds
+_FOCUS_US = 1_000_000  # how often the told attributes may change: every change costs a codebook
+_REPEATED = 3  # times that the last numbers are repeated before nobody is expected to miss them
+_MARKS = 4  # attributes that a repair to all adds to the event's own
+_HEAD_BYTES = 100  # of a publication in a repair, beside its attributes and payload, with room to spare
+
+
+class _Asked:
+    """A publication that some subscribers miss, until it is sent again."""
+
+    __slots__ = ("by", "due_us")
+
+    def __init__(self, due_us: int) -> None:
+        self.due_us = due_us
+        self.by: dict[str, None] = {}
+
+
+class Publisher:
+    def __init__(self, name: str, epoch: int, settings: RecoverySettings, first_seq: int) -> None:
+        self._name = name
+        self._epoch = epoch
+        self._settings = settings
+        self._writer = RecordWriter(settings.records, first_seq)
+        self._times: deque[int] = deque(maxlen=settings.records.kept)  # when the writer's publications left
+        self._cache = Cache(settings.kept_max, settings.kept_bytes_max, settings.kept_us)
+        self._digests: deque[int] = deque([first_seq] * settings.told, settings.told)  # where the last ones began
+        self._told_to = first_seq - 1
+        self._book_left = 0  # digests that have yet to carry the present codebook
+        self._book_id = self._writer.book_id
+        self._followers: dict[str, Greeting] = {}
+        self._focus_due_us: int | None = None
+        self._sent: deque[tuple[int, int]] = deque(maxlen=_SENT_MAX)  # digests: first number that was news, and when
+        self.record = settings.record
+        self._due_us: int | None = None  # the next digest
+        self._pause_us = settings.digest_us
+        self._asked: dict[int, _Asked] = {}  # by number
+        self._answer_us: int | None = None
+
+    def next_due_us(self) -> int | None:
+        return min((each for each in (self._due_us, self._answer_us) if each is not None), default=None)
+
+    @property
+    def settled(self) -> bool:
+        """Everything has been told, and the end of it often enough."""
+        told = self._told_to == self._writer.last_seq and self._pause_us >= self._settings.digest_us << _REPEATED
+        return told or not self._settings.asks or not len(self._writer)
+
+    def gauges(self) -> Gauges:
+        return {
+            "publications kept": (len(self._cache), self._cache.count_max),
+            "bytes kept": (self._cache.bytes, self._cache.bytes_max),
+        }
+
+    # Publishing ----------------------------------------------------------------------------------
+
+    def record_for(self, seq: int, now_us: int) -> bytes:
+        """What the publication with this number, which is about to be made, tells of those before it."""
+        if not self.record:
+            return b""
+        return self._writer.record(self.record, seq, now_us)
+
+    def on_published(self, publication: Publication, now_us: int) -> None:
+        self._writer.add(publication.attributes, publication.time_us)
+        self._times.append(publication.time_us)
+        self._cache.add(publication, now_us)
+        self._announce()
+        if not self._settings.asks:
+            return
+        first_untold = self._told_to + 1
+        if publication.seq == first_untold:
+            self._pause_us = self._settings.digest_us
+            self._due_us = now_us + self._settings.wait_us_max
+        if publication.seq - first_untold + 1 == self._settings.entries_min:
+            since_us = self._cache.get(first_untold)
+            began_us = now_us if since_us is None else since_us.time_us
+            self._due_us = max(now_us, began_us + self._settings.digest_us)
+
+    # Digests -------------------------------------------------------------------------------------
+
+    def on_timer(self, now_us: int) -> list[Wish]:
+        wishes: list[Wish] = []
+        if self._answer_us is not None and now_us >= self._answer_us:
+            wishes += self._answer(now_us)
+        if self._due_us is not None and now_us >= self._due_us:
+            wishes.append(self._digest(now_us))
+        return wishes
+
+    def _digest(self, now_us: int) -> Wish:
+        self._cache.expire(now_us)
+        self._refocus(now_us)
+        last = self._writer.last_seq
+        if last > self._told_to:
+            self._digests.append(self._told_to + 1)
+            self._sent.append((self._told_to + 1, now_us))
+            first, self._told_to = self._digests[0], last
+            self._due_us = now_us + self._settings.digest_us  # for what nobody has been told of a second time
+        else:  # nothing new: once more, and ever more rarely, for those who missed the end
+            first = self._digests[-1]
+            self._pause_us = min(2 * self._pause_us, self._settings.quiet_us_max)
+            self._due_us = now_us + self._pause_us
+        with_book = self._book_left > 0
+        self._book_left -= with_book
+        record = self._writer.digest(first, last, now_us, with_book=with_book)
+        digest = Digest(self._epoch, last, self._oldest, record)
+        return Say(labels(digest, (), self._name), encoded(digest))
+
+    @property
+    def _oldest(self) -> int:
+        return self._writer.last_seq - len(self._writer) + 1
+
+    # Followers -----------------------------------------------------------------------------------
+
+    def on_greeting(self, subscriber: str, greeting: Greeting, now_us: int) -> None:
+        if self._followers.get(subscriber) == greeting:
+            return
+        if len(self._followers) >= _FOLLOWERS_MAX:
+            del self._followers[next(iter(self._followers))]
+        self._followers[subscriber] = greeting
+        self.record = max(self._settings.record, *(each.record for each in self._followers.values()))
+        if self._focus_due_us is None:
+            self._focus_due_us = now_us + _FOCUS_US
+
+    def _refocus(self, now_us: int) -> None:
+        """Tell of what the followers test, and give the newcomers among them the codebook."""
+        if self._focus_due_us is None or now_us < self._focus_due_us:
+            return
+        self._focus_due_us = None
+        tested: dict[str, None] | None = {}
+        for each in self._followers.values():
+            if tested is not None:
+                tested = None if each.tests is None else {**tested, **dict.fromkeys(each.tests)}
+        if tested is not None and (len(tested) > _FOCUS_MAX or len(self._followers) >= _FOLLOWERS_MAX):
+            tested = None
+        self._writer.focus(tested)
+        self._book_left = max(self._book_left, 1)
+        self._announce()
+
+    def _announce(self) -> None:
+        if self._book_id != self._writer.book_id:
+            self._book_id = self._writer.book_id
+            self._book_left = self._settings.told
+
+    # Requests ------------------------------------------------------------------------------------
+
+    def on_request(self, requester: str, request: Request, now_us: int) -> list[Wish]:
+        wanted = numbers(request.wanted)
+        if wanted:
+            due_us = now_us + self._gather_us(wanted[-1], now_us)
+            for seq in wanted:
+                asked = self._asked.setdefault(seq, _Asked(due_us))
+                asked.by[requester] = None
+                asked.due_us = min(asked.due_us, due_us)
+            self._answer_us = due_us if self._answer_us is None else min(self._answer_us, due_us)
+        book = request.book
+        wishes: list[Wish] = []
+        for first, last in request.untold[:_RANGES_MAX]:
+            wishes.append(self._retell(requester, first, last, now_us, book))
+            book = False
+        return wishes
+
+    def _gather_us(self, seq: int, now_us: int) -> int:
+        """How long to wait for others who miss the same: by how long ago this was told."""
+        settings = self._settings
+        told_us = next((sent_us for first, sent_us in reversed(self._sent) if first <= seq), None)
+        if told_us is None:
+            return settings.gather_us_min
+        took_us = int(settings.gather_ratio * (now_us - told_us))
+        return max(settings.gather_us_min, min(took_us, settings.gather_us_max))
+
+    def _retell(self, requester: str, first: int, last: int, now_us: int, book: bool) -> Wish:
+        greeting = self._followers.get(requester)
+        since_us = 0 if greeting is None else greeting.since_us
+        oldest = self._oldest + bisect_left(self._times, since_us)  # that is of interest to the one who asks
+        record = self._writer.digest(max(first, oldest), self._writer.last_seq, now_us, upto=last, with_book=book)
+        digest = Digest(self._epoch, self._writer.last_seq, oldest, record)
+        return Say(labels(digest, (requester,)), encoded(digest))
+
+    def _answer(self, now_us: int) -> list[Wish]:
+        due = {seq: each.by for seq, each in self._asked.items() if each.due_us <= now_us}
+        for seq in due:
+            del self._asked[seq]
+        self._answer_us = min((each.due_us for each in self._asked.values()), default=None)
+        wishes: list[Wish] = []
+        groups: dict[tuple[str, ...], list[Publication]] = {}
+        gone: dict[str, list[int]] = {}
+        for seq, requesters in sorted(due.items()):
+            publication = self._cache.get(seq)
+            if publication is None:
+                for each in requesters:
+                    gone.setdefault(each, []).append(seq)
+            elif self._is_for_all(publication, len(requesters)):
+                wishes.append(Say(openly(publication), publication.payload))
+            else:
+                groups.setdefault(tuple(sorted(requesters)), []).append(publication)
+        for requesters_of, publications in groups.items():
+            wishes += self._repairs(requesters_of, publications)
+        for each, seqs in gone.items():
+            repair = Repair((), tuple(seqs))
+            wishes.append(Say(labels(repair, (each,)), encoded(repair)))
+        return wishes
+
+    def _is_for_all(self, publication: Publication, requesters: int) -> bool:
+        """Whether a repair goes to all whom it matches: many miss it, or it does not fit into another's payload."""
+        if len(publication.attributes) > ATTRIBUTES_MAX - _MARKS:
+            return False
+        return requesters > self._settings.scope_max or len(publication.payload) > PAYLOAD_BYTES_MAX // 2
+
+    def _repairs(self, to: tuple[str, ...], publications: list[Publication]) -> list[Wish]:
+        wishes: list[Wish] = []
+        taken: list[Repaired] = []
+        size = 0
+        for each in publications:
+            more = _HEAD_BYTES + len(each.payload)
+            if taken and size + more > self._settings.repair_bytes:
+                wishes += self._repair(to, taken)
+                taken, size = [], 0
+            taken.append(repaired(each))
+            size += more
+        return wishes + self._repair(to, taken)
+
+    def _repair(self, to: tuple[str, ...], publications: list[Repaired]) -> list[Wish]:
+        repair = Repair(tuple(publications))
+        payload = encoded(repair)
+        step = self._settings.scope_max
+        return [Say(labels(repair, to[at : at + step]), payload) for at in range(0, len(to), step)]

@@ -1,0 +1,264 @@
+"""The subscriber's half: finds out what it has lost, asks for it, and knows when to stop.
+
+Whoever has sent us an event is followed: we subscribe to its digests. A publication that a digest tells of, that our
+conditions may match and that has not come in the time it usually takes is missing. What is missing of one publisher
+goes into one request. Numbers that no digest told us of, because we lost all that did, are asked for as well: so a
+loss is overlooked only if the publisher itself has forgotten it. What was published before we subscribed is not owed.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+
+from holdfast.language.subscription import Subscription
+from holdfast.model.messages import Publication
+from holdfast.protocol.effects import Gauges
+from holdfast.protocol.records import Record, RecordReader
+from holdfast.protocol.recovery.asking import NEVER_US, Interest, Missing, Source
+from holdfast.protocol.recovery.control import (
+    Digest,
+    Greeting,
+    Repair,
+    Request,
+    digest_condition,
+    distances,
+    encoded,
+    labels,
+    publication_of,
+)
+from holdfast.protocol.recovery.says import Follow, Recovered, Say, Unfollow, Unrecoverable, Wish
+from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.seen import Seen
+
+_TOGETHER_US = 10_000  # what is due so soon after something else goes into the same request
+_TIMED_TRIES = 2  # which request an answer is for is not known; after the second it is taken for the first one's
+_ASKED_MAX = 1_000  # numbers in one request: 2 kB
+_FIRST_US = 2_000_000  # a new publisher is told which attributes matter to us, and when it knows, asked what we missed
+_BLIND_MAX = 4  # codebooks without those attributes; if it still has none, all that it tells of counts as missing
+
+
+class Subscriber:
+    def __init__(self, settings: RecoverySettings, seen: Seen, record: int) -> None:
+        self._settings = settings
+        self._seen = seen
+        self._record = record  # entries that publications should carry, for order
+        self._reader = RecordReader(settings.records)
+        self._interest = Interest(())
+        self._sources: dict[str, Source] = {}  # in the order in which they were last heard of
+        self._due: list[tuple[int, str]] = []  # a heap; an entry counts if it is its source's `due_us`
+        self._missing = 0
+
+    def next_due_us(self) -> int | None:
+        while self._due:
+            due_us, name = self._due[0]
+            known = self._sources.get(name)
+            if known is not None and known.due_us == due_us:
+                return due_us
+            heappop(self._due)
+        return None
+
+    @property
+    def settled(self) -> bool:
+        return not self._missing and not any(each.untold.ranges() for each in self._sources.values())
+
+    def gauges(self) -> Gauges:
+        return {
+            "publications looked for": (self._missing, self._settings.missing_max),
+            "publishers followed": (len(self._sources), self._settings.sources_max),
+        }
+
+    def on_subscriptions(self, subscriptions: Iterable[tuple[int, Subscription]]) -> None:
+        """What we want has changed: each condition with the time since when."""
+        self._interest = Interest(subscriptions)
+
+    # What comes ----------------------------------------------------------------------------------
+
+    def on_event(self, publication: Publication, now_us: int, is_repair: bool) -> list[Wish]:
+        """An event for us, for the first time."""
+        known = self._sources.get(publication.source)
+        wishes: list[Wish] = []
+        if known is None:
+            known, wishes = self._meet(publication.source, publication.time_us, now_us)
+            known.untold.open(0, publication.seq - 1, now_us + _FIRST_US)
+            known.told_to = publication.seq
+            self._rearm(known, known.next_due_us(self._settings.forget_us))
+        elif not is_repair:
+            known.travel.add(now_us - publication.time_us)
+        known.heard_us = now_us
+        self._found(known, publication.seq)
+        return wishes
+
+    def _found(self, known: Source, seq: int) -> Missing | None:
+        found = known.missing.pop(seq, None)
+        self._missing -= found is not None
+        return found
+
+    def on_record(self, publication: Publication, now_us: int) -> list[Wish]:
+        """What an event tells of those before it; raises only PeerError."""
+        known = self._sources[publication.source]
+        assert publication.record is not None
+        record = self._reader.read_untrusted(known.name, publication.record, publication.seq, publication.time_us)
+        return self._told(known, record, record.first_seq, now_us)
+
+    def on_digest(self, publication: Publication, digest: Digest, now_us: int) -> list[Wish]:
+        """Raises only PeerError."""
+        source = publication.source
+        record = self._reader.read_untrusted(source, digest.record, digest.last_seq, publication.time_us)
+        known = self._sources.get(source)
+        wishes: list[Wish] = []
+        if known is None or digest.epoch > known.epoch > 0:
+            wishes = [] if known is None else self._forget(known, "the publisher has begun anew", now_us)
+            known, met = self._meet(source, publication.time_us, now_us)
+            wishes += met
+            known.told_to = record.first_seq - 1
+            known.untold.open(digest.oldest, known.told_to, now_us)
+        elif digest.epoch < known.epoch:
+            return []
+        known.epoch = digest.epoch
+        known.heard_us = now_us
+        return wishes + self._told(known, record, digest.oldest, now_us)
+
+    def on_repair(self, source: str, repair: Repair, now_us: int) -> list[Wish]:
+        known = self._sources.get(source)
+        wishes: list[Wish] = []
+        for each in repair.publications:
+            wishes += self.on_repaired(publication_of(each, source), now_us)
+        for seq in repair.gone:
+            if known is not None and self._found(known, seq) is not None:
+                wishes.append(Unrecoverable(source, seq, seq, "the publisher does not keep it any more"))
+        return wishes
+
+    def on_repaired(self, publication: Publication, now_us: int) -> list[Wish]:
+        known = self._sources.get(publication.source)
+        if known is not None:
+            found = self._found(known, publication.seq)
+            if found is not None and 0 < found.tries <= _TIMED_TRIES:
+                known.reply.add(now_us - found.asked_us)
+        return [Recovered(publication)]
+
+    # What follows from it ------------------------------------------------------------------------
+
+    def _meet(self, name: str, departure_us: int, now_us: int) -> tuple[Source, list[Wish]]:
+        wishes: list[Wish] = []
+        if len(self._sources) >= self._settings.sources_max:
+            oldest = min(self._sources.values(), key=lambda each: each.heard_us)
+            wishes = self._forget(oldest, "too many publishers", now_us)
+        known = self._sources[name] = Source(name, self._settings.reply_us, now_us)
+        known.travel.add(now_us - departure_us)
+        if self._settings.asks:
+            wishes += [Follow(digest_condition(name)), self._greet(known)]
+        return known, wishes
+
+    def _told(self, known: Source, record: Record, oldest: int, now_us: int) -> list[Wish]:
+        """A record, together with the number before which nothing can be told any more."""
+        known.untold.close_below(oldest)
+        if not len(record):
+            return []
+        wishes: list[Wish] = []
+        first, last = record.first_seq, record.last_seq
+        if first > known.told_to + 1:
+            known.untold.open(known.told_to + 1, first - 1, now_us)
+        if record.book is None:
+            # The next digests may bring the codebook: publishers announce it to those who have just come.
+            known.untold.open(max(first, known.told_to + 1), last, now_us + 2 * self._settings.digest_us)
+            known.needs_book = True
+        elif self._interest.blind(record.book) and len(known.blind_books) < _BLIND_MAX:
+            known.untold.open(max(first, known.told_to + 1), last, now_us + _FIRST_US)
+            if record.book_id not in known.blind_books:
+                known.blind_books.append(record.book_id)
+                wishes.append(self._greet(known))
+        else:
+            known.needs_book = False
+            self._examine(known, record, known.untold.close(first, last, known.told_to), now_us)
+        known.told_to = max(known.told_to, last)
+        self._rearm(known, known.untold.due_us)
+        return wishes + self._within_limit(known, now_us)
+
+    def _examine(self, known: Source, record: Record, news: Iterator[int], now_us: int) -> None:
+        assert record.book is not None
+        has, source, patience_us = self._seen.has, known.name, known.travel.patience_us
+        relevant = self._interest.relevant(record.book, -known.travel.mean_us)
+        for seq in news:
+            if has(source, seq) or seq in known.missing:
+                continue
+            sighting = record.sighting(seq)
+            if relevant(sighting):
+                due_us = max(now_us, sighting.departure_us + patience_us)
+                known.missing[seq] = Missing(sighting.departure_us, due_us)
+                self._missing += 1
+                self._rearm(known, due_us)
+
+    def missing_before(self, source: str, seq: int) -> list[tuple[int, int]]:
+        """Numbers and departures of earlier publications that matter to us and have not come."""
+        known = self._sources.get(source)
+        if known is None:
+            return []
+        return [(each, missing.departure_us) for each, missing in known.missing.items() if each < seq]
+
+    def _within_limit(self, known: Source, now_us: int) -> list[Wish]:
+        wishes: list[Wish] = []
+        while self._missing > self._settings.missing_max:
+            wishes += self._give_up(known, next(iter(known.missing)), "too many are missing")
+        return wishes
+
+    def _give_up(self, known: Source, seq: int, reason: str) -> list[Wish]:
+        del known.missing[seq]
+        self._missing -= 1
+        return [Unrecoverable(known.name, seq, seq, reason)]
+
+    # Asking --------------------------------------------------------------------------------------
+
+    def on_timer(self, now_us: int) -> list[Wish]:
+        wishes: list[Wish] = []
+        while (due_us := self.next_due_us()) is not None and due_us <= now_us:
+            known = self._sources[self._due[0][1]]
+            if now_us - known.heard_us >= self._settings.forget_us:
+                wishes += self._forget(known, "the publisher is silent", now_us)
+                continue
+            wishes += self._ask(known, now_us)
+            known.due_us = NEVER_US
+            self._rearm(known, known.next_due_us(self._settings.forget_us))
+        return wishes
+
+    def _ask(self, known: Source, now_us: int) -> list[Wish]:
+        wishes: list[Wish] = []
+        wanted: list[int] = []
+        for seq, missing in list(known.missing.items()):
+            if missing.due_us > now_us + _TOGETHER_US or len(wanted) >= _ASKED_MAX:
+                continue
+            if missing.tries >= self._settings.tries_max:
+                wishes += self._give_up(known, seq, "nobody answers")
+                continue
+            if not missing.tries:
+                missing.asked_us = now_us
+            missing.due_us = now_us + self._patience_us(known, missing.tries)
+            missing.tries += 1
+            wanted.append(seq)
+        untold = known.untold.due(now_us, self._patience_us(known, known.untold.tries), self._settings.tries_max)
+        if wanted or untold:
+            wishes.append(self._request(known, sorted(wanted), untold))
+        return wishes
+
+    def _patience_us(self, known: Source, tries: int) -> int:
+        patience_us = known.reply.patience_us << min(tries, 16)
+        return min(patience_us, self._settings.retry_us_max)
+
+    def _greet(self, known: Source) -> Wish:
+        interest = self._interest
+        greeting = Greeting(max(0, interest.since_us - known.travel.mean_us), interest.tests, self._record)
+        return Say(labels(greeting, (known.name,)), encoded(greeting))
+
+    def _request(self, known: Source, wanted: list[int], untold: bool) -> Wish:
+        request = Request(distances(wanted), known.untold.ranges() if untold else (), untold and known.needs_book)
+        return Say(labels(request, (known.name,)), encoded(request))
+
+    def _rearm(self, known: Source, due_us: int) -> None:
+        """Something is due then. What is settled before costs a look at an idle moment, no more."""
+        if due_us < known.due_us:
+            known.due_us = due_us
+            heappush(self._due, (due_us, known.name))
+
+    def _forget(self, known: Source, reason: str, now_us: int) -> list[Wish]:
+        del self._sources[known.name]
+        self._missing -= len(known.missing)
+        lost = [Unrecoverable(known.name, seq, seq, reason) for seq in known.missing]
+        return [*lost, Unfollow(digest_condition(known.name))]

@@ -1,0 +1,34 @@
+"""What nodes have sent and what they hold, second by second, for the trace and the totals."""
+
+from collections.abc import Iterable, Mapping
+
+from holdfast.network.schema import BrokerSpec
+from holdfast.sim.host import Host
+from holdfast.sim.ledger import Outcome
+from holdfast.wire.trace import TraceWriter
+
+
+def take_tallies(
+    hosts: Iterable[Host], outcome: Outcome, trace: TraceWriter | None, from_us: int, until_us: int
+) -> None:
+    """Add an interval's counts to the totals, write them down, and begin anew."""
+    for host in hosts:
+        for kind, tally in host.tallies.items():
+            total = outcome.messages.setdefault(kind, {"sent": 0, "bytes": 0, "lost": 0, "received": 0})
+            counts = tally.sent, tally.sent_bytes, tally.lost, tally.received
+            for name, value in zip(total, counts, strict=True):
+                total[name] += value
+            if trace is not None:
+                trace.add("messages", host.name, kind, from_us, until_us, *counts)
+        host.tallies.clear()
+
+
+def write_samples(hosts: Iterable[Host], brokers: Mapping[str, BrokerSpec], trace: TraceWriter, now_us: int) -> None:
+    for host in hosts:
+        if host.up:
+            gauges = host.machine.gauges()
+            if host.takes_time:
+                gauges["queue"] = len(host.waiting), brokers[host.name].queue_max + 1  # one is being served
+            for name, (value, limit) in gauges.items():
+                trace.add("samples", host.name, now_us, name, float(value))
+                trace.add("samples", host.name, now_us, f"{name} limit", float(limit))
