@@ -24,6 +24,11 @@ Authority = Annotated[
     str | None, typer.Option("--ca", metavar="FILE", help="Trust only certificates signed by this authority.")
 ]
 
+Recovery = Annotated[bool, typer.Option("--recovery", help="Recover lost events; both sides need it.")]
+InOrder = Annotated[
+    str, typer.Option("--order", metavar="none|fifo|strict", help="Keep the order in which each source published.")
+]
+
 DEFAULT_BROKER = "tcp://127.0.0.1:7001"
 
 
@@ -33,12 +38,22 @@ def client_of(
     certificate: str | None,
     private_key: str | None,
     authority: str | None,
+    recovery: bool = False,
+    order: str = "none",
 ) -> "Client":
     """The client that these options describe, not connected yet."""
     from holdfast.net.client import connect
 
     addresses = broker or DEFAULT_BROKER
-    return connect(addresses, name=name, certificate=certificate, private_key=private_key, authority=authority)
+    return connect(
+        addresses,
+        name=name,
+        certificate=certificate,
+        private_key=private_key,
+        authority=authority,
+        recovery=recovery,
+        order=order,  # type: ignore[arg-type]  # what else it says is told
+    )
 
 
 @contextmanager

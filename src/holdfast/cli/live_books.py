@@ -5,9 +5,10 @@ Nodes count in the time of day; a run's own time begins when everything is up, s
 
 from msgspec.structs import replace
 
-from holdfast.model.messages import Publication, Publish, Via
+from holdfast.model.messages import Publication, Publish
 from holdfast.net.member import Row
 from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import Delivered
 from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.shared_index import SharedIndex
 from holdfast.wire.codec import size_of
@@ -43,11 +44,12 @@ class LiveBooks:
         if self._trace is not None:
             self._trace.publication(shifted, size_of(Publish(publication)))
 
-    def on_delivered(self, client: str, publication: Publication, via: Via, now_us: int) -> None:
+    def on_delivered(self, client: str, delivered: Delivered, now_us: int) -> None:
+        publication, via, held_us = delivered.publication, delivered.via, delivered.held_us
         shifted = replace(publication, time_us=publication.time_us - self.zero_us)
-        self._ledger.delivered(client, shifted, now_us - self.zero_us)
+        self._ledger.delivered(client, shifted, now_us - self.zero_us, via, held_us)
         if self._trace is not None:
-            row = client, publication.source, publication.seq, now_us - self.zero_us, via, 0
+            row = client, publication.source, publication.seq, now_us - self.zero_us, via, held_us
             self._trace.add("deliveries", *row)
 
     def on_subscribed(self, client: str, id_: str, condition: str, now_us: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.connecting import Authority, Broker, Certificate, Name, PrivateKey, client_of
+from holdfast.cli.connecting import Authority, Broker, Certificate, InOrder, Name, PrivateKey, Recovery, client_of
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ def run(
     certificate: Certificate = None,
     private_key: PrivateKey = None,
     authority: Authority = None,
+    recovery: Recovery = False,
+    order: InOrder = "none",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
     """Publish the events on standard input, one JSON object a line.
@@ -47,7 +49,7 @@ def run(
         raise InputError(f"--rate {rate:g}: a positive number of events a second")
     if lifetime is not None and not lifetime > 0:
         raise InputError(f"--lifetime {lifetime:g}: a positive number of seconds")
-    client = client_of(broker, name, certificate, private_key, authority)
+    client = client_of(broker, name, certificate, private_key, authority, recovery, order)
     published, skipped = run_loop(_publish(client, lifetime, rate))
     if as_json:
         print(json.dumps({"published": published, "skipped": skipped}))

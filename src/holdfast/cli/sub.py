@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.connecting import Authority, Broker, Certificate, Name, PrivateKey, client_of
+from holdfast.cli.connecting import Authority, Broker, Certificate, InOrder, Name, PrivateKey, Recovery, client_of
 
 if TYPE_CHECKING:
     from holdfast.net.client import Client
@@ -26,6 +26,8 @@ def run(
     certificate: Certificate = None,
     private_key: PrivateKey = None,
     authority: Authority = None,
+    recovery: Recovery = False,
+    order: InOrder = "none",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each event with its source, number, delay and payload.")
     ] = False,
@@ -43,7 +45,7 @@ def run(
     from holdfast.net.loop import run as run_loop
 
     parse(condition)  # a wrong condition needs no connection
-    client = client_of(broker, name, certificate, private_key, authority)
+    client = client_of(broker, name, certificate, private_key, authority, recovery, order)
     if not run_loop(_subscribe(client, condition, count, timeout, as_json)):
         raise typer.Exit(1)
 
@@ -65,6 +67,9 @@ async def _subscribe(client: "Client", condition: str, count: int | None, timeou
             printing.cancel()
             stopped.cancel()
             await asyncio.gather(printing, stopped, return_exceptions=True)
+            lost = sum(each.last - each.first + 1 for each in client.losses().take())
+            if lost:
+                print(f"{lost:,} events could not be recovered", file=sys.stderr)
             if subscription.dropped:
                 print(f"{subscription.dropped:,} events were dropped: printing is too slow", file=sys.stderr)
     return complete

@@ -30,6 +30,7 @@ from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.driver import Application, Driver
 from holdfast.net.link import Link
+from holdfast.net.losses import Loss, Losses
 from holdfast.net.node import SILENT_LEASES
 from holdfast.net.session import Session, open_session
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
@@ -41,12 +42,15 @@ from holdfast.protocol.effects import (
     Delivered,
     Incident,
     LinkDown,
+    Lost,
     PublishCall,
     SubscribeCall,
     UnadvertiseCall,
     UnsubscribeCall,
 )
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.order.settings import LatchSettings
+from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import looks_sendable, sendable, sendable_name, sendable_payload
 from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
@@ -54,6 +58,8 @@ from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
 _CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 _PING_AGAIN_S = 0.5  # where a ping can be lost
+_LINGER_S = 10.0  # how long leaving waits for those who may have lost our last events: three digests and an answer
+_LINGER_LOOK_S = 0.05
 
 
 def connect(
@@ -64,15 +70,23 @@ def connect(
     private_key: str | None = None,
     authority: str | None = None,
     settings: ProtocolSettings | None = None,
+    recovery: bool | RecoverySettings = False,
+    order: Order | LatchSettings = "none",
 ) -> "Client":
-    """A client of the broker at this address, or of the first of several that answers; enter it with `async with`."""
+    """A client of the broker at this address, or of the first of several that answers; enter it with `async with`.
+
+    With `recovery` it gets back what the network has lost of events whose publishers have it too. With `order` an event
+    waits while an earlier one of its publisher is likely to come ("fifo"), or until it has come or is lost ("strict").
+    """
     given = [address] if isinstance(address, str) else list(address)
     if not given:
         raise InputError("connect needs the address of a broker, such as tcp://127.0.0.1:7001")
     if name is not None:
         sendable_name(name, "client")
     tls = TlsFiles(certificate, private_key, authority)
-    return Client([parse_address(each) for each in given], name, tls, settings or ProtocolSettings())
+    guarantees = guarantees_of(recovery, order)
+    addresses = [parse_address(each) for each in given]
+    return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees)
 
 
 class Advertisement:
@@ -100,6 +114,7 @@ class Client:
         first_seq: int | None = None,
         observer: Application | None = None,
         tallied: bool = False,
+        guarantees: Guarantees = BEST_EFFORT,
     ) -> None:
         self.name = name or f"client-{token_hex(6)}"
         self.counters = Counters()
@@ -112,7 +127,9 @@ class Client:
         self._first_seq = first_seq if first_seq is not None else 1 if name is None else self._clock.now_us()
         self._observer = observer
         self._tallied = tallied
-        self._observed = observer is not None or tallied
+        self._guarantees = guarantees
+        self._observed = observer is not None or tallied or guarantees != BEST_EFFORT
+        self._losses = Losses()
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
         self._full: set[Inbox] = set()
@@ -130,7 +147,9 @@ class Client:
         epoch = self._clock.now_us()
         self.hello = Hello(self.name, "client", epoch)
         rng = Random(f"{epoch}/{self.name}/heartbeat")
-        self._machine = ClientMachine(self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq)
+        self._machine = ClientMachine(
+            self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq, self._guarantees
+        )
         self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied)
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is
@@ -158,6 +177,9 @@ class Client:
                 with suppress(TimeoutError, TransportError):
                     async with asyncio.timeout(_CLOSE_S):
                         await self.flush()
+                    async with asyncio.timeout(_LINGER_S):
+                        while not self._machine.settled:
+                            await asyncio.sleep(_LINGER_LOOK_S)
         finally:  # also when whoever waits for it is cancelled: our name must not stay taken
             await self._leave()
 
@@ -173,6 +195,7 @@ class Client:
                 await self._say_goodbye()
         finally:
             self.driver.stop()
+            self._losses.close()
             for inbox in self._inboxes.values():
                 inbox.close()
 
@@ -359,6 +382,18 @@ class Client:
         self.driver.give(SubscribeCall(id_, text))
         return Subscription(text, inbox, lambda: self._unsubscribe(id_))
 
+    def losses(self) -> "Losses":
+        """Events that were lost for good, or may have been; read it with `async for`. Only recovery finds any.
+
+        The latest ten thousand are kept for whoever reads late.
+        """
+        return self._losses
+
+    @property
+    def settled(self) -> bool:
+        """Whether it looks for no lost event, and has told of all that it published."""
+        return self._machine.settled
+
     def _unsubscribe(self, id_: str) -> None:
         if self._inboxes.pop(id_, None) is not None and not self._closed:
             self.driver.give(UnsubscribeCall(id_))
@@ -379,13 +414,18 @@ class Client:
             self._observer.on_published(publication, now_us)
 
     def on_delivered(self, delivered: Delivered, now_us: int) -> None:
-        delivery = Delivery(delivered.publication, delivered.via, now_us)
+        delivery = Delivery(delivered.publication, delivered.via, now_us, delivered.held_us)
         for id_ in delivered.subscriptions:
             inbox = self._inboxes.get(id_)
             if inbox is not None:
                 inbox.put(delivery)
         if self._observer is not None:
             self._observer.on_delivered(delivered, now_us)
+
+    def on_lost(self, lost: Lost, now_us: int) -> None:
+        self._losses.put(Loss(lost.source, lost.first, lost.last, lost.reason))
+        if self._observer is not None:
+            self._observer.on_lost(lost, now_us)
 
     def on_incident(self, incident: Incident, now_us: int) -> None:
         if self._observer is not None:

@@ -23,15 +23,25 @@ from holdfast.protocol.effects import (
     Input,
     LinkDown,
     LinkUp,
+    Lost,
     Published,
     Received,
     Send,
     Spread,
     Wake,
 )
-from holdfast.wire.codec import FRAME_BYTES, encode_message, kind_of_encoded
+from holdfast.protocol.sorts import sort_of
+from holdfast.wire.codec import FRAME_BYTES, decode_frame_untrusted, encode_message, framed, kind_of_encoded
 
 _WAKE = Wake()
+_CONTROL_MARK = b"\xa1~"  # as the name of the attribute stands in a message
+
+
+def sort_of_encoded(encoded: bytes) -> str:
+    """What an encoded message counts as; a closer look is only taken at what may be about recovery."""
+    if _CONTROL_MARK not in encoded:
+        return kind_of_encoded(encoded)
+    return sort_of(decode_frame_untrusted(framed([encoded]))[0])[0]
 
 
 class Application(Protocol):
@@ -39,6 +49,7 @@ class Application(Protocol):
 
     def on_published(self, publication: Publication, now_us: int) -> None: ...
     def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
+    def on_lost(self, lost: Lost, now_us: int) -> None: ...
     def on_incident(self, incident: Incident, now_us: int) -> None: ...
 
 
@@ -86,7 +97,7 @@ class Driver:
         self.counters.received += len(messages)
         if self.tallies is not None:
             for message in messages:
-                self._tally(type(message).__name__).received += 1
+                self._tally(sort_of(message)[0]).received += 1
         self._perform(self._receive(sender, messages, now_us), now_us)
         if self._outgoing:
             self._send()
@@ -165,6 +176,8 @@ class Driver:
                     self._application.on_delivered(effect, now_us)
                 elif type(effect) is Published:
                     self._application.on_published(effect.publication, now_us)
+                elif type(effect) is Lost:
+                    self._application.on_lost(effect, now_us)
 
     def _send(self) -> None:
         """Put what the machine has sent into the outboxes: all that one frame has caused, neighbour by neighbour."""
@@ -192,11 +205,11 @@ class Driver:
             if not link.impair(encoded, self._touch):
                 self.counters.lost += 1
                 if self.tallies is not None:
-                    self._tally(kind_of_encoded(encoded)).lost += 1
+                    self._tally(sort_of_encoded(encoded)).lost += 1
 
     def _tally_sent(self, messages: list[bytes]) -> None:
         for encoded in messages:
-            tally = self._tally(kind_of_encoded(encoded))
+            tally = self._tally(sort_of_encoded(encoded))
             tally.sent += 1
             tally.sent_bytes += len(encoded) + FRAME_BYTES
 

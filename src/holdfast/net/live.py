@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from holdfast.model.errors import TransportError
-from holdfast.model.messages import Publication, Via
+from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
@@ -20,11 +20,13 @@ from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.tls import TlsFiles
 from holdfast.network.schema import ClientSpec, LinkSpec, Network
 from holdfast.protocol.effects import AdvertiseCall, Delivered, PublishCall, SubscribeCall, UnsubscribeCall
+from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.wire.outgoing import sendable
 
 _REPORT_S = 1.0  # the interval of the `messages` table and of the counters
 _START_S = 60.0  # a machine that starts a hundred brokers at once takes its time
 _DRAIN_S = 10.0  # how long after the last publication a run waits for what is still on its way
+_RECOVERY_S = 60.0  # and for what is being recovered: past the last request for it
 _QUIET_S = 1.0  # and after this long without a delivery nothing is, links' own delays apart
 _AT_ONCE = 64  # publications between two turns of the event loop when the workload is behind its schedule
 _DIALLING_MAX = 50  # clients that connect at the same time
@@ -34,7 +36,7 @@ class Books(Protocol):
     """Who keeps account of a run."""
 
     def on_published(self, publication: Publication, now_us: int) -> None: ...
-    def on_delivered(self, client: str, publication: Publication, via: Via, now_us: int) -> None: ...
+    def on_delivered(self, client: str, delivered: Delivered, now_us: int) -> None: ...
     def on_subscribed(self, client: str, id_: str, condition: str, now_us: int) -> None: ...
     def on_unsubscribed(self, client: str, id_: str, now_us: int) -> None: ...
     def on_rows(self, rows: list[Row]) -> None: ...
@@ -58,7 +60,7 @@ class _Participant(Rows):
 
     def on_delivered(self, delivered: Delivered, now_us: int) -> None:
         self.delivered += 1
-        self._books.on_delivered(self._name, delivered.publication, delivered.via, now_us)
+        self._books.on_delivered(self._name, delivered, now_us)
 
 
 class LiveRun:
@@ -138,6 +140,7 @@ class LiveRun:
             first_seq=1,
             observer=participant,
             tallied=True,
+            guarantees=self.network.reliability.guarantees,
         )
         async with dialling:
             await client.__aenter__()
@@ -205,13 +208,14 @@ class LiveRun:
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
         delays_us = sum(sorted(each.delay_us + each.jitter_us for each in self._links.values())[-10:])
-        end_s, quiet_s = loop.time() + _DRAIN_S, _QUIET_S + delays_us / 1e6
+        patience_s = _DRAIN_S if self.network.reliability.guarantees == BEST_EFFORT else _RECOVERY_S
+        end_s, quiet_s = loop.time() + patience_s, _QUIET_S + delays_us / 1e6
         seen, seen_s = -1, loop.time()
         while self._books.missing and loop.time() < end_s:
             delivered = sum(each.delivered for each in self._participants.values())
             if delivered != seen:
                 seen, seen_s = delivered, loop.time()
-            elif loop.time() - seen_s > quiet_s:
+            elif loop.time() - seen_s > quiet_s and all(each.settled for each in self._clients.values()):
                 break
             await asyncio.sleep(0.05)
 

@@ -30,6 +30,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     publication: Publication
     via: Via  # how it came: on the normal way, or by which kind of recovery
     arrived_us: int  # by our clock
+    held_us: int = 0  # of that, how long it was held back for the sake of order
 
     @property
     def event(self) -> Attributes:

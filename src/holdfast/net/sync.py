@@ -20,8 +20,11 @@ from holdfast.model.errors import MisuseError
 from holdfast.net.client import Advertisement, Client, connect
 from holdfast.net.counters import Counters
 from holdfast.net.loop import new_loop
+from holdfast.net.losses import Loss
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Subscription, WhenFull
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.order.settings import LatchSettings
+from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.settings import Order, ProtocolSettings
 
 T = TypeVar("T")
 
@@ -36,8 +39,10 @@ def connect_sync(
     private_key: str | None = None,
     authority: str | None = None,
     settings: ProtocolSettings | None = None,
+    recovery: bool | RecoverySettings = False,
+    order: Order | LatchSettings = "none",
 ) -> "SyncClient":
-    """A client that is connected already; leave it with `with` or `close()`."""
+    """A client that is connected already; leave it with `with` or `close()`. See `connect` for what it can be told."""
     client = connect(
         address,
         name=name,
@@ -45,6 +50,8 @@ def connect_sync(
         private_key=private_key,
         authority=authority,
         settings=settings,
+        recovery=recovery,
+        order=order,
     )
     return SyncClient(client)
 
@@ -187,6 +194,10 @@ class SyncClient:
     ) -> SyncSubscription:
         made = self._thread.call(lambda: self._client.subscribe(condition, queue_max=queue_max, when_full=when_full))
         return SyncSubscription(made, self._thread)
+
+    def losses(self) -> list[Loss]:
+        """Events that were lost for good, or may have been, since the last call."""
+        return self._thread.call(self._client.losses().take)
 
     def close(self, in_haste: bool = False) -> None:
         if not self._closed:

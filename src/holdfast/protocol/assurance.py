@@ -5,6 +5,7 @@ looks at the records that publications carry and asks for nothing, recovery alon
 """
 
 from dataclasses import replace
+from random import Random
 
 from holdfast.model.messages import Publication, Via
 from holdfast.protocol.effects import Delivered, Gauges, Incident
@@ -13,6 +14,8 @@ from holdfast.protocol.order.latch import Effect as LatchEffect
 from holdfast.protocol.recovery.recovery import Recovery
 from holdfast.protocol.recovery.says import Unrecoverable, Wish
 from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.recovery.srm.recovery import SrmRecovery
+from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import Guarantees
 
@@ -22,18 +25,24 @@ Outcome = Wish | Delivered | Incident
 
 
 class Assurance:
-    def __init__(self, name: str, epoch: int, guarantees: Guarantees, seen: Seen, first_seq: int) -> None:
+    def __init__(self, name: str, epoch: int, guarantees: Guarantees, seen: Seen, first_seq: int, rng: Random) -> None:
         in_order = guarantees.order is not None
         settings = guarantees.recovery or RecoverySettings(asks=False)
         if in_order and not settings.record:
             settings = replace(settings, record=RECORD)
-        self._recovery = Recovery(name, epoch, settings, seen, first_seq, settings.record if in_order else 0)
+        self._recovery: Recovery | SrmRecovery
+        if isinstance(settings, SrmSettings):
+            self._recovery = SrmRecovery(name, epoch, settings, seen, first_seq, rng)
+        else:
+            self._recovery = Recovery(name, epoch, settings, seen, first_seq, settings.record if in_order else 0)
         self._latch: Latch[Delivered] | None = None if guarantees.order is None else Latch(guarantees.order)
+        self._strict = guarantees.order is not None and guarantees.order.mode == "strict"
         self.start = self._recovery.start
         self.on_subscriptions = self._recovery.on_subscriptions
         self.record_for = self._recovery.record_for
         self.on_published = self._recovery.on_published
         self.on_control = self._recovery.on_control
+        self.on_answered = self._recovery.on_answered
 
     def next_due_us(self, attached: bool) -> int | None:
         due = [
@@ -49,6 +58,11 @@ class Assurance:
 
     def gauges(self) -> Gauges:
         return {**self._recovery.gauges(), **({} if self._latch is None else self._latch.gauges())}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What the paper's recovery has counted; ours is seen in the traffic."""
+        return self._recovery.counts if isinstance(self._recovery, SrmRecovery) else {}
 
     def on_timer(self, now_us: int, attached: bool) -> list[Outcome]:
         """While the client has no broker, nothing is asked for."""
@@ -66,9 +80,22 @@ class Assurance:
         if self._latch is None:
             return [delivered, *wishes]
         source, seq = publication.source, publication.seq
-        gaps = self._recovery.missing_before(source, seq)
+        gaps = self._recovery.gaps(source, seq, self._strict)
         effects = self._latch.on_message(source, seq, publication.time_us, now_us, gaps, delivered, via != "original")
         return [*_released(effects), *wishes]
+
+    def reconcile(self, source: str | None, now_us: int) -> list[Outcome]:
+        """To be called when wishes are fulfilled: where order is strict, an event waits for whatever may be missing
+        before it, of which a digest may have told us more, and for nothing else. Without a source, of all of them.
+        """
+        if self._latch is None or not self._strict:
+            return []
+        outcomes: list[Outcome] = []
+        for each in self._latch.blocked if source is None else [source]:
+            top = self._latch.highest_held(each)
+            if top is not None:
+                outcomes += _released(self._latch.await_only(each, self._recovery.gaps(each, top, True), now_us))
+        return outcomes
 
     def on_lost(self, lost: Unrecoverable, now_us: int) -> list[Outcome]:
         if self._latch is None:

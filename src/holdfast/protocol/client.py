@@ -65,7 +65,8 @@ class Client:
         self._followed: dict[str, None] = {}  # conditions on what other clients say about recovery
         self._assurance: Assurance | None = None
         if guarantees != BEST_EFFORT:
-            self._assurance = Assurance(name, epoch, guarantees, self._seen, first_seq)
+            dice = Random(f"{rng.getrandbits(64)}/recovery")
+            self._assurance = Assurance(name, epoch, guarantees, self._seen, first_seq, dice)
             self._fulfil(self._assurance.start(), epoch)
 
     def next_due_us(self) -> int | None:
@@ -83,6 +84,10 @@ class Client:
     def gauges(self) -> Gauges:
         own = {"sources remembered": (len(self._seen), self._settings.dedup_sources)}
         return own if self._assurance is None else {**own, **self._assurance.gauges()}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {} if self._assurance is None else self._assurance.counts
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
         """What `Received` with each of these would do, in one go."""
@@ -140,6 +145,7 @@ class Client:
             effects = self._beat()
         if self._assurance is not None:
             effects += self._fulfil(self._assurance.on_timer(now_us, self._broker is not None), now_us)
+            effects += self._fulfil(self._assurance.reconcile(None, now_us), now_us)
         return effects
 
     def _detach(self) -> list[Effect]:
@@ -191,7 +197,8 @@ class Client:
         if self._assurance is None:
             return [Delivered(publication, tuple(wanted), via)]
         try:
-            return self._fulfil(self._assurance.on_event(publication, tuple(wanted), via, now_us), now_us)
+            effects = self._fulfil(self._assurance.on_event(publication, tuple(wanted), via, now_us), now_us)
+            return effects + self._fulfil(self._assurance.reconcile(publication.source, now_us), now_us)
         except PeerError:
             return [Delivered(publication, tuple(wanted), via), Incident("bad record", publication.source)]
 
@@ -201,7 +208,8 @@ class Client:
         if self._assurance is None:
             return []  # we want everything, and so got what others say to each other
         try:
-            return self._fulfil(self._assurance.on_control(publication, now_us), now_us)
+            effects = self._fulfil(self._assurance.on_control(publication, now_us), now_us)
+            return effects + self._fulfil(self._assurance.reconcile(publication.source, now_us), now_us)
         except PeerError:
             return [Incident("bad reliability message", publication.source)]
 
@@ -222,6 +230,7 @@ class Client:
                         effects += self._tell("subscriptions", [], [condition], now_us)
                 case Recovered(publication=publication):
                     effects += self._on_publication(publication, "repair", now_us)
+                    self._assurance.on_answered(publication, now_us)
                 case Unrecoverable():
                     effects.append(Lost(outcome.source, outcome.first, outcome.last, outcome.reason))
                     effects += self._fulfil(self._assurance.on_lost(outcome, now_us), now_us)
@@ -240,8 +249,8 @@ class Client:
         if table == "subscriptions":
             self._index.add(id_, subscription.filters)
             self._since[id_] = now_us
-            self._reconsider()
-        return self._tell(table, [self._told_text(table, wanted[id_])], [], now_us)
+        effects = self._reconsider(now_us) if table == "subscriptions" else []
+        return self._tell(table, [self._told_text(table, wanted[id_])], [], now_us) + effects
 
     def _unwant(self, table: Table, id_: str, now_us: int) -> list[Effect]:
         wanted = self._wanted[table]
@@ -251,17 +260,17 @@ class Client:
         if table == "subscriptions":
             self._index.remove(id_, self._book.subscription(condition).filters)
             del self._since[id_]
-            self._reconsider()
+        effects = self._reconsider(now_us) if table == "subscriptions" else []
         dropped = [] if condition in wanted.values() else [self._told_text(table, condition)]
-        return self._tell(table, [], dropped, now_us)
+        return self._tell(table, [], dropped, now_us) + effects
 
-    def _reconsider(self) -> None:
+    def _reconsider(self, now_us: int) -> list[Effect]:
         """Which losses matter has changed with the subscriptions."""
-        if self._assurance is not None:
-            wanted = self._wanted["subscriptions"]
-            self._assurance.on_subscriptions(
-                [(self._since[id_], self._book.subscription(text)) for id_, text in wanted.items()]
-            )
+        if self._assurance is None:
+            return []
+        wanted = self._wanted["subscriptions"]
+        since = [(self._since[id_], self._book.subscription(text)) for id_, text in wanted.items()]
+        return self._fulfil(self._assurance.on_subscriptions(since), now_us)
 
     def _told_text(self, table: Table, condition: str) -> str:
         """How the broker hears of a condition."""

@@ -1,9 +1,12 @@
 """The settings that brokers and clients share, each with the reason for its default."""
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
+from holdfast.model.errors import InputError
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.recovery.srm.settings import SrmSettings
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,23 @@ class ProtocolSettings:
 class Guarantees:
     """What a client does beyond best effort."""
 
-    recovery: RecoverySettings | None = None
+    recovery: RecoverySettings | SrmSettings | None = None
     order: LatchSettings | None = None
 
 
 BEST_EFFORT = Guarantees()
+
+Order = Literal["none", "fifo", "strict"]
+
+
+def guarantees_of(recovery: bool | RecoverySettings | SrmSettings, order: Order | LatchSettings) -> Guarantees:
+    """As an application says it in few words."""
+    if isinstance(recovery, bool):
+        wanted: RecoverySettings | SrmSettings | None = RecoverySettings() if recovery else None
+    else:
+        wanted = recovery
+    if isinstance(order, LatchSettings):
+        return Guarantees(wanted, order)
+    if order not in get_args(Order):
+        raise InputError(f"order is {order!r}; it can be {', '.join(get_args(Order))}")
+    return Guarantees(wanted, None if order == "none" else LatchSettings(order))

@@ -35,6 +35,8 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
+from holdfast.protocol.settings import BEST_EFFORT
+from holdfast.protocol.sorts import CONTROL_KINDS, sort_of
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.host import Channel, Host
@@ -42,12 +44,12 @@ from holdfast.sim.keyed_dice import event_key, source_key
 from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.links import Link
 from holdfast.sim.shared_index import SharedIndex
-from holdfast.sim.sorts import CONTROL_KINDS, sort_of
 from holdfast.sim.tallies import take_tallies, write_samples
 from holdfast.wire.codec import size_of
 from holdfast.wire.trace import TraceWriter
 
 _DRAIN_US = 30_000_000  # how long after the last publication a run waits for what is still on its way
+_SEARCH_US = 120_000_000  # and for what is being recovered: past the last request for it
 _TALLY_US = 1_000_000  # the interval of the `messages` table
 
 Action = Callable[[Any, Any], None]
@@ -103,7 +105,8 @@ class Simulation:
             self._run_until(planned.at_us)
             self._publish(planned)
         self._run_until(end_us)
-        while (time_us := self._heap[0][0]) <= end_us + _DRAIN_US and not self._landed(time_us):
+        drain_us = _DRAIN_US if self.network.reliability.guarantees == BEST_EFFORT else _SEARCH_US
+        while (time_us := self._heap[0][0]) <= end_us + drain_us and not self._landed(time_us):
             self._run_until(time_us)
 
     def _run_until(self, until_us: int) -> None:

@@ -4,6 +4,8 @@ Every part is built with what there is, also after a problem, and adds its own p
 or all problems at once.
 """
 
+from dataclasses import replace
+
 from holdfast.network.building.clients import check_advertisements, draft_clients, finish_clients
 from holdfast.network.building.faults import build_faults
 from holdfast.network.building.graph import Graph, build_graph, check_graph
@@ -20,6 +22,7 @@ from holdfast.network.schema import Network, Reconfiguration, Reliability, Trans
 from holdfast.network.tables import Values
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import Guarantees, ProtocolSettings
 
 
@@ -83,19 +86,27 @@ def _reconfiguration(values: Values, problems: Problems) -> Reconfiguration | No
 
 
 def _reliability(values: Values) -> Reliability:
-    recovery = RecoverySettings(
-        digest_us=values["digest_s"],
-        told=values["told"],
-        record=values["record"],
-        kept_max=values["kept"],
-        tries_max=values["tries"],
-        asks=values["recovery"] == "end-to-end",
-    )
+    recovery = _recovery(values)
     order = None
     if values["order"] != "none":
         order = LatchSettings(values["order"], values["late"], values["order_estimator"], values["order_target"])
-    wanted = recovery.asks or order is not None
+    wanted = values["recovery"] == "end-to-end" or order is not None
     return Reliability(values["hops"], Guarantees(recovery if wanted else None, order))
+
+
+def _recovery(values: Values) -> RecoverySettings | SrmSettings:
+    asks, record = values["recovery"] == "end-to-end", values["record"]
+    if asks and values["scheme"] == "srm":
+        settings = SrmSettings(publisher_cache=values["publisher_cache"])
+        return settings if record is None else replace(settings, record=record)
+    return RecoverySettings(
+        digest_us=values["digest_s"],
+        told=values["told"],
+        record=0 if record is None else record,
+        kept_max=values["kept"],
+        search_us=values["search_s"],
+        asks=asks,
+    )
 
 
 def _protocol(values: Values, problems: Problems) -> ProtocolSettings:

@@ -4,7 +4,7 @@ from typing import get_args
 
 from holdfast.network import limits
 from holdfast.network.keys.units import SPAN
-from holdfast.network.shapes import Number, Text, Word
+from holdfast.network.shapes import Flag, Number, Text, Word
 from holdfast.network.tables import Key, Table
 from holdfast.protocol.order.settings import EstimatorName, LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
@@ -60,6 +60,19 @@ RELIABILITY = Table(
             _LATCH.late,
         ),
         Key(
+            "scheme",
+            Word(("digest", "srm")),
+            "end-to-end: how it is done; digest: publishers tell what there was and repair it; srm: subscribers repair "
+            "each other's losses, as paper 000 has it; of the keys below publisher_cache and record are for it",
+            "digest",
+        ),
+        Key(
+            "publisher_cache",
+            Flag(),
+            "srm: whether publishers repair as well; paper 000 leaves it to subscribers, so what all lost is lost",
+            False,
+        ),
+        Key(
             "digest_s",
             SPAN,
             "end-to-end: how often publishers tell what they have published; what a loss takes at most to be noticed",
@@ -75,7 +88,7 @@ RELIABILITY = Table(
             "record",
             Number(0, 1_000, whole=True),
             "earlier events that each event tells of by itself; with order at least 10, as in paper 000",
-            _RECOVERY.record,
+            default_words="0; with srm 10",
         ),
         Key(
             "kept",
@@ -84,11 +97,10 @@ RELIABILITY = Table(
             _RECOVERY.kept_max,
         ),
         Key(
-            "tries",
-            Number(1, 100, whole=True),
-            "end-to-end: requests for one event before it is given up; with a tenth lost each way, eight fail once in "
-            "half a million",
-            _RECOVERY.tries_max,
+            "search_s",
+            SPAN,
+            "end-to-end: how long a lost event is looked for; as long as its publisher keeps it",
+            _seconds(_RECOVERY.search_us),
         ),
     ),
 )

@@ -119,7 +119,9 @@ class Latch(Generic[Item]):
         if known is None:
             effects = self._make_room(arrival_us)
             travels = SampleWindow(self._settings.window, self._settings.window_us)
-            known = _Source(travels, self._new_estimator(self._settings, travels, self._steering), epoch, seq)
+            # Where order is strict and something may be missing before the first, whatever comes of it comes first.
+            first = 0 if relevant_gaps and self._settings.mode == "strict" else seq
+            known = _Source(travels, self._new_estimator(self._settings, travels, self._steering), epoch, first)
         elif known.is_new_life(epoch, seq, departure_us):
             effects = self._let_all_go(source, known, arrival_us, "not waited for any longer")
             known.begin(epoch, seq)
@@ -150,6 +152,28 @@ class Latch(Generic[Item]):
         known.waiting.end(seq)
         self._missing -= 1
         return self._settle(source, known, now_us)
+
+    @property
+    def blocked(self) -> list[str]:
+        """Sources with messages that wait."""
+        return list(self._blocked)
+
+    def highest_held(self, source: str) -> int | None:
+        known = self._sources.get(source)
+        return None if known is None else known.waiting.highest_held
+
+    def await_only(self, source: str, gaps: Sequence[tuple[int, int]], now_us: int) -> list[Effect[Item]]:
+        """What is missing has become clearer: wait for these numbers and for no others."""
+        known = self._sources[source]
+        top = known.waiting.highest_held
+        assert top is not None
+        self._notice(source, known, gaps, top, known.newest_departure_us, now_us)
+        still = dict(gaps)
+        for seq in known.waiting.missing_seqs():
+            if seq not in still:
+                known.waiting.end(seq)
+                self._missing -= 1
+        return self._settle(source, known, now_us) + self._keep_within_limits(source, known, now_us)
 
     def on_timer(self, now_us: int) -> list[Effect[Item]]:
         effects: list[Effect[Item]] = []

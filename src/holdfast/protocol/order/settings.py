@@ -18,10 +18,10 @@ class LatchSettings:
 
     hold_us_max: int = 2_000_000  # a wrong estimate, or a delay law without a tail, costs this and no more
     cold_hold_us: int = 50_000  # before there are samples: a few brokers' worth of processing
-    strict_hold_us_max: int = 10_000_000  # past the last retry of a request; then the loss is declared by the latch
+    strict_hold_us_max: int = 70_000_000  # past the last request for a lost one; then the latch declares it lost
 
-    held_max: int = 10_000  # messages in all: at 1 kB each 10 MB
-    held_per_source_max: int = 1_000  # so that one source cannot take the place of ten others
+    held_max: int = 50_000  # messages in all: at 1 kB each 50 MB
+    held_per_source_max: int = 5_000  # so that one source cannot take the place of ten others
     gaps_max: int = 10_000  # missing numbers in all, likewise
     gaps_per_source_max: int = 1_000
     sources_max: int = 2_000  # with a full window each (40 kB) 80 MB

@@ -55,6 +55,7 @@ class Untold:
     def __init__(self) -> None:
         self._ranges: list[list[int]] = []  # first and last, ascending
         self._due_us = NEVER_US
+        self._asked_us = 0
         self.tries = 0
 
     def ranges(self) -> tuple[tuple[int, int], ...]:
@@ -101,13 +102,15 @@ class Untold:
         """Nobody can tell of earlier ones."""
         self._ranges = [[max(first, oldest), last] for first, last in self._ranges if last >= oldest]
 
-    def due(self, now_us: int, patience_us: int, tries_max: int) -> bool:
-        """Whether to ask now; then the next time is later. After too many times what was not told is let go."""
+    def due(self, now_us: int, patience_us: int, search_us: int) -> bool:
+        """Whether to ask now; then the next time is later. After too long what was not told is let go."""
         if now_us < self.due_us:
             return False
+        if not self.tries:
+            self._asked_us = now_us
         self._due_us = now_us + patience_us
         self.tries += 1
-        if self.tries > tries_max:
+        if now_us - self._asked_us >= search_us:
             self._ranges.clear()
         return bool(self._ranges)
 
@@ -123,7 +126,8 @@ class Source:
         self.missing: dict[int, Missing] = {}
         self.untold = Untold()
         self.needs_book = False
-        self.blind_books: list[int] = []  # codebooks that told nothing about what we test; a better one was asked for
+        self.greetings = 0  # how often it was told what matters to us,
+        self.greeted_us = now_us  # and when last
         self.due_us = NEVER_US  # nothing is due before this
 
     def next_due_us(self, forget_us: int) -> int:

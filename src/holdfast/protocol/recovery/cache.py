@@ -25,7 +25,7 @@ class Cache:
     def add(self, publication: Publication, now_us: int) -> None:
         self._kept[publication.seq] = publication
         self._order.append(publication.seq)
-        self.bytes += _size(publication)
+        self.bytes += kept_bytes(publication)
         self.expire(now_us)
         while len(self._kept) > self.count_max or self.bytes > self.bytes_max:
             self._drop_oldest()
@@ -38,9 +38,9 @@ class Cache:
         return self._kept.get(seq)
 
     def _drop_oldest(self) -> None:
-        self.bytes -= _size(self._kept.pop(self._order.popleft()))
+        self.bytes -= kept_bytes(self._kept.pop(self._order.popleft()))
 
 
-def _size(publication: Publication) -> int:
+def kept_bytes(publication: Publication) -> int:
     """About; texts are not measured."""
     return _ENTRY_BYTES + _VALUE_BYTES * len(publication.attributes) + len(publication.payload)

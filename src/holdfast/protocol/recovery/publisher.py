@@ -77,7 +77,7 @@ class Publisher:
     def settled(self) -> bool:
         """Everything has been told, and the end of it often enough."""
         told = self._told_to == self._writer.last_seq and self._pause_us >= self._settings.digest_us << _REPEATED
-        return told or not self._settings.asks or not len(self._writer)
+        return told or not len(self._writer)
 
     def gauges(self) -> Gauges:
         return {
@@ -98,8 +98,6 @@ class Publisher:
         self._times.append(publication.time_us)
         self._cache.add(publication, now_us)
         self._announce()
-        if not self._settings.asks:
-            return
         first_untold = self._told_to + 1
         if publication.seq == first_untold:
             self._pause_us = self._settings.digest_us

@@ -12,7 +12,7 @@ from holdfast.protocol.recovery.control import (
     is_open_repair,
 )
 from holdfast.protocol.recovery.publisher import Publisher
-from holdfast.protocol.recovery.says import Follow, Wish
+from holdfast.protocol.recovery.says import Follow, Recovered, Wish
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.subscriber import Subscriber
 from holdfast.protocol.seen import Seen
@@ -25,7 +25,8 @@ class Recovery:
         self._name = name
         self._publisher = Publisher(name, epoch, settings, first_seq)
         self._subscriber = Subscriber(settings, seen, record_wanted)
-        self.missing_before = self._subscriber.missing_before
+        self.gaps = self._subscriber.gaps
+        self.on_answered = self._subscriber.on_answered
         self.on_subscriptions = self._subscriber.on_subscriptions
         self.record_for = self._publisher.record_for
         self.on_published = self._publisher.on_published
@@ -59,7 +60,7 @@ class Recovery:
         if publication.source == self._name:
             return []
         if is_open_repair(publication.attributes):
-            return self._subscriber.on_repaired(from_open_untrusted(publication), now_us)
+            return [Recovered(from_open_untrusted(publication))]
         control = decode_untrusted(publication)
         if isinstance(control, Digest):
             return self._subscriber.on_digest(publication, control, now_us)
@@ -68,4 +69,4 @@ class Recovery:
         if isinstance(control, Greeting):
             self._publisher.on_greeting(publication.source, control, now_us)
             return []
-        return self._subscriber.on_repair(publication.source, control, now_us)
+        return self._subscriber.on_repair(publication.source, control)

@@ -25,10 +25,10 @@ class RecoverySettings:
     kept_us: int = 60_000_000  # past the last retry of a request
 
     # Asking, at the subscriber
-    asks: bool = True  # False only finds out what is missing, for the sake of order
+    asks: bool = True  # False finds out what is missing, for the sake of order, and leaves it at that
     reply_us: int = 1_500_000  # how long an answer takes, before one has come: a dozen brokers far apart, and back
-    retry_us_max: int = 5_000_000  # the longest wait for an answer; waits double up to it
-    tries_max: int = 8  # requests for one publication: with 10 % loss each way all fail once in five million
+    retry_us_max: int = 5_000_000  # the longest wait for an answer; waits grow up to it
+    search_us: int = 60_000_000  # how long a publication is looked for: as long as publishers keep it
     missing_max: int = 20_000  # publications looked for at a time: some two megabytes
     sources_max: int = 2_000  # publishers whose digests are followed
     forget_us: int = 60_000_000  # a publisher that has not been heard for so long is not followed any longer

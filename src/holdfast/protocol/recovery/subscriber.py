@@ -30,10 +30,13 @@ from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.seen import Seen
 
 _TOGETHER_US = 10_000  # what is due so soon after something else goes into the same request
-_TIMED_TRIES = 2  # which request an answer is for is not known; after the second it is taken for the first one's
 _ASKED_MAX = 1_000  # numbers in one request: 2 kB
+_NOTED_US = 5_000_000  # how long a missing one is kept in mind by who does not ask: no latch waits longer
+_GROWTH = 1.5  # of the wait from one request to the next: losses need less patience than congestion, which doubles it
+_LONGER = 8.0  # and the longest wait is so many usual ones, until
+_TRIES = 16  # requests were in vain: with a third lost each way once in ten thousand. Then something is down
 _FIRST_US = 2_000_000  # a new publisher is told which attributes matter to us, and when it knows, asked what we missed
-_BLIND_MAX = 4  # codebooks without those attributes; if it still has none, all that it tells of counts as missing
+_GREETINGS_MAX = 8  # if it still does not tell of them after so many greetings, all that it tells of counts as missing
 
 
 class Subscriber:
@@ -66,9 +69,10 @@ class Subscriber:
             "publishers followed": (len(self._sources), self._settings.sources_max),
         }
 
-    def on_subscriptions(self, subscriptions: Iterable[tuple[int, Subscription]]) -> None:
+    def on_subscriptions(self, subscriptions: Iterable[tuple[int, Subscription]]) -> list[Wish]:
         """What we want has changed: each condition with the time since when."""
         self._interest = Interest(subscriptions)
+        return []
 
     # What comes ----------------------------------------------------------------------------------
 
@@ -84,8 +88,17 @@ class Subscriber:
         elif not is_repair:
             known.travel.add(now_us - publication.time_us)
         known.heard_us = now_us
-        self._found(known, publication.seq)
+        self._end(known, publication.seq, now_us, is_repair)
+        if self._record and publication.record is None and not is_repair and known.greetings <= _GREETINGS_MAX:
+            wishes += self._greet_again(known, now_us)
         return wishes
+
+    def _end(self, known: Source, seq: int, now_us: int, is_repair: bool) -> None:
+        """It has come; perhaps it was missing."""
+        found = self._found(known, seq)
+        # Which request an answer is for is known after the first only; but the first guess may be far too short.
+        if is_repair and found is not None and (found.tries == 1 or (found.tries and not known.reply.known)):
+            known.reply.add(now_us - found.asked_us)
 
     def _found(self, known: Source, seq: int) -> Missing | None:
         found = known.missing.pop(seq, None)
@@ -97,7 +110,7 @@ class Subscriber:
         known = self._sources[publication.source]
         assert publication.record is not None
         record = self._reader.read_untrusted(known.name, publication.record, publication.seq, publication.time_us)
-        return self._told(known, record, record.first_seq, now_us)
+        return self._told(known, record, 0, now_us)
 
     def on_digest(self, publication: Publication, digest: Digest, now_us: int) -> list[Wish]:
         """Raises only PeerError."""
@@ -117,23 +130,19 @@ class Subscriber:
         known.heard_us = now_us
         return wishes + self._told(known, record, digest.oldest, now_us)
 
-    def on_repair(self, source: str, repair: Repair, now_us: int) -> list[Wish]:
+    def on_repair(self, source: str, repair: Repair) -> list[Wish]:
         known = self._sources.get(source)
-        wishes: list[Wish] = []
-        for each in repair.publications:
-            wishes += self.on_repaired(publication_of(each, source), now_us)
+        wishes: list[Wish] = [Recovered(publication_of(each, source)) for each in repair.publications]
         for seq in repair.gone:
             if known is not None and self._found(known, seq) is not None:
                 wishes.append(Unrecoverable(source, seq, seq, "the publisher does not keep it any more"))
         return wishes
 
-    def on_repaired(self, publication: Publication, now_us: int) -> list[Wish]:
+    def on_answered(self, publication: Publication, now_us: int) -> None:
+        """A publication was recovered; even if it is nothing for us, it is no longer missing."""
         known = self._sources.get(publication.source)
         if known is not None:
-            found = self._found(known, publication.seq)
-            if found is not None and 0 < found.tries <= _TIMED_TRIES:
-                known.reply.add(now_us - found.asked_us)
-        return [Recovered(publication)]
+            self._end(known, publication.seq, now_us, is_repair=True)
 
     # What follows from it ------------------------------------------------------------------------
 
@@ -144,9 +153,7 @@ class Subscriber:
             wishes = self._forget(oldest, "too many publishers", now_us)
         known = self._sources[name] = Source(name, self._settings.reply_us, now_us)
         known.travel.add(now_us - departure_us)
-        if self._settings.asks:
-            wishes += [Follow(digest_condition(name)), self._greet(known)]
-        return known, wishes
+        return known, [*wishes, Follow(digest_condition(name)), self._greet(known)]
 
     def _told(self, known: Source, record: Record, oldest: int, now_us: int) -> list[Wish]:
         """A record, together with the number before which nothing can be told any more."""
@@ -161,11 +168,9 @@ class Subscriber:
             # The next digests may bring the codebook: publishers announce it to those who have just come.
             known.untold.open(max(first, known.told_to + 1), last, now_us + 2 * self._settings.digest_us)
             known.needs_book = True
-        elif self._interest.blind(record.book) and len(known.blind_books) < _BLIND_MAX:
+        elif self._interest.blind(record.book) and known.greetings <= _GREETINGS_MAX:
             known.untold.open(max(first, known.told_to + 1), last, now_us + _FIRST_US)
-            if record.book_id not in known.blind_books:
-                known.blind_books.append(record.book_id)
-                wishes.append(self._greet(known))
+            wishes += self._greet_again(known, now_us)
         else:
             known.needs_book = False
             self._examine(known, record, known.untold.close(first, last, known.told_to), now_us)
@@ -182,17 +187,26 @@ class Subscriber:
                 continue
             sighting = record.sighting(seq)
             if relevant(sighting):
-                due_us = max(now_us, sighting.departure_us + patience_us)
+                due_us = max(now_us, sighting.departure_us + patience_us) + (0 if self._settings.asks else _NOTED_US)
                 known.missing[seq] = Missing(sighting.departure_us, due_us)
                 self._missing += 1
                 self._rearm(known, due_us)
 
-    def missing_before(self, source: str, seq: int) -> list[tuple[int, int]]:
-        """Numbers and departures of earlier publications that matter to us and have not come."""
+    def gaps(self, source: str, seq: int, also_untold: bool) -> list[tuple[int, int]]:
+        """Numbers and departures of publications before this one that matter to us and have not come.
+
+        Of each range that we were not told of, the lowest number that has not come may stand for whatever is in it.
+        """
         known = self._sources.get(source)
         if known is None:
             return []
-        return [(each, missing.departure_us) for each, missing in known.missing.items() if each < seq]
+        found = [(each, missing.departure_us) for each, missing in known.missing.items() if each < seq]
+        if also_untold:
+            has = self._seen.has
+            for first, last in known.untold.ranges():
+                unseen = next((each for each in range(first, min(last + 1, seq)) if not has(source, each)), None)
+                found += [] if unseen is None else [(unseen, 0)]
+        return found
 
     def _within_limit(self, known: Source, now_us: int) -> list[Wish]:
         wishes: list[Wish] = []
@@ -222,10 +236,12 @@ class Subscriber:
     def _ask(self, known: Source, now_us: int) -> list[Wish]:
         wishes: list[Wish] = []
         wanted: list[int] = []
+        if not self._settings.asks:
+            self._let_go(known, now_us)
         for seq, missing in list(known.missing.items()):
             if missing.due_us > now_us + _TOGETHER_US or len(wanted) >= _ASKED_MAX:
                 continue
-            if missing.tries >= self._settings.tries_max:
+            if missing.tries and now_us - missing.asked_us >= self._settings.search_us:
                 wishes += self._give_up(known, seq, "nobody answers")
                 continue
             if not missing.tries:
@@ -233,16 +249,29 @@ class Subscriber:
             missing.due_us = now_us + self._patience_us(known, missing.tries)
             missing.tries += 1
             wanted.append(seq)
-        untold = known.untold.due(now_us, self._patience_us(known, known.untold.tries), self._settings.tries_max)
+        untold = known.untold.due(now_us, self._patience_us(known, known.untold.tries), self._settings.search_us)
         if wanted or untold:
             wishes.append(self._request(known, sorted(wanted), untold))
         return wishes
 
+    def _let_go(self, known: Source, now_us: int) -> None:
+        """Of no interest any more to somebody who only wants to know for the sake of order."""
+        for seq in [seq for seq, missing in known.missing.items() if missing.due_us <= now_us + _TOGETHER_US]:
+            self._found(known, seq)
+
     def _patience_us(self, known: Source, tries: int) -> int:
-        patience_us = known.reply.patience_us << min(tries, 16)
-        return min(patience_us, self._settings.retry_us_max)
+        longer = min(_GROWTH**tries, _LONGER) if tries < _TRIES else _LONGER * _GROWTH ** min(tries - _TRIES, _TRIES)
+        return int(min(known.reply.patience_us * longer, self._settings.retry_us_max))
+
+    def _greet_again(self, known: Source, now_us: int) -> list[Wish]:
+        """The publisher does not seem to know what matters to us: the greeting was lost, or is on its way."""
+        if now_us - known.greeted_us < _FIRST_US:
+            return []
+        known.greeted_us = now_us
+        return [self._greet(known)]
 
     def _greet(self, known: Source) -> Wish:
+        known.greetings += 1
         interest = self._interest
         greeting = Greeting(max(0, interest.since_us - known.travel.mean_us), interest.tests, self._record)
         return Say(labels(greeting, (known.name,)), encoded(greeting))

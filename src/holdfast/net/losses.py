@@ -1,0 +1,63 @@
+"""What could not be recovered, for applications that want to know: a bounded queue that is read with `async for`."""
+
+import asyncio
+from collections import deque
+
+import msgspec
+
+_KEPT_MAX = 10_000  # losses that nobody has read; a megabyte
+
+
+class Loss(msgspec.Struct, frozen=True, gc=False):
+    """Events of one source, by their numbers, that will not come."""
+
+    source: str
+    first: int
+    last: int
+    reason: str
+
+
+class Losses:
+    def __init__(self) -> None:
+        self.dropped = 0  # that nobody has read in time
+        self._items: deque[Loss] = deque()
+        self._closed = False
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, loss: Loss) -> None:
+        if len(self._items) >= _KEPT_MAX:
+            self._items.popleft()
+            self.dropped += 1
+        self._items.append(loss)
+        self._wake()
+
+    def take(self) -> list[Loss]:
+        """All that have come, without waiting."""
+        taken = list(self._items)
+        self._items.clear()
+        return taken
+
+    def close(self) -> None:
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    def __aiter__(self) -> "Losses":
+        return self
+
+    async def __anext__(self) -> Loss:
+        while not self._items:
+            if self._closed:
+                raise StopAsyncIteration
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+        return self._items.popleft()

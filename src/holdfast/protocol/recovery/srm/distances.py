@@ -1,0 +1,27 @@
+"""How far other nodes are: the time their messages take, by clocks that agree (spec B.6).
+
+SRM measures round trips by session messages to the group. There is no group here, so clocks are trusted; where they
+do not agree, a distance is wrong by the difference, never below a millisecond, and recovery is only less well timed.
+"""
+
+from holdfast.protocol.recovery.srm.smooth import Smooth
+
+_LEAST_US = 1_000  # timers are no finer
+_NAMES_MAX = 4_096  # nodes: half a megabyte; the one heard longest ago is forgotten
+
+
+class Distances:
+    def __init__(self, default_us: int) -> None:
+        self._default_us = default_us
+        self._known: dict[str, Smooth] = {}  # in the order in which they were last heard
+
+    def on_heard(self, name: str, departure_us: int, now_us: int) -> None:
+        known = self._known.pop(name, None) or Smooth(0.0)
+        known.add(now_us - departure_us)
+        self._known[name] = known
+        if len(self._known) > _NAMES_MAX:
+            del self._known[next(iter(self._known))]
+
+    def to_us(self, name: str) -> int:
+        known = self._known.get(name)
+        return self._default_us if known is None else max(_LEAST_US, int(known.value))

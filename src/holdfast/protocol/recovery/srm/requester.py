@@ -1,0 +1,179 @@
+"""Asking for what is missing: SRM's request timers, with an end (spec B.2).
+
+A loss is asked for after a random while, and again in rounds that grow longer. Another's request counts as ours: we
+wait for the next round instead. Requests that come soon after belong to the same round and change nothing.
+
+SRM ends because the source has everything. Here perhaps nobody has, and who errs about wanting an event never gets it:
+so after some rounds an id is given up, and remembered, or two nodes that gave up would wake each other for ever.
+"""
+
+from random import Random
+
+from holdfast.protocol.records import Codebook, Entry
+from holdfast.protocol.recovery.says import Say, Unrecoverable, Wish
+from holdfast.protocol.recovery.srm import counts as c
+from holdfast.protocol.recovery.srm.alarms import Alarms
+from holdfast.protocol.recovery.srm.distances import Distances
+from holdfast.protocol.recovery.srm.messages import ASKED_MAX, Routing, Wanted, encoded, routing_of
+from holdfast.protocol.recovery.srm.settings import SrmSettings
+from holdfast.protocol.recovery.srm.source import Gap, Source
+from holdfast.protocol.recovery.srm.sources import Sources
+
+
+class Requester:
+    def __init__(
+        self, name: str, settings: SrmSettings, sources: Sources, distances: Distances, rng: Random, counts: c.Counts
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._sources = sources
+        self._distances = distances
+        self._rng = rng
+        self._counts = counts
+        self._alarms: Alarms[tuple[str, int]] = Alarms()
+        self._abandoned: dict[tuple[str, int], None] = {}
+        self.next_due_us = self._alarms.next_due_us
+
+    def __len__(self) -> int:
+        return len(self._alarms)
+
+    def is_abandoned(self, source: str, seq: int) -> bool:
+        return (source, seq) in self._abandoned
+
+    # Losses --------------------------------------------------------------------------------------
+
+    def on_detected(
+        self, known: Source, seq: int, departure_us: int, book: Codebook, code: Entry, now_us: int
+    ) -> list[Wish]:
+        """A record tells of a publication that we should have."""
+        self._counts[c.DETECTED] += 1
+        return self._open(known, seq, Gap(departure_us, now_us, book, code, None), now_us)
+
+    def on_overheard(self, known: Source, seq: int, departure_us: int, routing: Routing, now_us: int) -> list[Wish]:
+        """Somebody asks for a publication that we should have, unnoticed: as if we had been about to ask as well."""
+        self._counts[c.OVERHEARD] += 1
+        gap = Gap(departure_us, now_us, None, None, routing)
+        refused = self._open(known, seq, gap, now_us)
+        if not refused:
+            self._back_off(known, [(seq, gap)], now_us)
+        return refused
+
+    def _open(self, known: Source, seq: int, gap: Gap, now_us: int) -> list[Wish]:
+        if len(self._alarms) >= self._settings.missing_max:
+            self._counts[c.REFUSED] += 1
+            return self._abandon(known, seq, "too many are missing")
+        known.requests.on_new_loss(known.group.size(now_us), known.group.log_size())
+        known.gaps[seq] = gap
+        if gap.book is not None:
+            known.alike.setdefault(gap.alike, {})[seq] = None
+        self._rearm(known, [(seq, gap)], now_us)
+        return []
+
+    def on_arrived(self, known: Source, seq: int, is_repair: bool) -> None:
+        """The publication itself, or as a repair."""
+        gap = self._close(known, seq)
+        if gap is None:
+            self._abandoned.pop((known.name, seq), None)
+        elif not is_repair:
+            self._counts[c.CAME_LATE] += 1
+        elif gap.asked_us:
+            self._counts[c.ANSWERED] += 1
+
+    def forget(self, known: Source) -> list[Wish]:
+        """Too many publishers: what is missing of this one is given up."""
+        return [wish for seq in list(known.gaps) for wish in self._abandon(known, seq, "too many publishers")]
+
+    def _close(self, known: Source, seq: int) -> Gap | None:
+        gap = known.gaps.pop(seq, None)
+        if gap is None:
+            return None
+        self._alarms.cancel((known.name, seq))
+        alike = known.alike.get(gap.alike)
+        if alike is not None:
+            alike.pop(seq, None)
+            if not alike:
+                del known.alike[gap.alike]
+        return gap
+
+    def _abandon(self, known: Source, seq: int, reason: str) -> list[Wish]:
+        self._close(known, seq)
+        self._abandoned[known.name, seq] = None
+        if len(self._abandoned) > self._settings.remembered_max:
+            del self._abandoned[next(iter(self._abandoned))]
+        self._counts[c.ABANDONED] += 1
+        return [Unrecoverable(known.name, seq, seq, reason)]
+
+    # Rounds --------------------------------------------------------------------------------------
+
+    def on_timer(self, now_us: int) -> list[Wish]:
+        wishes: list[Wish] = []
+        for source, seq in self._alarms.pop_due(now_us):
+            known = self._sources.get(source)
+            gap = None if known is None else known.gaps.get(seq)
+            if known is None or gap is None or gap.due_us > now_us:
+                continue  # it went along with another one
+            if gap.round >= self._settings.rounds_max:
+                wishes += self._abandon(known, seq, "nobody answers")
+            else:
+                wishes.append(self._ask(known, seq, gap, now_us))
+        return wishes
+
+    def _ask(self, known: Source, seq: int, gap: Gap, now_us: int) -> Wish:
+        """One request for all that have the same content and are in the same round."""
+        together = [(seq, gap)]
+        for other in known.alike.get(gap.alike, ()):
+            also = known.gaps[other]
+            in_time = gap.round == 0 or also.due_us <= now_us
+            if other != seq and also.round == gap.round and in_time and len(together) < ASKED_MAX:
+                together.append((other, also))
+        distance_us = self._distances.to_us(known.name)
+        wait_us = int(known.requests.middle * distance_us)
+        numbers = tuple(sorted((number, each.departure_us) for number, each in together))
+        wanted = Wanted(numbers, gap.round, distance_us, wait_us)
+        self._counts[c.ASKED] += 1
+        self._counts[c.WANTED] += sum(not each.asked_us for _, each in together)
+        if gap.round == 0:
+            self._counts[c.ASKED_FIRST] += 1
+            known.requests.on_first(now_us - gap.detected_us, distance_us)
+            known.requests.on_sent()
+        for _, each in together:
+            each.asked_us = each.asked_us or now_us
+        self._back_off(known, together, now_us)
+        if gap.heard is not None:
+            return Say(gap.heard, encoded(wanted))
+        assert gap.book is not None and gap.code is not None
+        return Say(routing_of(known.name, gap.book, gap.code), encoded(wanted))
+
+    def on_request(
+        self, known: Source, seq: int, gap: Gap, wanted: Wanted, requester: str, sent_us: int, now_us: int
+    ) -> None:
+        """Another asks for what we miss."""
+        distance_us = self._distances.to_us(known.name)
+        if gap.round == 0:
+            known.requests.on_first(now_us - gap.detected_us, distance_us)
+        elif gap.asked_us and gap.round == 1 and wanted.round == 0:
+            self._counts[c.HEARD_TWICE] += 1
+            known.requests.on_duplicate(wanted.distance_us, distance_us)
+            if (sent_us, requester) < (gap.asked_us, self._name) and not gap.is_twice:
+                gap.is_twice = True
+                self._counts[c.ASKED_TWICE] += 1
+        if now_us >= gap.ignore_until_us:
+            self._back_off(known, [(seq, gap)], now_us)
+
+    def _back_off(self, known: Source, together: list[tuple[int, Gap]], now_us: int) -> None:
+        """The next round, for one or for several alike. After the last one only time counts."""
+        waiting = [(seq, gap) for seq, gap in together if gap.round < self._settings.rounds_max]
+        for _, gap in waiting:
+            gap.round += 1
+        self._rearm(known, waiting, now_us)
+        for _, gap in waiting:
+            gap.ignore_until_us = now_us + (gap.due_us - now_us) // 2
+
+    def _rearm(self, known: Source, together: list[tuple[int, Gap]], now_us: int) -> None:
+        if not together:
+            return
+        longer = self._settings.backoff ** min(together[0][1].round, self._settings.doublings_max)
+        wait_us = known.requests.draw_us(self._rng, self._distances.to_us(known.name) * longer)
+        for seq, gap in together:
+            gap.due_us = now_us + wait_us
+            self._alarms.set((known.name, seq), gap.due_us)

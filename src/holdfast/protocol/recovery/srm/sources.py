@@ -1,0 +1,25 @@
+"""The publishers a node knows, within a limit: the one heard longest ago is forgotten first."""
+
+from holdfast.protocol.recovery.srm.settings import SrmSettings
+from holdfast.protocol.recovery.srm.source import Source
+
+
+class Sources:
+    def __init__(self, settings: SrmSettings) -> None:
+        self._settings = settings
+        self._known: dict[str, Source] = {}  # in the order in which they were last heard of
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, name: str) -> Source | None:
+        return self._known.get(name)
+
+    def heard(self, name: str) -> tuple[Source, Source | None]:
+        """A publisher that is heard of, and the one that is forgotten for it, if any."""
+        known = self._known.pop(name, None) or Source(name, self._settings)
+        self._known[name] = known
+        forgotten = None
+        if len(self._known) > self._settings.sources_max:
+            forgotten = self._known.pop(next(iter(self._known)))
+        return known, forgotten
