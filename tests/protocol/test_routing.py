@@ -268,3 +268,29 @@ def test_a_client_cannot_publish_in_the_name_of_another() -> None:
     forged = Publish(Publication("victim", 10**9, 0, None, {"price": 1}))
     assert wires.nodes["b1"].handle(Received("left", forged), 0) == [Incident("forged source", "left")]
     assert wires.delivered == []
+
+
+def test_a_table_that_never_rests_heals_as_well() -> None:
+    """One change is lost, and another one comes before every heartbeat."""
+    teller, listener = Told("subscriptions", 0), Heard()
+    first = teller.change(["a = 1"], (), 0)
+    assert first is not None  # and is lost
+    for now_us in range(1_000, 10_000, 1_000):
+        change = teller.change([f"b = {now_us}"], [f"b = {now_us - 1_000}"], now_us)
+        assert change is not None
+        listener.on_tell(change)
+        whole = teller.on_heard(*listener.summary, now_us + 1, patience_us=500_000)
+        if whole is not None:
+            listener.on_whole(whole)
+    assert listener.conditions == teller.conditions
+
+
+def test_a_change_that_is_on_its_way_is_not_repeated() -> None:
+    teller, listener = Told("subscriptions", 0), Heard()
+    for each in ("a = 1", "a = 2"):
+        change = teller.change([each], (), 1_000)
+        assert change is not None
+        if each == "a = 1":
+            listener.on_tell(change)
+    assert teller.on_heard(*listener.summary, 2_000, patience_us=500_000) is None
+    assert teller.on_heard(*listener.summary, 502_000, patience_us=500_000) is not None

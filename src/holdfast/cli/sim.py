@@ -142,6 +142,10 @@ def _progress(duration_us: int, quiet: bool) -> Iterator[Callable[[int], None] |
         yield lambda now_us: bar.update(task, completed=now_us)
 
 
+def _quantiles(times_us: dict[str, int]) -> str:
+    return ", ".join(f"{q} {us / 1000:,.1f} ms" for q, us in times_us.items())
+
+
 def _summary(name: str, seed: int, outcome: "Outcome") -> str:
     rows = [
         ("published", f"{outcome.published:,}"),
@@ -151,7 +155,16 @@ def _summary(name: str, seed: int, outcome: "Outcome") -> str:
         ("late", f"{outcome.late:,}"),
         ("duplicates", f"{outcome.duplicates:,}"),
         ("FIFO violations", f"{outcome.fifo_violations:,}"),
-        ("delay", ", ".join(f"{q} {us / 1000:,.1f} ms" for q, us in outcome.delay_us.items()) or "nothing arrived"),
+        ("delay", _quantiles(outcome.delay_us) or "nothing arrived"),
+        *[
+            (f"by {via}", f"{count:,} of those delivered, {_quantiles(outcome.recovery_delay_us)}")
+            for via, count in sorted(outcome.recovered.items())
+        ],
+        *(
+            [("held back", f"{outcome.held:,} of those delivered, {_quantiles(outcome.held_us)}")]
+            if outcome.held
+            else []
+        ),
         ("transmissions", f"{outcome.transmissions:,}, {outcome.bytes:,} bytes (all but Deliver)"),
     ]
     lines = [f"{name}, seed {seed}"]

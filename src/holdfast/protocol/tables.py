@@ -12,6 +12,7 @@ from holdfast.model.messages import Table, Tell, Whole
 
 _MODULUS = 2**64
 _digests: dict[str, int] = {}
+_VERSIONS_MAX = 256  # whose digests are remembered: more changes than fit into the patience of half a heartbeat
 _DIGESTS_MAX = 200_000  # about 30 MB; recomputing one costs a microsecond
 
 
@@ -34,6 +35,7 @@ class Told:
         self.version = now_us  # so that a table begun anew is newer than all that came before it on this link
         self._digest = 0
         self._changed_us = 0
+        self._digests = {now_us: 0}  # of the last versions
 
     def change(self, add: Iterable[str], drop: Iterable[str], now_us: int) -> Tell | None:
         """Note the change; the message that tells it, if it is one."""
@@ -47,17 +49,24 @@ class Told:
         self.version += 1
         self._changed_us = now_us
         change = sum(map(digest_of, added)) - sum(map(digest_of, dropped))
-        self._digest = (self._digest + change) % _MODULUS
+        self._digest = self._digests[self.version] = (self._digest + change) % _MODULUS
+        if len(self._digests) > _VERSIONS_MAX:
+            del self._digests[next(iter(self._digests))]
         return Tell(self.table, self.version, added, dropped)
 
     def whole(self) -> Whole:
         return Whole(self.table, self.version, tuple(self.conditions))
 
     def on_heard(self, version: int, digest: int, now_us: int, patience_us: int) -> Whole | None:
-        """The listener says what it has: the whole table if that is wrong and no change is still on its way."""
+        """The listener says what it has: the whole table if that is wrong, or if a change has been on its way too long.
+
+        Whether it is wrong is judged by what its version should hold: a table that changes all the time would
+        otherwise seem to have a change on its way whenever we look.
+        """
         if digest == self._digest:
             return None
-        if version < self.version and now_us - self._changed_us < patience_us:
+        may_be_right = self._digests.get(version, digest) == digest
+        if may_be_right and version < self.version and now_us - self._changed_us < patience_us:
             return None
         self.version = max(self.version, version)  # a listener that is ahead of us would take our table for an old one
         return self.whole()

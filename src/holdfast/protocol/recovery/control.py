@@ -104,7 +104,7 @@ def leaves_out_control(condition: Subscription) -> str:
 
 
 def digest_condition(publisher: str) -> str:
-    return str(Constraint(OF, "=", publisher)) + f" AND {Constraint(KIND, '=', _KINDS[Digest])}"
+    return str(subscription_of([(Constraint(KIND, "=", _KINDS[Digest]), Constraint(OF, "=", publisher))]))
 
 
 def labels(control: Control, to: tuple[str, ...], of: str | None = None) -> dict[str, Scalar]:

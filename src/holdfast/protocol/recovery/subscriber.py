@@ -32,6 +32,7 @@ from holdfast.protocol.seen import Seen
 _TOGETHER_US = 10_000  # what is due so soon after something else goes into the same request
 _ASKED_MAX = 1_000  # numbers in one request: 2 kB
 _NOTED_US = 5_000_000  # how long a missing one is kept in mind by who does not ask: no latch waits longer
+_SILENT_US = 15_000_000  # a publisher that is there is heard of more often
 _GROWTH = 1.5  # of the wait from one request to the next: losses need less patience than congestion, which doubles it
 _LONGER = 8.0  # and the longest wait is so many usual ones, until
 _TRIES = 16  # requests were in vain: with a third lost each way once in ten thousand. Then something is down
@@ -82,6 +83,8 @@ class Subscriber:
         wishes: list[Wish] = []
         if known is None:
             known, wishes = self._meet(publication.source, publication.time_us, now_us)
+            if known is None:
+                return []
             known.untold.open(0, publication.seq - 1, now_us + _FIRST_US)
             known.told_to = publication.seq
             self._rearm(known, known.next_due_us(self._settings.forget_us))
@@ -107,10 +110,13 @@ class Subscriber:
 
     def on_record(self, publication: Publication, now_us: int) -> list[Wish]:
         """What an event tells of those before it; raises only PeerError."""
-        known = self._sources[publication.source]
+        known = self._sources.get(publication.source)
+        if known is None:
+            return []
         assert publication.record is not None
         record = self._reader.read_untrusted(known.name, publication.record, publication.seq, publication.time_us)
-        return self._told(known, record, 0, now_us)
+        # What lies between the last digest and this record, the next digest will tell.
+        return self._told(known, record, 0, now_us, self._settings.wait_us_max + self._settings.digest_us)
 
     def on_digest(self, publication: Publication, digest: Digest, now_us: int) -> list[Wish]:
         """Raises only PeerError."""
@@ -122,6 +128,8 @@ class Subscriber:
             wishes = [] if known is None else self._forget(known, "the publisher has begun anew", now_us)
             known, met = self._meet(source, publication.time_us, now_us)
             wishes += met
+            if known is None:
+                return wishes
             known.told_to = record.first_seq - 1
             known.untold.open(digest.oldest, known.told_to, now_us)
         elif digest.epoch < known.epoch:
@@ -146,24 +154,30 @@ class Subscriber:
 
     # What follows from it ------------------------------------------------------------------------
 
-    def _meet(self, name: str, departure_us: int, now_us: int) -> tuple[Source, list[Wish]]:
+    def _meet(self, name: str, departure_us: int, now_us: int) -> tuple[Source | None, list[Wish]]:
+        """Follow a publisher, if there is room for one more or another has been silent for a while."""
         wishes: list[Wish] = []
         if len(self._sources) >= self._settings.sources_max:
             oldest = min(self._sources.values(), key=lambda each: each.heard_us)
+            if now_us - oldest.heard_us < _SILENT_US:
+                return None, []
             wishes = self._forget(oldest, "too many publishers", now_us)
         known = self._sources[name] = Source(name, self._settings.reply_us, now_us)
         known.travel.add(now_us - departure_us)
         return known, [*wishes, Follow(digest_condition(name)), self._greet(known)]
 
-    def _told(self, known: Source, record: Record, oldest: int, now_us: int) -> list[Wish]:
-        """A record, together with the number before which nothing can be told any more."""
+    def _told(self, known: Source, record: Record, oldest: int, now_us: int, wait_us: int = 0) -> list[Wish]:
+        """A record, together with the number before which nothing can be told any more.
+
+        Numbers that it skips are asked for after a while.
+        """
         known.untold.close_below(oldest)
         if not len(record):
             return []
         wishes: list[Wish] = []
         first, last = record.first_seq, record.last_seq
         if first > known.told_to + 1:
-            known.untold.open(known.told_to + 1, first - 1, now_us)
+            known.untold.open(known.told_to + 1, first - 1, now_us + wait_us)
         if record.book is None:
             # The next digests may bring the codebook: publishers announce it to those who have just come.
             known.untold.open(max(first, known.told_to + 1), last, now_us + 2 * self._settings.digest_us)

@@ -51,6 +51,7 @@ class SrmRecovery:
         self._requester = Requester(name, settings, self._sources, self._distances, rng, self.counts)
         self._repairer = Repairer(name, settings, rng, self.counts)
         self._rings = Rings(settings.kept_bytes_max)
+        self.answered_us = self._requester.answered_us
         self.record_for = self._teller.record_for
         self.on_published = self._teller.on_published
 
@@ -105,7 +106,7 @@ class SrmRecovery:
         known, wishes = self._heard(publication.source)
         if is_new and self._settings.soft_state_us:
             wishes.append(Follow(digest_condition(known.name)))
-        self._requester.on_arrived(known, publication.seq, is_repair)
+        self._requester.on_arrived(known, publication.seq, is_repair, now_us)
         self._rings.add(known.ring, publication, now_us)
         if not is_repair:
             self._distances.on_heard(known.name, publication.time_us, now_us)
@@ -197,4 +198,4 @@ class SrmRecovery:
         """A publication was recovered; even if it is nothing for us, it is no longer missing."""
         known = self._sources.get(publication.source)
         if known is not None:
-            self._requester.on_arrived(known, publication.seq, is_repair=True)
+            self._requester.on_arrived(known, publication.seq, True, now_us)

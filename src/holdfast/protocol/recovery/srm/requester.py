@@ -7,6 +7,7 @@ SRM ends because the source has everything. Here perhaps nobody has, and who err
 so after some rounds an id is given up, and remembered, or two nodes that gave up would wake each other for ever.
 """
 
+from collections import deque
 from random import Random
 
 from holdfast.protocol.records import Codebook, Entry
@@ -18,6 +19,8 @@ from holdfast.protocol.recovery.srm.messages import ASKED_MAX, Routing, Wanted, 
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.recovery.srm.source import Gap, Source
 from holdfast.protocol.recovery.srm.sources import Sources
+
+_ANSWERS_MAX = 4_096  # of the last ones it is known how long they took, for the figures
 
 
 class Requester:
@@ -32,6 +35,7 @@ class Requester:
         self._counts = counts
         self._alarms: Alarms[tuple[str, int]] = Alarms()
         self._abandoned: dict[tuple[str, int], None] = {}
+        self.answered_us: deque[int] = deque(maxlen=_ANSWERS_MAX)  # from the first request to the repair
         self.next_due_us = self._alarms.next_due_us
 
     def __len__(self) -> int:
@@ -69,7 +73,7 @@ class Requester:
         self._rearm(known, [(seq, gap)], now_us)
         return []
 
-    def on_arrived(self, known: Source, seq: int, is_repair: bool) -> None:
+    def on_arrived(self, known: Source, seq: int, is_repair: bool, now_us: int) -> None:
         """The publication itself, or as a repair."""
         gap = self._close(known, seq)
         if gap is None:
@@ -78,6 +82,7 @@ class Requester:
             self._counts[c.CAME_LATE] += 1
         elif gap.asked_us:
             self._counts[c.ANSWERED] += 1
+            self.answered_us.append(now_us - gap.asked_us)
 
     def forget(self, known: Source) -> list[Wish]:
         """Too many publishers: what is missing of this one is given up."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from holdfast.model.errors import MisuseError
 from holdfast.protocol.records import PAPER, RecordSettings
 
-_MAY_BE_ZERO = ("record", "soft_state_us")
+_MAY_BE_ZERO = ("record", "soft_state_us", "request_spread", "repair_spread")
 
 
 @dataclass(frozen=True)
