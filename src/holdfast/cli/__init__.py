@@ -22,6 +22,7 @@ VERBS: tuple[str, ...] = (
     "match",
     "audit",
     "sweep",
+    "reproduce",
     "broker",
     "pub",
     "sub",

@@ -61,7 +61,7 @@ class Assurance:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the paper's recovery has counted; ours is seen in the traffic."""
+        """What the recovery of paper 000 has counted; that of ours is seen in the traffic."""
         return self._recovery.counts if isinstance(self._recovery, SrmRecovery) else {}
 
     def on_timer(self, now_us: int, attached: bool) -> list[Outcome]:

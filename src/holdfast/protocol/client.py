@@ -87,6 +87,7 @@ class Client:
 
     @property
     def counts(self) -> dict[str, int]:
+        """What it has done to recover losses."""
         return {} if self._assurance is None else self._assurance.counts
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:

@@ -47,3 +47,5 @@ class Channel:
 
     link: Link
     receiver: Host
+    event_bytes: int = 0  # sent so far, where recovery is on: events,
+    recovery_bytes: int = 0  # and what clients say about recovery

@@ -44,6 +44,8 @@ class Outcome:
     recovery_delay_us: dict[str, int] = field(default_factory=dict)  # from publishing, of what was recovered
     held_us: dict[str, int] = field(default_factory=dict)  # of what was held back
     messages: dict[str, dict[str, int]] = field(default_factory=dict)
+    recovery: dict[str, int] = field(default_factory=dict)  # what clients did to recover, by their own count
+    leaf_recovery_ratio: float | None = None  # bytes about recovery for each byte of events, on the worst leaf link
     incidents: dict[str, int] = field(default_factory=dict)
 
     @property

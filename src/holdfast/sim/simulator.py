@@ -44,7 +44,7 @@ from holdfast.sim.keyed_dice import event_key, source_key
 from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.links import Link
 from holdfast.sim.shared_index import SharedIndex
-from holdfast.sim.tallies import take_tallies, write_samples
+from holdfast.sim.tallies import add_recovery, take_tallies, write_samples
 from holdfast.wire.codec import size_of
 from holdfast.wire.trace import TraceWriter
 
@@ -78,6 +78,7 @@ class Simulation:
             )
         self._source_keys: dict[str, int] = {}
         self._tallied_us = 0
+        self._watched = network.reliability.guarantees != BEST_EFFORT  # bytes are counted link by link
         self._since: dict[tuple[str, str], int] = {}  # live subscriptions, and since when
         self._services = {spec.id: spec for spec in network.brokers}
         self._dice = {spec.id: Random(f"{self.seed}/{spec.id}/service") for spec in network.brokers}
@@ -337,9 +338,13 @@ class Simulation:
         tally.sent_bytes += len(names) * size
         received = Received(host.name, message)
         channels, heap, arrive = host.channels, self._heap, self._arrive
+        watched = self._watched
         for name in names:
             channel = channels.get(name)
             arrivals = () if channel is None else channel.link.arrivals_us(size, now_us, may_be_lost, event)
+            if watched and channel is not None:
+                channel.event_bytes += size if flies else 0
+                channel.recovery_bytes += size if kind in CONTROL_KINDS else 0
             if not arrivals:
                 tally.lost += 1
                 continue
@@ -454,6 +459,8 @@ class Simulation:
         for (client, id_), condition in self.ledger.live():
             self._record_subscription(client, id_, condition, None)
         outcome = self.ledger.close()
+        if self._watched:
+            add_recovery(self.hosts.values(), outcome)
         between = [counts for kind, counts in outcome.messages.items() if kind != "Deliver"]
         outcome.transmissions = sum(counts["sent"] for counts in between)
         outcome.bytes = sum(counts["bytes"] for counts in between)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from holdfast.network.schema import BrokerSpec
+from holdfast.protocol.client import Client
 from holdfast.sim.host import Host
 from holdfast.sim.ledger import Outcome
 from holdfast.wire.trace import TraceWriter
@@ -32,3 +33,22 @@ def write_samples(hosts: Iterable[Host], brokers: Mapping[str, BrokerSpec], trac
             for name, (value, limit) in gauges.items():
                 trace.add("samples", host.name, now_us, name, float(value))
                 trace.add("samples", host.name, now_us, f"{name} limit", float(limit))
+
+
+def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:
+    """What recovery did, counted by clients, and how much of it the most burdened leaf of the network carried."""
+    for host in hosts:
+        if isinstance(host.machine, Client):
+            for name, count in host.machine.counts.items():
+                outcome.recovery[name] = outcome.recovery.get(name, 0) + count
+    outcome.leaf_recovery_ratio = max(map(_leaf_ratio, hosts), default=0.0)
+
+
+def _leaf_ratio(host: Host) -> float:
+    """Bytes about recovery for each byte of events, over the only link of a broker to another, in both directions."""
+    ways = [channel for channel in host.channels.values() if channel.receiver.kind == "broker"]
+    if host.kind != "broker" or len(ways) != 1 or host.name not in ways[0].receiver.channels:
+        return 0.0
+    both = ways[0], ways[0].receiver.channels[host.name]
+    events = sum(each.event_bytes for each in both)
+    return sum(each.recovery_bytes for each in both) / events if events else 0.0

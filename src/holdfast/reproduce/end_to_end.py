@@ -1,0 +1,356 @@
+"""Paper 000, end-to-end recovery: its scheme beside ours, in its two networks.
+
+The paper's own scheme is `scheme = "srm"` with the settings of its experiments; "publisher repairs" adds a cache at the
+publisher, which the paper leaves out. Ours is the default. All see the same publications and the same losses of
+events; payloads are 500 bytes, which the paper does not say.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import sqrt
+
+from holdfast.pipeline.line_charts import Line, LineChart, Spot
+from holdfast.pipeline.sweep_check import VARIANT, plan
+from holdfast.pipeline.sweep_plan import Plan, preset_document
+from holdfast.protocol.recovery.srm import counts as c
+from holdfast.reproduce.claims import Claim, estimate, ratio_of_sums, shown
+from holdfast.reproduce.study import Runs, Scale, Study
+
+BEST_EFFORT, PAPER, WITH_CACHE, OURS = "best effort", "R = 10", "R = 10, publisher repairs", "ours"
+_SRM = {"reliability.recovery": "end-to-end", "reliability.scheme": "srm"}
+_VARIANTS: dict[str, dict[str, object]] = {
+    BEST_EFFORT: {"reliability.recovery": "none"},
+    "R = 1": {**_SRM, "reliability.record": 1},
+    "R = 5": {**_SRM, "reliability.record": 5},
+    PAPER: {**_SRM, "reliability.record": 10},
+    WITH_CACHE: {**_SRM, "reliability.record": 10, "reliability.publisher_cache": True},
+    OURS: {"reliability.recovery": "end-to-end"},
+}
+_NETWORKS = {12: "wan-12", 46: "wan-46"}
+_SECONDS: dict[Scale, dict[int, float]] = {"quick": {12: 40.0, 46: 10.0}, "paper": {12: 300.0, 46: 300.0}}
+_SEEDS: dict[Scale, int] = {"quick": 2, "paper": 5}
+_PAYLOAD = {"workload.payload_bytes": 500}
+_LOSSES_MIN = 30_000  # that must be seen before 99.99 % means something
+_DIGEST_S = (0.1, 0.2, 0.5, 1.0)
+_GRID = {"match": (0.1, 0.3), "loss": (0.05, 0.2), "record": (1, 5, 10)}  # of Eq. 1
+
+
+def _plans(scale: Scale) -> Mapping[str, Plan]:
+    seeds = _SEEDS[scale]
+    plans: dict[str, Plan] = {}
+    for size, preset in _NETWORKS.items():
+        network = preset_document(preset)
+        fixed = {**_PAYLOAD, "duration_s": _SECONDS[scale][size]}
+        plans[preset] = plan(network, variants=_VARIANTS, seeds=seeds, settings=fixed)
+        rough = {name: _VARIANTS[name] for name in (BEST_EFFORT, OURS)}
+        fixed = {**_PAYLOAD, "duration_s": _SECONDS[scale][size] / 2, "links.loss": 0.05}
+        plans[f"{preset}-rough"] = plan(network, variants=rough, seeds=seeds, settings=fixed)
+    calm = {name: _VARIANTS[name] for name in (BEST_EFFORT, PAPER)}
+    fixed = {**_PAYLOAD, "duration_s": _SECONDS[scale][46], "links.loss": 0.001}
+    plans["wan-46-calm"] = plan(preset_document("wan-46"), variants=calm, seeds=seeds, settings=fixed)
+    plans["digests"] = plan(
+        preset_document("wan-12"),
+        {"reliability.digest_s": list(_DIGEST_S)},
+        seeds=seeds,
+        settings={**_PAYLOAD, **_VARIANTS[OURS], "duration_s": _SECONDS[scale][12]},
+    )
+    plans["detection"] = _detection(100.0 if scale == "quick" else 1_000.0)
+    return plans
+
+
+def _detection(seconds: float) -> Plan:
+    """One publisher, one subscriber and one lossy link, without anybody who could repair: only detection counts."""
+    network = {
+        "topology": {"kind": "line", "brokers": 2},
+        "links": {"delay_ms": 10, "loss": 0.1, "lossy_control": False},
+        "clients": {"per_broker": 1, "publishers": 1, "subscribers": "others"},
+        "workload": {"kind": "rates", "rates_per_s": [500, 500], "match": [0.1, 0.1]},
+        "reliability": {**{key.partition(".")[2]: value for key, value in _SRM.items()}, "record": 10},
+    }
+    variants = {
+        f"{match} {loss} {record}": {
+            "workload.match": [match, match],
+            "links.loss": loss,
+            "reliability.record": record,
+        }
+        for match in _GRID["match"]
+        for loss in _GRID["loss"]
+        for record in _GRID["record"]
+    }
+    return plan(network, variants=variants, seeds=1, settings={"duration_s": seconds})
+
+
+# Claims ----------------------------------------------------------------------------------------------------------
+
+
+def _claims(runs: Mapping[str, Runs]) -> Iterator[Claim]:
+    yield from _factors(runs)
+    for size, (requests, repairs) in {12: (0.9, 0.8), 46: (0.8, 0.7)}.items():
+        yield from _without_duplicates(runs[_NETWORKS[size]], size, requests, repairs)
+    yield from _others(runs)
+    yield _eq_1(runs["detection"])
+    for size, overhead in {12: 0.15, 46: 0.35}.items():
+        yield from _ours(runs, size, overhead)
+
+
+def _settings(network: str, runs: Runs) -> str:
+    row = runs.rows[0]
+    seeds = len({each["seed"] for each in runs.rows})
+    return f"{network}, {row['duration_s']:g} s, seeds 1 to {seeds}"
+
+
+def _factors(runs: Mapping[str, Runs]) -> Iterator[Claim]:
+    for id_, network, paper, least in (
+        ("000-a", "wan-12", "about 2", 2.0),
+        ("000-b", "wan-46", "about 3", 3.0),
+        ("000-c", "wan-46-calm", "more than 8", 8.0),
+    ):
+        found = runs[network]
+        before, after = found.of(variant=BEST_EFFORT), found.of(variant=PAPER)
+        factor, interval = ratio_of_sums(before.column("lost"), after.column("lost"))
+        loss = " at loss 0.001" if network.endswith("calm") else ""
+        note = ""
+        if factor < least:
+            cached = found.of(variant=WITH_CACHE)
+            note = (
+                f"with a publisher that repairs too: {shown(before.total('lost') / cached.total('lost'))}"
+                if cached.rows and cached.total("lost")
+                else "few losses were seen"
+            )
+        yield Claim(
+            id_,
+            f"R = 10 divides lost deliveries by{loss}",
+            paper,
+            factor,
+            factor >= least,
+            _settings(network, after),
+            interval,
+            note,
+        )
+    found = runs["wan-46"]
+    share, interval = ratio_of_sums(
+        found.of(variant=PAPER).column("recovered.repair"), found.of(variant=BEST_EFFORT).column("lost")
+    )
+    yield Claim(
+        "000-recovered",
+        "share of the losses that is recovered in the unstable network",
+        "over 0.7",
+        share,
+        share > 0.7,
+        _settings("wan-46", found),
+        interval,
+    )
+
+
+def _without_duplicates(found: Runs, size: int, requests: float, repairs: float) -> Iterator[Claim]:
+    paper = found.of(variant=PAPER)
+    for what, all_, twice, least in (
+        ("requests", c.ASKED_FIRST, c.ASKED_TWICE, requests),
+        ("repairs", c.REPAIRED, c.REPAIRED_TWICE, repairs),
+    ):
+        many, interval = ratio_of_sums(paper.column(f"recovery.{twice}"), paper.column(f"recovery.{all_}"))
+        single = 1 - many
+        yield Claim(
+            f"000-f-{what}-{size}",
+            f"share of the {what} that no other repeats, {size} brokers",
+            f"over {least:g}",
+            single,
+            single > least,
+            _settings(_NETWORKS[size], paper),
+            None if interval is None else (1 - interval[1], 1 - interval[0]),
+        )
+
+
+def _others(runs: Mapping[str, Runs]) -> Iterator[Claim]:
+    for size, network in _NETWORKS.items():
+        paper = runs[network].of(variant=PAPER)
+        ratio, interval = ratio_of_sums(paper.column(f"recovery.{c.ASKED}"), paper.column(f"recovery.{c.REPAIRED}"))
+        settings = _settings(network, paper)
+        claim = f"requests for each repair, {size} brokers"
+        yield Claim(f"000-g-{size}", claim, "more than 1", ratio, ratio > 1, settings, interval)
+        hits, interval = ratio_of_sums(paper.column(f"recovery.{c.ANSWERED}"), paper.column(f"recovery.{c.WANTED}"))
+        claim = f"share of the requested events that somebody repairs, {size} brokers"
+        yield Claim(f"000-j-{size}", claim, "climbs within seconds; no value", hits, True, settings, interval)
+    found = runs["wan-12"]
+    each = [
+        _mean_bytes(found.of(variant=PAPER), seed) - _mean_bytes(found.of(variant=BEST_EFFORT), seed)
+        for seed in range(len(found.of(variant=PAPER).rows))
+    ]
+    more, interval = estimate(each)
+    yield Claim(
+        "000-i",
+        "bytes that the record adds to an event",
+        "320 and more",
+        more,
+        320 <= more <= 340,
+        _settings("wan-12", found),
+        interval,
+        "ten filters of 32 bytes, their times and a head",
+    )
+
+
+def _mean_bytes(runs: Runs, seed: int) -> float:
+    return runs.column("messages.Publish.bytes")[seed] / runs.column("messages.Publish.sent")[seed]
+
+
+def _eq_1(runs: Runs) -> Claim:
+    """The largest deviation from the formula over the grid, in standard errors."""
+    worst, where = 0.0, ""
+    for row in runs.rows:
+        match, loss, record = (float(each) for each in str(row[VARIANT]).split())
+        expected = 1 - (1 - match * (1 - loss)) ** record
+        lost = int(row["lost"])
+        detected = (row.get(f"recovery.{c.DETECTED}") or 0) - (row.get(f"recovery.{c.CAME_LATE}") or 0)
+        error = abs(detected / lost - expected) / sqrt(expected * (1 - expected) / lost)
+        if error > worst:
+            found = f"{detected / lost:.4f}, not {expected:.4f}"
+            worst, where = error, f"match {match:g}, loss {loss:g}, R = {record:g}: {found}"
+    return Claim(
+        "000-eq1",
+        "probability to detect a loss: largest distance from Eq. 1, in standard errors",
+        "at most 3",
+        worst,
+        worst <= 3,
+        f"{len(runs.rows)} points, 500 events/s for {runs.rows[0]['duration_s']:g} s",
+        None,
+        where,
+    )
+
+
+def _ours(runs: Mapping[str, Runs], size: int, overhead: float) -> Iterator[Claim]:
+    network = _NETWORKS[size]
+    for name, least in ((network, 0.9999), (f"{network}-rough", 0.999)):
+        before, after = runs[name].of(variant=BEST_EFFORT), runs[name].of(variant=OURS)
+        share, interval = ratio_of_sums(after.column("delivered"), after.column("owed"))
+        seen = int(before.total("lost"))
+        loss = "0.05" if name.endswith("rough") else "0.01"
+        note = f"{seen:,} losses were seen" + ("" if seen >= _LOSSES_MIN else ", too few to prove it")
+        yield Claim(
+            f"ours-delivered-{size}-{loss}",
+            f"ours, share delivered at loss {loss}, {size} brokers",
+            f"at least {least:g} is wanted",
+            share,
+            share >= least,
+            _settings(name, after),
+            interval,
+            note,
+        )
+    before, after = runs[network].of(variant=BEST_EFFORT), runs[network].of(variant=OURS)
+    for variant, id_, most in ((OURS, "ours-bytes", overhead), (PAPER, "000-bytes", None)):
+        found = runs[network].of(variant=variant)
+        ratio, interval = ratio_of_sums(found.column("bytes"), before.column("bytes"))
+        yield Claim(
+            f"{id_}-{size}",
+            f"{'ours' if variant == OURS else 'R = 10'}, bytes beyond best effort, {size} brokers",
+            f"at most {most:g} is wanted" if most else {12: "0.68 in a prototype", 46: "0.97 in a prototype"}[size],
+            ratio - 1,
+            most is None or ratio - 1 <= most,
+            _settings(network, found),
+            None if interval is None else (interval[0] - 1, interval[1] - 1),
+        )
+    worst = max(after.column("leaf_recovery_ratio"))
+    yield Claim(
+        f"ours-leaf-{size}",
+        f"ours, bytes about recovery for each byte of events on the worst leaf link, {size} brokers",
+        "at most 1 is wanted",
+        worst,
+        worst <= 1,
+        _settings(network, after),
+    )
+
+
+# Figures ---------------------------------------------------------------------------------------------------------
+
+
+def _spot(x: float, found: tuple[float, tuple[float, float] | None]) -> Spot:
+    mean, interval = found
+    return Spot(x, mean, *(interval or (None, None)))
+
+
+def _figures(runs: Mapping[str, Runs]) -> Iterable[LineChart]:
+    yield LineChart(
+        "False negatives by the length of the record (paper 000, figure 6)",
+        "publications that each one tells of (R)",
+        "share of the owed deliveries that are missing",
+        tuple(Line(network, tuple(_false_negatives(runs[network]))) for network in _NETWORKS.values()),
+        note="the scheme of paper 000; bands: 95 % confidence",
+    )
+    for network in _NETWORKS.values():
+        yield LineChart(
+            f"How long a recovered event takes, {network}",
+            "share of the recovered events (%)",
+            "from publishing to delivery (s)",
+            tuple(
+                Line(variant, tuple(_quantiles(runs[network].of(variant=variant))))
+                for variant in (PAPER, WITH_CACHE, OURS)
+            ),
+        )
+        yield LineChart(
+            f"What recovery costs and brings, {network}",
+            "bytes beyond best effort (%)",
+            "share of the owed deliveries that are missing (%)",
+            tuple(Line(variant, (_cost(runs[network], variant),)) for variant in (BEST_EFFORT, *list(_VARIANTS)[1:])),
+        )
+    yield LineChart(
+        "Ours: bytes against the time to recover, wan-12",
+        "bytes beyond best effort (%)",
+        "median time from publishing to the recovered delivery (s)",
+        (
+            Line("a digest every 0.1, 0.2, 0.5 and 1 s", tuple(_tradeoff(runs))),
+            Line(PAPER, (_tradeoff_paper(runs),)),
+        ),
+    )
+    yield _detection_chart(runs["detection"])
+
+
+def _false_negatives(runs: Runs) -> Iterator[Spot]:
+    for x, variant in ((0, BEST_EFFORT), (1, "R = 1"), (5, "R = 5"), (10, PAPER)):
+        found = runs.of(variant=variant)
+        yield _spot(x, ratio_of_sums(found.column("lost"), found.column("owed")))
+
+
+def _quantiles(runs: Runs) -> Iterator[Spot]:
+    for x, name in ((50, "p50"), (90, "p90"), (99, "p99")):
+        mean, interval = estimate([each / 1e6 for each in runs.column(f"recovery_delay_us.{name}")])
+        yield _spot(x, (mean, interval))
+
+
+def _cost(runs: Runs, variant: str) -> Spot:
+    before, found = runs.of(variant=BEST_EFFORT), runs.of(variant=variant)
+    return Spot(
+        100 * (found.total("bytes") / before.total("bytes") - 1), 100 * found.total("lost") / found.total("owed")
+    )
+
+
+def _tradeoff(runs: Mapping[str, Runs]) -> Iterator[Spot]:
+    before = runs["wan-12"].of(variant=BEST_EFFORT).total("bytes")
+    for digest_s in _DIGEST_S:
+        found = Runs([row for row in runs["digests"].rows if row["reliability.digest_s"] == digest_s])
+        delay, interval = estimate([each / 1e6 for each in found.column("recovery_delay_us.p50")])
+        yield _spot(100 * (found.total("bytes") / before - 1), (delay, interval))
+
+
+def _tradeoff_paper(runs: Mapping[str, Runs]) -> Spot:
+    before, found = (runs["wan-12"].of(variant=variant) for variant in (BEST_EFFORT, PAPER))
+    delay, interval = estimate([each / 1e6 for each in found.column("recovery_delay_us.p50")])
+    return _spot(100 * (found.total("bytes") / before.total("bytes") - 1), (delay, interval))
+
+
+def _detection_chart(runs: Runs) -> LineChart:
+    lines: dict[str, list[Spot]] = {}
+    for row in runs.rows:
+        match, loss, record = (float(each) for each in str(row[VARIANT]).split())
+        detected = (row.get(f"recovery.{c.DETECTED}") or 0) - (row.get(f"recovery.{c.CAME_LATE}") or 0)
+        share = detected / row["lost"]
+        half = 1.96 * sqrt(share * (1 - share) / row["lost"])
+        lines.setdefault(f"match {match:g}, loss {loss:g}", []).append(Spot(record, share, share - half, share + half))
+        expected = 1 - (1 - match * (1 - loss)) ** record
+        lines.setdefault(f"Eq. 1: {match:g}, {loss:g}", []).append(Spot(record, expected))
+    return LineChart(
+        "Probability to detect a loss (paper 000, figure 2)",
+        "publications that each one tells of (R)",
+        "share of the losses that is detected",
+        tuple(Line(name, tuple(spots)) for name, spots in lines.items()),
+    )
+
+
+STUDY = Study("end-to-end", "End-to-end recovery (paper 000)", _plans, _claims, _figures)

@@ -1,0 +1,86 @@
+"""Run a study: its sweeps on Spark, its figures from their tables, its claims from their runs."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow.parquet as pq
+
+from holdfast.model.errors import HoldfastError
+from holdfast.pipeline.line_charts import LineChart, svg
+from holdfast.pipeline.sweep_folder import SweepFolder
+from holdfast.pipeline.sweep_plan import Plan
+from holdfast.reproduce.claims import Claim, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from holdfast.pipeline.sweep_progress import Progress
+
+Scale = Literal["quick", "paper"]
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one sweep, a row each: settings and metrics by name."""
+
+    rows: Sequence[Row]
+
+    def of(self, **settings: object) -> "Runs":
+        """Those with these settings; a dot in a key is written as two underscores."""
+        wanted = {key.replace("__", "."): value for key, value in settings.items()}
+        return Runs([row for row in self.rows if all(row[key] == value for key, value in wanted.items())])
+
+    def column(self, metric: str) -> list[float]:
+        """By seed; a count that a run does not have is 0."""
+        ordered = sorted(self.rows, key=lambda row: row["seed"])
+        return [float(row.get(metric) or 0.0) for row in ordered]
+
+    def total(self, metric: str) -> float:
+        return sum(self.column(metric))
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    title: str
+    plans: Callable[[Scale], Mapping[str, Plan]]
+    claims: Callable[[Mapping[str, Runs]], Iterable[Claim]]
+    figures: Callable[[Mapping[str, Runs]], Iterable[LineChart]] = field(default=lambda runs: ())
+
+
+def reproduce(
+    spark: "SparkSession",
+    study: Study,
+    scale: Scale,
+    out: Path,
+    watch: Callable[[str, "Progress"], None] | None = None,
+) -> list[Claim]:
+    """Run what is missing of the study's sweeps, then write claims and figures into the folder."""
+    from holdfast.pipeline.sweep import sweep  # noqa: PLC0415  # Spark is slow to import, and a finished study needs none
+
+    runs: dict[str, Runs] = {}
+    for name, plan in study.plans(scale).items():
+        folder = SweepFolder((out / "sweeps" / name).resolve())
+        sweep(spark, plan, folder.path, watch=None if watch is None else lambda seen, name=name: watch(name, seen))  # type: ignore[misc]
+        runs[name] = _read(folder, name)
+    claims = list(study.claims(runs))
+    pictures = []
+    for number, chart in enumerate(study.figures(runs), 1):
+        picture = svg(chart)
+        file = out / "figures" / f"{number:02d}.svg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(picture, encoding="utf-8")
+        pictures.append((chart.title, picture))
+    write(out, f"{study.title}, scale {scale}", claims, pictures)
+    return claims
+
+
+def _read(folder: SweepFolder, name: str) -> Runs:
+    rows = pq.read_table(folder.runs).to_pylist()
+    failed = [row for row in rows if row["error"] is not None]
+    if failed:
+        raise HoldfastError(f"{name}: {len(failed)} of {len(rows)} runs failed, the first with: {failed[0]['error']}")
+    return Runs(rows)
