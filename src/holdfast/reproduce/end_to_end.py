@@ -3,6 +3,9 @@
 The paper's own scheme is `scheme = "srm"` with the settings of its experiments; "publisher repairs" adds a cache at the
 publisher, which the paper leaves out. Ours is the default. All see the same publications and the same losses of
 events; payloads are 500 bytes, which the paper does not say.
+
+With 46 brokers our workload's popular events carry more attributes than the paper's ten and fill its filters, so that
+nearly everybody asks for them: its scheme then takes hours to simulate, and is left out of the quick scale there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +28,8 @@ _VARIANTS: dict[str, dict[str, object]] = {
     WITH_CACHE: {**_SRM, "reliability.record": 10, "reliability.publisher_cache": True},
     OURS: {"reliability.recovery": "end-to-end"},
 }
-_NETWORKS = {12: "wan-12", 46: "wan-46"}
+_SMALL, _LARGE = 12, 46
+_NETWORKS = {_SMALL: "wan-12", _LARGE: "wan-46"}
 _SECONDS: dict[Scale, dict[int, float]] = {"quick": {12: 40.0, 46: 10.0}, "paper": {12: 300.0, 46: 300.0}}
 _SEEDS: dict[Scale, int] = {"quick": 2, "paper": 5}
 _PAYLOAD = {"workload.payload_bytes": 500}
@@ -40,13 +44,15 @@ def _plans(scale: Scale) -> Mapping[str, Plan]:
     for size, preset in _NETWORKS.items():
         network = preset_document(preset)
         fixed = {**_PAYLOAD, "duration_s": _SECONDS[scale][size]}
-        plans[preset] = plan(network, variants=_VARIANTS, seeds=seeds, settings=fixed)
         rough = {name: _VARIANTS[name] for name in (BEST_EFFORT, OURS)}
+        variants = rough if scale == "quick" and size == _LARGE else _VARIANTS
+        plans[preset] = plan(network, variants=variants, seeds=seeds, settings=fixed)
         fixed = {**_PAYLOAD, "duration_s": _SECONDS[scale][size] / 2, "links.loss": 0.05}
         plans[f"{preset}-rough"] = plan(network, variants=rough, seeds=seeds, settings=fixed)
-    calm = {name: _VARIANTS[name] for name in (BEST_EFFORT, PAPER)}
-    fixed = {**_PAYLOAD, "duration_s": _SECONDS[scale][46], "links.loss": 0.001}
-    plans["wan-46-calm"] = plan(preset_document("wan-46"), variants=calm, seeds=seeds, settings=fixed)
+    if scale == "paper":
+        calm = {name: _VARIANTS[name] for name in (BEST_EFFORT, PAPER)}
+        fixed = {**_PAYLOAD, "duration_s": _SECONDS[scale][_LARGE], "links.loss": 0.001}
+        plans["wan-46-calm"] = plan(preset_document("wan-46"), variants=calm, seeds=seeds, settings=fixed)
     plans["digests"] = plan(
         preset_document("wan-12"),
         {"reliability.digest_s": list(_DIGEST_S)},
@@ -84,8 +90,9 @@ def _detection(seconds: float) -> Plan:
 
 def _claims(runs: Mapping[str, Runs]) -> Iterator[Claim]:
     yield from _factors(runs)
-    for size, (requests, repairs) in {12: (0.9, 0.8), 46: (0.8, 0.7)}.items():
-        yield from _without_duplicates(runs[_NETWORKS[size]], size, requests, repairs)
+    for size, (requests, repairs) in {_SMALL: (0.9, 0.8), _LARGE: (0.8, 0.7)}.items():
+        if _has_paper(runs, _NETWORKS[size]):
+            yield from _without_duplicates(runs[_NETWORKS[size]], size, requests, repairs)
     yield from _others(runs)
     yield _eq_1(runs["detection"])
     for size, overhead in {12: 0.15, 46: 0.35}.items():
@@ -98,12 +105,18 @@ def _settings(network: str, runs: Runs) -> str:
     return f"{network}, {row['duration_s']:g} s, seeds 1 to {seeds}"
 
 
+def _has_paper(runs: Mapping[str, Runs], network: str) -> bool:
+    return network in runs and bool(runs[network].of(variant=PAPER).rows)
+
+
 def _factors(runs: Mapping[str, Runs]) -> Iterator[Claim]:
     for id_, network, paper, least in (
         ("000-a", "wan-12", "about 2", 2.0),
         ("000-b", "wan-46", "about 3", 3.0),
         ("000-c", "wan-46-calm", "more than 8", 8.0),
     ):
+        if not _has_paper(runs, network):
+            continue
         found = runs[network]
         before, after = found.of(variant=BEST_EFFORT), found.of(variant=PAPER)
         factor, interval = ratio_of_sums(before.column("lost"), after.column("lost"))
@@ -126,6 +139,8 @@ def _factors(runs: Mapping[str, Runs]) -> Iterator[Claim]:
             interval,
             note,
         )
+    if not _has_paper(runs, "wan-46"):
+        return
     found = runs["wan-46"]
     share, interval = ratio_of_sums(
         found.of(variant=PAPER).column("recovered.repair"), found.of(variant=BEST_EFFORT).column("lost")
@@ -162,6 +177,8 @@ def _without_duplicates(found: Runs, size: int, requests: float, repairs: float)
 
 def _others(runs: Mapping[str, Runs]) -> Iterator[Claim]:
     for size, network in _NETWORKS.items():
+        if not _has_paper(runs, network):
+            continue
         paper = runs[network].of(variant=PAPER)
         ratio, interval = ratio_of_sums(paper.column(f"recovery.{c.ASKED}"), paper.column(f"recovery.{c.REPAIRED}"))
         settings = _settings(network, paper)
@@ -237,6 +254,8 @@ def _ours(runs: Mapping[str, Runs], size: int, overhead: float) -> Iterator[Clai
     before, after = runs[network].of(variant=BEST_EFFORT), runs[network].of(variant=OURS)
     for variant, id_, most in ((OURS, "ours-bytes", overhead), (PAPER, "000-bytes", None)):
         found = runs[network].of(variant=variant)
+        if not found.rows:
+            continue
         ratio, interval = ratio_of_sums(found.column("bytes"), before.column("bytes"))
         yield Claim(
             f"{id_}-{size}",
@@ -271,7 +290,11 @@ def _figures(runs: Mapping[str, Runs]) -> Iterable[LineChart]:
         "False negatives by the length of the record (paper 000, figure 6)",
         "publications that each one tells of (R)",
         "share of the owed deliveries that are missing",
-        tuple(Line(network, tuple(_false_negatives(runs[network]))) for network in _NETWORKS.values()),
+        tuple(
+            Line(network, tuple(_false_negatives(runs[network])))
+            for network in _NETWORKS.values()
+            if _has_paper(runs, network)
+        ),
         note="the scheme of paper 000; bands: 95 % confidence",
     )
     for network in _NETWORKS.values():
@@ -282,13 +305,18 @@ def _figures(runs: Mapping[str, Runs]) -> Iterable[LineChart]:
             tuple(
                 Line(variant, tuple(_quantiles(runs[network].of(variant=variant))))
                 for variant in (PAPER, WITH_CACHE, OURS)
+                if runs[network].of(variant=variant).rows
             ),
         )
         yield LineChart(
             f"What recovery costs and brings, {network}",
             "bytes beyond best effort (%)",
             "share of the owed deliveries that are missing (%)",
-            tuple(Line(variant, (_cost(runs[network], variant),)) for variant in (BEST_EFFORT, *list(_VARIANTS)[1:])),
+            tuple(
+                Line(variant, (_cost(runs[network], variant),))
+                for variant in _VARIANTS
+                if runs[network].of(variant=variant).rows
+            ),
         )
     yield LineChart(
         "Ours: bytes against the time to recover, wan-12",

@@ -39,7 +39,8 @@ class Outcome:
     transmissions: int = 0
     bytes: int = 0
     recovered: dict[str, int] = field(default_factory=dict)  # delivered by another way than the first, by which
-    held: int = 0  # held back for the sake of order
+    held: int = 0  # held back for the sake of order,
+    held_total_us: int = 0  # and for how long in all
     delay_us: dict[str, int] = field(default_factory=dict)
     recovery_delay_us: dict[str, int] = field(default_factory=dict)  # from publishing, of what was recovered
     held_us: dict[str, int] = field(default_factory=dict)  # of what was held back
@@ -149,6 +150,7 @@ class Ledger:
         if held_us:
             self._holds.add(held_us)
             self.outcome.held += 1
+            self.outcome.held_total_us += held_us
         self._delays.add(now_us - publication.time_us)
         pair = self.number(client) << _PAIR_BITS | self.number(publication.source)
         if publication.seq < self._highest.get(pair, 0):

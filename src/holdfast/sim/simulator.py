@@ -297,7 +297,7 @@ class Simulation:
         due_us = machine.next_due_us()
         if due_us is not None and due_us != host.wake_us:
             host.wake_us = due_us
-            self.at(due_us, self._wake, host, due_us)
+            self.at(max(due_us, self.now_us), self._wake, host, due_us)  # it may be overdue: who was away had no timers
 
     def _wake(self, host: Host, due_us: int) -> None:
         if host.wake_us == due_us:
