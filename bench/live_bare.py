@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.live_events import MATCHING, events
 from bench.live_relay import PER_FRAME, Framed, dial, framed
-from holdfast.model.messages import Deliver, Publication, Publish, Summary, Tell
+from holdfast.model.messages import Run, Summary, Tell
 from holdfast.wire.codec import decode_frame_untrusted, encode_message
 from holdfast.wire.codec import framed as frame_of
 from holdfast.wire.signals import SIGNAL, Hello, encode_signal
@@ -43,12 +43,12 @@ def _beat(connection: Framed) -> None:
 class BarePublisher:
     def __init__(self, connection: Framed, name: str) -> None:
         self._connection = connection
-        made = [
-            encode_message(Publish(Publication(name, number + 1, 1, None, event)))
-            for number, event in enumerate(events())
+        made = events()
+        runs = [
+            Run(tuple(range(at, at + PER_FRAME)), name, (1,) * PER_FRAME, tuple(made[at : at + PER_FRAME]), (), 0)
+            for at in range(0, len(made), PER_FRAME)
         ]
-        frames = [framed(frame_of(made[at : at + PER_FRAME])) for at in range(0, len(made), PER_FRAME)]
-        self._frames = cycle(frames)
+        self._frames = cycle([framed(frame_of([encode_message(run)])) for run in runs])
         self._count = 0
 
     @classmethod
@@ -70,12 +70,9 @@ async def subscribe(address: str, name: str, on: Callable[[int], None]) -> None:
 
     def on_frame(this: Framed, frame: bytes) -> None:
         messages = decode_frame_untrusted(frame)
-        if type(messages[0]) is Deliver:
-            on(len(messages))
-        else:
-            on(sum(type(each) is Deliver for each in messages))
-            if any(isinstance(each, Summary) and each.heard[0][0] for each in messages):
-                known.set()  # the broker has our table
+        on(sum(len(each.seqs) for each in messages if type(each) is Run))
+        if any(isinstance(each, Summary) and each.heard[0][0] for each in messages):
+            known.set()  # the broker has our table
 
     connection = await _greeted(address, name, on_frame)
     connection.transport.write(framed(frame_of([encode_message(Tell("subscriptions", 1, (MATCHING,), ()))])))

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from holdfast import Matcher, parse
+from holdfast.matching.index import Index
 from holdfast.matching.scan import Scan
+from holdfast.model.event import attributes_of
 from tests.language.generators import condition, conditions, event, events
 
 Event = Mapping[str, object]
@@ -78,6 +80,15 @@ def test_the_live_index_answers_like_the_scan(texts: list[str], asked: list[Even
     for text in texts:
         pair.add(text)
     pair.agree_live(asked)
+
+
+@given(st.lists(conditions(), max_size=5), st.lists(events(), min_size=1, max_size=12))
+def test_many_events_at_once_are_answered_like_each_of_them(texts: list[str], asked: list[Event]) -> None:
+    index: Index[int] = Index()
+    for id_, text in enumerate(texts):
+        index.add(id_, parse(text).filters)
+    flat = [attributes_of(each) for each in asked]
+    assert index.match_each(flat) == [index.match(each) for each in flat]
 
 
 @settings(max_examples=100)

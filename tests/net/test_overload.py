@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from holdfast.model.messages import Deliver, Tell
+from holdfast.model.messages import Deliver, Run, Tell
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import Outbox
-from holdfast.wire.codec import decode_frame_untrusted, encode_message
+from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed
 from holdfast.wire.signals import Welcome
 from tests.net.harness import lab, live, settled, take, until, values
 from tests.net.raw import RawPeer
@@ -45,6 +45,46 @@ def test_control_messages_keep_their_place_when_events_before_and_behind_them_ar
         box.put(each)
     assert counters.dropped == 2
     assert drained(box) == [CONTROL, CONTROL, EVENT]
+
+
+def run_of(first: int, count: int) -> bytes:
+    seqs = tuple(range(first, first + count))
+    return encode_message(Run(seqs, "p", (0,) * count, tuple({"n": 1_000 + seq} for seq in seqs), (), 0))
+
+
+def seqs_in(messages: list[bytes]) -> list[int]:
+    decoded = decode_frame_untrusted(framed(messages))
+    return [seq for each in decoded if isinstance(each, Run) for seq in each.seqs]
+
+
+def test_of_a_run_only_as_many_events_are_dropped_as_there_is_no_room_for() -> None:
+    size = len(run_of(1_000, 100))
+    box, counters = outbox(bytes_max=2 * size + len(CONTROL))
+    box.put(run_of(1_000, 100))
+    box.put_all([run_of(1_100, 100), CONTROL])
+    assert counters.dropped == 0
+    box.put(run_of(1_200, 50))
+    assert abs(counters.dropped - 50) <= 2  # their sizes differ by a byte
+    assert box.messages == 250 + 1 - counters.dropped
+    left = drained(box)
+    assert CONTROL in left
+    assert seqs_in(left) == list(range(1_000 + counters.dropped, 1_250))
+
+
+def test_events_that_are_put_together_count_and_keep_their_place() -> None:
+    box, counters = outbox(bytes_max=10**6, frame_aim=1_000)
+    box.put(CONTROL)
+    for seq in range(1, 101):
+        box.put_event("p", seq, 0, encode_message({"n": 1_000 + seq}), b"")
+    assert box.messages == 101
+    assert 100 * 7 < box.waiting_bytes < 100 * 40
+    box.put(CONTROL)
+    assert box.messages == 102
+    left = drained(box)
+    assert (left[0], left[-1]) == (CONTROL, CONTROL)
+    assert seqs_in(left) == list(range(1, 101))
+    assert max(map(len, left)) <= 1_000
+    assert counters.sent == 100
 
 
 def test_an_outbox_full_of_control_messages_is_stuck_rather_than_lossy() -> None:
@@ -100,6 +140,8 @@ async def test_a_subscriber_that_does_not_read_loses_the_oldest_and_harms_nobody
                 for message in await raw.heard():
                     if isinstance(message, Deliver):
                         got.append(message.publication.attributes["n"])
+                    elif isinstance(message, Run):
+                        got += [each["n"] for each in message.attributes]
             assert len(got) + broker.counters.dropped == number
             assert got == sorted(got)  # type: ignore[type-var]
 

@@ -1,13 +1,14 @@
-"""When what a broker sends on is written: an event on its own at once, what comes right behind it together."""
+"""When what is sent is written: an event on its own at once, what comes right behind it together."""
 
 import asyncio
 
-from holdfast.model.messages import Deliver, Message, Publication, Publish, Tell
+from holdfast.model.errors import InputError
+from holdfast.model.messages import Deliver, Message, Publication, Publish, Run, Tell
 from holdfast.net.node import BrokerNode, NodeSettings
 from holdfast.net.session import Session
 from holdfast.wire.codec import MESSAGES, decode_frame_untrusted, encode_message, framed
 from holdfast.wire.signals import Hello, encode_signal
-from tests.net.harness import live
+from tests.net.harness import fails, lab, live, settled, take, values
 
 
 class Paper:
@@ -61,3 +62,91 @@ async def test_the_first_event_of_a_turn_is_written_at_once_and_the_others_toget
         await asyncio.sleep(0)
         assert numbers(paper.frames) == [[first], [first + 1, first + 2, first + 3]]
     node.crash()
+
+
+@live
+async def test_a_publishers_first_event_is_written_at_once_and_what_follows_it_in_one_message() -> None:
+    async with lab() as net:
+        publisher = await net.client(await net.broker("b1"), name="p")
+        link = publisher.driver.links["b1"]
+        await publisher.flush()
+        link.wire = paper = Paper()
+        before = publisher.counters.sent
+        for n in range(5):
+            await publisher.publish({"n": n}, payload=b"x" * n)
+        assert [type(each) for each in paper.frames[0]] == [Publish]
+        assert len(paper.frames) == 1
+        await asyncio.sleep(0)
+        ((run,),) = paper.frames[1:]
+        assert isinstance(run, Run)
+        assert (run.source, [each["n"] for each in run.attributes]) == ("p", [1, 2, 3, 4])
+        assert run.payloads == (b"x", b"xx", b"xxx", b"xxxx")
+        assert run.seqs == tuple(range(run.seqs[0], run.seqs[0] + 4))
+        assert publisher.counters.sent == before + 5
+
+
+@live
+async def test_an_event_with_a_lifetime_keeps_its_place_among_those_written_together() -> None:
+    async with lab() as net:
+        publisher = await net.client(await net.broker("b1"))
+        link = publisher.driver.links["b1"]
+        await publisher.flush()
+        link.wire = paper = Paper()
+        seqs = [await publisher.publish({"n": n}, lifetime=9 if n == 3 else None) for n in range(6)]
+        await asyncio.sleep(0)
+        written = [each for frame in paper.frames for each in frame]
+        assert [type(each) for each in written] == [Publish, Run, Publish, Run]
+        assert [seq for each in written for seq in seqs_of(each)] == seqs
+
+
+def seqs_of(message: Message) -> tuple[int, ...]:
+    if isinstance(message, Run):
+        return message.seqs
+    assert isinstance(message, Publish | Deliver)
+    return (message.publication.seq,)
+
+
+@live
+async def test_what_cannot_be_sent_is_refused_to_its_caller_and_those_around_it_arrive() -> None:
+    async with lab() as net:
+        client = await net.client(await net.broker("b1"))
+        wanted = client.subscribe("n >= 0")
+        await settled(client, client)
+        seqs = []
+        for n in range(6):
+            seqs.append(await client.publish({"n": n, "s": ""}))
+            for value in ("\ud800", 2**64):
+                await fails(client.publish({"n": n, "s": value}), InputError)
+        deliveries = await take(wanted, 6)
+        assert values(deliveries) == list(range(6))
+        assert [each.seq for each in deliveries] == seqs == list(range(seqs[0], seqs[0] + 6))
+
+
+@live
+async def test_an_event_that_no_frame_holds_takes_none_of_those_around_it_along() -> None:
+    async with lab() as net:
+        client = await net.client(await net.broker("b1"))
+        wanted = client.subscribe("n >= 0")
+        await settled(client, client)
+        for n in range(9):
+            await client.publish({"n": n, "s": "x" * (17 * 2**20 if n == 5 else 1)})
+        assert values(await take(wanted, 8)) == [0, 1, 2, 3, 4, 6, 7, 8]
+        assert client.counters.oversized == 1
+
+
+@live
+async def test_the_same_events_reach_subscribers_over_tcp_together_and_over_udp_one_by_one() -> None:
+    async with lab() as net:
+        b1 = await net.broker("b1")
+        b2 = await net.broker("b2", "udp://127.0.0.1:0", peers={"b1": b1.listening[0]})
+        await b1.connected_to("b2")
+        publisher, near, far = await net.client(b1), await net.client(b1), await net.client(b2)
+        subscriptions = [each.subscribe("n >= 0") for each in (near, far)]
+        for each in (near, far):
+            await settled(each, publisher)
+        for n in range(200):
+            await publisher.publish({"n": n})
+        for each in subscriptions:
+            assert values(await take(each, 200)) == list(range(200))
+        assert near.counters.received >= 200  # however they came, each counts
+        assert b2.counters.received >= 200

@@ -1,13 +1,31 @@
-"""The messages of one frame, handled in one go, have the effects of the same messages one by one."""
+"""The messages of one frame, handled in one go, have the effects of the same messages one by one.
 
+And a run has those of the messages that it stands for.
+"""
+
+from collections import Counter, defaultdict
 from random import Random
 
+import pytest
+
 from holdfast.matching.index import Index
-from holdfast.model.messages import Deliver, Message, Publication, Publish, Summary, Tell
+from holdfast.model.messages import Deliver, Detach, Message, Publication, Publish, Run, Summary, Tell
+from holdfast.protocol.broker import Broker, Routing
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Effect, LinkUp, Received, SubscribeCall
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.effects import (
+    Delivered,
+    DeliveredRun,
+    Effect,
+    Incident,
+    LinkUp,
+    Received,
+    Send,
+    Spread,
+    SubscribeCall,
+)
+from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
 
 NOW_US = 1_000_000
 
@@ -43,3 +61,136 @@ def test_a_clients_frame_is_its_messages_in_their_order() -> None:
         effects += one_by_one.handle(Received("b1", message), NOW_US)
     assert at_once.receive("b1", MESSAGES, NOW_US) == effects
     assert len(effects) >= len(MESSAGES) - 1
+
+
+def broker(routing: Routing = "subscriptions") -> Broker:
+    made = Broker("b1", routing, ProtocolSettings(hops_max=5), ConditionBook(), Index, 1, Random(1))
+    for name in ("p", "desk"):
+        made.handle(LinkUp(name, "client"), 0)
+    made.handle(Received("desk", Tell("subscriptions", 1, ("n > 0",), ())), 0)
+    return made
+
+
+def test_a_brokers_frame_is_its_messages_in_their_order() -> None:
+    messages: list[Message] = [
+        Publish(event(1, 5)),
+        Publish(event(2, 0)),  # nobody wants it
+        Publish(event(3, 5, source="q")),  # in another's name
+        Publish(event(4, 5, lifetime_us=100)),  # expired
+        Tell("subscriptions", 1, ("n = 1",), ()),
+        Publish(event(5, 1)),
+        Deliver(event(6, 1)),  # not for a broker
+        Detach(),
+        Publish(event(7, 5)),  # from a stranger now
+        Summary(7, ((0, 0), (0, 0)), kind="client"),  # and no longer
+        Publish(event(8, 5)),
+    ]
+    at_once, one_by_one = broker(), broker()
+    effects: list[Effect] = []
+    for message in messages:
+        effects += one_by_one.handle(Received("p", message), NOW_US)
+    assert at_once.receive("p", messages, NOW_US) == effects
+    assert len(effects) >= 8
+
+
+# Runs ------------------------------------------------------------------------------------------------------------
+
+
+def outcome(effects: list[Effect]) -> object:
+    """What came of it, with runs taken apart: what each neighbour is sent, what is delivered, what went wrong."""
+    sent: dict[str, list[Message]] = defaultdict(list)
+    delivered: list[object] = []
+    incidents: Counter[tuple[str, str]] = Counter()
+    for effect in effects:
+        match effect:
+            case Send(to=to, message=message):
+                sent[to].append(message)
+            case Spread(to=several, message=Run() as run):
+                for to in several:
+                    sent[to] += run.published() if to.startswith("b") else run.delivered()
+            case Spread(to=several, message=message):
+                for to in several:
+                    sent[to].append(message)
+            case Delivered(publication=publication, subscriptions=ids):
+                delivered.append((publication, ids))
+            case DeliveredRun(publications=publications, subscriptions=ids):
+                delivered += [(publication, ids) for publication in publications]
+            case Incident(kind=kind, about=about, count=count):
+                incidents[kind, about] += count
+    return sent, delivered, incidents
+
+
+def drawn_run(rng: Random, source: str) -> Run:
+    count = rng.choice((1, 2, 5, 30))
+    first = rng.randrange(100)
+    seqs = tuple(range(first, first + count)) if rng.random() < 0.7 else tuple(rng.choices(range(100), k=count))
+    values = rng.choice(((1,), (1, 5), range(-1, 9)))
+    attributes = tuple({"n": rng.choice(values)} for _ in seqs)
+    payloads = tuple(rng.randbytes(2) for _ in seqs) if rng.random() < 0.5 else ()
+    return Run(seqs, source, tuple(NOW_US - each for each in range(count)), attributes, payloads, rng.choice((0, 0, 6)))
+
+
+def busy_broker(routing: Routing, rng: Random) -> Broker:
+    """With neighbours of both kinds that want different things."""
+    made = broker(routing)
+    for name, kind in {"b2": "broker", "b3": "broker", **{f"c{n}": "client" for n in range(4)}}.items():
+        made.handle(LinkUp(name, kind), 0)  # type: ignore[arg-type]
+        condition = rng.choice(("n > 0", "n = 1", "n > 4", "n < 3 OR n > 6", "TRUE"))
+        made.handle(Received(name, Tell("subscriptions", 1, (condition,), ())), 0)
+    return made
+
+
+@pytest.mark.parametrize("routing", ["subscriptions", "destinations"])
+@pytest.mark.parametrize("seed", range(100))
+def test_a_run_is_to_a_broker_what_its_publications_are(seed: int, routing: Routing) -> None:
+    whole, apart = (busy_broker(routing, Random(seed)) for _ in range(2))
+    rng = Random(seed)
+    for _ in range(10):
+        sender, source = rng.choice((("p", "p"), ("p", "p"), ("p", "q"), ("b2", "q"), ("stranger", "p")))
+        run = drawn_run(rng, source)
+        effects = whole.receive(sender, [run], NOW_US)
+        assert outcome(effects) == outcome(apart.receive(sender, run.published(), NOW_US))
+
+
+@pytest.mark.parametrize("guarantees", [BEST_EFFORT, Guarantees(RecoverySettings())], ids=["best effort", "recovery"])
+@pytest.mark.parametrize("conditions", [("n > 0",), ("n > 0", "n > 4"), ("n < 3 OR n > 0", "TRUE"), ()])
+@pytest.mark.parametrize("seed", range(50))
+def test_a_run_is_to_a_client_what_its_publications_are(
+    seed: int, conditions: tuple[str, ...], guarantees: Guarantees
+) -> None:
+    rng = Random(seed)
+    whole, apart = (
+        Client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1), guarantees=guarantees)
+        for _ in range(2)
+    )
+    for each in (whole, apart):
+        each.handle(LinkUp("b1", "broker"), 0)
+        for condition in conditions:
+            each.handle(SubscribeCall(condition, condition), 0)
+    for _ in range(20):
+        run = drawn_run(rng, rng.choice("pq"))
+        effects = whole.receive("b1", [run], NOW_US)
+        assert outcome(effects) == outcome(apart.receive("b1", run.delivered(), NOW_US))
+
+
+def test_a_run_that_all_want_is_passed_on_whole_and_one_that_some_want_in_parts() -> None:
+    made = broker()
+    made.handle(LinkUp("more", "client"), 0)
+    made.handle(Received("more", Tell("subscriptions", 1, ("n > 4",), ())), 0)
+    all_want = Run((1, 2), "p", (0, 0), ({"n": 5}, {"n": 6}), (), 0)
+    assert made.receive("p", [all_want], NOW_US) == [Spread(("desk", "more"), all_want)]
+    some_want = Run((3, 4, 5), "p", (0, 0, 0), ({"n": 1}, {"n": 5}, {"n": 0}), (), 0)
+    assert made.receive("p", [some_want], NOW_US) == [
+        Spread(("desk",), some_want.picked([0, 1])),
+        Spread(("more",), some_want.picked([1])),
+    ]
+
+
+def test_a_run_is_taken_apart_when_too_many_want_different_parts_of_it() -> None:
+    made = broker()
+    for n in range(8):
+        made.handle(LinkUp(f"c{n}", "client"), 0)
+        made.handle(Received(f"c{n}", Tell("subscriptions", 1, (f"n <> {n}",), ())), 0)
+    run = Run(tuple(range(1, 9)), "p", (0,) * 8, tuple({"n": n} for n in range(8)), (), 0)
+    effects = made.receive("p", [run], NOW_US)
+    assert [type(each.message) for each in effects if isinstance(each, Spread)] == [Deliver] * 8

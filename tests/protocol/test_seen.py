@@ -13,6 +13,18 @@ def test_each_number_is_new_once_in_any_order() -> None:
     assert not any(seen.first_time("a", n) for n in numbers)
 
 
+def test_many_numbers_at_once_are_as_new_as_one_by_one() -> None:
+    rng = Random(2)
+    for _ in range(300):
+        at_once, one_by_one = Seen(window=8, sources_max=3), Seen(window=8, sources_max=3)
+        for _ in range(10):
+            source, first = rng.choice("abcd"), rng.randrange(40)
+            seqs = tuple(range(first, first + rng.randint(1, 12)))
+            if rng.random() < 0.3:
+                seqs = tuple(rng.choices(range(40), k=rng.randint(1, 12)))
+            assert at_once.first_times(source, seqs) == [one_by_one.first_time(source, seq) for seq in seqs]
+
+
 def test_a_number_below_the_window_is_taken_for_a_duplicate() -> None:
     seen = Seen(window=8, sources_max=10)
     assert seen.first_time("a", 100)

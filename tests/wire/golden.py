@@ -14,6 +14,7 @@ from holdfast.model.messages import (
     Message,
     Publication,
     Publish,
+    Run,
     Summary,
     Tell,
     Whole,
@@ -67,6 +68,15 @@ MESSAGES: list[tuple[str, Message]] = [
     ),
     ("01 00 91 96 a36c7361 a26231 05 02 91 a26232 91 a561203d2031", LinkState("b1", 5, 2, ("b2",), ("a = 1",))),
     ("01 00 91 91 a3627965", Detach()),
+    (
+        "01 00 91 97 a372756e 92 07 09 a66465736b2d31 92 01 cf00060a24181e4000"
+        "92 82 a673796d626f6c a349424d a57072696365 cb4058e00000000000 80 90 00",
+        Run((7, 9), "desk-1", (1, 1_700_000_000_000_000), ({"symbol": "IBM", "price": 99.5}, {}), (), 0),
+    ),
+    (
+        "01 00 91 97 a372756e 91 01 a170 91 00 91 81 a174 d7ffa1dcd4205e0d5da5 91 c40200ff 03",
+        Run((1,), "p", (0,), ({"t": MOMENT},), (b"\x00\xff",), 3),
+    ),
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.errors import InputError
-from holdfast.model.messages import Deliver, Message, Publication, Publish
+from holdfast.model.messages import Deliver, Message, Publication, Publish, Run
 from holdfast.wire.codec import (
     decode_frame_untrusted,
     decode_untrusted,
@@ -107,9 +107,18 @@ publications = st.builds(
     payload=st.binary(max_size=300),
 )
 vias = st.sampled_from(["original", "repair", "gossip", "retransmission", "multipath", "replica"])
+hops = st.integers(0, 2**16)
 events = st.builds(
-    Publish, publications, st.lists(st.text(min_size=1), max_size=40).map(tuple), st.integers(0, 2**16), vias
+    Publish, publications, st.lists(st.text(min_size=1), max_size=40).map(tuple), hops, vias
 ) | st.builds(Deliver, publications, vias)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    each = draw(st.lists(publications, min_size=1, max_size=20))
+    payloads = tuple(one.payload for one in each) if draw(st.booleans()) else ()
+    seqs, times_us = tuple(one.seq for one in each), tuple(one.time_us for one in each)
+    return Run(seqs, each[0].source, times_us, tuple(one.attributes for one in each), payloads, draw(hops))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -120,12 +129,14 @@ def same(one: Any, other: Any) -> bool:
         return struct.pack(">d", one) == struct.pack(">d", other)
     if isinstance(one, dict):
         return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, Publish | Deliver | Publication):
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, Publish | Deliver | Run | Publication):
         return all(same(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
     return bool(one == other)
 
 
-@given(events)
+@given(events | runs())
 def test_any_event_survives(message: Message) -> None:
     frame = encode(message)
     assert same(decode_untrusted(frame), message)
@@ -140,7 +151,7 @@ def test_a_frame_holds_any_number_of_messages_in_order(count: int) -> None:
 
 
 def test_only_publications_count_as_events() -> None:
-    assert [is_event(encode_message(message)) for _, message in MESSAGES] == [True] * 4 + [False] * 6
+    assert [is_event(encode_message(message)) for _, message in MESSAGES] == [True] * 4 + [False] * 6 + [True] * 2
 
 
 @pytest.mark.parametrize(

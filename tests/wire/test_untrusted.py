@@ -29,6 +29,11 @@ def publish(attributes: Any, **other: Any) -> bytes:
     return frame_of(["pub", list({**fields, **other}.values()), [], 0, "original"])
 
 
+def run(**other: Any) -> bytes:
+    fields = {"seqs": [1, 2], "source": "p", "times_us": [0, 0], "attributes": [{}, {}], "payloads": [], "hops": 0}
+    return frame_of(["run", *{**fields, **other}.values()])
+
+
 @pytest.mark.parametrize("frame", FRAMES, ids=range(len(FRAMES)))
 def test_a_truncated_frame_is_refused_at_every_length(frame: bytes) -> None:
     decode = decode_untrusted if frame[1] == 0 else decode_signal_untrusted
@@ -67,6 +72,20 @@ def test_a_truncated_frame_is_refused_at_every_length(frame: bytes) -> None:
         (publish({}, payload=bytes(limits.PAYLOAD_BYTES_MAX + 1)), "length <= 1048576"),
         (publish({f"a{n}": n for n in range(limits.ATTRIBUTES_MAX + 1)}), "length <= 256"),
         (publish({"x" * 256: 1}), "255 characters"),
+        (frame_of(["run", [1], "p", [0], [{}], []]), "length"),
+        (run(seqs=[]), "length >= 1"),
+        (run(seqs=[1] * (limits.RUN_EVENTS_MAX + 1)), "length <= 4096"),
+        (run(seqs=[1, -1]), ">= 0"),
+        (run(seqs=[1]), "one length"),
+        (run(times_us=[0]), "one length"),
+        (run(attributes=[{}] * 3), "one length"),
+        (run(payloads=[b""]), "one length"),
+        (run(payloads=[b"", bytes(limits.PAYLOAD_BYTES_MAX + 1)]), "length <= 1048576"),
+        (run(attributes=[{}, {"a": [1]}]), "not a scalar"),
+        (run(attributes=[{}, {"x" * 256: 1}]), "255 characters"),
+        (run(attributes=[{}, {f"a{n}": n for n in range(limits.ATTRIBUTES_MAX + 1)}]), "length <= 256"),
+        (run(source=""), "length >= 1"),
+        (run(hops=2**16 + 1), "<="),
         (frame_of(["tel", "nonsense", 1, [], []]), "nonsense"),
         (frame_of(["tel", "subscriptions", 1, ["x" * 65_537], []]), "length <= 65536"),
         (frame_of(["all", "subscriptions", 1, ["a"] * (limits.CONDITIONS_MAX + 1)]), "length <= 200000"),
@@ -89,7 +108,13 @@ def test_the_limits_themselves_are_allowed() -> None:
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused_and_nothing_else_is_raised(data: bytes) -> None:
-    for frame in (data, b"\x01\x00" + data, b"\x01\x01" + data, b"\x01\x00\x91\x95\xa3pub" + data):
+    for frame in (
+        data,
+        b"\x01\x00" + data,
+        b"\x01\x01" + data,
+        b"\x01\x00\x91\x95\xa3pub" + data,
+        b"\x01\x00\x91\x97\xa3run" + data,
+    ):
         for decode in (decode_untrusted, decode_signal_untrusted):
             try:
                 decode(frame)

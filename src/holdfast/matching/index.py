@@ -173,6 +173,16 @@ class Index(Generic[K]):
                 out.append(key)
         return list(dict.fromkeys(out)) if self._repeated else out
 
+    def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
+        """What `match` says of each event."""
+        if self._tiny is None or len(self._tiny) != 1:
+            return [self.match(each) for each in events]
+        ((filter_, key),) = self._tiny
+        test = predicate(filter_)
+        match: list[K] = [key]
+        no_match: list[K] = []
+        return [match if test(each) else no_match for each in events]
+
     def _match_by_doors(self, attributes: Attributes) -> list[K]:
         out: list[K] = []
         doors_of = self._doors.get

@@ -9,4 +9,5 @@ CONDITIONS_MAX = 200_000  # per message: at 80 bytes each they fill a frame
 CONDITION_CHARACTERS_MAX = 65_536  # what the language accepts (language/limits.py)
 NODES_MAX = 4_096  # that one message may name: homes of an event, neighbours of a broker
 TIME_US_MAX = 2**62  # a time and a lifetime still add up within 64 bits
+RUN_EVENTS_MAX = 4_096  # in one message: ten times what fits in a frame of the usual size
 HOPS_MAX = 2**16  # far beyond any path; keeps the counter within a small integer

@@ -9,7 +9,9 @@ wire format can encode them without conversion. The limits in the types are chec
 cost nothing elsewhere.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -34,6 +36,8 @@ Hops = Annotated[int, Meta(ge=0, le=limits.HOPS_MAX)]
 Via = Literal["original", "repair", "gossip", "retransmission", "multipath", "replica"]
 Table = Literal["subscriptions", "advertisements"]
 NodeKind = Literal["broker", "client"]
+EventAttributes = Annotated[dict[str, Scalar], Meta(max_length=limits.ATTRIBUTES_MAX)]
+Payload = Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES_MAX)]
 
 
 class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -41,8 +45,8 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     seq: Count
     time_us: Count  # when it was published, by the publisher's clock
     lifetime_us: Count | None
-    attributes: Annotated[dict[str, Scalar], Meta(max_length=limits.ATTRIBUTES_MAX)]
-    payload: Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES_MAX)] = b""
+    attributes: EventAttributes
+    payload: Payload = b""
     record: Annotated[bytes, Meta(max_length=limits.RECORD_BYTES_MAX)] | None = None  # of those before it, for recovery
 
     @property
@@ -67,6 +71,41 @@ class Deliver(msgspec.Struct, frozen=True, array_like=True, tag="del", gc=False)
 
     publication: Publication
     via: Via = "original"
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
+    """Publications of one source that left together: what a Publish for each would say, or a Deliver for each.
+
+    Only plain ones: as they were published (`via` is "original"), without lifetime, record or homes.
+    """
+
+    seqs: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=limits.RUN_EVENTS_MAX)]
+    source: NodeName
+    times_us: tuple[Count, ...]
+    attributes: tuple[EventAttributes, ...]
+    payloads: tuple[Payload, ...]  # none at all when all are empty
+    hops: Hops
+
+    def publications(self) -> list[Publication]:
+        nones, payloads = repeat(None), self.payloads or repeat(b"")
+        return list(map(Publication, repeat(self.source), self.seqs, self.times_us, nones, self.attributes, payloads))
+
+    def published(self) -> list[Publish]:
+        return [Publish(each, (), self.hops) for each in self.publications()]
+
+    def delivered(self) -> list[Deliver]:
+        return [Deliver(each) for each in self.publications()]
+
+    def picked(self, places: Sequence[int]) -> "Run":
+        """Some of them, in this order."""
+        return Run(
+            tuple([self.seqs[at] for at in places]),
+            self.source,
+            tuple([self.times_us[at] for at in places]),
+            tuple([self.attributes[at] for at in places]),
+            tuple([self.payloads[at] for at in places]) if self.payloads else (),
+            self.hops,
+        )
 
 
 class Tell(msgspec.Struct, frozen=True, array_like=True, tag="tel"):
@@ -109,6 +148,6 @@ class Detach(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
     """A client leaves; forget its tables at once instead of waiting for its lease to run out."""
 
 
-Message = Publish | Deliver | Tell | Whole | Summary | LinkState | Detach
+Message = Publish | Deliver | Run | Tell | Whole | Summary | LinkState | Detach
 
 TABLES: tuple[Table, ...] = ("subscriptions", "advertisements")

@@ -40,6 +40,7 @@ from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     AdvertiseCall,
     Delivered,
+    DeliveredRun,
     Incident,
     LinkDown,
     Lost,
@@ -328,15 +329,17 @@ class Client:
             self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
             return self._machine.last_seq
         # The same without detours, because nobody but the broker wants to know of it.
-        seq = self._machine.last_seq + 1
-        publish = Publish(Publication(self.name, seq, self._clock.now_us(), lifetime_us, attributes, payload))
+        seq, now_us = self._machine.last_seq + 1, self._clock.now_us()
         try:
-            encoded = encode_message(publish)
+            if link.dirty and lifetime_us is None and link.wire.reliable:
+                link.outbox.put_event(self.name, seq, now_us, encode_message(attributes), payload)
+            else:
+                publication = Publication(self.name, seq, now_us, lifetime_us, attributes, payload)
+                self.driver.send(link, encode_message(Publish(publication)))
         except (UnicodeEncodeError, OverflowError):
             sendable(attributes)  # which says what is wrong
             raise
         self._machine.last_seq = seq
-        self.driver.send(link, encoded)
         return seq
 
     async def flush(self) -> None:
@@ -421,6 +424,16 @@ class Client:
                 inbox.put(delivery)
         if self._observer is not None:
             self._observer.on_delivered(delivered, now_us)
+
+    def on_delivered_run(self, delivered: DeliveredRun, now_us: int) -> None:
+        deliveries = [Delivery(each, "original", now_us) for each in delivered.publications]
+        for id_ in delivered.subscriptions:
+            inbox = self._inboxes.get(id_)
+            if inbox is not None:
+                inbox.put_all(deliveries)
+        if self._observer is not None:
+            for each in delivered.publications:
+                self._observer.on_delivered(Delivered(each, delivered.subscriptions, "original"), now_us)
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
         self._losses.put(Loss(lost.source, lost.first, lost.last, lost.reason))

@@ -10,7 +10,7 @@ import asyncio
 from collections import defaultdict
 from typing import Protocol
 
-from holdfast.model.messages import Message, Publication
+from holdfast.model.messages import Message, NodeKind, Publication, Run
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters, Tally
 from holdfast.net.link import Link
@@ -18,6 +18,7 @@ from holdfast.protocol.broker import Broker
 from holdfast.protocol.client import Client
 from holdfast.protocol.effects import (
     Delivered,
+    DeliveredRun,
     Effect,
     Incident,
     Input,
@@ -25,15 +26,23 @@ from holdfast.protocol.effects import (
     LinkUp,
     Lost,
     Published,
-    Received,
     Send,
     Spread,
     Wake,
 )
 from holdfast.protocol.sorts import sort_of
-from holdfast.wire.codec import FRAME_BYTES, decode_frame_untrusted, encode_message, framed, kind_of_encoded
+from holdfast.wire.codec import (
+    FRAME_BYTES,
+    count_in,
+    decode_frame_untrusted,
+    encode_message,
+    framed,
+    kind_of_encoded,
+    run_in,
+)
 
 _WAKE = Wake()
+_NOTHING: tuple[list[Message], bytes] = [], b""
 _CONTROL_MARK = b"\xa1~"  # as the name of the attribute stands in a message
 
 
@@ -50,6 +59,7 @@ class Application(Protocol):
     def on_published(self, publication: Publication, now_us: int) -> None: ...
     def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
     def on_lost(self, lost: Lost, now_us: int) -> None: ...
+    def on_delivered_run(self, delivered: DeliveredRun, now_us: int) -> None: ...
     def on_incident(self, incident: Incident, now_us: int) -> None: ...
 
 
@@ -64,7 +74,6 @@ class Driver:
         tallied: bool = False,
     ) -> None:
         self.machine = machine
-        self._receive = machine.receive if isinstance(machine, Client) else self._one_by_one
         self.counters = counters
         self.links: dict[str, Link] = {}
         self.tallies: dict[str, Tally] | None = {} if tallied else None
@@ -77,6 +86,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._armed_us: int | None = None
         self._stopped = False
+        self._came: tuple[list[Message], bytes | memoryview] = _NOTHING  # what is being handled, and its frame
         # Encoded messages by neighbour, until the input is handled.
         self._outgoing: defaultdict[str, list[bytes]] = defaultdict(list)
         self._rearm()
@@ -91,31 +101,39 @@ class Driver:
             self._send()
         self._rearm()
 
-    def receive(self, sender: str, messages: list[Message]) -> None:
-        """The messages of one frame."""
+    def receive(self, sender: str, messages: list[Message], frame: bytes | memoryview) -> None:
+        """The messages of one frame, and the frame itself, which is looked at only during the call."""
         now_us = self._clock.now_us()
-        self.counters.received += len(messages)
         if self.tallies is not None:
+            messages = self._one_by_one(messages)
             for message in messages:
                 self._tally(sort_of(message)[0]).received += 1
-        self._perform(self._receive(sender, messages, now_us), now_us)
+        for message in messages:
+            self.counters.received += len(message.seqs) if type(message) is Run else 1
+        self._came = messages, frame
+        self._perform(self.machine.receive(sender, messages, now_us), now_us)
+        self._came = _NOTHING
         if self._outgoing:
             self._send()
         self._rearm()
 
-    def _one_by_one(self, sender: str, messages: list[Message], now_us: int) -> list[Effect]:
-        effects: list[Effect] = []
-        handle = self.machine.handle
-        for message in messages:
-            effects += handle(Received(sender, message), now_us)
-        return effects
+    def _one_by_one(self, messages: list[Message]) -> list[Message]:
+        """The same without runs."""
+        singles: list[Message] = []
+        for each in messages:
+            if type(each) is Run:
+                singles += each.delivered() if isinstance(self.machine, Client) else each.published()
+            else:
+                singles.append(each)
+        return singles
 
     def send(self, link: Link, encoded: bytes) -> None:
         """The short way of a publisher, for a message that is neither tallied nor impaired."""
-        link.outbox.put(encoded)
         self.counters.sent += 1
-        if not link.dirty:
-            self._touch(link)
+        if not self._sent_alone(link, encoded):
+            link.outbox.put(encoded)
+            if not link.dirty:
+                self._touch(link)
 
     def attach(self, link: Link) -> None:
         self.links[link.name] = link
@@ -162,6 +180,9 @@ class Driver:
         outgoing = self._outgoing
         for effect in effects:
             if type(effect) is Spread:
+                if type(effect.message) is Run:
+                    self._spread_run(effect.to, effect.message)
+                    continue
                 encoded = encode_message(effect.message)
                 for to in effect.to:
                     outgoing[to].append(encoded)
@@ -174,24 +195,44 @@ class Driver:
             elif self._application is not None:
                 if type(effect) is Delivered:
                     self._application.on_delivered(effect, now_us)
+                elif type(effect) is DeliveredRun:
+                    self._application.on_delivered_run(effect, now_us)
                 elif type(effect) is Published:
                     self._application.on_published(effect.publication, now_us)
                 elif type(effect) is Lost:
                     self._application.on_lost(effect, now_us)
+
+    def _spread_run(self, to: tuple[str, ...], run: Run) -> None:
+        messages, frame = self._came
+        as_it_came = run_in(frame, messages) if messages[0] is run else None
+        whole = as_it_came or encode_message(run)
+        apart: dict[NodeKind, list[bytes]] = {}
+        for name in to:
+            link = self.links.get(name)
+            if link is None or link.takes_runs:
+                self._outgoing[name].append(whole)
+                continue
+            if link.kind not in apart:
+                singles = run.delivered() if link.kind == "client" else run.published()
+                apart[link.kind] = list(map(encode_message, singles))
+            self._outgoing[name] += apart[link.kind]
 
     def _send(self) -> None:
         """Put what the machine has sent into the outboxes: all that one frame has caused, neighbour by neighbour."""
         outgoing, self._outgoing = self._outgoing, defaultdict(list)
         for name, messages in outgoing.items():
             link = self.links.get(name)
+            count = sum(map(count_in, messages))
             if link is None:
-                self.counters.nowhere += len(messages)
+                self.counters.nowhere += count
                 continue
-            self.counters.sent += len(messages)
+            self.counters.sent += count
             if self.tallies is not None:
                 self._tally_sent(messages)
             if link.impairment is not None:
                 self._impair(link, messages)
+                continue
+            if len(messages) == 1 and self._sent_alone(link, messages[0]):
                 continue
             link.outbox.put_all(messages)
             if not link.dirty:
@@ -228,6 +269,17 @@ class Driver:
         So an event on its own never waits, and of many that come in a row only the first goes alone.
         """
         link.flush()
+        self._flush_later(link)
+
+    def _sent_alone(self, link: Link, encoded: bytes) -> bool:
+        """The same without the outbox, for one message where nothing waits: the way of an event on its own is short."""
+        if link.dirty or not link.room or link.outbox.waiting_bytes or len(encoded) > link.wire.frame_aim:
+            return False
+        link.wire.send(framed((encoded,)))
+        self._flush_later(link)
+        return True
+
+    def _flush_later(self, link: Link) -> None:
         if not self._dirty:
             self._loop.call_soon(self._flush)
         link.dirty = True

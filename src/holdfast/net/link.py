@@ -59,6 +59,11 @@ class Link:
     def waiting(self) -> int:
         return len(self.outbox) + len(self._delayed)
 
+    @property
+    def takes_runs(self) -> bool:
+        """Not where events can be lost, because each is to have a fate of its own."""
+        return self.wire.reliable and self.impairment is None
+
     def hold_up(self, held_up: bool) -> None:
         self.held_up = held_up
         if held_up:
@@ -111,7 +116,8 @@ class Link:
         self._wake()
         if self._timer is not None:
             self._timer.cancel()
-        self._counters.unsent += self.waiting
+        self.outbox.end_run()
+        self._counters.unsent += self.outbox.messages + len(self._delayed)
         self._delayed.clear()
 
     # Injected faults -----------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from holdfast.net.link import Impairment
 from holdfast.net.node import BrokerNode, NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.network.schema import LinkSpec, Network
-from holdfast.protocol.effects import Delivered, Incident, Lost
+from holdfast.protocol.effects import Delivered, DeliveredRun, Incident, Lost
 
 Row = tuple[Any, ...]  # the table's name, then its columns
 NewImpairment = Callable[[LinkSpec, str, str], Impairment]  # of a link, in the direction from one node to another
@@ -68,6 +68,7 @@ class Rows:
 
     def on_published(self, publication: Publication, now_us: int) -> None: ...
     def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
+    def on_delivered_run(self, delivered: DeliveredRun, now_us: int) -> None: ...
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
         about, count = f"{lost.source}/{lost.first}", lost.last - lost.first + 1

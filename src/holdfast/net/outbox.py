@@ -7,8 +7,10 @@ right and are few; when even they pile up, the neighbour is not reading at all a
 
 from collections import deque
 
+from holdfast.model.limits import RUN_EVENTS_MAX
 from holdfast.net.counters import Counters
-from holdfast.wire.codec import framed, is_event
+from holdfast.wire.codec import count_in, framed, is_event, shortened
+from holdfast.wire.run_writer import EVENT_BYTES, RunWriter
 
 BYTES_MAX = 8 * 2**20  # about 50,000 small events: half a second at full speed
 CONTROL_BYTES_MAX = 64 * 2**20  # four frames of the largest size
@@ -18,25 +20,55 @@ _FRAME_BYTES = 16  # head of a frame and of its array, with room to spare
 class Outbox:
     def __init__(self, frame_aim: int, frame_max: int, counters: Counters, bytes_max: int = BYTES_MAX) -> None:
         self._aim = frame_aim - _FRAME_BYTES
+        self._run_aim = min(self._aim, EVENT_BYTES * RUN_EVENTS_MAX)
         self._max = frame_max - _FRAME_BYTES
         self._bytes_max = bytes_max
         self._waiting: deque[bytes] = deque()
         self._spared: deque[bytes] = deque()  # control messages that were older than a dropped event; they go first
+        self._run: RunWriter | None = None  # the latest events of a publisher, as long as nothing comes behind them
         self.waiting_bytes = 0
         self._counters = counters
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._spared)
+        return len(self._waiting) + len(self._spared) + (self._run is not None)
+
+    @property
+    def messages(self) -> int:
+        """How many wait, each event of a run by itself."""
+        return sum(map(count_in, (*self._spared, *self._waiting))) + (0 if self._run is None else len(self._run))
 
     @property
     def stuck(self) -> bool:
         """Not even dropping all events brought it below its limit."""
         return self.waiting_bytes > self._bytes_max + CONTROL_BYTES_MAX
 
+    def put_event(self, source: str, seq: int, time_us: int, attributes: bytes, payload: bytes) -> None:
+        """The next event of a publisher, to travel in one message with those that follow it."""
+        run = self._run
+        size = len(attributes) + len(payload) + EVENT_BYTES
+        if run is None or run.size + size > self._run_aim:
+            self.end_run()
+            run = self._run = RunWriter(source, seq)
+        run.times_us.append(time_us)
+        run.attributes.append(attributes)
+        run.payloads.append(payload)
+        run.size += size
+        self.waiting_bytes += size
+
+    def end_run(self) -> None:
+        """Let no more events join those that were put together."""
+        run, self._run = self._run, None
+        if run:
+            self._counters.sent += len(run)
+            self.waiting_bytes -= run.size
+            self.put(run.message())
+
     def put(self, encoded: bytes) -> None:
+        if self._run is not None:
+            self.end_run()
         size = len(encoded)
         if size > self._max:
-            self._counters.oversized += 1
+            self._counters.oversized += count_in(encoded)
             return
         self._waiting.append(encoded)
         self.waiting_bytes += size
@@ -44,6 +76,8 @@ class Outbox:
             self._drop_oldest()
 
     def put_all(self, encoded: list[bytes]) -> None:
+        if self._run is not None:
+            self.end_run()
         sizes = list(map(len, encoded))
         if len(sizes) == 1 or max(sizes) > self._max:
             for each in encoded:
@@ -58,14 +92,21 @@ class Outbox:
         waiting = self._waiting
         while waiting and self.waiting_bytes > self._bytes_max:
             oldest = waiting.popleft()
-            if is_event(oldest):
-                self.waiting_bytes -= len(oldest)
-                self._counters.dropped += 1
-            else:
+            if not is_event(oldest):
                 self._spared.append(oldest)
+                continue
+            self.waiting_bytes -= len(oldest)
+            self._counters.dropped += count_in(oldest)
+            kept = shortened(oldest, self.waiting_bytes + len(oldest) - self._bytes_max)
+            if kept:
+                waiting.appendleft(kept)
+                self.waiting_bytes += len(kept)
+                self._counters.dropped -= count_in(kept)
 
     def next_frame(self) -> bytes | None:
         """As many messages as fit in a frame of the size that suits the transport; a larger one goes alone."""
+        if self._run is not None:
+            self.end_run()
         if self._spared:
             self._waiting.extendleft(reversed(self._spared))
             self._spared.clear()

@@ -167,7 +167,7 @@ class Session:
             if self.phase is Phase.OPEN and len(frame) > 1 and frame[1] == MESSAGES:
                 messages = decode_frame_untrusted(frame)
                 assert self.far is not None
-                self._owner.driver.receive(self.far.node, messages)
+                self._owner.driver.receive(self.far.node, messages, frame)
             elif self.phase is Phase.OPEN:
                 self._on_signal(decode_signal_untrusted(frame))
             elif self.phase is Phase.GREETING:

@@ -94,6 +94,18 @@ class Inbox:
             self.full = True
             self._on_level(self)
 
+    def put_all(self, deliveries: list[Delivery]) -> None:
+        items = self._items
+        if len(items) + len(deliveries) > self._cap:
+            for each in deliveries:
+                self.put(each)
+            return
+        items += deliveries
+        self._filled.set()
+        if self._pushes_back and not self.full and len(items) >= self._max:
+            self.full = True
+            self._on_level(self)
+
     def take(self, count: int) -> list[Delivery]:
         """The oldest ones, at most so many."""
         items = self._items

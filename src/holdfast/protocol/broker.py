@@ -4,7 +4,7 @@ It composes machines and decides nothing itself: `tables` keeps both ends of a l
 `destinations`) says where events and tables go. Best effort: no acknowledgement and no storage.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Literal
 
@@ -16,6 +16,7 @@ from holdfast.model.messages import (
     Message,
     NodeKind,
     Publish,
+    Run,
     Summary,
     Table,
     Tell,
@@ -94,6 +95,17 @@ class Broker:
         assert isinstance(self._router, TreeRouter)
         return self._router.routes()
 
+    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        """What `Received` with each of these would do, in one go."""
+        effects: list[Effect] = []
+        for message in messages:
+            neighbour = self._neighbours.get(sender)
+            if neighbour is not None and type(message) is Publish:
+                effects += self._on_publish(sender, neighbour, message, now_us)
+            else:
+                effects += self.handle(Received(sender, message), now_us)
+        return effects
+
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
             neighbour = self._neighbours.get(given.sender)
@@ -101,6 +113,8 @@ class Broker:
                 return self._on_stranger(given.sender, given.message, now_us)
             if type(given.message) is Publish:
                 return self._on_publish(given.sender, neighbour, given.message, now_us)
+            if type(given.message) is Run:
+                return self._on_run(given.sender, neighbour, given.message)
             return self._on_control(given.sender, neighbour, given.message, now_us)
         if type(given) is Wake:
             return self._on_heartbeat(now_us)
@@ -113,11 +127,19 @@ class Broker:
     # Events --------------------------------------------------------------------------------------
 
     def _on_publish(self, sender: str, neighbour: _Neighbour, publish: Publish, now_us: int) -> list[Effect]:
-        if neighbour.kind == "client" and publish.publication.source != sender:
+        publication = publish.publication
+        if neighbour.kind == "client" and publication.source != sender:
             return [Incident("forged source", sender)]  # its numbers would silence the real source
-        if publish.publication.expired(now_us):
-            return [Incident("expired", publish.publication.id_text)]
+        if publication.lifetime_us is not None and publication.expired(now_us):
+            return [Incident("expired", publication.id_text)]
         return self._router.forward(sender, publish)
+
+    def _on_run(self, sender: str, neighbour: _Neighbour, run: Run) -> list[Effect]:
+        if neighbour.kind == "client" and run.source != sender:
+            return [Incident("forged source", sender, len(run.seqs))]
+        if isinstance(self._router, TreeRouter):
+            return self._router.forward_run(sender, run)
+        return [effect for publish in run.published() for effect in self._router.forward(sender, publish)]
 
     # Links ---------------------------------------------------------------------------------------
 
@@ -132,7 +154,7 @@ class Broker:
     def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
         """Who speaks to us over a link is a neighbour: we have forgotten it, or its good-bye came late."""
         if not isinstance(message, Summary):
-            return [Incident("stranger", name)]
+            return [Incident("stranger", name, len(message.seqs) if isinstance(message, Run) else 1)]
         effects = self._on_link_up(name, message.kind, now_us)
         return effects + self._on_control(name, self._neighbours[name], message, now_us)
 

@@ -6,15 +6,17 @@ losses and order, if anything, is its `Assurance`; to the broker, that is public
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from random import Random
 
 from holdfast.model.errors import MisuseError, PeerError
-from holdfast.model.messages import TABLES, Deliver, Detach, Message, Publication, Publish, Summary, Table, Via
+from holdfast.model.messages import TABLES, Deliver, Detach, Message, Publication, Publish, Run, Summary, Table, Via
 from holdfast.protocol.assurance import Assurance, Outcome
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import (
     AdvertiseCall,
     Delivered,
+    DeliveredRun,
     Effect,
     Gauges,
     Incident,
@@ -96,6 +98,8 @@ class Client:
         for message in messages:
             if type(message) is Deliver:
                 effects += self._on_publication(message.publication, message.via, now_us)
+            elif type(message) is Run:
+                effects += self._on_run(message, now_us)
             else:
                 effects += self._on_control(message, now_us)
         return effects
@@ -185,12 +189,15 @@ class Client:
             return [Published(publication), Incident("published while detached", self.name)]
         return [Published(publication), Send(self._broker, Publish(publication))]
 
-    def _on_publication(self, publication: Publication, via: Via, now_us: int) -> list[Effect]:
+    def _on_publication(
+        self, publication: Publication, via: Via, now_us: int, wanted: list[str] | None = None
+    ) -> list[Effect]:
         if publication.seq == CONTROL_SEQ:
             return self._on_control_publication(publication, now_us)
         if publication.lifetime_us is not None and publication.expired(now_us):
             return [Incident("expired", publication.id_text)]
-        wanted = self._index.match(publication.attributes)
+        if wanted is None:
+            wanted = self._index.match(publication.attributes)
         if not wanted:
             return [Incident("not wanted", publication.source)]
         if not self._seen.first_time(publication.source, publication.seq):
@@ -202,6 +209,24 @@ class Client:
             return effects + self._fulfil(self._assurance.reconcile(publication.source, now_us), now_us)
         except PeerError:
             return [Delivered(publication, tuple(wanted), via), Incident("bad record", publication.source)]
+
+    def _on_run(self, run: Run, now_us: int) -> list[Effect]:
+        publications = run.publications()
+        wanted = self._index.match_each(run.attributes)
+        all_alike = wanted[0] and wanted.count(wanted[0]) == len(wanted)
+        if all_alike and self._assurance is None and CONTROL_SEQ not in run.seqs:
+            return self._deliver_new(run, publications, tuple(wanted[0]))
+        effects: list[Effect] = []
+        for publication, ids in zip(publications, wanted, strict=True):
+            effects += self._on_publication(publication, "original", now_us, ids)
+        return effects
+
+    def _deliver_new(self, run: Run, publications: list[Publication], wanted: tuple[str, ...]) -> list[Effect]:
+        new = self._seen.first_times(run.source, run.seqs)
+        if all(new):
+            return [DeliveredRun(publications, wanted)]
+        effects: list[Effect] = [DeliveredRun(list(compress(publications, new)), wanted)] if any(new) else []
+        return [*effects, Incident("duplicate", run.source, new.count(False))]
 
     # Losses and order ----------------------------------------------------------------------------
 

@@ -103,6 +103,13 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
     held_us: int = 0  # how long it was held back for the sake of order
 
 
+class DeliveredRun(msgspec.Struct, frozen=True, gc=False):
+    """Hand several publications of one source to the application, all for the same of its subscriptions."""
+
+    publications: list[Publication]
+    subscriptions: tuple[str, ...]
+
+
 class Published(msgspec.Struct, frozen=True, gc=False):
     """A publication has been given its id and has left."""
 
@@ -126,4 +133,4 @@ class Lost(msgspec.Struct, frozen=True):
     reason: str
 
 
-Effect = Send | Spread | Delivered | Published | Lost | Incident
+Effect = Send | Spread | Delivered | DeliveredRun | Published | Lost | Incident

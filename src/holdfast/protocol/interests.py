@@ -3,7 +3,7 @@
 An event is matched once against all conditions; the answer is the neighbours behind those that hold.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.model.event import Attributes
 from holdfast.protocol.conditions import ConditionBook, EventIndex
@@ -65,9 +65,19 @@ class Interests:
 
     def wanting(self, attributes: Attributes) -> tuple[str, ...]:
         """The neighbours that want this event, each once, in the order in which they first asked for anything."""
+        return self._behind(self._index.match(attributes))
+
+    def wanting_each(self, events: Sequence[Attributes]) -> list[tuple[str, ...]]:
+        """What `wanting` says of each."""
+        matches = self._index.match_each(events)
+        if matches.count(matches[0]) == len(matches):
+            return [self._behind(matches[0])] * len(matches)
+        return [self._behind(each) for each in matches]
+
+    def _behind(self, conditions: list[str]) -> tuple[str, ...]:
         wanting = 0
         wanted = self._wanted
-        for condition in self._index.match(attributes):
+        for condition in conditions:
             wanting |= wanted[condition]
         names = self._names.get(wanting)
         if names is None:

@@ -61,6 +61,18 @@ class Seen:
         known.bits = bits | bit
         return not bits & bit
 
+    def first_times(self, source: str, seqs: tuple[int, ...]) -> list[bool]:
+        """`first_time` of each, quick for numbers that count up by one above all before."""
+        first = self.first_time(source, seqs[0])
+        known, more = self._sources[source], len(seqs) - 1
+        if known.highest == seqs[0] and more <= self._window and seqs == tuple(range(seqs[0], seqs[0] + more + 1)):
+            if known.run + more > self._window:
+                known.settle(self._mask)
+            known.highest += more
+            known.run += more
+            return [first, *[True] * more]
+        return [first, *[self.first_time(source, seq) for seq in seqs[1:]]]
+
     def _move_up(self, source: str, seq: int) -> _Window:
         known = self._sources.pop(source, None)
         known = self._sources[source] = _Window(seq - 1) if known is None else known

@@ -8,13 +8,16 @@ In both, a neighbour is told only conditions that no other told condition covers
 
 from collections.abc import Callable, Iterable
 
-from holdfast.model.messages import Deliver, NodeKind, Publish, Table
+import msgspec
+
+from holdfast.model.messages import Deliver, NodeKind, Publish, Run, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover
 from holdfast.protocol.effects import Effect, Incident, Send, Spread
 from holdfast.protocol.interests import Interests
 from holdfast.protocol.tables import Told
 
+_ENCODED_MAX = 2  # times that a publication of a run may be encoded, for neighbours that want other parts of the run
 _WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
@@ -153,6 +156,39 @@ class TreeRouter:
             effects.append(Spread(onwards, Publish(publish.publication, (), publish.hops + 1, publish.via)))
         if home:
             effects.append(Spread(home, Deliver(publish.publication, publish.via)))
+        return effects
+
+    def forward_run(self, sender: str, run: Run) -> list[Effect]:
+        """What `forward` would do with each, in as few messages as keep the order for everybody."""
+        count = len(run.seqs)
+        if run.hops > self._hops_max:
+            return [Incident("too many hops", run.source, count)]
+        found = self._interests.wanting_each(run.attributes)
+        if found.count(found[0]) == count:
+            return self._pass_on(sender, found[0], run)
+        places: dict[str, list[int]] = {}  # of the publications that each neighbour wants
+        for at, wanting in enumerate(found):
+            for name in wanting:
+                places.setdefault(name, []).append(at)
+        alike: dict[tuple[int, ...], list[str]] = {}
+        for name, wanted in places.items():
+            alike.setdefault(tuple(wanted), []).append(name)
+        if sum(map(len, alike)) > _ENCODED_MAX * count:
+            return [effect for publish in run.published() for effect in self.forward(sender, publish)]
+        effects: list[Effect] = []
+        for wanted_by_all, names in alike.items():
+            effects += self._pass_on(sender, tuple(names), run.picked(wanted_by_all))
+        return effects
+
+    def _pass_on(self, sender: str, wanting: tuple[str, ...], run: Run) -> list[Effect]:
+        if not wanting:
+            return []
+        onwards, home = self._ways.get((wanting, sender)) or self._split(wanting, sender)
+        effects: list[Effect] = []
+        if onwards:
+            effects.append(Spread(onwards, msgspec.structs.replace(run, hops=run.hops + 1)))
+        if home:
+            effects.append(Spread(home, run))
         return effects
 
     def routes(self) -> tuple[dict[str, int], dict[str, int]]:

@@ -34,7 +34,7 @@ _SECONDS: dict[Scale, dict[int, float]] = {"quick": {12: 40.0, 46: 10.0}, "paper
 _SEEDS: dict[Scale, int] = {"quick": 2, "paper": 5}
 _PAYLOAD = {"workload.payload_bytes": 500}
 _LOSSES_MIN = 30_000  # that must be seen before 99.99 % means something
-_DIGEST_S = (0.1, 0.2, 0.5, 1.0)
+_DIGEST_S = (0.1, 0.2, 0.4, 1.0)
 _GRID = {"match": (0.1, 0.3), "loss": (0.05, 0.2), "record": (1, 5, 10)}  # of Eq. 1
 
 
@@ -323,7 +323,7 @@ def _figures(runs: Mapping[str, Runs]) -> Iterable[LineChart]:
         "bytes beyond best effort (%)",
         "median time from publishing to the recovered delivery (s)",
         (
-            Line("a digest every 0.1, 0.2, 0.5 and 1 s", tuple(_tradeoff(runs))),
+            Line("a digest every 0.1, 0.2, 0.4 and 1 s", tuple(_tradeoff(runs))),
             Line(PAPER, (_tradeoff_paper(runs),)),
         ),
     )

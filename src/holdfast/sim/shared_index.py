@@ -93,3 +93,6 @@ class View(Generic[K]):
             if number in keys:
                 found += keys[number]
         return found
+
+    def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
+        return [self.match(each) for each in events]

@@ -8,7 +8,7 @@ Values survive exactly: integers of both 64-bit ranges stay integers, doubles st
 UTC with microseconds. Nothing nested, no other type, is accepted.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 from operator import or_
@@ -19,13 +19,14 @@ from msgspec import Meta
 
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.limits import ATTRIBUTES_MAX, FRAME_BYTES_MAX, NAME_CHARACTERS_MAX
-from holdfast.model.messages import SCALAR_TYPES, Deliver, Message, Publication, Publish
+from holdfast.model.messages import SCALAR_TYPES, Deliver, Message, Publication, Publish, Run, Scalar
 
 VERSION: Final = 1
 MESSAGES: Final = 0  # the kind of a frame that holds messages; wire/signals.py has the other
 
 _HEAD = bytes([VERSION, MESSAGES])
-FRAME_BYTES: Final = len(_HEAD) + 1  # what a frame of one message adds to it
+_HEAD_OF_ONE = _HEAD + b"\x91"
+FRAME_BYTES: Final = len(_HEAD_OF_ONE)  # what a frame of one message adds to it
 _encoder = msgspec.msgpack.Encoder()
 _messages = msgspec.msgpack.Decoder(list[Message])
 # What msgspec raises for bytes it does not accept: text that is not UTF-8 and nesting have errors of their own.
@@ -33,13 +34,18 @@ DECODE_ERRORS: Final = (msgspec.DecodeError, ValueError, OverflowError, Recursio
 
 _KINDS: dict[bytes, str] = {str(kind.__struct_config__.tag).encode(): kind.__name__ for kind in get_args(Message)}
 
+RUN_HEAD: Final = b"\x97\xa3run"  # how an encoded run begins: an array of seven, the first of them its tag
+
 encode_message = _encoder.encode  # one message without a frame around it
 
 
 def encode(message: Message) -> bytes:
     """A frame with this one message; an InputError when a value of its event cannot be sent exactly."""
     if isinstance(message, Publish | Deliver):
-        _check_sendable(message.publication)
+        _check_sendable(message.publication.attributes)
+    elif isinstance(message, Run):
+        for attributes in message.attributes:
+            _check_sendable(attributes)
     try:
         return framed([_encoder.encode(message)])
     except (UnicodeEncodeError, OverflowError, TypeError) as problem:
@@ -48,17 +54,48 @@ def encode(message: Message) -> bytes:
 
 def framed(encoded: Collection[bytes]) -> bytes:
     """A frame around messages that are encoded already."""
-    return b"".join((_HEAD, _array_head(len(encoded)), *encoded))
+    if len(encoded) == 1:
+        (only,) = encoded
+        return _HEAD_OF_ONE + only
+    return b"".join((_HEAD, array_head(len(encoded)), *encoded))
 
 
 def is_event(encoded: bytes) -> bool:
-    """Whether an encoded message carries a publication; the others keep tables."""
-    return encoded[2:5] in (b"pub", b"del")
+    """Whether an encoded message carries publications; the others keep tables."""
+    return encoded[2:5] in (b"pub", b"del", b"run")
+
+
+def count_in(encoded: bytes) -> int:
+    """How many messages this one stands for: as many as a run has publications."""
+    if encoded[2:5] != b"run":
+        return 1
+    head = encoded[5]  # of the array of numbers, which comes first
+    return head & 0x0F if head < 0xDC else int.from_bytes(encoded[6:8], "big")
+
+
+def shortened(encoded: bytes, bytes_less: int) -> bytes:
+    """A run without its oldest publications, by so many bytes; empty when nothing of the message would be left."""
+    if encoded[2:5] != b"run" or bytes_less >= len(encoded):
+        return b""
+    tag, seqs, source, *lists, hops = msgspec.msgpack.decode(encoded)[:7]
+    first = -(-bytes_less * len(seqs) // len(encoded))  # as if all were of one size
+    if first >= len(seqs):
+        return b""
+    return _encoder.encode([tag, seqs[first:], source, *[each[first:] for each in lists], hops])
 
 
 def kind_of_encoded(encoded: bytes) -> str:
     """The name of an encoded message's class."""
     return _KINDS[encoded[2:5]]
+
+
+def run_in(frame: bytes | memoryview, messages: list[Message]) -> bytes | None:
+    """The encoded run that a decoded frame consists of, if it looks like one of ours: it can be sent on as it is."""
+    only = messages[0] if len(messages) == 1 else None
+    if type(only) is not Run:
+        return None
+    encoded = bytes(frame[FRAME_BYTES:])
+    return encoded if encoded[:5] == RUN_HEAD and count_in(encoded) == len(only.seqs) else None
 
 
 def decode_untrusted(data: bytes) -> Message:
@@ -77,11 +114,23 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
         messages = _messages.decode(body)
     except DECODE_ERRORS:
         messages = _decode_loosely(body)  # a timestamp, or something that is not acceptable
-    events = [each.publication.attributes for each in messages if type(each) is Publish or type(each) is Deliver]
+    events: list[dict[str, Scalar]] = []
+    for each in messages:
+        if type(each) is Publish or type(each) is Deliver:
+            events.append(each.publication.attributes)
+        elif type(each) is Run:
+            events += each.attributes
+            _check_lengths_untrusted(each)
     names = events[0] if len(events) == 1 else set().union(*events)
     if names and max(map(len, names)) > NAME_CHARACTERS_MAX:
         raise PeerError(f"an attribute's name of more than {NAME_CHARACTERS_MAX} characters")
     return messages
+
+
+def _check_lengths_untrusted(run: Run) -> None:
+    count = len(run.seqs)
+    if len(run.times_us) != count or len(run.attributes) != count or len(run.payloads) not in (0, count):
+        raise PeerError("a run whose lists are not of one length")
 
 
 # Timestamps ------------------------------------------------------------------------------------------------------
@@ -98,10 +147,12 @@ def _loosened(kind: type[msgspec.Struct], **types: Any) -> type[msgspec.Struct]:
     return msgspec.defstruct(kind.__name__, fields, array_like=True, tag=kind.__struct_config__.tag)
 
 
-_AnyPublication = _loosened(Publication, attributes=Annotated[dict[str, Any], Meta(max_length=ATTRIBUTES_MAX)])
+_AnyAttributes: Any = Annotated[dict[str, Any], Meta(max_length=ATTRIBUTES_MAX)]
+_AnyPublication = _loosened(Publication, attributes=_AnyAttributes)
+_AnyRun: Any = _loosened(Run, attributes=tuple[_AnyAttributes, ...])
 _loose_kinds = {_loosened(kind, publication=_AnyPublication): kind for kind in (Publish, Deliver)}
-_others = [kind for kind in get_args(Message) if kind not in _loose_kinds.values()]
-_AnyMessage: Any = reduce(or_, [*_loose_kinds, *_others])
+_others = [kind for kind in get_args(Message) if kind not in (Publish, Deliver, Run)]
+_AnyMessage: Any = reduce(or_, [*_loose_kinds, _AnyRun, *_others])
 _loose: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[_AnyMessage])
 
 
@@ -113,13 +164,21 @@ def _decode_loosely(body: memoryview) -> list[Message]:
 
 
 def _tightened(message: Any) -> Message:
+    if type(message) is _AnyRun:
+        _check_scalars_untrusted(message.attributes)
+        return Run(*msgspec.structs.astuple(message))
     kind = _loose_kinds.get(type(message))
     if kind is None:
         return message  # type: ignore[no-any-return]
     publication, *rest = msgspec.structs.astuple(message)
-    if not SCALAR_TYPES.issuperset(map(type, publication.attributes.values())):
-        raise PeerError("an attribute that is not a scalar")
+    _check_scalars_untrusted([publication.attributes])
     return kind(Publication(*msgspec.structs.astuple(publication)), *rest)
+
+
+def _check_scalars_untrusted(events: Sequence[dict[str, Any]]) -> None:
+    for attributes in events:
+        if not SCALAR_TYPES.issuperset(map(type, attributes.values())):
+            raise PeerError("an attribute that is not a scalar")
 
 
 def check_head_untrusted(data: bytes | memoryview, kind: int) -> None:
@@ -131,15 +190,15 @@ def check_head_untrusted(data: bytes | memoryview, kind: int) -> None:
         raise PeerError(f"a frame of kind {data[1]} where {kind} was expected")
 
 
-def _check_sendable(publication: Publication) -> None:
-    for name, value in publication.attributes.items():
+def _check_sendable(attributes: Mapping[str, Scalar]) -> None:
+    for name, value in attributes.items():
         if type(value) not in SCALAR_TYPES:
             raise InputError(f"event attribute {name}: {type(value).__name__} cannot be sent")
         if type(value) is datetime and value.tzinfo is None:
             raise InputError(f"event attribute {name}: a timestamp needs a time zone to be sent")
 
 
-def _array_head(length: int) -> bytes:
+def array_head(length: int) -> bytes:
     if length < 16:
         return bytes([0x90 | length])
     if length < 2**16:

@@ -12,7 +12,7 @@ _RECORDS = RecordSettings(time_unit_us=1_024)  # a millisecond: only order needs
 class RecoverySettings:
     # Telling
     records: RecordSettings = _RECORDS
-    digest_us: int = 200_000  # between two digests of a publisher: what a loss waits for at most to be noticed
+    digest_us: int = 400_000  # between two digests of a publisher; half as much costs half as many bytes again
     told: int = 2  # digests that tell of each publication; a subscriber who misses both asks for what they told
     entries_min: int = 8  # a slow publisher's digest waits for so many entries, or its head outweighs them,
     wait_us_max: int = 1_000_000  # but no longer than this

@@ -1,0 +1,95 @@
+"""Many events as one message: written as they come, counted, cut and sent on without being decoded."""
+
+import msgspec
+import pytest
+
+from holdfast.model.messages import Message, Publication, Run
+from holdfast.wire.codec import (
+    count_in,
+    decode_frame_untrusted,
+    encode_message,
+    framed,
+    run_in,
+    shortened,
+)
+from holdfast.wire.run_writer import RunWriter
+from tests.wire.golden import MESSAGES, MOMENT
+
+
+def run_of(count: int, payload: bytes = b"") -> Run:
+    attributes = tuple({"n": n, "t": MOMENT} for n in range(count))
+    payloads = (payload,) * count if payload else ()
+    return Run(tuple(range(5, 5 + count)), "p", (7,) * count, attributes, payloads, 0)
+
+
+def decoded(encoded: bytes) -> Message:
+    (message,) = decode_frame_untrusted(framed([encoded]))
+    return message
+
+
+@pytest.mark.parametrize("payload", [b"", b"x"])
+@pytest.mark.parametrize("count", [1, 15, 16, 4_096])
+def test_what_is_written_event_by_event_is_the_run(count: int, payload: bytes) -> None:
+    writer, run = RunWriter("p", 5), run_of(count, payload)
+    for attributes in run.attributes:
+        writer.times_us.append(7)
+        writer.attributes.append(encode_message(attributes))
+        writer.payloads.append(payload)
+    assert len(writer) == count
+    assert writer.message() == encode_message(run)
+
+
+def test_a_run_is_what_its_publications_are() -> None:
+    run = Run((1, 3), "p", (10, 20), ({"n": 1}, {"n": 3}), (b"", b"x"), 2)
+    publications = [Publication("p", 1, 10, None, {"n": 1}), Publication("p", 3, 20, None, {"n": 3}, b"x")]
+    assert run.publications() == publications
+    assert [(each.publication, each.homes, each.hops, each.via) for each in run.published()] == [
+        (each, (), 2, "original") for each in publications
+    ]
+    assert [(each.publication, each.via) for each in run.delivered()] == [(each, "original") for each in publications]
+    assert run.picked([1]).publications() == publications[1:]
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 255, 256, 4_096])
+def test_the_events_of_an_encoded_run_can_be_counted(count: int) -> None:
+    assert count_in(encode_message(run_of(count))) == count
+
+
+def test_any_other_message_is_one() -> None:
+    assert all(count_in(encode_message(each)) == 1 for _, each in MESSAGES if not isinstance(each, Run))
+
+
+@pytest.mark.parametrize("payload", [b"", b"x" * 100], ids=["small", "large"])
+def test_a_run_loses_its_oldest_events_first_and_no_more_than_it_has_to(payload: bytes) -> None:
+    run = run_of(200, payload)
+    encoded = encode_message(run)
+    for less in (1, 50, len(encoded) // 3, len(encoded) // 2):
+        kept = decoded(shortened(encoded, less))
+        assert isinstance(kept, Run)
+        lost = 200 - len(kept.seqs)
+        assert kept == run.picked(range(lost, 200))
+        assert 0 <= lost - less * 200 / len(encoded) < 1
+
+
+def test_of_a_run_that_is_too_long_as_a_whole_and_of_a_single_event_nothing_is_left() -> None:
+    encoded = encode_message(run_of(3))
+    assert shortened(encoded, len(encoded) - 1) == b""
+    assert shortened(encoded, len(encoded)) == b""
+    assert shortened(encode_message(MESSAGES[0][1]), 1) == b""
+
+
+def test_a_run_that_looks_like_ours_is_sent_on_as_it_came() -> None:
+    encoded = encode_message(run_of(20, b"x"))
+    frame = framed([encoded])
+    assert run_in(memoryview(frame), decode_frame_untrusted(frame)) == encoded
+
+
+def test_nothing_else_is_sent_on_as_it_came() -> None:
+    fields = ["run", [1], "p", [0], [{}], [], 0]
+    odd_tag = b"\x97\xd9\x03run" + b"".join(map(msgspec.msgpack.encode, fields[1:]))
+    odd_count = b"\x97\xa3run\xdd\0\0\0\x01\x01" + b"".join(map(msgspec.msgpack.encode, fields[2:]))
+    longer = msgspec.msgpack.encode([*fields, "more"])
+    two = [encode_message(run_of(2))] * 2
+    for frame in (framed([odd_tag]), framed([odd_count]), framed([longer]), framed(two), bytes.fromhex(MESSAGES[0][0])):
+        messages = decode_frame_untrusted(frame)  # which is acceptable all the same
+        assert run_in(frame, messages) is None
