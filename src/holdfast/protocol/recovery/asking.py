@@ -55,7 +55,7 @@ class Untold:
     def __init__(self) -> None:
         self._ranges: list[list[int]] = []  # first and last, ascending
         self._due_us = NEVER_US
-        self._asked_us = 0
+        self.asked_us = 0
         self.tries = 0
 
     def ranges(self) -> tuple[tuple[int, int], ...]:
@@ -107,10 +107,10 @@ class Untold:
         if now_us < self.due_us:
             return False
         if not self.tries:
-            self._asked_us = now_us
+            self.asked_us = now_us
         self._due_us = now_us + patience_us
         self.tries += 1
-        if now_us - self._asked_us >= search_us:
+        if now_us - self.asked_us >= search_us:
             self._ranges.clear()
         return bool(self._ranges)
 

@@ -15,6 +15,7 @@ from holdfast.protocol.effects import Gauges
 from holdfast.protocol.records import Record, RecordReader
 from holdfast.protocol.recovery.asking import NEVER_US, Interest, Missing, Source
 from holdfast.protocol.recovery.control import (
+    OF,
     Digest,
     Greeting,
     Repair,
@@ -136,6 +137,8 @@ class Subscriber:
             return []
         known.epoch = digest.epoch
         known.heard_us = now_us
+        if OF not in publication.attributes and known.untold.tries == 1:  # it is for us alone, and answers our request
+            known.reply.add(now_us - known.untold.asked_us)
         return wishes + self._told(known, record, digest.oldest, now_us)
 
     def on_repair(self, source: str, repair: Repair) -> list[Wish]:
