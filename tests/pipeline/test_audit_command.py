@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from holdfast.cli import main
@@ -129,7 +130,19 @@ def test_columns_that_are_missing_or_of_another_type(copy: Path, capsys: pytest.
 def test_a_condition_that_is_none(spark: Any, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = pa.array(["n = 1", "n > ", "n < 2"])
     rewrite(copy, "subscriptions", lambda table: table.set_column(2, "condition", wrong))
-    assert "subscription is not valid" in refused(capsys, copy)
+    told = refused(capsys, copy)
+    assert "copy: damaged, 1 subscription is not valid" in told and "1: line 1" in told
+    assert "--skip-invalid" not in told  # which is not for audits
+
+
+def test_a_file_that_is_not_part_of_the_table(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(pa.table({"a": [1]}), copy / "deliveries" / "part-99999.parquet")
+    assert "deliveries/part-99999.parquet: has no column" in refused(capsys, copy)
+
+
+def test_a_run_that_says_nothing_of_itself(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rewrite(copy, "run", lambda table: table.slice(0, 0))
+    assert "expected one row, found 0" in refused(capsys, copy)
 
 
 def test_all_problems_of_all_runs_are_told_at_once(

@@ -167,6 +167,14 @@ def test_a_bad_version_stops_the_stream_and_a_good_one_lets_it_go_on(spark: Any,
     assert found(place) == sorted([*duckdb_pairs(ALL, CONDITIONS), *late], key=str)
 
 
+def test_a_damaged_note_of_the_stream_is_named(spark: Any, place: Path) -> None:
+    (place / "out" / "matches").mkdir(parents=True)
+    for text in ("{", "{}", "[]"):
+        (place / "out" / "_stream.json").write_text(text)
+        with pytest.raises(InputError, match=r"_stream\.json: damaged"):
+            run(spark, stream(place))
+
+
 def test_versions_that_no_batch_can_need_again_are_forgotten(
     spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,11 +1,13 @@
 """The tasks of the matching job, without Spark: pairs, slices, portions, shards and routes."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from holdfast import Matcher, parse
 from holdfast.pipeline import match_tasks
 from holdfast.pipeline.match_counting import CountSink
 from holdfast.pipeline.match_index import IndexFile
-from holdfast.pipeline.match_parquet import RowGroup, shared_out
+from holdfast.pipeline.match_parquet import RowGroup, RowGroupSource, read_footers, shared_out
 from holdfast.pipeline.match_routing import REST, routing_attributes, shard_of, shards_of
 from holdfast.pipeline.match_shards import Shard, ShardedIndex
 from holdfast.pipeline.match_tasks import BatchSource, Block, RowSink, Task, WholeIndex, in_portions
@@ -173,11 +175,29 @@ def test_row_groups_are_dealt_out_evenly() -> None:
     groups = [RowGroup("f", number, 0, dice.randrange(10_000, 200_000)) for number in range(100)]
     tasks = shared_out(groups, cores=4)
     loads = [sum(group.rows for group in task) for task in tasks]
-    assert sorted(group.number for task in tasks for group in task) == list(range(100))
+    dealt: Counter[int] = Counter()
+    for group in (group for task in tasks for group in task):
+        dealt[group.number] += group.rows
+    assert dealt == {group.number: group.rows for group in groups}
     assert len(tasks) >= 4
-    assert max(loads) - min(loads) <= 200_000
+    assert max(loads) - min(loads) <= 2 * 16_384
 
 
 @pytest.mark.parametrize(("rows_each", "groups", "tasks"), [(10, 3, 1), (60_000, 1, 1), (60_000, 2, 2), (0, 0, 1)])
 def test_a_task_is_worth_starting(rows_each: int, groups: int, tasks: int) -> None:
     assert len(shared_out([RowGroup("f", number, 0, rows_each) for number in range(groups)], cores=8)) == tasks
+
+
+def test_a_file_of_one_row_group_keeps_every_core_busy(tmp_path: Path) -> None:
+    rows = 300_000
+    pq.write_table(pa.table({"n": range(rows)}), tmp_path / "one.parquet", row_group_size=rows)
+    tasks = shared_out(read_footers([tmp_path / "one.parquet"]).groups, cores=3)
+    source = RowGroupSource(tuple(map(tuple, tasks)), ("n",), (), numbered=True)
+    seen = []
+    for task in range(len(tasks)):
+        blocks = list(source([pa.RecordBatch.from_pydict({"id": [task]})]))
+        assert sum(block.events.num_rows for block in blocks) == rows // 3
+        for block in blocks:
+            assert block.events["n"].equals(block.carried["row"])
+            seen += block.carried["row"].to_pylist()
+    assert sorted(seen) == list(range(rows))

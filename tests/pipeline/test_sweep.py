@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -338,6 +339,28 @@ def test_a_bad_sweep_file_ends_with_2_and_writes_nothing(tmp_path: Path, capsys:
         capsys, "sweep", tmp_path / "sweep.toml", "--out", tmp_path / "out", "--chart", "y=lost,x=links.lose"
     )
     assert code == 2 and 'did you mean "links.loss"' in complaint and not (tmp_path / "out").exists()
+
+
+def test_a_damaged_folder_is_told_with_what_to_do(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "net.toml").write_text(to_toml(NETWORK))
+    (tmp_path / "sweep.toml").write_text('network = "net.toml"\n')
+    out = tmp_path / "out [1]"  # no pattern, but a name
+    words = ("sweep", tmp_path / "sweep.toml", "--out", out)
+    assert run(capsys, *words)[0] == 0
+    (out / "cells" / "notes.json").write_text("mine")
+    shutil.rmtree(out / "runs")
+    assert run(capsys, *words)[0] == 0 and (out / "runs" / "_SUCCESS").exists()
+    next((out / "summary").glob("*.parquet")).write_text("x")
+    assert "summary: damaged; remove it" in run(capsys, *words)[2]
+    shutil.rmtree(out / "summary")
+    (out / "cells" / "00000.json").write_text("{")
+    assert "00000.json: damaged; remove it" in run(capsys, *words)[2]
+    for text in ("{", "[]"):
+        (out / "sweep.json").write_text(text)
+        code, _, complaint = run(capsys, *words)
+        assert code == 2 and "sweep.json: damaged" in complaint
 
 
 def test_a_plan_with_a_bad_value_is_refused_in_python_too() -> None:

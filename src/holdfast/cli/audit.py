@@ -50,12 +50,13 @@ def run(
     if out is not None and any(each.resolve() == out.resolve() for each in runs):
         raise InputError(f"--out: {out} is one of the runs; name another folder")
     footers = read_footers(runs)
-    from holdfast.pipeline.session import session
+    from holdfast.pipeline.session import plain_interrupts, session
 
     small = sum(sum(each.rows.values()) for each in footers) < _SMALL_ROWS
     with _progress(as_json) as say:
         say("starting Spark")
         spark = session("holdfast audit", master, profile="test" if small else "run")
+        plain_interrupts()
         from holdfast.pipeline.audit import audited
         from holdfast.pipeline.audit_folder import room_for, write
         from holdfast.pipeline.audit_promises import Asked

@@ -107,13 +107,18 @@ def _check_place(out: str, overwrite: bool) -> None:
     from holdfast.pipeline.result_folder import check_place
 
     if "://" not in out:
-        check_place(Path(out), overwrite)
+        try:
+            check_place(Path(out), overwrite)
+        except OSError as problem:
+            raise InputError(f"{out}: cannot be read ({problem.strerror}); name another folder") from None
 
 
 def _session(master: str | None, settings: dict[str, str]) -> "SparkSession":
-    from holdfast.pipeline.session import session
+    from holdfast.pipeline.session import plain_interrupts, session
 
-    return session("holdfast match", master, settings)
+    made = session("holdfast match", master, settings)
+    plain_interrupts()
+    return made
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:

@@ -103,11 +103,12 @@ def _run(plan: "Plan", folder: "SweepFolder", overwrite: bool, master: str | Non
         missing = len(plan) - len(folder.done())
         if not missing and folder.has_tables:
             return 0
-    from holdfast.pipeline.session import session
+    from holdfast.pipeline.session import plain_interrupts, session
     from holdfast.pipeline.sweep import sweep
 
     # The JVM only hands out numbers and writes small tables: what makes it start quickly is what it needs.
     spark = session("holdfast sweep", master, settings, profile="test")
+    plain_interrupts()
     with _progress(len(plan)) as watch:
         sweep(spark, plan, folder.path, watch=watch)
     return missing
@@ -125,11 +126,15 @@ def _report(plan: "Plan", folder: "SweepFolder", ran: int, seconds: float) -> _R
 
 
 def _means(plan: "Plan", folder: "SweepFolder") -> list[dict[str, Any]]:
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     columns = [*(axis.name for axis in plan.axes), "n", "mean", "low", "high"]
-    table = pq.read_table(folder.summary, columns=columns, filters=pc.field("metric") == "delivery_ratio")
+    try:
+        table = pq.read_table(folder.summary, columns=columns, filters=pc.field("metric") == "delivery_ratio")
+    except (pa.ArrowException, OSError):
+        raise InputError(f"{folder.summary}: damaged; remove it, and the same command makes it again") from None
     rows: list[dict[str, Any]] = table.to_pylist()
     values = plan.axis_values()
     return sorted(rows, key=lambda row: [values[axis].index(row[axis]) for axis in values])

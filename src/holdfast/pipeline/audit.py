@@ -90,10 +90,10 @@ class AuditedRun:
             "run": str(self.folder),
             **told,
             **self.outcome.as_json(),
-            "recovered": self.recovered,
+            "recovered": {via: count for via, count in self.recovered.items() if count},  # as the run's own books do
+            "recovery_delay_us": self.delay_us("recovered_delay"),
             "ordering_degree": self.figures["ordering_degree"],
             "original_delay_us": self.delay_us("original_delay"),
-            "recovered_delay_us": self.delay_us("recovered_delay"),
             "overhead": self.overhead,
             "promises": {name: verdict.as_json() for name, verdict in self.verdicts.items()},
         }

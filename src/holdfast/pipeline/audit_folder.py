@@ -12,8 +12,6 @@ what is not an audit never.
 
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,6 +27,7 @@ from holdfast.pipeline.audit import Audit, AuditedRun
 from holdfast.pipeline.audit_metrics import CHECKED, publisher_counts, seconds
 from holdfast.pipeline.audit_slices import Shown, shown
 from holdfast.pipeline.report import comparison, report
+from holdfast.pipeline.result_folder import ResultFolder
 from holdfast.pipeline.trace_tables import together
 
 _LARGE = ("subscribers", "publishers", "pairs", "seconds", "message_seconds")
@@ -40,25 +39,21 @@ _AT_ONCE = 3
 @contextmanager
 def room_for(folder: Path, overwrite: bool) -> Iterator[Path]:
     """A folder beside, which takes the place of `folder` when all went well. Refused before any work is done."""
-    there = folder.exists()
+    room = ResultFolder(folder, overwrite, check_room)
     try:
-        foreign = [path.name for path in sorted(folder.iterdir()) if not _is_ours(path)] if there else []
-        if foreign:
-            raise InputError(f"{folder} holds what is not part of an audit: {', '.join(foreign[:3])}; name another")
-        if there and any(folder.iterdir()) and not overwrite:
-            raise InputError(f"{folder} holds an audit already; name another folder, or give --overwrite")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as problem:
-        raise InputError(f"{folder}: cannot be written ({problem.strerror or problem})") from None
-    try:
-        beside.chmod(0o755)  # a temporary folder is for its owner only
-        yield beside
-        if there:
-            shutil.rmtree(folder)
-        beside.rename(folder)
+        yield room.draft
+        room.commit()
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        room.discard()
+
+
+def check_room(folder: Path, overwrite: bool) -> None:
+    there = folder.exists()
+    foreign = [path.name for path in sorted(folder.iterdir()) if not _is_ours(path)] if there else []
+    if foreign:
+        raise InputError(f"{folder} holds what is not part of an audit: {', '.join(foreign[:3])}; name another")
+    if there and any(folder.iterdir()) and not overwrite:
+        raise InputError(f"{folder} holds an audit already; name another folder, or give --overwrite")
 
 
 def _is_ours(path: Path) -> bool:

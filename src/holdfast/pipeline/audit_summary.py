@@ -58,7 +58,7 @@ def verdict_line(verdict: Verdict) -> str:
         note = f"; {verdict.note}" if verdict.note else ""
         return f"  {verdict.promise:<{_NAME}}{words}{such}{note}"
     if not verdict.checked:
-        return f"  {verdict.promise:<{_NAME}}nothing to check: {verdict.note}"
+        return f"  {verdict.promise:<{_NAME}}nothing to check{': ' if verdict.note else ''}{verdict.note}"
     if verdict.broken:
         return f"  {verdict.promise:<{_NAME}}{verdict.broken:,} of {verdict.checked:,}: {verdict.note}"
     return f"  {verdict.promise:<{_NAME}}holds ({verdict.checked:,} checked)"

@@ -4,6 +4,7 @@ Spark reads all three. Parquet files in a file system that the workers see are a
 row group and with only the columns needed, because the way from the JVM to Arrow costs more than the matching.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -21,14 +22,24 @@ FORMATS: dict[str, Format] = {
     ".json": "jsonl",
     ".csv": "csv",
 }
+_SHOWN_BYTES_MAX = 200  # of a malformed line
 _PACKED = (".gz", ".bz2", ".zst", ".lz4", ".snappy")  # JSONL and CSV may be compressed; Spark unpacks them
 # A row that does not fit its table stops the job: the other modes of Spark would turn it into nulls or drop it.
 READING: dict[Format, dict[str, str]] = {
     "parquet": {},
     "jsonl": {"mode": "FAILFAST"},
     # A quote inside quotes is doubled, as everyone but Spark writes it.
-    "csv": {"mode": "FAILFAST", "header": "true", "inferSchema": "true", "enforceSchema": "false", "escape": '"'},
+    # All columns are read, whichever are needed: otherwise a line with too few or too many would pass.
+    "csv": {
+        "mode": "FAILFAST",
+        "header": "true",
+        "inferSchema": "true",
+        "enforceSchema": "false",
+        "escape": '"',
+        "columnPruning": "false",
+    },
 }
+_PATTERN = "*?[]{}\\"  # in a path they mean something to Spark
 SPARK_NAMES: dict[Format, str] = {"parquet": "parquet", "jsonl": "json", "csv": "csv"}
 
 
@@ -49,8 +60,11 @@ def local_path(path: str) -> Path:
 
 
 def for_spark(path: str) -> str:
-    """A path that means the same to the JVM, which may have been started elsewhere."""
-    return path if is_remote(path) else str(local_path(path).absolute())
+    """A path that means the same to the JVM, which may have been started elsewhere and takes `[7]` for a pattern."""
+    if is_remote(path):
+        return path
+    place = str(local_path(path).absolute())
+    return "".join(f"\\{letter}" if letter in _PATTERN else letter for letter in place)
 
 
 def files_of(path: str) -> list[Path]:
@@ -96,7 +110,39 @@ def _suffix(name: str) -> str:
 
 def frame(spark: SparkSession, path: str, form: Format, schema: str | None = None) -> DataFrame:
     """The table as Spark reads it. `schema` in Spark's words (`at timestamp, price double`) instead of a guess."""
-    reader = spark.read.options(**READING[form])
+    reader = spark.read.options(**READING[form], **lookup(path))
     if schema is not None:
         reader = reader.schema(schema)
-    return reader.format(SPARK_NAMES[form]).load(for_spark(path))
+    try:
+        return reader.format(SPARK_NAMES[form]).load(for_spark(path))
+    except Exception as error:  # Spark's own are of several families; this one it tells without the line
+        if "_corrupt_record" in str(error) and not is_remote(path):
+            _refuse_malformed(files_of(path))
+        raise
+
+
+def lookup(path: str) -> dict[str, str]:
+    """How Spark is to look for files: left alone, it passes over hidden ones, and those in folders within."""
+    if is_remote(path):
+        return {}
+    place, files = local_path(path), files_of(path)
+    if place in files and _is_hidden(Path(place.name)):
+        raise InputError(f"{path}: Spark takes no file for data whose name begins with _ or . (rename it)")
+    if not name_columns(path, files):
+        return {"recursiveFileLookup": "true"}
+    stray = [each for each in files if not all("=" in part for part in _inside(path, each).parent.parts or ("",))]
+    if stray:
+        raise InputError(f"{path}: expected all files in folders that name a column, such as day=7, found {stray[0]}")
+    return {}
+
+
+def _refuse_malformed(files: Sequence[Path]) -> None:
+    """Find the first line that is no JSON, in files that are not packed."""
+    for file in files:
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines if file.suffix not in _PACKED else (), 1):
+                try:
+                    json.loads(line.strip() or b"{}")
+                except ValueError:
+                    shown = line[:_SHOWN_BYTES_MAX].decode(errors="replace").strip()
+                    raise InputError(f"{file}: line {number}: expected a JSON object, found {shown}") from None

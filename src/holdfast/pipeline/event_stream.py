@@ -22,6 +22,7 @@ from holdfast.pipeline.event_files import (
     frame,
     is_remote,
     local_path,
+    lookup,
 )
 
 _KAFKA = ("topic", "partition", "offset", "timestamp")
@@ -62,7 +63,7 @@ class EventStream:
             raise InputError(f"{self.path}: there is no file yet to learn the columns from; give --format and --schema")
         form = self.form or format_of(self.path, files)
         settled = known or self.schema or frame(spark, self.path, form).schema
-        options = {**READING[form], **self.options}
+        options = {**READING[form], **lookup(self.path), **self.options}
         return spark.readStream.format(SPARK_NAMES[form]).options(**options).schema(settled).load(for_spark(self.path))
 
 

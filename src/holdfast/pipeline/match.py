@@ -70,8 +70,8 @@ def counted_here(plan: "Plan") -> pa.Table | None:
 
 
 def _counts_of_tasks(plan: "Plan") -> DataFrame:
-    kind = from_arrow_type(plan.result.id_type).simpleString()
-    return plan.run(CountSink(plan.result.id_type), f"subscription {kind}, events long")
+    id_ = T.StructField("subscription", from_arrow_type(plan.result.id_type))
+    return plan.run(CountSink(plan.result.id_type), T.StructType([id_, T.StructField("events", T.LongType())]))
 
 
 class Result(NamedTuple):
@@ -80,6 +80,7 @@ class Result(NamedTuple):
     before: tuple[tuple[str, T.DataType], ...]
     after: tuple[tuple[str, T.DataType], ...]
     id_type: pa.DataType
+    numbered: bool  # whether the first column is a number for each event, in place of keys
 
     @property
     def keys(self) -> int:
@@ -148,7 +149,8 @@ def over_frame(events: DataFrame, compiled: Compiled, key: Sequence[str], keep: 
         carried.insert(0, ("row", len(names)))
         before = [("row", T.LongType())]
     source = BatchSource(tuple((name, names.index(name)) for name in kinds), tuple(carried))
-    result = Result(tuple(before), tuple((name, leaves[name].type) for name in kept), _id_type(compiled))
+    after = [(name, leaves[name].type) for name in kept]
+    result = Result(tuple(before), tuple(after), _id_type(compiled), numbered=not keys)
     return Plan(inputs, None, source, compiled, result, None, _warnings(compiled, leaves, kinds))
 
 
@@ -169,7 +171,7 @@ def over_row_groups(
     before = [(name, from_arrow_type(types[name])) for name in keys] or [("row", T.LongType())]
     after = [(name, from_arrow_type(types[name])) for name in kept]
     inputs = spark.range(0, len(tasks), 1, len(tasks))  # task n is handed the number n
-    result = Result(tuple(before), tuple(after), _id_type(compiled))
+    result = Result(tuple(before), tuple(after), _id_type(compiled), numbered=not keys)
     return Plan(inputs, len(tasks), source, compiled, result, table.rows, _warnings(compiled, table.types, kinds))
 
 
@@ -186,7 +188,7 @@ def _id_type(compiled: Compiled) -> pa.DataType:
 
 def _warnings(compiled: Compiled, names: Collection[str], kinds: dict[str, Kind | None]) -> list[str]:
     """Conditions that cannot hold because of what the table is, which are mistakes more often than not."""
-    found = []
+    found = [] if compiled.subscriptions else ["there are no subscriptions, so nothing matches"]
     for (attribute, kind), count in sorted(compiled.uses.items(), key=lambda use: use[0][0]):
         number = f"{count:,} subscriptions look" if count > 1 else "1 subscription looks"
         if attribute not in names:

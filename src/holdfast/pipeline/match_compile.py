@@ -22,10 +22,10 @@ from holdfast.pipeline.match_shards import Shard, ShardedIndex
 from holdfast.pipeline.match_tasks import Finder, WholeIndex
 from holdfast.pipeline.subscriptions_table import (
     ANOTHER,
+    InvalidSubscriptionsError,
     Rejected,
     Subscriptions,
     check_columns,
-    complaint,
     parse_each,
     parsed,
 )
@@ -123,7 +123,7 @@ def _rejected(bad: DataFrame, skip_invalid: bool) -> tuple[Rejected, ...]:
     rows = bad.select(F.col("id").cast("string"), "condition", "problem").limit(_REJECTED_MAX).collect()
     rejected = tuple(Rejected(*row) for row in rows)
     if count and not skip_invalid:
-        raise InputError(complaint(rejected, count))
+        raise InvalidSubscriptionsError(rejected, count)
     if count > _REJECTED_MAX:
         raise InputError(f"{count:,} subscriptions are not valid, too many to leave out; the first: {rejected[0]}")
     return rejected

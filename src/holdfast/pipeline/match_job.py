@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from holdfast.model.errors import InputError
-from holdfast.pipeline.event_files import Format, is_remote, local_path
+from holdfast.pipeline.event_files import Format, for_spark, is_remote, local_path
 from holdfast.pipeline.match import Plan, Table, counted, counted_here, prepare
 from holdfast.pipeline.match_compile import INDEX_BYTES_MAX
 from holdfast.pipeline.match_write import MANIFEST, WriteTask, Written, settle
@@ -62,7 +62,7 @@ class MatchJob:
                 events, pairs, task_seconds = (_write_counts if self.counts else _write_matches)(plan, folder)
                 if self.skip_invalid:
                     folder.write("rejected", rejected_table(plan.compiled.rejected))
-            folder.commit()
+                folder.commit()
         finally:
             folder.discard()
         compiled = plan.compiled
@@ -104,10 +104,10 @@ def write_files(plan: Plan, place: Path) -> list[Written]:
     """The pairs as files in a folder that nobody reads yet."""
     attempts = place.with_name(f"_attempts {place.name} {uuid4().hex}")
     attempts.mkdir()
-    task = WriteTask(plan.source, plan.compiled.finder, str(attempts), plan.result.keys)
+    task = WriteTask(plan.source, plan.compiled.finder, str(attempts), plan.result.keys, plan.result.numbered)
     # One row per task: its file and its figures.
     written = [Written(*row) for row in plan.inputs.mapInArrow(task, MANIFEST).collect()]
-    settle(attempts, place, written, to_arrow_schema(plan.result.schema))
+    settle(attempts, place, written, to_arrow_schema(plan.result.schema, timezone="UTC"))
     return written
 
 
@@ -124,5 +124,8 @@ def _write_counts(plan: Plan, folder: ResultFolder) -> _Figures:
     observed = plan._replace(inputs=plan.inputs.observe(seen, F.count(F.lit(1)).alias("rows")))
     place = str(folder.table("counts"))
     counted(observed).write.mode("overwrite").parquet(place)
-    pairs = plan.inputs.sparkSession.read.parquet(place).agg(F.sum("events")).collect()[0][0]
-    return plan.events if plan.events is not None else seen.get["rows"], pairs or 0, ()
+    pairs = plan.inputs.sparkSession.read.parquet(for_spark(place)).agg(F.sum("events")).collect()[0][0] or 0
+    if plan.events is not None:
+        return plan.events, pairs, ()
+    # Where nothing is to be added up, Spark drops that part of the plan, and what was observed in it with it.
+    return seen.get["rows"] if pairs else plan.inputs.count(), pairs, ()

@@ -5,7 +5,7 @@ run. Columns that conditions mention keep each file's own type; columns to repea
 """
 
 import heapq
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,8 @@ from holdfast.pipeline.match_tasks import Batches, Block, Blocks
 
 _ROWS = 32_768  # read at a time: the batch is then still in the processor's cache when it is matched
 _TASK_ROWS = 1_000_000  # about a second's work; a task costs Spark some 60 ms
-_SMALL_ROWS = 50_000  # fewer are not worth a second task
+_SMALL_ROWS = 50_000  # fewer are not worth a task of their own
+_CUT_ROWS = 16_384  # a row group is not cut for fewer: both tasks then read it, which costs a tenth of matching it
 
 
 class RowGroup(NamedTuple):
@@ -30,6 +31,11 @@ class RowGroup(NamedTuple):
     number: int
     first_row: int  # among the rows of all files
     rows: int
+    skipped: int = 0  # rows of the group before these, which another task has
+
+    def cut(self, rows: int) -> tuple["RowGroup", "RowGroup"]:
+        rest = self._replace(first_row=self.first_row + rows, rows=self.rows - rows, skipped=self.skipped + rows)
+        return self._replace(rows=rows), rest
 
 
 class ParquetTable(NamedTuple):
@@ -120,22 +126,36 @@ def _for_spark(kind: pa.DataType) -> pa.DataType:
         return pa.string()
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC" if kind.tz else None)
+    if pa.types.is_float16(kind):
+        return pa.float32()
     if pa.types.is_unsigned_integer(kind):
         return {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}[kind.bit_width]
     return kind
 
 
 def shared_out(groups: Sequence[RowGroup], cores: int) -> list[list[RowGroup]]:
-    """Row groups for each task: as even as their sizes allow, and each task long enough to be worth starting."""
+    """Row groups for each task: as many rows for one as for another, and each task long enough to be worth starting.
+
+    Groups are dealt in turn, so that rows which lie together and are alike do not all go to one task. The one that
+    would make a task longer than the others is cut.
+    """
     rows = sum(each.rows for each in groups)
-    count = max(-(-rows // _TASK_ROWS), min(cores, -(-rows // _SMALL_ROWS)), 1)
-    heap: list[tuple[int, int]] = [(0, at) for at in range(min(count, max(1, len(groups))))]
+    # Cutting keeps all cores busy; more pieces than that would only read a large group again and again.
+    count = max(min(-(-rows // _TASK_ROWS), max(len(groups), cores)), min(cores, rows // _SMALL_ROWS), 1)
+    fair = -(-rows // count)
+    heap: list[tuple[int, int]] = [(0, at) for at in range(count)]
     tasks: list[list[RowGroup]] = [[] for _ in heap]
-    for group in sorted(groups, key=lambda each: -each.rows):
+    waiting = deque(sorted(groups, key=lambda each: -each.rows))
+    while waiting:
+        group = waiting.popleft()
         load, at = heapq.heappop(heap)
+        room = fair - load
+        if room >= _CUT_ROWS and group.rows - room >= _CUT_ROWS:
+            group, rest = group.cut(room)
+            waiting.appendleft(rest)
         tasks[at].append(group)
         heapq.heappush(heap, (load + group.rows, at))
-    return [sorted(each, key=lambda group: group.first_row) for each in tasks]
+    return [sorted(each, key=lambda group: group.first_row) for each in tasks if each] or [[]]
 
 
 @dataclass(frozen=True)
@@ -157,10 +177,14 @@ class RowGroupSource:
         wanted = {*self.mentioned, *(name for name, _ in self.carried)}
         with _open(group.path, self.mentioned) as file:
             columns = [name for name in flat_schema(file.schema_arrow).names if name in wanted]
-            row = group.first_row
+            row, end = group.first_row - group.skipped, group.first_row + group.rows
             for batch in file.iter_batches(_ROWS, row_groups=[group.number], columns=columns, use_threads=False):
-                yield self._block(_flat(batch), row, batch.num_rows)
+                first, last = max(row, group.first_row), min(row + batch.num_rows, end)
+                if first < last:
+                    yield self._block(_flat(batch.slice(first - row, last - first)), first, last - first)
                 row += batch.num_rows
+                if row >= end:
+                    break
 
     def _block(self, flat: dict[str, pa.Array], first_row: int, count: int) -> Block:
         names = [name for name in self.mentioned if name in flat]

@@ -60,8 +60,8 @@ class MatchStream:
         """Begin, or go on where the last run of the same stream stopped; the query is stopped in the end."""
         out = local_path(self.out).absolute()
         checkpoint = local_path(self.checkpoint).absolute() if self.checkpoint else out / "_checkpoint"
-        known = _earlier(out, checkpoint, self._settings)
         with explained():
+            known = _earlier(out, checkpoint, self._settings)
             frame = self.events.frame(spark, StructType.fromJson(json.loads(known["schema"])) if known else None)
             self._try_out(spark, frame)
             if not known:
@@ -150,7 +150,13 @@ def _earlier(out: Path, checkpoint: Path, settings: Mapping[str, Any]) -> dict[s
 
 def _read_mark(folder: Path) -> dict[str, Any] | None:
     mark = folder / _MARK
-    return json.loads(mark.read_text()) if mark.exists() else None
+    try:
+        found = json.loads(mark.read_text()) if mark.exists() else None
+    except ValueError:
+        found = {}
+    if found is not None and not (isinstance(found, dict) and {"id", "events", "key", "keep", "schema"} <= {*found}):
+        raise InputError(f"{mark}: damaged; begin the stream anew, in another folder")
+    return found
 
 
 def _begin(out: Path, checkpoint: Path, about: Mapping[str, Any]) -> None:

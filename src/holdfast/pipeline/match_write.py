@@ -6,7 +6,7 @@ stays out of it.
 """
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -38,12 +38,13 @@ class WriteTask:
     finder: Finder
     folder: str
     keys: int
+    numbered: bool = False  # whether the first column is the row's number, and so never null
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         started = perf_counter()
         counted = _Counted(self.source(batches))
         name = f"part-{uuid4().hex}.parquet"
-        pairs = write_pairs(Path(self.folder) / name, self.finder.found(iter(counted)), self.keys)
+        pairs = write_pairs(Path(self.folder) / name, self.finder.found(iter(counted)), self.keys, self.numbered)
         done = Written(name if pairs else None, counted.events, pairs, perf_counter() - started)
         yield pa.RecordBatch.from_pylist([done._asdict()], _MANIFEST)
 
@@ -69,14 +70,15 @@ class _Counted:
             yield Block(events, pa.RecordBatch.from_arrays(columns, carried.schema.names))
 
 
-def write_pairs(path: Path, pairs: Iterable[Found], keys: int) -> int:
+def write_pairs(path: Path, pairs: Iterable[Found], keys: int, numbered: bool = False) -> int:
     """How many there were; without any, there is no file."""
     writer: pq.ParquetWriter | None = None
     written = 0
     try:
         for found in pairs:
             for rows, subscriptions in in_portions(found):
-                batch = _never_null(beside(found.carried.take(rows), _ids(subscriptions), keys))
+                batch = beside(found.carried.take(rows), _ids(subscriptions), keys)
+                batch = _never_null(batch, {0, keys} if numbered else {keys})
                 writer = writer or _writer(path, batch.schema)
                 writer.write_batch(batch, row_group_size=_ROW_GROUP_ROWS)
                 written += batch.num_rows
@@ -92,9 +94,9 @@ def _ids(subscriptions: pa.DictionaryArray) -> pa.Array:
     return subscriptions.cast(pa.string()) if len(subscriptions.dictionary) > _DICTIONARY_MAX else subscriptions
 
 
-def _never_null(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _never_null(batch: pa.RecordBatch, places: Collection[int]) -> pa.RecordBatch:
     """Say which columns hold no nulls by nature: Parquet then keeps, and checks, no marks for them."""
-    fields = [field.with_nullable(field.name not in ("row", "subscription")) for field in batch.schema]
+    fields = [field.with_nullable(at not in places) for at, field in enumerate(batch.schema)]
     return pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields))
 
 

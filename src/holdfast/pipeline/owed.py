@@ -10,8 +10,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from holdfast.model.errors import InputError
 from holdfast.pipeline.match import match
-from holdfast.pipeline.subscriptions_table import read_subscriptions
+from holdfast.pipeline.subscriptions_table import InvalidSubscriptionsError, read_subscriptions
 from holdfast.pipeline.trace_tables import TraceRun, together
 
 _PAIR = ["run", "subscriber", "source", "seq", "published_us", "from_us", "until_us"]
@@ -30,7 +31,12 @@ def wanted(runs: Sequence[TraceRun]) -> DataFrame:
 def _matches(run: TraceRun) -> DataFrame:
     """Publications of one run with the numbers of the subscriptions that match them, whenever those were live."""
     asked = run.tables["subscriptions"].select(F.col("number").alias("id"), "condition")
-    groups = [match(events, asked, key=list(_KEYS)).toDF(*_KEYS.values(), "subscription") for events in _events(run)]
+    try:
+        groups = [match(each, asked, key=list(_KEYS)).toDF(*_KEYS.values(), "subscription") for each in _events(run)]
+    except InvalidSubscriptionsError as error:
+        raise InputError(
+            f"{run.folder}: damaged, {error.number} not valid; by their rows in the table:\n{error.listed}"
+        ) from None
     return reduce(DataFrame.unionAll, groups).withColumn("run", F.lit(run.label))
 
 

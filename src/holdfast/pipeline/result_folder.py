@@ -4,7 +4,11 @@ Everything is written beside its final place and moved there when it is complete
 the new one and never a half.
 """
 
+import fcntl
+import os
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,30 +20,75 @@ from holdfast.model.errors import InputError
 TABLES = ("matches", "counts", "rejected")  # what a result of match may hold
 
 
+Check = Callable[[Path, bool], None]  # raises when a place is taken, or, when it may be overwritten, by something else
+
+
 class ResultFolder:
-    def __init__(self, out: Path, overwrite: bool) -> None:
-        self._out = out.absolute()
-        check_place(self._out, overwrite)
-        self._draft = self._out.parent / f".{self._out.name}.{uuid4().hex}.unfinished"
+    """`draft` is where to write before `commit`."""
+
+    def __init__(self, out: Path, overwrite: bool, check: Check | None = None) -> None:
+        self._out, self._overwrite, self._check = out.absolute(), overwrite, check or check_place
+        try:
+            self._check(out, overwrite)
+            self._clear_leftovers()
+            self._begin()
+        except OSError as problem:
+            raise InputError(f"{out}: cannot be written ({problem.strerror}); name another folder") from None
+
+    def _begin(self) -> None:
+        self.draft = self._beside("unfinished")
+        self.draft.mkdir(parents=True)
+        self._lock = os.open(self.draft, os.O_RDONLY)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        if not self.draft.exists():  # a job that began at the same time has taken it for a leftover
+            os.close(self._lock)
+            self._begin()
 
     def table(self, name: str) -> Path:
-        """Where to write a table before `commit`."""
-        folder = self._draft / name
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self.draft / name
+        folder.mkdir(exist_ok=True)
         return folder
 
     def write(self, name: str, table: pa.Table) -> None:
         pq.write_table(table, self.table(name) / "part-0.parquet")
 
     def commit(self) -> None:
-        replaced = self._out.parent / f".{self._out.name}.{uuid4().hex}.replaced"
-        if self._out.exists():
+        self._check(self._out, self._overwrite)  # another job may have been here first
+        replaced = self._beside("replaced")
+        if self._overwrite and self._out.exists():
             self._out.rename(replaced)
-        self._draft.rename(self._out)
+        try:
+            self.draft.rename(self._out)  # takes the place of an empty folder, and of no other
+        except OSError:
+            if replaced.exists() and not self._out.exists():
+                replaced.rename(self._out)
+            self._check(self._out, False)
+            raise
         shutil.rmtree(replaced, ignore_errors=True)
 
     def discard(self) -> None:
-        shutil.rmtree(self._draft, ignore_errors=True)
+        """Forget what was not committed."""
+        os.close(self._lock)
+        shutil.rmtree(self.draft, ignore_errors=True)
+
+    def _beside(self, state: str) -> Path:
+        return self._out.parent / f".{self._out.name}.{uuid4().hex}.{state}"
+
+    def _clear_leftovers(self) -> None:
+        """Remove what a killed job has left. A lock goes with its process: where there is one, a job is at work."""
+        name = re.compile(re.escape(f".{self._out.name}.") + r"[0-9a-f]{32}\.unfinished")
+        for path in self._out.parent.iterdir() if self._out.parent.exists() else ():
+            if name.fullmatch(path.name):
+                folder = os.open(path, os.O_RDONLY)
+                try:
+                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+                except BlockingIOError:
+                    raise InputError(
+                        f"{self._out}: another job is writing a result there; wait for it, or name another folder"
+                    ) from None
+                finally:
+                    os.close(folder)
 
 
 def check_place(out: Path, overwrite: bool) -> None:

@@ -7,9 +7,11 @@ on a standalone master, and under spark-submit or Spark Connect, where a session
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -58,12 +60,22 @@ def session(
         builder = builder.master(address)
         for key, value in {**_settings(address, profile), **(settings or {})}.items():
             builder = builder.config(key, value)
-    with _jvm_banner_hidden():
+    with _start_explained(address):
         found = builder.getOrCreate()
-    found.sparkContext.setLogLevel("ERROR")
+        found.sparkContext.setLogLevel("ERROR")
     if needs_shipping(str(found.sparkContext.master)):
         ship(found)
     return found
+
+
+def plain_interrupts() -> None:
+    """Ctrl-C ends a command, as it does without Spark.
+
+    PySpark's own handler first asks the JVM to cancel all jobs, in the middle of the call that was interrupted, and
+    what comes of that is a traceback. The JVM ends with us anyway.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _settings(master: str, profile: Profile) -> dict[str, str]:
@@ -96,7 +108,10 @@ def _check_java() -> None:
     if java is None or not Path(java).exists():
         where = f"there is none in JAVA_HOME={home}" if home else "there is none on the path"
         raise InputError(f"Spark needs Java {_JAVA_MIN} or newer, and {where}; on Debian: {_INSTALL}")
-    said = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
+    try:
+        said = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError as problem:
+        said = f"{problem.strerror}"
     version = re.search(r'version "(\d+)', said)
     if version is None or int(version[1]) < _JAVA_MIN:
         first = (said.splitlines() or ["nothing"])[0]
@@ -107,19 +122,31 @@ _INSTALL = "apt-get install openjdk-17-jre-headless"
 
 
 @contextmanager
-def _jvm_banner_hidden() -> Iterator[None]:
-    """The JVM writes its banners to our stderr before any log setting applies; they are shown only if it fails."""
+def _start_explained(address: str) -> Iterator[None]:
+    """The JVM writes its banners to our stderr before any log setting applies; if it fails, their point is told."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as said:
         kept = os.dup(2)
         os.dup2(said.fileno(), 2)
         try:
             yield
-        except BaseException:
-            os.dup2(kept, 2)
+        except Exception as error:
             said.seek(0)
-            sys.stderr.write(said.read().decode(errors="replace"))
-            raise
+            why = why_not_started(str(error), said.read().decode(errors="replace"))
+            raise InputError(f"Spark does not start with master {address}: {why}") from error
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+
+
+def why_not_started(error: str, banners: str) -> str:
+    """One line of what went wrong: what a cluster's masters say, what Java says, or else what Python says."""
+    for pattern, text in (
+        (r"All masters are unresponsive[^\n]*", banners),
+        (r"^: [\w.$]+: ([^\n]+)", error),
+        (r"^(?:Invalid|Error:|Exception in thread) [^\n]+", banners),
+    ):
+        found = re.search(pattern, text, re.MULTILINE)
+        if found:
+            return found[found.lastindex or 0].strip()
+    return (error.splitlines() or ["no reason was given"])[0]

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from holdfast.model.errors import InputError
-from holdfast.pipeline.event_files import files_of, is_remote, local_path
+from holdfast.pipeline.event_files import files_of, for_spark, is_remote, local_path
 from holdfast.pipeline.subscriptions_table import check_columns, open_subscriptions
 
 _NOTES_MAX = 100  # batches whose version is remembered; Spark itself only ever repeats the last one
@@ -56,7 +56,7 @@ class SubscriptionVersions:
         self._forget(batch)
 
     def table(self, version: Version) -> DataFrame:
-        return self._spark.read.parquet(str(self._copies / version.copy))
+        return self._spark.read.parquet(for_spark(str(self._copies / version.copy)))
 
     def newest(self) -> Version:
         """Copied into the checkpoint, if it is not there yet."""
@@ -105,7 +105,8 @@ def newest_table(spark: SparkSession, path: str) -> DataFrame:
 def newest_rows(table: DataFrame) -> DataFrame:
     if "version" in table.columns and "id" in table.columns:
         newest = table.agg(F.max("version")).collect()[0][0]
-        table = table.where(F.col("version") == F.lit(newest))
+        if newest is not None:
+            table = table.where(F.col("version") == F.lit(newest))
     return check_columns(table)
 
 

@@ -88,6 +88,8 @@ def _from_toml(path: Path) -> list[tuple[str, str]]:
         found = tomllib.loads(path.read_text()).get("subscriptions")
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file") from None
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise InputError(f"{path}: not a TOML file: {problem}") from None
     if isinstance(found, dict):
@@ -135,7 +137,7 @@ def parsed(rows: pa.Table, *, skip_invalid: bool = False) -> Subscriptions:
         else:
             by_id[id_] = found  # type: ignore[index]  # a null id is a problem
     if rejected and not skip_invalid:
-        raise InputError(complaint(rejected))
+        raise InvalidSubscriptionsError(rejected)
     return Subscriptions(by_id, tuple(rejected))
 
 
@@ -153,16 +155,23 @@ def parse_each(rows: pa.Table | pa.RecordBatch) -> Iterator[tuple[Id | None, str
         yield id_, condition, found
 
 
-def complaint(rejected: Sequence[Rejected], count: int | None = None) -> str:
+class InvalidSubscriptionsError(InputError):
     """All of them by id, the first ones with their problems. `count` when there are more than were handed in."""
-    count = len(rejected) if count is None else count
+
+    def __init__(self, rejected: Sequence[Rejected], count: int | None = None) -> None:
+        count = len(rejected) if count is None else count
+        self.number = f"{count:,} subscriptions are" if count > 1 else "1 subscription is"
+        self.listed = _listed(rejected, count)
+        super().__init__(f"{self.number} not valid (mend them, or leave them out with --skip-invalid):\n{self.listed}")
+
+
+def _listed(rejected: Sequence[Rejected], count: int) -> str:
     shown = [f"{each.id}: {each.problem}" for each in rejected[:PROBLEMS_MAX]]
     rest = [str(each.id) for each in rejected[PROBLEMS_MAX:_IDS_MAX]]
     if rest:
         more = f" and {count - _IDS_MAX:,} others" if count > _IDS_MAX else ""
         shown.append(f"also: {', '.join(rest)}{more}")
-    number = f"{count:,} subscriptions are" if count > 1 else "1 subscription is"
-    return "\n".join([f"{number} not valid (mend them, or leave them out with --skip-invalid):", *shown])
+    return "\n".join(shown)
 
 
 def rejected_table(rejected: Iterable[Rejected]) -> pa.Table:

@@ -18,6 +18,7 @@ from holdfast.pipeline.sweep_plan import Plan
 from holdfast.pipeline.sweep_process import run_apart
 from holdfast.pipeline.sweep_progress import Watch, watched
 from holdfast.pipeline.sweep_tables import runs_table, summary_table
+from holdfast.pipeline.trace_tables import spark_path
 
 _TASK_S = 1.0  # tiny cells share a task: starting one costs some 20 ms
 _PILOTS = 8  # cells that are timed first, to know how many share a task
@@ -38,12 +39,13 @@ def sweep(
         if missing or not folder.has_tables:
             folder.drop_tables()
             folder.forget_failures()
-            with watched(folder, len(plan), watch), explained():
-                run_cells(spark, plan, folder, missing)
-            runs_table(spark, plan, folder).write.parquet(str(folder.runs))
-            runs = spark.read.parquet(str(folder.runs))
-            summary_table(spark, runs, list(plan.columns), len(plan.seeds)).write.parquet(str(folder.summary))
-    return spark.read.parquet(str(folder.runs))
+            with explained():
+                with watched(folder, len(plan), watch):
+                    run_cells(spark, plan, folder, missing)
+                runs_table(spark, plan, folder).write.parquet(str(folder.runs))
+                runs = spark.read.parquet(spark_path(folder.runs))
+                summary_table(spark, runs, list(plan.columns), len(plan.seeds)).write.parquet(str(folder.summary))
+    return spark.read.parquet(spark_path(folder.runs))
 
 
 def run_cells(spark: SparkSession, plan: Plan, folder: SweepFolder, cells: list[int]) -> None:

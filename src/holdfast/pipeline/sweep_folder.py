@@ -13,6 +13,7 @@ under way. Tasks write these files themselves: on a cluster, all machines must s
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from holdfast.pipeline.sweep_plan import Plan
 FORMAT = 1
 _FAILED = ".failed.json"
 _DONE = ".json"
+_CELL = re.compile(r"\d+(\.failed)?\.json")
 _SHOWN_CHARACTERS_MAX = 80  # of a changed value, in a message
 _PARTS = frozenset({"sweep.json", "cells", "runs", "summary", "charts", "traces", "lock"})
 
@@ -69,10 +71,13 @@ class SweepFolder:
 
     def record(self, number: int) -> Record | None:
         for ending in (_DONE, _FAILED):
+            path = self._cells / f"{number:05}{ending}"
             try:
-                return record_from((self._cells / f"{number:05}{ending}").read_text(encoding="utf-8"))
+                return record_from(path.read_text(encoding="utf-8"))
             except FileNotFoundError:
                 continue
+            except (TypeError, ValueError):
+                raise InputError(f"{path}: damaged; remove it, and the sweep runs that cell again") from None
         return None
 
     def holds(self, number: int) -> bool:
@@ -106,8 +111,8 @@ class SweepFolder:
 
     @property
     def has_tables(self) -> bool:
-        """Spark writes _SUCCESS last; the summary is the last table."""
-        return (self.summary / "_SUCCESS").exists()
+        """Spark writes _SUCCESS last."""
+        return all((table / "_SUCCESS").exists() for table in (self.runs, self.summary))
 
     def drop_tables(self) -> None:
         for table in (self.summary, self.runs):
@@ -166,7 +171,7 @@ class SweepFolder:
             beside.write_text(json.dumps(asked, indent=1) + "\n", encoding="utf-8")
             beside.replace(stands)
             return
-        changes = list(_changes(json.loads(stands.read_text(encoding="utf-8")), asked))
+        changes = list(_changes(_plan_in(stands), asked))
         if changes:
             listed = "\n".join(f"  {each}" for each in changes)
             raise InputError(
@@ -182,7 +187,7 @@ class SweepFolder:
         return self.path / "cells"
 
     def _names(self) -> list[str]:
-        return [name for name in os.listdir(self._cells) if name[0] != "."]
+        return [name for name in os.listdir(self._cells) if _CELL.fullmatch(name)]
 
 
 _DECIDING = ("model", "language", "matching", "protocol", "wire", "network", "sim")
@@ -204,6 +209,16 @@ def _sources(folder: Traversable) -> Iterator[bytes]:
             yield from _sources(each)
         elif each.name.endswith(".py"):
             yield each.read_bytes()
+
+
+def _plan_in(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: damaged; name another folder, or give --overwrite to begin anew")
+    return found
 
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:

@@ -71,11 +71,22 @@ def _footers(folder: Path, label: str, problems: list[str]) -> RunFooters | None
     for name, paths in parts.items():
         found = {path.name: _footer(path, problems) for path in paths}
         known = {part: each for part, each in found.items() if each is not None}
+        _refuse_strangers(folder / name, known, [field.name for field in _EXPECTED[name]], problems)
         sizes[name] = {part: each.num_rows for part, each in known.items()}
         merged = _merged(folder, name, [each.schema.to_arrow_schema() for each in known.values()], problems)
         if merged is not None:
             schemas[name] = merged
     return RunFooters(label, folder, about, schemas, sizes)
+
+
+def _refuse_strangers(table: Path, parts: dict[str, pq.FileMetaData], expected: list[str], problems: list[str]) -> None:
+    """A file that lacks a column which the others have would be read as nulls."""
+    names = {part: set(about.schema.to_arrow_schema().names) for part, about in parts.items()}
+    common = [column for column in expected if any(column in each for each in names.values())]
+    for part, here in names.items():
+        absent = [column for column in common if column not in here]
+        if absent:
+            problems.append(f"{table / part}: has no column {', '.join(absent)}, as other parts do; is it of this run?")
 
 
 def _about(folder: Path, problems: list[str]) -> dict[str, Any] | None:
@@ -84,10 +95,14 @@ def _about(folder: Path, problems: list[str]) -> dict[str, Any] | None:
         problems.append(f"{folder}: no run here; `holdfast sim NET --out {folder}` makes one")
         return None
     try:
-        about: dict[str, Any] = pq.read_table(parts[0]).to_pylist()[0]
-    except (pa.ArrowInvalid, OSError, IndexError) as problem:
+        rows = pq.read_table(parts[0]).to_pylist()
+    except (pa.ArrowInvalid, OSError) as problem:
         problems.append(f"{parts[0]}: cannot be read ({_one_line(problem)})")
         return None
+    if len(rows) != 1:
+        problems.append(f"{parts[0]}: expected one row, found {len(rows)}; was the file changed?")
+        return None
+    about: dict[str, Any] = rows[0]
     if about.get("format") != FORMAT:
         problems.append(f"{folder}: written in format {about.get('format')}, this version reads {FORMAT}")
         return None

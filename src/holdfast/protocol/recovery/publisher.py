@@ -34,7 +34,10 @@ _FOCUS_MAX = 512  # attributes that a digest tells of; when more are tested, of 
 _RANGES_MAX = 16  # that are told again at one request
 _SENT_MAX = 64  # digests whose time is remembered: a dozen seconds
 _FOCUS_US = 1_000_000  # how often the told attributes may change: every change costs a codebook
-_REPEATED = 3  # times that the last numbers are repeated before nobody is expected to miss them
+_SOON = 4  # repeats of the last digest at the usual pace; then they come ever more rarely
+_ENOUGH = (
+    7  # repeats after which nobody is expected to miss them: a third lost on the way, one in several thousand does
+)
 _MARKS = 4  # attributes that a repair to all adds to the event's own
 _HEAD_BYTES = 100  # of a publication in a repair, beside its attributes and payload, with room to spare
 
@@ -66,7 +69,7 @@ class Publisher:
         self._sent: deque[tuple[int, int]] = deque(maxlen=_SENT_MAX)  # digests: first number that was news, and when
         self.record = settings.record
         self._due_us: int | None = None  # the next digest
-        self._pause_us = settings.digest_us
+        self._repeats = 0  # digests since the last that told anything new
         self._asked: dict[int, _Asked] = {}  # by number
         self._answer_us: int | None = None
 
@@ -76,7 +79,7 @@ class Publisher:
     @property
     def settled(self) -> bool:
         """Everything has been told, and the end of it often enough."""
-        told = self._told_to == self._writer.last_seq and self._pause_us >= self._settings.digest_us << _REPEATED
+        told = self._told_to == self._writer.last_seq and self._repeats >= _ENOUGH
         return told or not len(self._writer)
 
     def gauges(self) -> Gauges:
@@ -100,7 +103,7 @@ class Publisher:
         self._announce()
         first_untold = self._told_to + 1
         if publication.seq == first_untold:
-            self._pause_us = self._settings.digest_us
+            self._repeats = 0
             self._due_us = now_us + self._settings.wait_us_max
         if publication.seq - first_untold + 1 == self._settings.entries_min:
             since_us = self._cache.get(first_untold)
@@ -128,8 +131,9 @@ class Publisher:
             self._due_us = now_us + self._settings.digest_us  # for what nobody has been told of a second time
         else:  # nothing new: once more, and ever more rarely, for those who missed the end
             first = self._digests[-1]
-            self._pause_us = min(2 * self._pause_us, self._settings.quiet_us_max)
-            self._due_us = now_us + self._pause_us
+            self._repeats += 1
+            pause_us = self._settings.digest_us << max(0, self._repeats - _SOON)
+            self._due_us = now_us + min(pause_us, self._settings.quiet_us_max)
         with_book = self._book_left > 0
         self._book_left -= with_book
         record = self._writer.digest(first, last, now_us, with_book=with_book)
