@@ -132,7 +132,7 @@ class Publisher:
         else:  # nothing new: once more, and ever more rarely, for those who missed the end
             first = self._digests[-1]
             self._repeats += 1
-            pause_us = self._settings.digest_us << max(0, self._repeats - _SOON)
+            pause_us = self._settings.digest_us << min(max(0, self._repeats - _SOON), _ENOUGH)
             self._due_us = now_us + min(pause_us, self._settings.quiet_us_max)
         with_book = self._book_left > 0
         self._book_left -= with_book
