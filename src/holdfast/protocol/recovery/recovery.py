@@ -1,5 +1,6 @@
 """End-to-end recovery of one client: a publisher's half, a subscriber's half, and what arrives for either."""
 
+from holdfast.model.errors import PeerError
 from holdfast.model.messages import Publication
 from holdfast.protocol.effects import Gauges
 from holdfast.protocol.recovery.control import (
@@ -60,7 +61,10 @@ class Recovery:
         if publication.source == self._name:
             return []
         if is_open_repair(publication.attributes):
-            return [Recovered(from_open_untrusted(publication))]
+            repaired = from_open_untrusted(publication)
+            if repaired.source != publication.source:
+                raise PeerError("a repair in another's name")  # only the publisher itself keeps its events here
+            return [Recovered(repaired)]
         control = decode_untrusted(publication)
         if isinstance(control, Digest):
             return self._subscriber.on_digest(publication, control, now_us)

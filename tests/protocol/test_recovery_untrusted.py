@@ -1,0 +1,129 @@
+"""What others say about recovery is not to be trusted: whatever it is, a client counts it and goes on."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.matching.index import Index
+from holdfast.model.errors import PeerError
+from holdfast.model.messages import Deliver, Publication, Scalar
+from holdfast.protocol.client import Client
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import Delivered, Incident, LinkUp, PublishCall, Received, SubscribeCall, Wake
+from holdfast.protocol.records import RecordSettings, RecordWriter
+from holdfast.protocol.recovery import control
+from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.settings import Guarantees, ProtocolSettings, guarantees_of
+
+NOW_US = 5_000_000
+
+
+def client(guarantees: Guarantees | None = None) -> Client:
+    wanted = guarantees or Guarantees(RecoverySettings())
+    made = Client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1), guarantees=wanted)
+    made.handle(LinkUp("b1", "broker"), 0)
+    made.handle(SubscribeCall("s", "x >= 0"), 0)
+    for number in range(5):
+        made.handle(PublishCall({"x": number}), 1_000 * number)
+    event = Publication("feed", 3, 1_000, None, {"x": 1})
+    made.handle(Received("b1", Deliver(event)), 2_000)
+    return made
+
+
+def said(attributes: dict[str, Scalar], payload: bytes, source: str = "feed") -> Received:
+    return Received("b1", Deliver(Publication(source, control.CONTROL_SEQ, 3_000, None, attributes, payload)))
+
+
+def real_messages() -> list[bytes]:
+    writer = RecordWriter(RecordSettings())
+    for number in range(20):
+        writer.add({"x": number}, 1_000 * number)
+    record = writer.digest(1, writer.last_seq, 30_000, with_book=True)
+    repair = control.Repair((control.Repaired(2, 500, None, {"x": 7}, b"p"),), (1,))
+    return [
+        control.encoded(control.Digest(5, 20, 1, record)),
+        control.encoded(control.Greeting(0, ("x",), 10)),
+        control.encoded(control.Request((1, 2), ((1, 3),), True)),
+        control.encoded(repair),
+    ]
+
+
+def survives(made: Client, given: Received) -> list[object]:
+    effects = made.handle(given, NOW_US)
+    due_us = made.next_due_us()
+    assert due_us is not None
+    made.handle(Wake(), max(due_us, NOW_US))
+    assert all(value <= limit for value, limit in made.gauges().values())
+    return list(effects)
+
+
+@given(payload=st.binary(max_size=200), kind=st.sampled_from(["d", "g", "q", "r", "", "?"]))
+@settings(max_examples=300, deadline=None)
+def test_random_bytes_are_counted_and_dropped(payload: bytes, kind: str) -> None:
+    effects = survives(client(), said({control.KIND: kind}, payload))
+    assert not any(isinstance(each, Delivered) for each in effects)
+
+
+@given(st.data())
+@settings(max_examples=400, deadline=None)
+def test_damaged_messages_do_no_harm(data: st.DataObject) -> None:
+    whole = bytearray(data.draw(st.sampled_from(real_messages())))
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(whole)))
+    order = data.draw(st.sampled_from(["none", "fifo", "strict"]))
+    survives(client(guarantees_of(True, order)), said({control.KIND: "d", control.OF: "feed"}, bytes(whole[:cut])))
+
+
+@pytest.mark.parametrize("payload", real_messages(), ids=["digest", "greeting", "request", "repair"])
+def test_real_messages_of_a_stranger_are_taken_for_what_they_are(payload: bytes) -> None:
+    survives(client(), said({control.KIND: "d"}, payload, source="stranger"))
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {control.SEQ: "1", control.OF: "feed", control.TIME: 1},
+        {control.SEQ: 1, control.OF: 7, control.TIME: 1},
+        {control.SEQ: 1, control.OF: "feed"},
+        {control.SEQ: -1, control.OF: "feed", control.TIME: 1},
+        {control.SEQ: True, control.OF: "feed", control.TIME: 1},
+    ],
+)
+def test_an_open_repair_that_does_not_say_what_it_repairs_is_refused(marks: dict[str, Scalar]) -> None:
+    with pytest.raises(PeerError):
+        control.from_open_untrusted(Publication("p", 0, 1, None, marks))
+    effects = survives(client(), said({**marks, "x": 1}, b""))
+    assert Incident("bad reliability message", "feed") in effects
+
+
+def test_a_repair_in_anothers_name_is_refused() -> None:
+    marks: dict[str, Scalar] = {control.SEQ: 2, control.OF: "feed", control.TIME: 1, "x": 1}
+    effects = survives(client(), said(marks, b"", source="mallory"))
+    assert effects == [Incident("bad reliability message", "mallory")]
+
+
+def test_a_repair_with_a_list_among_its_attributes_is_refused() -> None:
+    bad = control.Repair((control.Repaired(2, 500, None, {"x": [1]}, b""),))
+    effects = survives(client(), said({control.KIND: "r"}, control.encoded(bad)))
+    assert effects == [Incident("bad reliability message", "feed")]
+
+
+def test_a_repair_is_delivered_once_and_says_how_it_came() -> None:
+    made = client()
+    repair = control.Repair((control.Repaired(2, 500, None, {"x": 7}, b"p"),))
+    first = survives(made, said({control.KIND: "r"}, control.encoded(repair)))
+    again = survives(made, said({control.KIND: "r"}, control.encoded(repair)))
+    (delivered,) = [each for each in first if isinstance(each, Delivered)]
+    assert (delivered.via, delivered.publication.seq, delivered.publication.payload) == ("repair", 2, b"p")
+    assert not [each for each in again if isinstance(each, Delivered)]
+
+
+def test_who_does_not_recover_ignores_it_all() -> None:
+    plain = Client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1))
+    plain.handle(LinkUp("b1", "broker"), 0)
+    plain.handle(SubscribeCall("s", "TRUE"), 0)
+    for payload in real_messages():
+        assert plain.handle(said({control.KIND: "d"}, payload), NOW_US) == []
