@@ -29,7 +29,17 @@ def test_python_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     snippets.run_python(read(path))
 
 
-@pytest.mark.parametrize("path", pages())
+def pages_with_commands() -> list[object]:
+    """Every command of a Spark page starts Spark anew, a minute for a page: apart from README's they are slow."""
+    return [
+        pytest.param(*page.values, id=page.id, marks=[*page.marks, pytest.mark.slow])  # type: ignore[attr-defined]
+        if page.marks and page.id != "README.md"  # type: ignore[attr-defined]
+        else page
+        for page in pages()
+    ]
+
+
+@pytest.mark.parametrize("path", pages_with_commands())
 def test_console_examples_run(path: Path) -> None:
     snippets.run_console(read(path))
 

@@ -23,7 +23,7 @@ def agree(found: dict[str, Any], told: dict[str, Any]) -> None:
         assert abs(found["delay_us"][quantile] - us) <= 0.01 * us + 1, quantile
 
 
-@pytest.mark.parametrize("name", ["churn", "honest", "swarm", "live"])
+@pytest.mark.parametrize("name", ["churn", "honest", pytest.param("swarm", marks=pytest.mark.slow), "live"])
 def test_the_figures_are_those_of_the_runs_own_books(audited_traces: Audited, name: str) -> None:
     agree(audited_traces.runs[name].as_json(), audited_traces.told[name])
 
