@@ -248,10 +248,12 @@ class Client:
                     if self._broker is not None:
                         said = Publication(self.name, CONTROL_SEQ, now_us, None, outcome.attributes, outcome.payload)
                         effects.append(Send(self._broker, Publish(said)))
-                case Follow(condition=condition):
+                case Follow():
+                    condition = self._canonical(outcome.condition)
                     self._followed[condition] = None
                     effects += self._tell("subscriptions", [condition], [], now_us)
-                case Unfollow(condition=condition):
+                case Unfollow():
+                    condition = self._canonical(outcome.condition)
                     if self._followed.pop(condition, self) is None:
                         effects += self._tell("subscriptions", [], [condition], now_us)
                 case Recovered(publication=publication):
@@ -289,6 +291,10 @@ class Client:
         effects = self._reconsider(now_us) if table == "subscriptions" else []
         dropped = [] if condition in wanted.values() else [self._told_text(table, condition)]
         return self._tell(table, [], dropped, now_us) + effects
+
+    def _canonical(self, condition: str) -> str:
+        """The text by which brokers know a condition, however it is spelt."""
+        return str(self._book.subscription(condition))
 
     def _reconsider(self, now_us: int) -> list[Effect]:
         """Which losses matter has changed with the subscriptions."""

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.pipeline.confidence import half_width_factor
+from holdfast.pipeline.line_charts import Spot
 from holdfast.pipeline.report_style import STYLE
 
 Interval = tuple[float, float]
+Estimate = tuple[float, Interval | None]
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Claim:
         return asdict(self)
 
 
-def estimate(values: Sequence[float]) -> tuple[float, Interval | None]:
+def estimate(values: Sequence[float]) -> Estimate:
     """The mean of some runs and its 95 % interval (Student's); one run has none."""
     mean = fmean(values)
     if len(values) < 2:
@@ -41,7 +43,7 @@ def estimate(values: Sequence[float]) -> tuple[float, Interval | None]:
     return mean, (mean - half, mean + half)
 
 
-def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> tuple[float, Interval | None]:
+def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Estimate:
     """Sum over sum, with the interval of the linearised ratio over runs: large runs count for more."""
     ratio = sum(above) / sum(below)
     n = len(above)
@@ -51,6 +53,12 @@ def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> tuple[float
     off = [a - ratio * b for a, b in zip(above, below, strict=True)]
     half = half_width_factor(n) * sqrt(sum(each * each for each in off) / (n - 1)) / mean
     return ratio, (ratio - half, ratio + half)
+
+
+def spot(x: float, found: Estimate) -> Spot:
+    """An estimate as a point of a chart."""
+    mean, interval = found
+    return Spot(x, mean, *(interval or (None, None)))
 
 
 def shown(value: float) -> str:

@@ -14,9 +14,10 @@ from math import sqrt
 from holdfast.pipeline.line_charts import Line, LineChart, Spot
 from holdfast.pipeline.sweep_check import VARIANT, plan
 from holdfast.pipeline.sweep_plan import Plan, preset_document
+from holdfast.planner.records import detection_probability
 from holdfast.protocol.recovery.srm import counts as c
-from holdfast.reproduce.claims import Claim, estimate, ratio_of_sums, shown
-from holdfast.reproduce.study import Runs, Scale, Study
+from holdfast.reproduce.claims import Claim, Estimate, estimate, ratio_of_sums, shown, spot
+from holdfast.reproduce.study import Row, Runs, Scale, Study
 
 BEST_EFFORT, PAPER, WITH_CACHE, OURS = "best effort", "R = 10", "R = 10, publisher repairs", "ours"
 _SRM = {"reliability.recovery": "end-to-end", "reliability.scheme": "srm"}
@@ -209,18 +210,27 @@ def _mean_bytes(runs: Runs, seed: int) -> float:
     return runs.column("messages.Publish.bytes")[seed] / runs.column("messages.Publish.sent")[seed]
 
 
+def _detected(row: Row) -> tuple[float, float, int, float]:
+    """A point of the grid: match probability, loss, R, and the share of the losses that was detected."""
+    match, loss, record = str(row[VARIANT]).split()
+    detected = (row.get(f"recovery.{c.DETECTED}") or 0) - (row.get(f"recovery.{c.CAME_LATE}") or 0)
+    return float(match), float(loss), int(record), detected / row["lost"]
+
+
+def _standard_error(share: float, row: Row) -> float:
+    return sqrt(max(0.0, share * (1 - share)) / row["lost"])  # false alarms may bring a share above 1
+
+
 def _eq_1(runs: Runs) -> Claim:
     """The largest deviation from the formula over the grid, in standard errors."""
     worst, where = 0.0, ""
     for row in runs.rows:
-        match, loss, record = (float(each) for each in str(row[VARIANT]).split())
-        expected = 1 - (1 - match * (1 - loss)) ** record
-        lost = int(row["lost"])
-        detected = (row.get(f"recovery.{c.DETECTED}") or 0) - (row.get(f"recovery.{c.CAME_LATE}") or 0)
-        error = abs(detected / lost - expected) / sqrt(expected * (1 - expected) / lost)
+        match, loss, record, share = _detected(row)
+        expected = detection_probability(match, loss, record)
+        error = abs(share - expected) / _standard_error(expected, row)
         if error > worst:
-            found = f"{detected / lost:.4f}, not {expected:.4f}"
-            worst, where = error, f"match {match:g}, loss {loss:g}, R = {record:g}: {found}"
+            found = f"{share:.4f}, not {expected:.4f}"
+            worst, where = error, f"match {match:g}, loss {loss:g}, R = {record}: {found}"
     return Claim(
         "000-eq1",
         "probability to detect a loss: largest distance from Eq. 1, in standard errors",
@@ -280,9 +290,8 @@ def _ours(runs: Mapping[str, Runs], size: int, overhead: float) -> Iterator[Clai
 # Figures ---------------------------------------------------------------------------------------------------------
 
 
-def _spot(x: float, found: tuple[float, tuple[float, float] | None]) -> Spot:
-    mean, interval = found
-    return Spot(x, mean, *(interval or (None, None)))
+def _recovery_s(runs: Runs, quantile: str) -> Estimate:
+    return estimate([each / 1e6 for each in runs.column(f"recovery_delay_us.{quantile}")])
 
 
 def _figures(runs: Mapping[str, Runs]) -> Iterable[LineChart]:
@@ -333,13 +342,12 @@ def _figures(runs: Mapping[str, Runs]) -> Iterable[LineChart]:
 def _false_negatives(runs: Runs) -> Iterator[Spot]:
     for x, variant in ((0, BEST_EFFORT), (1, "R = 1"), (5, "R = 5"), (10, PAPER)):
         found = runs.of(variant=variant)
-        yield _spot(x, ratio_of_sums(found.column("lost"), found.column("owed")))
+        yield spot(x, ratio_of_sums(found.column("lost"), found.column("owed")))
 
 
 def _quantiles(runs: Runs) -> Iterator[Spot]:
     for x, name in ((50, "p50"), (90, "p90"), (99, "p99")):
-        mean, interval = estimate([each / 1e6 for each in runs.column(f"recovery_delay_us.{name}")])
-        yield _spot(x, (mean, interval))
+        yield spot(x, _recovery_s(runs, name))
 
 
 def _cost(runs: Runs, variant: str) -> Spot:
@@ -352,27 +360,23 @@ def _cost(runs: Runs, variant: str) -> Spot:
 def _tradeoff(runs: Mapping[str, Runs]) -> Iterator[Spot]:
     before = runs["wan-12"].of(variant=BEST_EFFORT).total("bytes")
     for digest_s in _DIGEST_S:
-        found = Runs([row for row in runs["digests"].rows if row["reliability.digest_s"] == digest_s])
-        delay, interval = estimate([each / 1e6 for each in found.column("recovery_delay_us.p50")])
-        yield _spot(100 * (found.total("bytes") / before - 1), (delay, interval))
+        found = runs["digests"].of(reliability__digest_s=digest_s)
+        yield spot(100 * (found.total("bytes") / before - 1), _recovery_s(found, "p50"))
 
 
 def _tradeoff_paper(runs: Mapping[str, Runs]) -> Spot:
     before, found = (runs["wan-12"].of(variant=variant) for variant in (BEST_EFFORT, PAPER))
-    delay, interval = estimate([each / 1e6 for each in found.column("recovery_delay_us.p50")])
-    return _spot(100 * (found.total("bytes") / before.total("bytes") - 1), (delay, interval))
+    return spot(100 * (found.total("bytes") / before.total("bytes") - 1), _recovery_s(found, "p50"))
 
 
 def _detection_chart(runs: Runs) -> LineChart:
     lines: dict[str, list[Spot]] = {}
     for row in runs.rows:
-        match, loss, record = (float(each) for each in str(row[VARIANT]).split())
-        detected = (row.get(f"recovery.{c.DETECTED}") or 0) - (row.get(f"recovery.{c.CAME_LATE}") or 0)
-        share = detected / row["lost"]
-        half = 1.96 * sqrt(share * (1 - share) / row["lost"])
+        match, loss, record, share = _detected(row)
+        half = 1.96 * _standard_error(share, row)
         lines.setdefault(f"match {match:g}, loss {loss:g}", []).append(Spot(record, share, share - half, share + half))
-        expected = 1 - (1 - match * (1 - loss)) ** record
-        lines.setdefault(f"Eq. 1: {match:g}, {loss:g}", []).append(Spot(record, expected))
+        expected = Spot(record, detection_probability(match, loss, record))
+        lines.setdefault(f"Eq. 1: {match:g}, {loss:g}", []).append(expected)
     return LineChart(
         "Probability to detect a loss (paper 000, figure 2)",
         "publications that each one tells of (R)",

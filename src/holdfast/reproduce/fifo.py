@@ -5,14 +5,14 @@ holding up one message in ten for up to five times its delay. Each point is run 
 what differs between the two is what happens once the latches have learned, and that is counted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
 
 from holdfast.pipeline.line_charts import Line, LineChart, Spot
-from holdfast.pipeline.sweep_check import VARIANT, plan
+from holdfast.pipeline.sweep_check import plan
 from holdfast.pipeline.sweep_plan import Plan
 from holdfast.protocol.order.settings import EstimatorName
-from holdfast.reproduce.claims import Claim, Interval, ratio_of_sums
+from holdfast.reproduce.claims import Claim, Estimate, ratio_of_sums, spot
 from holdfast.reproduce.study import Runs, Scale, Study
 
 _ESTIMATORS = get_args(EstimatorName)
@@ -60,20 +60,20 @@ def _plans(scale: Scale) -> Mapping[str, Plan]:
 
 def _after_warming(runs: Runs, variant: str, metric: str) -> list[float]:
     """By seed: what a long run has more than a short one with the same beginning."""
-    mine = Runs([row for row in runs.rows if row[VARIANT] == variant])
+    mine = runs.of(variant=variant)
+    short = mine.of(duration_s=_WARM_S)
     long = Runs([row for row in mine.rows if row["duration_s"] != _WARM_S])
-    short = Runs([row for row in mine.rows if row["duration_s"] == _WARM_S])
     return [a - b for a, b in zip(long.column(metric), short.column(metric), strict=True)]
 
 
-def _remaining(runs: Runs, variant: str) -> tuple[float, Interval | None]:
+def _remaining(runs: Runs, variant: str) -> Estimate:
     """The share of the violations that remains."""
     return ratio_of_sums(
         _after_warming(runs, variant, "fifo_violations"), _after_warming(runs, _NONE, "fifo_violations")
     )
 
 
-def _added_ms(runs: Runs, variant: str) -> tuple[float, Interval | None]:
+def _added_ms(runs: Runs, variant: str) -> Estimate:
     held = [each / 1_000 for each in _after_warming(runs, variant, "held_total_us")]
     return ratio_of_sums(held, _after_warming(runs, variant, "delivered"))
 
@@ -145,10 +145,9 @@ def _figures(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
             )
 
 
-def _spots(found: Runs, estimator: str, measure: Any) -> Iterator[Spot]:
+def _spots(found: Runs, estimator: str, measure: Callable[[Runs, str], Estimate]) -> Iterator[Spot]:
     for target in sorted(_TARGETS):
-        value, interval = measure(found, _variant(estimator, target))
-        yield Spot(target, value, *(interval or (None, None)))
+        yield spot(target, measure(found, _variant(estimator, target)))
 
 
 STUDY = Study("fifo", "Probabilistic FIFO (paper 002)", _plans, _claims, _figures)

@@ -35,9 +35,7 @@ _RANGES_MAX = 16  # that are told again at one request
 _SENT_MAX = 64  # digests whose time is remembered: a dozen seconds
 _FOCUS_US = 1_000_000  # how often the told attributes may change: every change costs a codebook
 _SOON = 4  # repeats of the last digest at the usual pace; then they come ever more rarely
-_ENOUGH = (
-    7  # repeats after which nobody is expected to miss them: a third lost on the way, one in several thousand does
-)
+_ENOUGH = 7  # repeats after which all should know: if a third is lost on the way, one in several thousand does not
 _MARKS = 4  # attributes that a repair to all adds to the event's own
 _HEAD_BYTES = 100  # of a publication in a repair, beside its attributes and payload, with room to spare
 
@@ -106,8 +104,8 @@ class Publisher:
             self._repeats = 0
             self._due_us = now_us + self._settings.wait_us_max
         if publication.seq - first_untold + 1 == self._settings.entries_min:
-            since_us = self._cache.get(first_untold)
-            began_us = now_us if since_us is None else since_us.time_us
+            first = self._cache.get(first_untold)
+            began_us = now_us if first is None else first.time_us
             self._due_us = max(now_us, began_us + self._settings.digest_us)
 
     # Digests -------------------------------------------------------------------------------------
@@ -161,15 +159,18 @@ class Publisher:
         if self._focus_due_us is None or now_us < self._focus_due_us:
             return
         self._focus_due_us = None
-        tested: dict[str, None] | None = {}
-        for each in self._followers.values():
-            if tested is not None:
-                tested = None if each.tests is None else {**tested, **dict.fromkeys(each.tests)}
-        if tested is not None and (len(tested) > _FOCUS_MAX or len(self._followers) >= _FOLLOWERS_MAX):
-            tested = None
-        self._writer.focus(tested)
+        self._writer.focus(self._tested())
         self._book_left = max(self._book_left, 1)
         self._announce()
+
+    def _tested(self) -> dict[str, None] | None:
+        """The attributes that matter to the followers; None when all may."""
+        tested: dict[str, None] = {}
+        for each in self._followers.values():
+            if each.tests is None:
+                return None
+            tested.update(dict.fromkeys(each.tests))
+        return None if len(tested) > _FOCUS_MAX or len(self._followers) >= _FOLLOWERS_MAX else tested
 
     def _announce(self) -> None:
         if self._book_id != self._writer.book_id:
