@@ -4,6 +4,7 @@ Recovery finds out what is missing; the latch holds back what came after it. Eit
 looks at the records that publications carry and asks for nothing, recovery alone delivers as things come.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
@@ -63,6 +64,11 @@ class Assurance:
     def counts(self) -> dict[str, int]:
         """What the recovery of paper 000 has counted; that of ours is seen in the traffic."""
         return self._recovery.counts if isinstance(self._recovery, SrmRecovery) else {}
+
+    @property
+    def answered_us(self) -> Iterable[int]:
+        """How long requests of paper 000's recovery took to be answered, of the last ones."""
+        return self._recovery.answered_us if isinstance(self._recovery, SrmRecovery) else ()
 
     def on_timer(self, now_us: int, attached: bool) -> list[Outcome]:
         """While the client has no broker, nothing is asked for."""

@@ -92,6 +92,11 @@ class Client:
         """What it has done to recover losses."""
         return {} if self._assurance is None else self._assurance.counts
 
+    @property
+    def answered_us(self) -> Iterable[int]:
+        """How long its last requests took to be answered."""
+        return () if self._assurance is None else self._assurance.answered_us
+
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
         """What `Received` with each of these would do, in one go."""
         effects: list[Effect] = []

@@ -6,6 +6,7 @@ they are old enough, and of those that somebody misses a bounded number is remem
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import repeat
 from math import exp, log
@@ -46,6 +47,7 @@ class Outcome:
     held_us: dict[str, int] = field(default_factory=dict)  # of what was held back
     messages: dict[str, dict[str, int]] = field(default_factory=dict)
     recovery: dict[str, int] = field(default_factory=dict)  # what clients did to recover, by their own count
+    answer_us: dict[str, int] = field(default_factory=dict)  # from a client's first request to the repair
     leaf_recovery_ratio: float | None = None  # bytes about recovery for each byte of events, on the worst leaf link
     incidents: dict[str, int] = field(default_factory=dict)
 
@@ -83,10 +85,10 @@ class DelayHistogram:
                 return min(self._max, round(exp((at + 0.5) * _RESOLUTION) - 1))
         return self._max
 
-    def summary(self) -> dict[str, int]:
+    def summary(self, percents: Sequence[int] = (50, 90, 99)) -> dict[str, int]:
         if not self._classes:
             return {}
-        return {name: self.quantile(q) for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))} | {"max": self._max}
+        return {f"p{percent}": self.quantile(percent / 100) for percent in percents} | {"max": self._max}
 
 
 class Ledger:

@@ -21,6 +21,8 @@ from holdfast.network.problems import NetworkError, Problems
 from holdfast.network.schema import Network, Reconfiguration, Reliability, Transport
 from holdfast.network.tables import Values
 from holdfast.protocol.order.settings import LatchSettings
+from holdfast.protocol.records.bloom import SIZES
+from holdfast.protocol.records.settings import paper
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import Guarantees, ProtocolSettings
@@ -62,7 +64,7 @@ def build(document: Document) -> Network:
         clients=clients,
         workload=workload,
         window=window,
-        reliability=_reliability(values["reliability"]),
+        reliability=_reliability(values["reliability"], problems),
         protocol=protocol,
         lossy_control=not transport.reliable if lossy is None else lossy,
         transport=transport,
@@ -85,8 +87,8 @@ def _reconfiguration(values: Values, problems: Problems) -> Reconfiguration | No
     return Reconfiguration(settings["every_s"], settings["repair_s"], window)
 
 
-def _reliability(values: Values) -> Reliability:
-    recovery = _recovery(values)
+def _reliability(values: Values, problems: Problems) -> Reliability:
+    recovery = _recovery(values, problems)
     order = None
     if values["order"] != "none":
         order = LatchSettings(values["order"], values["late"], values["order_estimator"], values["order_target"])
@@ -94,10 +96,13 @@ def _reliability(values: Values) -> Reliability:
     return Reliability(values["hops"], Guarantees(recovery if wanted else None, order))
 
 
-def _recovery(values: Values) -> RecoverySettings | SrmSettings:
-    asks, record = values["recovery"] == "end-to-end", values["record"]
+def _recovery(values: Values, problems: Problems) -> RecoverySettings | SrmSettings:
+    asks, record, bits = values["recovery"] == "end-to-end", values["record"], values["filter_bits"]
+    if bits not in SIZES and not problems.within("reliability"):
+        problems.add(("reliability", "filter_bits"), f"a filter of {bits} bits is none of {SIZES}")
+        bits = SIZES[-1]
     if asks and values["scheme"] == "srm":
-        settings = SrmSettings(publisher_cache=values["publisher_cache"])
+        settings = SrmSettings(records=paper(bits), publisher_cache=values["publisher_cache"])
         return settings if record is None else replace(settings, record=record)
     return RecoverySettings(
         digest_us=values["digest_s"],

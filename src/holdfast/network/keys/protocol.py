@@ -63,7 +63,7 @@ RELIABILITY = Table(
             "scheme",
             Word(("digest", "srm")),
             "end-to-end: how it is done; digest: publishers tell what there was and repair it; srm: subscribers repair "
-            "each other's losses, as paper 000 has it; of the keys below publisher_cache and record are for it",
+            "each other's losses, as paper 000 has it, and publisher_cache, filter_bits and record are for that",
             "digest",
         ),
         Key(
@@ -71,6 +71,13 @@ RELIABILITY = Table(
             Flag(),
             "srm: whether publishers repair as well; paper 000 leaves it to subscribers, so what all lost is lost",
             False,
+        ),
+        Key(
+            "filter_bits",
+            Number(64, 2_048, whole=True),
+            "srm: bits of the filter that stands for an event in a record: 64, 128, 256 or 2048; paper 000 has 256 for "
+            "events of ten attributes",
+            256,
         ),
         Key(
             "digest_s",

@@ -1,9 +1,9 @@
 """The Bloom filter of paper 000, with its defects mended (spec C.1 and C.5-1).
 
-An entry is a filter of 64, 128 or 256 bits. Three quarters are hashed: every tag of the event sets a few of them. The
-last quarter is direct: numbers and timestamps are compared with a few thresholds of the codebook, and each comparison
-that holds sets a bit of its own, so that ranges are told without filling the hashed part. A condition asks for the
-bits of the tags and comparisons that it implies.
+An entry is a filter of 64, 128, 256 or 2,048 bits. Three quarters are hashed: every tag of the event sets a few of
+them. The last quarter is direct: numbers and timestamps are compared with a few thresholds of the codebook, and each
+comparison that holds sets a bit of its own, so that ranges are told without filling the hashed part. A condition asks
+for the bits of the tags and comparisons that it implies.
 
 Attributes named as optional also have tags for being there, with and without the kind, and for being missing.
 """
@@ -25,7 +25,7 @@ from holdfast.protocol.records.ordering import Stretch, points, stretches
 from holdfast.protocol.records.scales import FIRST_BIN, Ordered
 from holdfast.protocol.records.tags import Family
 
-SIZES = (64, 128, 256)
+SIZES = (64, 128, 256, 2_048)  # the last for events of a hundred attributes, which fill the others
 _MASKS_MAX = 16_384  # values whose bits are remembered: about 4 MB; then all are forgotten
 _COUNT_K = 4  # for how many bits differ between two filters: between ten and sixty
 _CHOICES_MAX = 64  # conditions that one filter's lists may expand to in a request; a longer list is left out

@@ -39,7 +39,7 @@ class BloomSettings:
 
     def __post_init__(self) -> None:
         if self.bits not in SIZES:
-            raise MisuseError(f"a filter has 64, 128 or 256 bits, not {self.bits}")
+            raise MisuseError(f"a filter has 64, 128, 256 or 2,048 bits, not {self.bits}")
         if self.hashes is not None and not 1 <= self.hashes <= HASHES_MAX:
             raise MisuseError(f"a tag sets 1 to {HASHES_MAX} bits, not {self.hashes}")
         if self.items < 1:
@@ -73,5 +73,9 @@ class RecordSettings:
             raise MisuseError(f"entries that stand for themselves come every 0 or more, not {self.key_every}")
 
 
-PAPER = RecordSettings(BloomSettings(direct=False, hashes=2), delta=False, time_unit_us=1)
-"""The records of paper 000: 256 bits, two hashes, written out in full; the tags are ours, so that nothing is missed."""
+def paper(bits: int = 256) -> RecordSettings:
+    """The records of paper 000: 256 bits, two hashes, written out in full; the tags are ours: nothing is missed."""
+    return RecordSettings(BloomSettings(bits, direct=False, hashes=2), delta=False, time_unit_us=1)
+
+
+PAPER = paper()
