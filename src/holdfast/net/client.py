@@ -51,6 +51,7 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import looks_sendable, sendable, sendable_name, sendable_payload
@@ -71,7 +72,7 @@ def connect(
     private_key: str | None = None,
     authority: str | None = None,
     settings: ProtocolSettings | None = None,
-    recovery: bool | RecoverySettings = False,
+    recovery: bool | RecoverySettings | SrmSettings = False,
     order: Order | LatchSettings = "none",
 ) -> "Client":
     """A client of the broker at this address, or of the first of several that answers; enter it with `async with`.

@@ -24,6 +24,7 @@ from holdfast.net.losses import Loss
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Subscription, WhenFull
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import Order, ProtocolSettings
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ def connect_sync(
     private_key: str | None = None,
     authority: str | None = None,
     settings: ProtocolSettings | None = None,
-    recovery: bool | RecoverySettings = False,
+    recovery: bool | RecoverySettings | SrmSettings = False,
     order: Order | LatchSettings = "none",
 ) -> "SyncClient":
     """A client that is connected already; leave it with `with` or `close()`. See `connect` for what it can be told."""
