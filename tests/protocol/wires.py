@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.messages import Message
+from holdfast.model.messages import Message, NodeKind
 from holdfast.protocol.broker import Broker, Routing
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
@@ -21,6 +21,7 @@ from holdfast.protocol.effects import (
     SubscribeCall,
     Wake,
 )
+from holdfast.protocol.hops.choice import AnyBroker
 from holdfast.protocol.settings import ProtocolSettings
 
 SETTINGS = ProtocolSettings()
@@ -30,7 +31,7 @@ BEAT_US = SETTINGS.heartbeat_us
 class Wires:
     def __init__(self, routing: Routing = "subscriptions") -> None:
         self.now_us = 0
-        self.nodes: dict[str, Broker | Client] = {}
+        self.nodes: dict[str, AnyBroker | Client] = {}
         self.links: dict[tuple[str, str], None] = {}
         self.sent: list[tuple[str, str, Message]] = []
         self.delivered: list[tuple[str, dict[str, object]]] = []
@@ -54,9 +55,11 @@ class Wires:
     def link(self, a: str, b: str) -> None:
         self.links |= {(a, b): None, (b, a): None}
         for one, other in ((a, b), (b, a)):
-            kind = "broker" if isinstance(self.nodes[other], Broker) else "client"
-            self._handle(one, LinkUp(other, kind))
+            self._handle(one, LinkUp(other, self._kind(other)))
         self._carry()
+
+    def _kind(self, name: str) -> NodeKind:
+        return "client" if isinstance(self.nodes[name], Client) else "broker"
 
     def cut(self, a: str, b: str) -> None:
         del self.links[a, b], self.links[b, a]
@@ -68,8 +71,7 @@ class Wires:
         self.broker(name)
         for one, other in self.links:
             if one == name:
-                kind = "broker" if isinstance(self.nodes[other], Broker) else "client"
-                self.give(name, LinkUp(other, kind))
+                self.give(name, LinkUp(other, self._kind(other)))
 
     def give(self, name: str, given: Input) -> None:
         self._handle(name, given)

@@ -10,8 +10,11 @@ from datetime import UTC, datetime
 from holdfast.model.messages import (
     Deliver,
     Detach,
+    Latest,
     LinkState,
     Message,
+    Missing,
+    Numbered,
     Publication,
     Publish,
     Run,
@@ -77,6 +80,12 @@ MESSAGES: list[tuple[str, Message]] = [
         "01 00 91 97 a372756e 91 01 a170 91 00 91 81 a174 d7ffa1dcd4205e0d5da5 91 c40200ff 03",
         Run((1,), "p", (0,), ({"t": MOMENT},), (b"\x00\xff",), 3),
     ),
+    (
+        "01 00 91 95 a36e756d 05 cd0100 c3 95 a3707562 97 a170 01 00 c0 80 c400 c0 90 02 a86f726967696e616c",
+        Numbered(5, 256, True, Publish(Publication("p", 1, 0, None, {}), (), 2)),
+    ),
+    ("01 00 91 93 a36e616b 05 92 07 09", Missing(5, (7, 9))),
+    ("01 00 91 94 a36c6174 05 09 03", Latest(5, 9, 3)),
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [

@@ -11,3 +11,4 @@ NODES_MAX = 4_096  # that one message may name: homes of an event, neighbours of
 TIME_US_MAX = 2**62  # a time and a lifetime still add up within 64 bits
 RUN_EVENTS_MAX = 4_096  # in one message: ten times what fits in a frame of the usual size
 HOPS_MAX = 2**16  # far beyond any path; keeps the counter within a small integer
+MISSING_MAX = 4_096  # numbers in one request of a link: more than any link keeps to send once more

@@ -148,6 +148,34 @@ class Detach(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
     """A client leaves; forget its tables at once instead of waiting for its lease to run out."""
 
 
-Message = Publish | Deliver | Run | Tell | Whole | Summary | LinkState | Detach
+class Numbered(msgspec.Struct, frozen=True, array_like=True, tag="num", gc=False):
+    """An event on a link that repairs its own losses: the sender's numbers there have no holes, so a hole is a loss."""
+
+    stream: Count  # when the sender began to count; another one begins anew
+    seq: Count
+    again: bool  # sent once more because the receiver missed it
+    publish: Publish
+
+    @property
+    def publication(self) -> Publication:
+        return self.publish.publication
+
+
+class Missing(msgspec.Struct, frozen=True, array_like=True, tag="nak"):
+    """These numbers have not come over this link: send them once more."""
+
+    stream: Count
+    seqs: Annotated[tuple[Count, ...], Meta(max_length=limits.MISSING_MAX)]
+
+
+class Latest(msgspec.Struct, frozen=True, array_like=True, tag="lat", gc=False):
+    """Nothing new has been sent for a while: the last number so far, and the first that can still be sent once more."""
+
+    stream: Count
+    seq: Count
+    first_kept: Count
+
+
+Message = Publish | Deliver | Run | Tell | Whole | Summary | LinkState | Detach | Numbered | Missing | Latest
 
 TABLES: tuple[Table, ...] = ("subscriptions", "advertisements")

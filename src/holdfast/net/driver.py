@@ -14,7 +14,6 @@ from holdfast.model.messages import Message, NodeKind, Publication, Run
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters, Tally
 from holdfast.net.link import Link
-from holdfast.protocol.broker import Broker
 from holdfast.protocol.client import Client
 from holdfast.protocol.effects import (
     Delivered,
@@ -30,6 +29,7 @@ from holdfast.protocol.effects import (
     Spread,
     Wake,
 )
+from holdfast.protocol.hops.choice import AnyBroker
 from holdfast.protocol.sorts import sort_of
 from holdfast.wire.codec import (
     FRAME_BYTES,
@@ -37,6 +37,7 @@ from holdfast.wire.codec import (
     decode_frame_untrusted,
     encode_message,
     framed,
+    is_numbered,
     kind_of_encoded,
     run_in,
 )
@@ -47,8 +48,8 @@ _CONTROL_MARK = b"\xa1~"  # as the name of the attribute stands in a message
 
 
 def sort_of_encoded(encoded: bytes) -> str:
-    """What an encoded message counts as; a closer look is only taken at what may be about recovery."""
-    if _CONTROL_MARK not in encoded:
+    """What an encoded message counts as; a closer look is only taken at what may be about recovery or has a number."""
+    if _CONTROL_MARK not in encoded and not is_numbered(encoded):
         return kind_of_encoded(encoded)
     return sort_of(decode_frame_untrusted(framed([encoded]))[0])[0]
 
@@ -66,7 +67,7 @@ class Application(Protocol):
 class Driver:
     def __init__(
         self,
-        machine: Broker | Client,
+        machine: AnyBroker | Client,
         clock: Clock,
         counters: Counters,
         application: Application | None = None,

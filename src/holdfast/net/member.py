@@ -120,6 +120,7 @@ class Member:
             (listen,),
             routing=network.routing,
             protocol=network.protocol,
+            hops=network.reliability.hops,
             tls=TlsFiles(transport.certificate, transport.private_key, transport.authority),
             impairments=self._impairments,
             lossy_control=network.lossy_control,

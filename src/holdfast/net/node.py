@@ -27,6 +27,8 @@ from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.broker import Broker, Routing
 from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.hops.choice import with_hops
+from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.wire.outgoing import sendable_name
 from holdfast.wire.signals import Hello, Refusal, Welcome
@@ -45,6 +47,7 @@ class NodeSettings:
     peers: Mapping[str, Address] = field(default_factory=dict)
     routing: Routing = "subscriptions"
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
+    hops: HopSettings = BASIC
     tls: TlsFiles | None = None
     queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
     push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
@@ -80,7 +83,9 @@ class BrokerNode:
             Random(f"{epoch}/{settings.name}/heartbeat"),
         )
         push_back_bytes = settings.queue_bytes if settings.push_back else None
-        self.driver = Driver(machine, self._clock, self.counters, application, push_back_bytes, tallied)
+        self.driver = Driver(
+            with_hops(machine, settings.hops), self._clock, self.counters, application, push_back_bytes, tallied
+        )
         self._listeners: list[Listener] = []
         self._sessions: dict[str, Session] = {}
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet

@@ -17,6 +17,7 @@ from holdfast.network.replacement import Replacer
 from holdfast.network.workload.listed import Scheduled, scheduled
 from holdfast.network.workload.publication import Publication, Window, at_us_of
 from holdfast.network.workload.workloads import Silent, Workload
+from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
 
 Routing = Literal["subscriptions", "advertisements", "destinations"]
@@ -90,7 +91,7 @@ class ClientSpec:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    hops: Literal["basic"] = "basic"
+    hops: HopSettings = BASIC
     guarantees: Guarantees = BEST_EFFORT  # of every client
 
 

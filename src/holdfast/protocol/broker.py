@@ -85,6 +85,10 @@ class Broker:
     def knows(self, neighbour: str) -> bool:
         return neighbour in self._neighbours
 
+    def kind_of(self, neighbour: str) -> NodeKind | None:
+        known = self._neighbours.get(neighbour)
+        return None if known is None else known.kind
+
     @property
     def routes_version(self) -> int:
         """Goes up whenever an event may begin to take another way from here; 0 where ways follow from more."""

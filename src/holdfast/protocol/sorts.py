@@ -1,12 +1,14 @@
 """What a message counts as: its kind, and whether it carries an event on its way for the first time.
 
-What clients say to each other about recovery travels as publications, but counts by what it is.
+What clients say to each other about recovery travels as publications, but counts by what it is. An event that a link
+numbers counts as the event that it is, and as `Resent` when it is sent once more.
 """
 
-from holdfast.model.messages import Deliver, Message, Publish
+from holdfast.model.messages import Deliver, Message, Numbered, Publish
 from holdfast.protocol.recovery.control import CONTROL_SEQ, KINDS, kind_of
 
 CONTROL_KINDS = frozenset(KINDS.values())
+RESENT = "Resent"
 
 
 def sort_of(message: Message) -> tuple[str, bool]:
@@ -17,4 +19,7 @@ def sort_of(message: Message) -> tuple[str, bool]:
         return "Publish", True
     if sort is Deliver:
         return "Deliver", message.publication.seq != CONTROL_SEQ  # type: ignore[union-attr]
+    if sort is Numbered:
+        kind, flies = sort_of(message.publish)  # type: ignore[union-attr]
+        return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]
     return sort.__name__, False

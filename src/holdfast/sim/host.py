@@ -4,8 +4,8 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from holdfast.model.messages import Message, NodeKind
-from holdfast.protocol.broker import Broker
 from holdfast.protocol.client import Client
+from holdfast.protocol.hops.choice import AnyBroker
 from holdfast.sim.links import Link
 
 
@@ -23,7 +23,7 @@ class Tally:
 class Host:
     name: str
     kind: NodeKind
-    machine: Broker | Client
+    machine: AnyBroker | Client
     takes_time: bool = False  # messages are served one after the other
     channels: dict[str, "Channel"] = field(default_factory=dict)
     up: bool = True

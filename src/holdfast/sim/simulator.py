@@ -35,6 +35,7 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
+from holdfast.protocol.hops.choice import AnyBroker, with_hops
 from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.protocol.sorts import CONTROL_KINDS, sort_of
 from holdfast.sim.express import Express, suits
@@ -162,12 +163,13 @@ class Simulation:
             self._schedule_calls(client)
         Faults(self)
 
-    def _new_machine(self, name: str, kind: NodeKind) -> Broker | Client:
+    def _new_machine(self, name: str, kind: NodeKind) -> AnyBroker | Client:
         dice = Random(f"{self.seed}/{name}/heartbeat")
         settings = self.network.protocol
         if kind == "broker":
             routing = self.network.routing
-            return Broker(name, routing, settings, self._book, self._index.view, self.now_us, dice)
+            broker = Broker(name, routing, settings, self._book, self._index.view, self.now_us, dice)
+            return with_hops(broker, self.network.reliability.hops)
         guarantees = self.network.reliability.guarantees
         return Client(name, settings, self._book, self._index.view, self.now_us, dice, guarantees=guarantees)
 

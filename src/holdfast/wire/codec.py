@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.limits import ATTRIBUTES_MAX, FRAME_BYTES_MAX, NAME_CHARACTERS_MAX
-from holdfast.model.messages import SCALAR_TYPES, Deliver, Message, Publication, Publish, Run, Scalar
+from holdfast.model.messages import SCALAR_TYPES, Deliver, Message, Numbered, Publication, Publish, Run, Scalar
 
 VERSION: Final = 1
 MESSAGES: Final = 0  # the kind of a frame that holds messages; wire/signals.py has the other
@@ -41,7 +41,7 @@ encode_message = _encoder.encode  # one message without a frame around it
 
 def encode(message: Message) -> bytes:
     """A frame with this one message; an InputError when a value of its event cannot be sent exactly."""
-    if isinstance(message, Publish | Deliver):
+    if isinstance(message, Publish | Deliver | Numbered):
         _check_sendable(message.publication.attributes)
     elif isinstance(message, Run):
         for attributes in message.attributes:
@@ -62,7 +62,12 @@ def framed(encoded: Collection[bytes]) -> bytes:
 
 def is_event(encoded: bytes) -> bool:
     """Whether an encoded message carries publications; the others keep tables."""
-    return encoded[2:5] in (b"pub", b"del", b"run")
+    return encoded[2:5] in (b"pub", b"del", b"run", b"num")
+
+
+def is_numbered(encoded: bytes) -> bool:
+    """Whether an encoded message carries an event with a number of its link."""
+    return encoded[2:5] == b"num"
 
 
 def count_in(encoded: bytes) -> int:
@@ -116,7 +121,7 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
         messages = _decode_loosely(body)  # a timestamp, or something that is not acceptable
     events: list[dict[str, Scalar]] = []
     for each in messages:
-        if type(each) is Publish or type(each) is Deliver:
+        if type(each) is Publish or type(each) is Deliver or type(each) is Numbered:
             events.append(each.publication.attributes)
         elif type(each) is Run:
             events += each.attributes
@@ -149,10 +154,15 @@ def _loosened(kind: type[msgspec.Struct], **types: Any) -> type[msgspec.Struct]:
 
 _AnyAttributes: Any = Annotated[dict[str, Any], Meta(max_length=ATTRIBUTES_MAX)]
 _AnyPublication = _loosened(Publication, attributes=_AnyAttributes)
+_AnyPublish: Any = _loosened(Publish, publication=_AnyPublication)
+_AnyNumbered: Any = _loosened(Numbered, publish=_AnyPublish)
 _AnyRun: Any = _loosened(Run, attributes=tuple[_AnyAttributes, ...])
-_loose_kinds = {_loosened(kind, publication=_AnyPublication): kind for kind in (Publish, Deliver)}
-_others = [kind for kind in get_args(Message) if kind not in (Publish, Deliver, Run)]
-_AnyMessage: Any = reduce(or_, [*_loose_kinds, _AnyRun, *_others])
+_loose_kinds: dict[Any, type[Publish] | type[Deliver]] = {
+    _AnyPublish: Publish,
+    _loosened(Deliver, publication=_AnyPublication): Deliver,
+}
+_others = [kind for kind in get_args(Message) if kind not in (Publish, Deliver, Run, Numbered)]
+_AnyMessage: Any = reduce(or_, [*_loose_kinds, _AnyRun, _AnyNumbered, *_others])
 _loose: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[_AnyMessage])
 
 
@@ -167,6 +177,9 @@ def _tightened(message: Any) -> Message:
     if type(message) is _AnyRun:
         _check_scalars_untrusted(message.attributes)
         return Run(*msgspec.structs.astuple(message))
+    if type(message) is _AnyNumbered:
+        stream, seq, again, publish = msgspec.structs.astuple(message)
+        return Numbered(stream, seq, again, _tightened(publish))  # type: ignore[arg-type]
     kind = _loose_kinds.get(type(message))
     if kind is None:
         return message  # type: ignore[no-any-return]
@@ -212,10 +225,13 @@ _SIZES_MAX = 8_192  # publications remembered: those on their way at one time in
 _sizes: dict[int, tuple[Publication, int]] = {}  # by identity; the publication is kept so that no other takes its id
 
 _EVENT_BYTES = FRAME_BYTES + 1 + 4 + 1  # the message's array, its tag, the head of `via`
+_NUMBERED_BYTES = 1 + 4 + 1  # one more array and tag, and whether it is sent once more
 
 
 def size_of(message: Message) -> int:
     """`len(encode(message))`, quickly: a publication is measured once, however many nodes pass it on."""
+    if type(message) is Numbered:
+        return _NUMBERED_BYTES + size_of(message.publish) + sum(map(_bytes_of_count, (message.stream, message.seq)))
     if type(message) is not Publish and type(message) is not Deliver:
         return FRAME_BYTES + len(_encoder.encode(message))
     known = _sizes.get(id(message.publication))
@@ -224,6 +240,10 @@ def size_of(message: Message) -> int:
         size += len(_encoder.encode(message.homes)) if message.homes else 1
         size += 1 if message.hops < 128 else len(_encoder.encode(message.hops))
     return size
+
+
+def _bytes_of_count(count: int) -> int:
+    return 1 if count < 2**7 else 2 if count < 2**8 else 3 if count < 2**16 else 5 if count < 2**32 else 9
 
 
 def event_bytes(publication: Publication) -> int:

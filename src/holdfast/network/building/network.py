@@ -20,6 +20,7 @@ from holdfast.network.keys.root import ROOT
 from holdfast.network.problems import NetworkError, Problems
 from holdfast.network.schema import Network, Reconfiguration, Reliability, Transport
 from holdfast.network.tables import Values
+from holdfast.protocol.hops.settings import HopSettings, NackSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.records.bloom import SIZES
 from holdfast.protocol.records.settings import paper
@@ -93,7 +94,12 @@ def _reliability(values: Values, problems: Problems) -> Reliability:
     if values["order"] != "none":
         order = LatchSettings(values["order"], values["late"], values["order_estimator"], values["order_target"])
     wanted = values["recovery"] == "end-to-end" or order is not None
-    return Reliability(values["hops"], Guarantees(recovery if wanted else None, order))
+    return Reliability(_hops(values), Guarantees(recovery if wanted else None, order))
+
+
+def _hops(values: Values) -> HopSettings:
+    nack = NackSettings(ring=values["link_ring"], idle_us=values["link_idle_ms"], tries=values["link_tries"])
+    return HopSettings(values["hops"], nack)
 
 
 def _recovery(values: Values, problems: Problems) -> RecoverySettings | SrmSettings:

@@ -3,15 +3,17 @@
 from typing import get_args
 
 from holdfast.network import limits
-from holdfast.network.keys.units import SPAN
+from holdfast.network.keys.units import PAUSE, SPAN
 from holdfast.network.shapes import Flag, Number, Text, Word
 from holdfast.network.tables import Key, Table
+from holdfast.protocol.hops.settings import NackSettings
 from holdfast.protocol.order.settings import EstimatorName, LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import ProtocolSettings
 
 _RECOVERY = RecoverySettings()  # the defaults are the machines'; their reasons are told here once more, for users
 _LATCH = LatchSettings()
+_NACK = NackSettings()
 
 
 def _seconds(us: int) -> int | float:
@@ -24,8 +26,8 @@ RELIABILITY = Table(
     (
         Key(
             "hops",
-            Word(("basic",), later=("nack", "retransmission", "multipath", "hybrid")),
-            "between neighbouring brokers; basic: sent once",
+            Word(("basic", "nack"), later=("retransmission", "multipath", "hybrid")),
+            "between neighbouring brokers; basic: sent once; nack: each link notices its own losses and sends again",
             "basic",
         ),
         Key(
@@ -108,6 +110,25 @@ RELIABILITY = Table(
             SPAN,
             "end-to-end: how long a lost event is looked for; as long as its publisher keeps it",
             _seconds(_RECOVERY.search_us),
+        ),
+        Key(
+            "link_ring",
+            Number(1, 1_000_000, whole=True),
+            "nack: events that a broker keeps for each link, to send once more; a second at a thousand a second",
+            _NACK.ring,
+        ),
+        Key(
+            "link_idle_ms",
+            PAUSE,
+            "nack: silence on a link after which its sender says what its last number was: a loss at the end takes so "
+            "long to be noticed",
+            _NACK.idle_us // 1_000,
+        ),
+        Key(
+            "link_tries",
+            Number(1, 100, whole=True),
+            "nack: requests for an event before it is given up",
+            _NACK.tries,
         ),
     ),
 )

@@ -1,0 +1,58 @@
+"""One direction of a link that repairs its own losses, the sender's end.
+
+Events are numbered without holes and the last ones are kept. What the receiver misses is sent once more under its old
+number. When nothing has been sent for a while, the sender says what its last number was, because a loss at the end
+leaves no hole; it says so a few times, each after twice the silence, and then rests.
+"""
+
+from holdfast.model.messages import Latest, Message, Missing, Numbered, Publish
+from holdfast.protocol.hops.settings import NackSettings
+
+
+class NackSender:
+    def __init__(self, stream: int, settings: NackSettings) -> None:
+        self.due_us: int | None = None
+        self._stream = stream
+        self._settings = settings
+        self._kept: dict[int, Publish] = {}  # by number, oldest first
+        self._seq = 0
+        self._sent_us = 0
+        self._beats = 0  # since the last event
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def send(self, publish: Publish, now_us: int) -> Numbered:
+        self._seq += 1
+        self._kept[self._seq] = publish
+        if len(self._kept) > self._settings.ring:
+            del self._kept[next(iter(self._kept))]
+        self._sent_us = now_us
+        if self._beats or self.due_us is None:  # otherwise the timer finds out by itself that it is too early
+            self._beats = 0
+            self.due_us = now_us + self._settings.idle_us
+        return Numbered(self._stream, self._seq, False, publish)
+
+    def on_missing(self, missing: Missing) -> list[Message]:
+        if missing.stream != self._stream:
+            return []
+        kept = self._kept
+        repeated: list[Message] = [Numbered(self._stream, seq, True, kept[seq]) for seq in missing.seqs if seq in kept]
+        if len(repeated) < len(missing.seqs):
+            repeated.append(self._latest())  # so that it does not ask again
+        return repeated
+
+    def on_timer(self, now_us: int) -> Latest | None:
+        if self.due_us is None or now_us < self.due_us:
+            return None
+        idle_us = self._settings.idle_us << self._beats
+        if now_us - self._sent_us < idle_us:
+            self.due_us = self._sent_us + idle_us
+            return None
+        self._beats += 1
+        self._sent_us = now_us
+        self.due_us = now_us + 2 * idle_us if self._beats < self._settings.beats else None
+        return self._latest()
+
+    def _latest(self) -> Latest:
+        return Latest(self._stream, self._seq, next(iter(self._kept), self._seq + 1))
