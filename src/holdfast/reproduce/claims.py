@@ -120,9 +120,23 @@ svg { max-width: 100%; height: auto; }
 """
 
 
+def page(title: str, claims: Sequence[Claim], figures: Sequence[str]) -> str:
+    """The table and the figures as Markdown; the figures are files beside it, numbered from 1."""
+    held = sum(each.holds for each in claims)
+    pictures = "".join(f"\n![{each}]({figure_file(number)})\n" for number, each in enumerate(figures, 1))
+    return f"# {title}\n\n{held} of {len(claims)} claims hold.\n\n{markdown(claims)}{pictures}"
+
+
+def figure_file(number: int) -> str:
+    return f"figures/{number:02d}.svg"
+
+
 def write(folder: Path, title: str, claims: Sequence[Claim], figures: Sequence[tuple[str, str]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "claims.md").write_text(f"# {title}\n\n{markdown(claims)}", encoding="utf-8")
+    """Figures are a title and an SVG each."""
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    for number, (_, picture) in enumerate(figures, 1):
+        (folder / figure_file(number)).write_text(picture, encoding="utf-8")
+    (folder / "claims.md").write_text(page(title, claims, [name for name, _ in figures]), encoding="utf-8")
     (folder / "claims.html").write_text(html(title, claims, figures), encoding="utf-8")
     rows = [{**each.as_json(), "interval": json.dumps(each.interval)} for each in claims]
     pq.write_table(pa.Table.from_pylist(rows), folder / "claims.parquet")

@@ -67,13 +67,7 @@ def reproduce(
         sweep(spark, plan, folder.path, watch=None if watch is None else lambda seen, name=name: watch(name, seen))  # type: ignore[misc]
         runs[name] = _read(folder, name)
     claims = list(study.claims(runs))
-    pictures = []
-    for number, chart in enumerate(study.figures(runs), 1):
-        picture = svg(chart)
-        file = out / "figures" / f"{number:02d}.svg"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(picture, encoding="utf-8")
-        pictures.append((chart.title, picture))
+    pictures = [(chart.title, svg(chart)) for chart in study.figures(runs)]
     write(out, f"{study.title}, scale {scale}", claims, pictures)
     return claims
 
