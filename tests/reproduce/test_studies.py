@@ -1,5 +1,6 @@
 """A study runs its sweeps, and its claims follow from the runs and from nothing else."""
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -87,3 +88,16 @@ def test_a_table_survives_odd_words() -> None:
     assert "&lt;b&gt;" in html("t", [claim], [])
     assert shown(0.00012) == "0.00012"
     assert shown(12345.6) == "1.235e+04"
+
+
+PUBLISHED = sorted((Path(__file__).parents[2] / "docs" / "reproduction").glob("*/claims.parquet"))
+
+
+@pytest.mark.parametrize("table", PUBLISHED, ids=lambda each: each.parent.name)
+def test_the_tables_of_the_documentation_are_what_the_study_wrote(table: Path) -> None:
+    claims = [Claim(**row | {"interval": json.loads(row["interval"])}) for row in pq.read_table(table).to_pylist()]
+    assert markdown(claims) in (table.parent / "claims.md").read_text(encoding="utf-8")
+
+
+def test_every_study_is_published() -> None:
+    assert {each.parent.name for each in PUBLISHED} == set(STUDIES)

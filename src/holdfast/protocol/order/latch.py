@@ -185,13 +185,18 @@ class Latch(Generic[Item]):
     # What follows from them ----------------------------------------------------------------------
 
     def _found(self, known: _Source[Item], seq: int, departure_us: int, now_us: int, is_repair: bool) -> None:
-        """Perhaps it was missing. Then an original tells the estimator whether the wait was long enough."""
+        """Perhaps it was missing. Then an original tells the estimator whether the wait was long enough.
+
+        One that is late without having been noticed was not waited for at all, and counts as well: the share of the
+        violations that remain is about all of them.
+        """
         if known.waiting.awaits(seq):
             self._missing -= 1
-        missing = known.waiting.end(seq)
-        if missing is not None and not missing.forced and not is_repair:
-            violated = seq < known.waiting.top
-            known.estimator.on_found(now_us - departure_us, now_us - missing.noticed_us, violated, now_us)
+        missing, violated = known.waiting.end(seq), seq < known.waiting.top
+        if is_repair or (missing is None and not violated) or (missing is not None and missing.forced):
+            return
+        late_us = 0 if missing is None else now_us - missing.noticed_us
+        known.estimator.on_found(now_us - departure_us, late_us, violated, now_us)
 
     def _late(self, item: Item) -> Effect[Item]:
         if self._settings.late == "drop":
