@@ -17,7 +17,7 @@ SEES: dict[str, frozenset[str]] = {
     "network": frozenset({"model", "language", "protocol"}),  # it holds the settings of every mechanism
     "sim": _DRIVER,
     "net": _DRIVER,
-    "planner": frozenset({"model", "network"}),
+    "planner": frozenset({"model", "language", "matching", "network"}),  # it matches to learn who wants what
     "pipeline": _BELOW_CLI - {"net"},  # but see _STREAMS
     "reproduce": _BELOW_CLI,
     "cli": _BELOW_CLI,

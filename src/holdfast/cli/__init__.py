@@ -19,6 +19,7 @@ VERBS: tuple[str, ...] = (
     "check",
     "sim",
     "up",
+    "plan",
     "match",
     "audit",
     "sweep",

@@ -96,6 +96,15 @@ class Reliability:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """What the planner predicts for; the drivers do not look at it."""
+
+    target: float | None = None  # of every subscriber; None holds nobody to anything
+    endpoints: Literal["counted", "assumed-up"] = "counted"
+    samples: int = 20_000  # worlds where exact numbers are out of reach
+
+
+@dataclass(frozen=True, slots=True)
 class Transport:
     """How live brokers and clients talk; the simulator looks at `reliable` only."""
 
@@ -149,6 +158,7 @@ class Network:
     workload: Workload = field(default_factory=Silent)
     window: Window = _NEVER  # in which the workload publishes
     reliability: Reliability = Reliability()
+    plan: PlanSettings = PlanSettings()
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
     lossy_control: bool = True  # links lose control messages as well as events
     transport: Transport = Transport()

@@ -11,12 +11,12 @@ Times are in the unit of 1 / rate. All tails are for t >= 0.
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from math import ceil, comb, exp, inf, lgamma, log, prod, sqrt
+from math import ceil, comb, exp, inf, log, prod, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
-_NEGLIGIBLE = 1e-18  # what a truncated series leaves out: below the resolution of a double at 1
+from holdfast.planner.uniformization import poisson_weights
 
 # Exact tails -----------------------------------------------------------------------------------------------------
 
@@ -98,20 +98,12 @@ def _phase_when_the_other_is_through(rates: Sequence[float]) -> npt.NDArray[np.f
 def _phases_tail(start: npt.NDArray[np.float64], rates: Sequence[float], t: float) -> float:
     """The chance that a chain started so has not passed the last broker by t."""
     fastest = max(rates)
-    steps = fastest * t
     jump = np.eye(len(rates)) + _bidiagonal(rates) / fastest
     state, total = start, 0.0
-    for n in range(_poisson_reach(steps) + 1):
-        weight = exp(n * log(steps) - steps - lgamma(n + 1)) if steps > 0 else float(n == 0)
+    for weight in poisson_weights(fastest * t):
         total += weight * float(state.sum())
         state = state @ jump
     return total
-
-
-def _poisson_reach(mean: float) -> int:
-    """A count that a Poisson variable exceeds with negligible probability (Bernstein's bound)."""
-    nats = -log(_NEGLIGIBLE)
-    return ceil(mean + nats / 3 + sqrt(nats**2 / 9 + 2 * mean * nats))
 
 
 # Quantiles -------------------------------------------------------------------------------------------------------

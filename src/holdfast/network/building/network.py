@@ -18,7 +18,7 @@ from holdfast.network.building.workload import (
 from holdfast.network.document import Document
 from holdfast.network.keys.root import ROOT
 from holdfast.network.problems import NetworkError, Problems
-from holdfast.network.schema import Network, Reconfiguration, Reliability, Transport
+from holdfast.network.schema import Network, PlanSettings, Reconfiguration, Reliability, Transport
 from holdfast.network.tables import Values
 from holdfast.protocol.hops.settings import HopSettings, NackSettings
 from holdfast.protocol.order.settings import LatchSettings
@@ -66,6 +66,7 @@ def build(document: Document) -> Network:
         workload=workload,
         window=window,
         reliability=_reliability(values["reliability"], problems),
+        plan=PlanSettings(**values["plan"]),
         protocol=protocol,
         lossy_control=not transport.reliable if lossy is None else lossy,
         transport=transport,

@@ -4,6 +4,7 @@ from holdfast.network import limits
 from holdfast.network.keys.clients import CLIENT, CLIENTS
 from holdfast.network.keys.faults import FAULT, RECONFIGURATION
 from holdfast.network.keys.graph import BROKER, BROKERS_TABLE, LINK, LINKS, TOPOLOGY
+from holdfast.network.keys.plan import PLAN
 from holdfast.network.keys.protocol import PROTOCOL, RELIABILITY, TRANSPORT
 from holdfast.network.keys.units import SEED, SPAN
 from holdfast.network.keys.workload import WORKLOAD
@@ -32,6 +33,7 @@ ROOT = Table(
         Key("client", Repeated(CLIENT, limits.LISTED_MAX), ""),
         Key("workload", WORKLOAD, "", {}),
         Key("reliability", RELIABILITY, "", {}),
+        Key("plan", PLAN, "", {}),
         Key("protocol", PROTOCOL, "", {}),
         Key("transport", TRANSPORT, "", {}),
         Key("fault", Repeated(FAULT, limits.FAULTS_MAX), ""),

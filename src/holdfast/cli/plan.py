@@ -1,0 +1,213 @@
+"""`holdfast plan`: predict what every subscriber will get, before anything runs."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.model.errors import InputError
+
+if TYPE_CHECKING:
+    from holdfast.network.schema import Network, PlanSettings
+    from holdfast.planner.advice import Advice
+    from holdfast.planner.pairs import Predictor
+    from holdfast.planner.plan import Case, Endpoints, Prediction
+
+_ROWS_MAX = 40  # subscribers in the table on a screen; --json and --out have all
+_TARGET = 0.99  # what a recommendation is for where nobody has said anything
+_FEW = 12  # components in the ranking
+
+
+def run(
+    path: Annotated[str, typer.Argument(metavar="FILE", help="A network file.")],
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value.")] = None,
+    target: Annotated[
+        float | None, typer.Option(help="What every subscriber is to get, from 0 to 1, instead of the file's.")
+    ] = None,
+    endpoints: Annotated[
+        str | None, typer.Option(metavar="counted|assumed-up", help="Whether the end brokers may fail.")
+    ] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CHANGE", help="A case beside the file's: 'remove b3', 'b1-b2=0.999', 'b3.mttr_s=60'."),
+    ] = None,
+    admit: Annotated[
+        str | None, typer.Option(metavar="BROKER", help="Would a new subscriber there get enough?")
+    ] = None,
+    wants: Annotated[str, typer.Option(metavar="CONDITION", help="What the new subscriber wants.")] = "TRUE",
+    rank: Annotated[bool, typer.Option(help="Rank the components whose improvement helps most.")] = True,
+    picture: Annotated[Path | None, typer.Option(help="Draw the network into this SVG file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Predict for every subscriber and scheme which share of its events arrives within their lifetime.
+
+    Schemes are basic, multipath, retransmission and hybrid, from cheap to dear; the cheapest that gives every
+    subscriber the target is recommended.
+
+    Exit code 0: done. 1: no scheme reaches the target that was asked for, or a new subscriber is refused. 2: the file
+    or an option is not acceptable.
+
+    \b
+    Example:
+      holdfast init --preset planning-10 net.toml
+      holdfast plan net.toml --target 0.9 --what-if 'b3=0.999' --picture net.svg
+      holdfast plan net.toml --admit b4 --wants 'p1 = TRUE'
+    """
+    from holdfast.network.document import settings_from
+    from holdfast.network.load import load
+
+    network = load(path, settings_from(settings or ()))
+    asked = _settings(network.plan, target, endpoints)
+    for warning in network.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    if picture is not None and picture.suffix != ".svg":
+        raise InputError(f"--picture {picture}: expected the name of an SVG file, such as net.svg")
+    if admit is not None:
+        if what_if or picture:
+            raise InputError("--admit answers one question: --what-if and --picture do not go with it")
+        _admit(network, asked, admit, wants, as_json)
+        return
+    result = _plan(network, asked, what_if or (), rank)
+    if picture is not None:
+        _draw(result, asked, picture)
+    print(json.dumps(result.as_json(asked)) if as_json else result.text(asked))
+    if asked.target is not None and result.advice.scheme is None:
+        raise typer.Exit(1)
+
+
+def _settings(plan: "PlanSettings", target: float | None, endpoints: str | None) -> "PlanSettings":
+    if target is not None and not 0 < target <= 1:
+        raise InputError(f"--target {target:g}: expected a share above 0, up to 1")
+    if endpoints not in (None, "counted", "assumed-up"):
+        raise InputError(f'--endpoints {endpoints}: expected "counted" or "assumed-up"')
+    return replace(
+        plan,
+        target=plan.target if target is None else target,
+        endpoints=endpoints or plan.endpoints,  # type: ignore[arg-type]
+    )
+
+
+@dataclass(frozen=True)
+class _Result:
+    name: str
+    case: "Case"
+    predictions: list["Prediction"]
+    advice: "Advice"
+    cases: dict[str, "Advice"]  # by the words of --what-if
+    ranked: bool
+
+    def as_json(self, asked: "PlanSettings") -> dict[str, object]:
+        lifetime_s = self.case.lifetime_s
+        return {
+            "network": self.name,
+            "endpoints": asked.endpoints,
+            "target": self.advice.target,
+            "lifetime_s": lifetime_s,
+            "recommendation": _advice_json(self.advice),
+            "what_if": {words: _advice_json(advice) for words, advice in self.cases.items()},
+            "subscribers": [each.as_json(asked.endpoints, lifetime_s) for each in self.predictions],
+        }
+
+    def text(self, asked: "PlanSettings") -> str:
+        from holdfast.planner.plan import SCHEMES
+
+        other: Endpoints = "assumed-up" if asked.endpoints == "counted" else "counted"
+        lines = [f"{self.name}: share of events that arrive within their lifetime, end brokers {asked.endpoints}", ""]
+        lines += _table(self.predictions, asked)
+        lines += ["", f"  {'':<16}" + "".join(f"{scheme:>16}" for scheme in SCHEMES)]
+        lines.append(f"  {'mean':<16}" + "".join(f"{self.advice.means[each]:>16.6f}" for each in SCHEMES))
+        lines.append(f"  {'least':<16}" + "".join(f"{self.advice.least[each][1]:>16.6f}" for each in SCHEMES))
+        means = [_mean(self.predictions, each, other) for each in SCHEMES]
+        lines.append(f"  {'mean, ' + other:<16}" + "".join(f"{each:>16.6f}" for each in means))
+        for words, advice in self.cases.items():
+            lines += ["", f"  what if {words}"]
+            lines.append(f"  {'mean':<16}" + "".join(f"{advice.means[each]:>16.6f}" for each in SCHEMES))
+            lines.append(f"  {'least':<16}" + "".join(f"{advice.least[each][1]:>16.6f}" for each in SCHEMES))
+            lines.append(f"  {advice.words()}")
+        if self.advice.gains:
+            lines += ["", f"  what helps most with {self.advice.judged}, if it never failed: mean gain, of the least"]
+            lines += [
+                f"  {gain.component:<16}{gain.availability:>16.6f}{gain.mean:>16.6f}{gain.worst:>16.6f}"
+                for gain in self.advice.gains[:_FEW]
+            ]
+        elif self.ranked:
+            lines += ["", "  too many components to try each; ask with --what-if"]
+        return "\n".join([*lines, "", self.advice.words()])
+
+
+def _mean(predictions: Sequence["Prediction"], scheme: str, endpoints: "Endpoints") -> float:
+    return sum(each.of(scheme, endpoints) for each in predictions) / len(predictions)
+
+
+def _table(predictions: Sequence["Prediction"], asked: "PlanSettings") -> list[str]:
+    from holdfast.planner.plan import SCHEMES
+
+    lines = [f"  {'subscriber':<16}{'broker':<10}" + "".join(f"{each:>16}" for each in SCHEMES) + "  method"]
+    for each in predictions[:_ROWS_MAX]:
+        values = "".join(f"{each.of(scheme, asked.endpoints):>16.6f}" for scheme in SCHEMES)
+        error = f" ±{each.error:.5f}" if each.error else ""
+        lines.append(f"  {each.subscriber:<16}{each.broker:<10}{values}  {each.method}{error}")
+    if len(predictions) > _ROWS_MAX:
+        lines.append(f"  and {len(predictions) - _ROWS_MAX:,} more; --json has them all")
+    return lines
+
+
+def _advice_json(advice: "Advice") -> dict[str, object]:
+    return {
+        "scheme": advice.scheme,
+        "words": advice.words(),
+        "binding_subscriber": advice.least[advice.judged][0],
+        "means": advice.means,
+        "least": {scheme: {"subscriber": who, "value": value} for scheme, (who, value) in advice.least.items()},
+        "components": [
+            {"component": each.component, "availability": each.availability, "mean": each.mean, "least": each.worst}
+            for each in advice.gains
+        ],
+    }
+
+
+def _plan(network: "Network", asked: "PlanSettings", what_if: Sequence[str], rank: bool) -> _Result:
+    from holdfast.planner.advice import advise, can_rank, gains
+    from holdfast.planner.pairs import Predictor
+    from holdfast.planner.plan import case_of, predict
+    from holdfast.planner.what_if import changed
+
+    case = case_of(network)
+    if not case.demand.subscribers or not case.demand.origins:
+        raise InputError(f"{network.name}: nobody subscribes or nobody publishes; there is nothing to predict")
+    others = {words: changed(case, words) for words in what_if}  # all are understood before the first is computed
+    target = _TARGET if asked.target is None else asked.target
+
+    def predictor(of: "Case") -> "Predictor":
+        return Predictor(of.overlay, asked.samples, f"{network.seed}/plan")
+
+    used = predictor(case)
+    predictions = list(predict(case, used))
+    advice = advise(predictions, target, asked.endpoints)
+    if rank and can_rank(case.overlay):
+        found = gains(case, used, advice.judged, asked.endpoints, advice.least[advice.judged][0])
+        advice = replace(advice, gains=tuple(found))
+    cases = {
+        words: advise(list(predict(each, predictor(each))), target, asked.endpoints) for words, each in others.items()
+    }
+    return _Result(network.name, case, predictions, advice, cases, rank)
+
+
+def _draw(result: _Result, asked: "PlanSettings", picture: Path) -> None:
+    from holdfast.planner.picture import svg
+
+    scheme = result.advice.judged
+    picture.write_text(svg(result.case, result.predictions, scheme, asked.endpoints), encoding="utf-8")
+
+
+def _admit(network: "Network", asked: "PlanSettings", broker: str, wants: str, as_json: bool) -> None:
+    from holdfast.planner.admission import admission
+
+    found = admission(network, broker, wants, _TARGET if asked.target is None else asked.target, asked)
+    print(json.dumps(found.as_json()) if as_json else found.words())
+    if not found.accepted:
+        raise typer.Exit(1)

@@ -1,0 +1,67 @@
+"""Admission control: would a new subscriber get what it is promised, with the scheme that the network uses?"""
+
+from dataclasses import dataclass
+
+from holdfast.language.parser import parse
+from holdfast.model.errors import InputError
+from holdfast.network.problems import did_you_mean
+from holdfast.network.schema import ClientSpec, Network, PlanSettings, SubscriptionSpec
+from holdfast.planner.demand import demand_of
+from holdfast.planner.overlay import overlay_of
+from holdfast.planner.pairs import Predictor
+from holdfast.planner.plan import SCHEMES, Case, Prediction, predict
+
+
+@dataclass(frozen=True)
+class Admission:
+    broker: str
+    scheme: str  # the network's own
+    target: float
+    values: dict[str, float]  # by scheme
+    prediction: Prediction
+
+    @property
+    def value(self) -> float:
+        return self.values[self.scheme]
+
+    @property
+    def accepted(self) -> bool:
+        return self.value >= self.target
+
+    def words(self) -> str:
+        verdict = "accepted" if self.accepted else "refused"
+        said = f"{verdict}: a subscriber at {self.broker} gets {self.value:.6f} with {self.scheme}, "
+        said += f"and {self.target:g} is asked for"
+        enough = next((each for each in SCHEMES if self.values[each] >= self.target), None)
+        if not self.accepted:
+            said += f"; {enough} would give {self.values[enough]:.6f}" if enough else "; no scheme is enough"
+        return said
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "accepted": self.accepted,
+            "broker": self.broker,
+            "scheme": self.scheme,
+            "predicted": self.value,
+            "target": self.target,
+            "schemes": self.values,
+            "method": self.prediction.method,
+            "words": self.words(),
+        }
+
+
+def admission(network: Network, broker: str, condition: str, target: float, settings: PlanSettings) -> Admission:
+    names = [each.id for each in network.brokers]
+    if broker not in names:
+        hint = did_you_mean(broker, names) or f"there are {', '.join(names[:8])}"
+        raise InputError(f'--admit: there is no broker "{broker}"; {hint}')
+    parse(condition)  # a mistake in it is told here, before anything is computed
+    client = ClientSpec("newcomer", broker, (SubscriptionSpec("s1", condition),))
+    case = Case(overlay_of(network), demand_of(network, [client]))
+    newcomer = len(case.demand.subscribers) - 1
+    if not case.demand.origins:
+        raise InputError(f"{network.name}: nobody publishes; there is nothing to predict")
+    predictor = Predictor(case.overlay, settings.samples, f"{network.seed}/plan")
+    [found] = predict(case, predictor, [newcomer])
+    values = {scheme: found.of(scheme, settings.endpoints) for scheme in SCHEMES}
+    return Admission(broker, network.reliability.hops, target, values, found)

@@ -1,0 +1,101 @@
+"""What to do about a prediction: which scheme is enough, what holds it back, what would help most.
+
+The cheapest scheme that gives every subscriber the target is recommended. What holds a scheme back is the subscriber
+that gets least and the component whose failures cost it most. Components are ranked by what subscribers would gain on
+average if that one never failed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from holdfast.planner.components import NEVER_FAILS
+from holdfast.planner.overlay import Overlay
+from holdfast.planner.pairs import Predictor
+from holdfast.planner.plan import SCHEMES, Case, Endpoints, Prediction, predict
+
+RANKED_MAX = 300  # components of a network up to which all are tried: a few seconds at 10 brokers, a minute at 60
+_NEEDS = {
+    "basic": frozenset({"basic"}),
+    "multipath": frozenset({"multipath"}),
+    "retransmission": frozenset({"retransmission"}),
+    "hybrid": frozenset({"hybrid"}),
+}
+
+
+@dataclass(frozen=True)
+class Gain:
+    component: str  # a broker's name, or those of a link's brokers
+    availability: float
+    mean: float  # by how much the mean over subscribers would grow
+    worst: float  # and the value of the subscriber that gets least
+
+
+@dataclass(frozen=True)
+class Advice:
+    scheme: str | None  # the cheapest that is enough
+    target: float
+    endpoints: Endpoints
+    best: str  # the scheme that gives the worst-off subscriber most
+    least: dict[str, tuple[str, float]]  # by scheme: who gets least, and how much
+    means: dict[str, float]
+    gains: tuple[Gain, ...] = ()  # for the scheme that is enough, or else the best; the largest first
+
+    @property
+    def judged(self) -> str:
+        """The scheme that words and gains are about."""
+        return self.scheme or self.best
+
+    def words(self) -> str:
+        who, value = self.least[self.judged]
+        if self.scheme is not None:
+            said = f"{self.scheme} is enough: every subscriber gets at least {value:.6f}, {self.target:g} is asked for"
+        else:
+            said = f"no scheme is enough: with {self.best} {who} gets {value:.6f} and {self.target:g} is asked for"
+        held = max(self.gains, key=lambda gain: gain.worst, default=None)
+        if held is not None and held.worst > 0:
+            said += f"; {who} is held back most by {held.component} (up {held.availability:.4f} of the time)"
+        return said
+
+
+def advise(predictions: Sequence[Prediction], target: float, endpoints: Endpoints) -> Advice:
+    least: dict[str, tuple[str, float]] = {}
+    for scheme in SCHEMES:
+        worst = min(predictions, key=lambda each: each.of(scheme, endpoints))
+        least[scheme] = worst.subscriber, worst.of(scheme, endpoints)
+    enough = next((scheme for scheme in SCHEMES if least[scheme][1] >= target), None)
+    best = max(SCHEMES, key=lambda scheme: least[scheme][1])
+    means = {scheme: fmean(each.of(scheme, endpoints) for each in predictions) for scheme in SCHEMES}
+    return Advice(enough, target, endpoints, best, least, means)
+
+
+def gains(case: Case, predictor: Predictor, scheme: str, endpoints: Endpoints, worst: str) -> list[Gain]:
+    """Every component in turn never fails; hybrid is compared by its bound, which is quick. The largest gain first."""
+    wanted = _NEEDS[scheme]
+    before = _values(
+        case, Predictor(case.overlay, predictor.samples, predictor.seed, wanted, predictor), scheme, endpoints
+    )
+    found = []
+    for name, availability, better in _improved(case.overlay):
+        changed = Case(better, case.demand)
+        tried = Predictor(better, predictor.samples, predictor.seed, wanted, predictor)
+        after = _values(changed, tried, scheme, endpoints)
+        mean = fmean(after[each] - before[each] for each in before)
+        found.append(Gain(name, availability, mean, after[worst] - before[worst]))
+    return sorted(found, key=lambda gain: (-gain.mean, gain.component))
+
+
+def _values(case: Case, predictor: Predictor, scheme: str, endpoints: Endpoints) -> dict[str, float]:
+    return {each.subscriber: each.of(scheme, endpoints) for each in predict(case, predictor)}
+
+
+def _improved(overlay: Overlay) -> Iterator[tuple[str, float, Overlay]]:
+    for at, component in enumerate(overlay.brokers):
+        if component.fails:
+            yield overlay.names[at], component.availability, overlay.with_broker(at, NEVER_FAILS)
+    for at, link in enumerate(overlay.links):
+        if link.component.fails:
+            yield overlay.link_name(at), link.component.availability, overlay.with_link(at, NEVER_FAILS)
+
+
+def can_rank(overlay: Overlay) -> bool:
+    return len(overlay.brokers) + len(overlay.links) <= RANKED_MAX

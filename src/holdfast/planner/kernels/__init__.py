@@ -1,0 +1,1 @@
+"""Loops that are compiled by numba: plain arrays in and out, no idea of their own."""

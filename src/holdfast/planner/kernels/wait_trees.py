@@ -1,0 +1,42 @@
+"""The chain behind `wait_trees.py`, tick by tick."""
+
+import numba as nb
+import numpy as np
+
+STATES = 8  # which of a hop's three components are down, one bit each
+
+
+@nb.njit(cache=True)
+def still_running(starts, fail, mend, before, fastest, ticks):
+    """By tick and hop: the chance that the waits from the root up to and with this hop are not over."""
+    count = len(before)
+    running = np.zeros((ticks, count))
+    mass, moved = np.zeros((count, STATES)), np.zeros((count, STATES))
+    entering = np.zeros(count)
+    for tick in range(ticks):
+        for hop in range(count):  # a hop stands behind the one before it
+            at = before[hop]
+            if at < 0:
+                entering[hop] = 1.0 if tick == 0 else 0.0
+            else:
+                entering[hop] = mass[at, 0] + entering[at] * starts[at, 0]
+            waiting = 0.0
+            for state in range(1, STATES):
+                mass[hop, state] += entering[hop] * starts[hop, state]
+                waiting += mass[hop, state]
+            running[tick, hop] = waiting + (running[tick, at] if at >= 0 else 0.0)
+        for hop in range(count):
+            for state in range(STATES):
+                moved[hop, state] = 0.0
+            for state in range(1, STATES):
+                here = mass[hop, state]
+                if here == 0.0:
+                    continue
+                stays = 1.0
+                for bit in range(3):
+                    rate = mend[hop, bit] if state >> bit & 1 else fail[hop, bit]
+                    moved[hop, state ^ (1 << bit)] += here * rate / fastest
+                    stays -= rate / fastest
+                moved[hop, state] += here * max(stays, 0.0)
+        mass, moved = moved, mass
+    return running

@@ -1,0 +1,159 @@
+"""What every subscriber will get, scheme by scheme: pairs of brokers weighed by who publishes what (paper 004)."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Literal
+
+import numpy as np
+
+from holdfast.network.schema import Network
+from holdfast.planner.demand import Demand, demand_of
+from holdfast.planner.overlay import Overlay, overlay_of
+from holdfast.planner.pairs import EVERY_SCHEME, PROFILE, Method, Pair, Predictor, Schemes
+from holdfast.planner.uniformization import Floats
+
+Endpoints = Literal["counted", "assumed-up"]
+SCHEMES = ("basic", "multipath", "retransmission", "hybrid")  # from cheap to dear, see docs/planning.md
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Of one subscriber; shares of the events it wants that arrive within their lifetime."""
+
+    subscriber: str
+    broker: str
+    counted: Schemes
+    assumed_up: Schemes
+    multipath_method: Method
+    hybrid_method: Method
+    error: float  # half of the 95 % interval where the method is Monte Carlo
+    waiting: tuple[float, ...]  # with retransmission: P(delayed by failures for longer than PROFILE of the lifetime)
+    weakest: str  # the publishers' broker from which least arrives
+
+    def of(self, scheme: str, endpoints: Endpoints) -> float:
+        return float(getattr(self.counted if endpoints == "counted" else self.assumed_up, scheme))
+
+    @property
+    def method(self) -> str:
+        """Of all schemes in one word or two: what is not exact is named."""
+        odd = [f"multipath {self.multipath_method}"] if self.multipath_method != "exact" else []
+        odd += [f"hybrid {self.hybrid_method}"] if self.hybrid_method != "exact" else []
+        return ", ".join(odd) or "exact"
+
+    def as_json(self, endpoints: Endpoints, lifetime_s: float | None) -> dict[str, object]:
+        shown, other = self.counted, self.assumed_up
+        if endpoints == "assumed-up":
+            shown, other = other, shown
+        delays = (
+            [[share * lifetime_s, 1 - late] for share, late in zip(PROFILE, self.waiting, strict=False)]
+            if (lifetime_s)
+            else []
+        )
+        return {
+            "subscriber": self.subscriber,
+            "broker": self.broker,
+            **shown._asdict(),
+            "method": self.method,
+            "methods": {
+                "basic": "exact",
+                "retransmission": "exact",
+                "multipath": self.multipath_method,
+                "multipath_bound": "bound",
+                "hybrid": self.hybrid_method,
+            },
+            "interval": self.error,
+            "endpoints": endpoints,
+            ("assumed_up" if endpoints == "counted" else "counted"): other._asdict(),
+            "delay": {"retransmission": delays},
+            "weakest_publisher_broker": self.weakest,
+        }
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a prediction is about: the graph and who wants what."""
+
+    overlay: Overlay
+    demand: Demand
+
+    @property
+    def lifetime_s(self) -> float | None:
+        """The events' lifetime if they all have the same one."""
+        found = {origin.lifetime_s for origin in self.demand.origins}
+        return found.pop() if len(found) == 1 and inf not in found else None
+
+
+def case_of(network: Network) -> Case:
+    return Case(overlay_of(network), demand_of(network))
+
+
+def predict(case: Case, predictor: Predictor, subscribers: Iterable[int] | None = None) -> Iterator[Prediction]:
+    """For these subscribers, or all: those of one broker together, in the order of the file's brokers."""
+    number = case.overlay.number
+    by_home: dict[int, list[int]] = defaultdict(list)
+    for at in range(len(case.demand.subscribers)) if subscribers is None else subscribers:
+        by_home[number[case.demand.subscribers[at].broker]].append(at)
+    for home in sorted(by_home):
+        yield from predict_home(case, predictor, home, by_home[home])
+
+
+def predict_home(case: Case, predictor: Predictor, home: int, subscribers: Sequence[int]) -> Iterator[Prediction]:
+    """For subscribers of one broker. Those who weigh publishers alike share one prediction."""
+    demand, number = case.demand, case.overlay.number
+    asked = [(number[origin.broker], origin.lifetime_s) for origin in demand.origins]
+    pairs = predictor.to(home, asked)
+    table = np.array([[*pair.counted, *pair.assumed_up] for pair in pairs]).reshape(len(pairs), -1)
+    waits = np.array([pair.waiting or (0.0,) * len(PROFILE) for pair in pairs]).reshape(len(pairs), -1)
+    errors = np.array([pair.error for pair in pairs])
+    alike: dict[bytes, Prediction] = {}
+    for at in subscribers:
+        who, rates = demand.subscribers[at], demand.rates(at)
+        total = rates.sum()
+        shares = rates / total if total else rates
+        key = shares.tobytes()
+        if key not in alike:
+            alike[key] = _weighed(who.id, who.broker, pairs, shares, table, waits, errors, case.overlay.names)
+        made = alike[key]
+        yield made if made.subscriber == who.id else _renamed(made, who.id)
+
+
+def _renamed(made: Prediction, name: str) -> Prediction:
+    fields = {field: getattr(made, field) for field in made.__dataclass_fields__}
+    return Prediction(**{**fields, "subscriber": name})
+
+
+def _weighed(
+    name: str,
+    broker: str,
+    pairs: Sequence[Pair],
+    shares: Floats,
+    table: Floats,
+    waits: Floats,
+    errors: Floats,
+    names: Sequence[str],
+) -> Prediction:
+    values = [float(each) for each in shares @ table]
+    used = [pair for pair, share in zip(pairs, shares, strict=True) if share > 0]
+    size = len(Schemes._fields)
+    weakest = min(used, key=lambda pair: pair.counted.retransmission, default=None)
+    return Prediction(
+        name,
+        broker,
+        Schemes(*values[:size]),
+        Schemes(*values[size:]),
+        _worst([pair.multipath_method for pair in used]),
+        _worst([pair.hybrid_method for pair in used]),
+        float(shares @ errors),
+        tuple(float(each) for each in shares @ waits),
+        names[weakest.source] if weakest else "",
+    )
+
+
+def _worst(methods: Sequence[Method]) -> Method:
+    return next((each for each in ("bound", "monte-carlo") if each in methods), "exact")
+
+
+def plan(case: Case, samples: int, seed: int, wanted: frozenset[str] = EVERY_SCHEME) -> list[Prediction]:
+    return list(predict(case, Predictor(case.overlay, samples, f"{seed}/plan", wanted)))

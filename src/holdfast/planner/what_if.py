@@ -1,0 +1,97 @@
+"""What if a broker or a link were gone, or better: changes in words, applied to a case.
+
+`remove b3` or `remove b1-b2`, `b3=0.999` for an availability with failures as often as before, `b3.mttr_s=60` for a
+mean time down, `b3.mtbf_s=…` for a mean time up. Several changes joined by commas are one case."""
+
+from dataclasses import dataclass
+
+from holdfast.model.errors import InputError
+from holdfast.network.problems import did_you_mean
+from holdfast.planner.components import Component
+from holdfast.planner.overlay import Overlay
+from holdfast.planner.plan import Case
+
+_PROPERTIES = ("availability", "mttr_s", "mtbf_s")
+
+
+@dataclass(frozen=True)
+class _Place:
+    broker: int | None = None
+    link: int | None = None
+
+
+def changed(case: Case, words: str) -> Case:
+    """The case with all changes made; what cannot be understood is told at once."""
+    problems = []
+    overlay, gone = case.overlay, set[str]()
+    for change in words.split(","):
+        try:
+            overlay, removed = _apply(overlay, change.strip())
+            gone |= removed
+        except InputError as error:
+            problems.append(str(error))
+    if problems:
+        raise InputError(f"--what-if {words!r}: {'; '.join(problems)}")
+    demand = case.demand.without_brokers(frozenset(gone)) if gone else case.demand
+    if not demand.subscribers or not demand.origins:
+        raise InputError(f"--what-if {words!r}: no subscriber or no publisher is left")
+    return Case(overlay, demand)
+
+
+def _apply(overlay: Overlay, change: str) -> tuple[Overlay, set[str]]:
+    if change.startswith("remove "):
+        place = _find(overlay, change.removeprefix("remove ").strip())
+        if place.broker is not None:
+            return overlay.without_broker(place.broker), {overlay.names[place.broker]}
+        assert place.link is not None
+        return overlay.without_links([place.link]), set()
+    name, equals, text = change.partition("=")
+    if not equals:
+        raise InputError(f"{change!r}: expected remove NAME, NAME=AVAILABILITY, NAME.mttr_s=S or NAME.mtbf_s=S")
+    name, what = _property(name.strip())
+    place = _find(overlay, name)
+    component = overlay.brokers[place.broker] if place.broker is not None else overlay.links[place.link or 0].component
+    better = _with(component, what, _number(text, what))
+    if place.broker is not None:
+        return overlay.with_broker(place.broker, better), set()
+    return overlay.with_link(place.link or 0, better), set()
+
+
+def _property(name: str) -> tuple[str, str]:
+    for what in _PROPERTIES:
+        if name.endswith(f".{what}"):
+            return name.removesuffix(f".{what}"), what
+    return name, "availability"
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f"{text.strip()!r} is not a number") from None
+    if not 0 < value <= (1 if what == "availability" else 1e9):
+        raise InputError(f"{what} = {value:g}: expected a number above 0" + (", up to 1" * (what == "availability")))
+    return value
+
+
+def _with(component: Component, what: str, value: float) -> Component:
+    if what == "availability":
+        return component.with_availability(value)
+    if not component.fails:
+        raise InputError(f"{what}: it never fails in the file; give its availability instead")
+    return Component(component.up_s, value) if what == "mttr_s" else Component(value, component.down_s)
+
+
+def _find(overlay: Overlay, name: str) -> _Place:
+    if name in overlay.number:
+        return _Place(broker=overlay.number[name])
+    for at, letter in enumerate(name):  # names may have hyphens themselves
+        a, b = overlay.number.get(name[:at]), overlay.number.get(name[at + 1 :])
+        if letter == "-" and a is not None and b is not None:
+            link = overlay.link_between(a, b)
+            if link is None:
+                raise InputError(f"there is no link between {name[:at]} and {name[at + 1 :]}")
+            return _Place(link=link)
+    known = [*overlay.names, *(overlay.link_name(at) for at in range(len(overlay.links)))]
+    hint = did_you_mean(name, known) or "a link is written as b1-b2"
+    raise InputError(f'there is no broker or link "{name}"; {hint}')
