@@ -43,9 +43,7 @@ def by_cuts(graph: Overlay, source: int, target: int) -> float:
             part = (part - 1) & members
         together[members] = value
         if members >> target & 1:
-            outside = prod(
-                1 - up[v] + up[v] * apart(1 << v, members) for v in range(count) if not members >> v & 1
-            )
+            outside = prod(1 - up[v] + up[v] * apart(1 << v, members) for v in range(count) if not members >> v & 1)
             total += value * prod(up[v] for v in range(count) if members >> v & 1) * outside
     return total
 

@@ -4,7 +4,7 @@ from math import exp
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.planner.components import NEVER_FAILS, Component, with_share
@@ -67,6 +67,7 @@ def test_components_that_recover_in_no_time_do_not_need_more_work() -> None:
     assert 0 <= late < 1e-15
 
 
+@settings(max_examples=25)
 @given(
     st.lists(st.floats(0.5, 0.999), min_size=2, max_size=4),
     st.floats(0.5, 0.999),

@@ -1,0 +1,91 @@
+"""`holdfast plan` from end to end."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from holdfast.cli import main
+from tests.planner.test_plan import TEXT
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "net.toml"
+    path.write_text(TEXT, encoding="utf-8")
+    return str(path)
+
+
+def run(*words: str) -> int:
+    try:
+        main(["plan", *words])
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def test_a_table_a_recommendation_and_a_picture(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "net.svg"
+    assert run(file, "--target", "0.5", "--what-if", "middle=0.99", "--picture", str(picture)) == 0
+    text = capsys.readouterr().out
+    assert "basic is enough" in text
+    assert "what if middle=0.99" in text
+    assert "held back most by middle" in text
+    ElementTree.parse(picture)
+
+
+def test_json_has_every_subscriber_with_all_schemes_and_methods(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    desk = next(each for each in found["subscribers"] if each["subscriber"] == "desk")
+    assert desk["method"] == "exact"
+    assert desk["basic"] < desk["retransmission"] <= desk["hybrid"]
+    assert desk["multipath_bound"] == pytest.approx(desk["multipath"])
+    assert desk["assumed_up"]["basic"] > desk["basic"]
+    times = desk["delay"]["retransmission"]
+    assert [time for time, _ in times] == pytest.approx([0, 0.6, 6, 15, 30, 60])
+    assert times[0][1] == pytest.approx(desk["basic"])
+    assert times[-1][1] == pytest.approx(desk["retransmission"])
+
+
+def test_the_ends_can_be_assumed_up(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file, "--json", "--endpoints", "assumed-up", "--no-rank") == 0
+    found = json.loads(capsys.readouterr().out)
+    other = next(each for each in found["subscribers"] if each["subscriber"] == "other")
+    assert other["basic"] == pytest.approx(0.8)
+    assert other["counted"]["basic"] == pytest.approx(0.9 * 0.8 * 0.9)
+
+
+def test_a_target_that_was_asked_for_and_is_out_of_reach_is_exit_code_1(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(file, "--target", "0.99999") == 1
+    assert run(file, "--set", "plan.target=0.99999") == 1
+    assert run(file) == 0  # nobody has asked
+    assert "no scheme is enough" in capsys.readouterr().out
+
+
+def test_a_new_subscriber_is_accepted_or_refused(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file, "--admit", "middle", "--wants", "kind = 'b'", "--target", "0.7") == 0
+    assert run(file, "--admit", "middle", "--wants", "kind = 'b'", "--target", "0.8", "--json") == 1
+    accepted, refused = capsys.readouterr().out.splitlines()
+    assert accepted.startswith("accepted")
+    assert json.loads(refused)["accepted"] is False
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--target", "2"),
+        ("--endpoints", "sometimes"),
+        ("--what-if", "remove nobody"),
+        ("--picture", "net.png"),
+        ("--admit", "middle", "--what-if", "middle=0.9"),
+        ("--admit", "middle", "--wants", "kind ="),
+        ("--set", "plan.samples=1"),
+    ],
+)
+def test_bad_input_is_exit_code_2(file: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file, *words) == 2
+    assert "Traceback" not in capsys.readouterr().err
