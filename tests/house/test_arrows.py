@@ -34,7 +34,7 @@ def test_allowed_imports_pass(module: str, source: str) -> None:
         ("holdfast.model.event", "from ..language import parser", "model may not import language"),
         ("holdfast.language.parser", "def f():\n    import holdfast.matching.scan", ":2: language may not"),
         ("holdfast.protocol.broker", "from holdfast.sim import queue", "protocol may not import sim"),
-        ("holdfast.planner.delay", "from holdfast.protocol import hops", "it sees model, network"),
+        ("holdfast.planner.delay", "from holdfast.protocol import hops", "it sees language, matching, model, network"),
         ("holdfast.pipeline.audit", "from holdfast.net import client", "pipeline may not import net"),
         ("holdfast.net.broker", "from holdfast.cli import main", "net may not import cli"),
         ("holdfast.model.event", "import_module('holdfast.cli')", "model may not import cli"),

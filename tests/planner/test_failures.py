@@ -1,4 +1,4 @@
-"""The failure-only simulation against closed forms and against all states written out; it shares no formula with them."""
+"""The failure-only simulation against closed forms and all states written out; it shares no formula with them."""
 
 from math import sqrt
 

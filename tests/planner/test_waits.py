@@ -1,5 +1,6 @@
 """Waits of retransmission against values worked out elsewhere, by hand, and by another road."""
 
+from itertools import pairwise
 from math import exp
 
 import numpy as np
@@ -105,4 +106,4 @@ def test_the_distribution_falls_with_time_from_the_share_that_waits_at_all() -> 
     graph = line(0.9, 0.93, 0.95)
     late = [1 - on_time(graph, t) for t in np.linspace(0, 20_000, 30)]
     assert late[0] == pytest.approx(1 - 0.9 * 0.93 * 0.95 * 0.99**2, rel=1e-12)
-    assert all(a >= b for a, b in zip(late, late[1:], strict=False))
+    assert all(a >= b for a, b in pairwise(late))

@@ -64,4 +64,6 @@ def admission(network: Network, broker: str, condition: str, target: float, sett
     predictor = Predictor(case.overlay, settings.samples, f"{network.seed}/plan")
     [found] = predict(case, predictor, [newcomer])
     values = {scheme: found.of(scheme, settings.endpoints) for scheme in SCHEMES}
-    return Admission(broker, network.reliability.hops, target, values, found)
+    hops = network.reliability.hops.hops
+    # What only sends again what a link lost is as good as basic against failures.
+    return Admission(broker, hops if hops in SCHEMES else "basic", target, values, found)

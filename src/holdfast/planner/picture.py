@@ -99,7 +99,10 @@ def _broker(overlay: Overlay, at: int, place: Floats, values: Sequence[float], n
         f'<circle class="broker" cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{_colour(values)}">'
         f"<title>{escape(said)}</title></circle>"
     )
-    return dot + (f'<text class="name" x="{x:.1f}" y="{y + 27:.1f}">{escape(name)}</text>' if named else "")
+    if not named:
+        return dot
+    label = f"{name} {fmean(values):.4f}" if values else name
+    return dot + f'<text class="name" x="{x:.1f}" y="{y + 27:.1f}">{escape(label)}</text>'
 
 
 def _places(overlay: Overlay) -> Floats:
