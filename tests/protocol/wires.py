@@ -11,6 +11,7 @@ from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
+    Direct,
     Input,
     LinkDown,
     LinkUp,
@@ -21,6 +22,7 @@ from holdfast.protocol.effects import (
     SubscribeCall,
     Wake,
 )
+from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.choice import AnyBroker
 from holdfast.protocol.settings import ProtocolSettings
 
@@ -29,7 +31,7 @@ BEAT_US = SETTINGS.heartbeat_us
 
 
 class Wires:
-    def __init__(self, routing: Routing = "subscriptions") -> None:
+    def __init__(self, routing: Routing = "subscriptions", gossip: GossipSettings | None = None) -> None:
         self.now_us = 0
         self.nodes: dict[str, AnyBroker | Client] = {}
         self.links: dict[tuple[str, str], None] = {}
@@ -37,13 +39,15 @@ class Wires:
         self.delivered: list[tuple[str, dict[str, object]]] = []
         self.loses: Callable[[str, str, Message], bool] = lambda sender, to, message: False
         self._routing: Routing = routing
+        self._gossip = gossip
         self._book = ConditionBook()
         self._waiting: deque[tuple[str, str, Message]] = deque()
+        self._beside: deque[tuple[str, str, Message]] = deque()  # between nodes that need no link
 
     def broker(self, *names: str) -> None:
         for name in names:
             self.nodes[name] = Broker(
-                name, self._routing, SETTINGS, self._book, Index, self.now_us, Random(f"0/{name}")
+                name, self._routing, SETTINGS, self._book, Index, self.now_us, Random(f"0/{name}"), self._gossip
             )
 
     def client(self, name: str, broker: str, *conditions: str) -> None:
@@ -81,16 +85,19 @@ class Wires:
         for effect in self.nodes[name].handle(given, self.now_us):
             if isinstance(effect, Send):
                 self._waiting.append((name, effect.to, effect.message))
+            elif isinstance(effect, Direct):
+                self._beside.append((name, effect.to, effect.message))
             elif isinstance(effect, Spread):
                 self._waiting.extend((name, to, effect.message) for to in effect.to)
             elif isinstance(effect, Delivered):
                 self.delivered.append((name, dict(effect.publication.attributes)))
 
     def _carry(self) -> None:
-        while self._waiting:
-            sender, to, message = self._waiting.popleft()
+        while self._waiting or self._beside:
+            beside = not self._waiting
+            sender, to, message = (self._beside if beside else self._waiting).popleft()
             self.sent.append((sender, to, message))
-            if (sender, to) in self.links and not self.loses(sender, to, message):
+            if (beside or (sender, to) in self.links) and not self.loses(sender, to, message):
                 self._handle(to, Received(sender, message))
 
     def pass_time(self, us: int) -> None:

@@ -12,3 +12,4 @@ TIME_US_MAX = 2**62  # a time and a lifetime still add up within 64 bits
 RUN_EVENTS_MAX = 4_096  # in one message: ten times what fits in a frame of the usual size
 HOPS_MAX = 2**16  # far beyond any path; keeps the counter within a small integer
 MISSING_MAX = 4_096  # numbers in one request of a link: more than any link keeps to send once more
+GOSSIP_NUMBERS_MAX = 65_536  # events that one message of epidemic recovery may name: a full buffer, several times

@@ -37,6 +37,14 @@ Via = Literal["original", "repair", "gossip", "retransmission", "multipath", "re
 Table = Literal["subscriptions", "advertisements"]
 NodeKind = Literal["broker", "client"]
 EventAttributes = Annotated[dict[str, Scalar], Meta(max_length=limits.ATTRIBUTES_MAX)]
+Tag = Annotated[int, Meta(ge=0, le=2**32 - 1)]  # stands for a condition: 32 bits of a hash of its text
+GossipPath = Annotated[tuple[NodeName, ...], Meta(min_length=1, max_length=limits.NODES_MAX)]  # who began it, and on
+Numbers = Annotated[tuple[Count, ...], Meta(max_length=limits.GOSSIP_NUMBERS_MAX)]
+EventIds = Annotated[tuple[tuple[NodeName, Numbers], ...], Meta(max_length=limits.GOSSIP_NUMBERS_MAX)]  # by source
+# Of an origin in one of its lives: a class, and numbers in it.
+MissingEvents = Annotated[tuple[tuple[NodeName, Count, Tag, Numbers], ...], Meta(max_length=limits.GOSSIP_NUMBERS_MAX)]
+# A class: the number that I expect next, or 0 and since when I want the class; and numbers that I miss.
+Reached = tuple[Tag, Count, Count, Numbers]
 Payload = Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES_MAX)]
 
 
@@ -108,6 +116,88 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
         )
 
 
+# Epidemic recovery ---------------------------------------------------------------------------------------------
+
+
+class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where an event came into the network, and its number in each class of events that somebody wants.
+
+    A class is a condition. The first broker numbers from 1 what it lets in of each class, so who wants a class
+    sees from the numbers what it has missed. A place is the class's tag, the event's number, and when the numbering
+    began, in milliseconds since the broker did.
+    """
+
+    origin: NodeName
+    epoch: Count  # of the origin: it numbers anew in each life
+    places: Annotated[tuple[tuple[Tag, Count, Count], ...], Meta(max_length=limits.CONDITIONS_MAX)]
+
+
+class Stamped(msgspec.Struct, frozen=True, array_like=True, tag="stp", gc=False):
+    """A Publish with its stamp and, where the way back to the origin may be needed, the brokers that it has passed."""
+
+    publication: Publication
+    stamp: Stamp
+    route: NodeNames = ()
+    homes: NodeNames = ()
+    hops: Hops = 0
+    via: Via = "original"
+
+
+class GossipDigest(msgspec.Struct, frozen=True, array_like=True, tag="god"):
+    """These events of a class I have: for all that want the class."""
+
+    path: GossipPath
+    tag: Tag
+    ids: EventIds
+    homes: NodeNames = ()
+    hops: Hops = 0
+
+
+class GossipPull(msgspec.Struct, frozen=True, array_like=True, tag="gop"):
+    """These events I miss: whoever has one hands it to me, and sends on what is left.
+
+    With a tag it goes to those who want the class, with a way to the brokers on it, with neither anywhere.
+    """
+
+    path: GossipPath
+    missing: MissingEvents
+    tag: Tag | None = None
+    way: NodeNames = ()
+    homes: NodeNames = ()
+    hops: Hops = 0
+
+
+class GossipVector(msgspec.Struct, frozen=True, array_like=True, tag="gov"):
+    """For an origin: how far I have got with its events in each class I want, and which I miss below that."""
+
+    path: GossipPath
+    epoch: Count  # the life of the origin that the numbers are of
+    reached: Annotated[tuple[Reached, ...], Meta(max_length=limits.CONDITIONS_MAX)]
+    way: NodeNames = ()
+
+
+class GossipRequest(msgspec.Struct, frozen=True, array_like=True, tag="gor"):
+    """Hand me these events that your digest tells of."""
+
+    path: GossipPath
+    ids: EventIds
+    way: NodeNames = ()
+
+
+class GossipEvent(msgspec.Struct, frozen=True, array_like=True, tag="goe", gc=False):
+    """An event for a broker that has missed it."""
+
+    publication: Publication
+    stamp: Stamp | None = None
+    way: NodeNames = ()
+
+
+Gossip = GossipDigest | GossipPull | GossipVector | GossipRequest | GossipEvent
+
+
+# Tables --------------------------------------------------------------------------------------------------------
+
+
 class Tell(msgspec.Struct, frozen=True, array_like=True, tag="tel"):
     """A change to one of the tables that the sender keeps with the receiver."""
 
@@ -154,7 +244,7 @@ class Numbered(msgspec.Struct, frozen=True, array_like=True, tag="num", gc=False
     stream: Count  # when the sender began to count; another one begins anew
     seq: Count
     again: bool  # sent once more because the receiver missed it
-    publish: Publish
+    publish: Publish | Stamped
 
     @property
     def publication(self) -> Publication:
@@ -176,6 +266,20 @@ class Latest(msgspec.Struct, frozen=True, array_like=True, tag="lat", gc=False):
     first_kept: Count
 
 
-Message = Publish | Deliver | Run | Tell | Whole | Summary | LinkState | Detach | Numbered | Missing | Latest
+Message = (
+    Publish
+    | Deliver
+    | Run
+    | Stamped
+    | Gossip
+    | Tell
+    | Whole
+    | Summary
+    | LinkState
+    | Detach
+    | Numbered
+    | Missing
+    | Latest
+)
 
 TABLES: tuple[Table, ...] = ("subscriptions", "advertisements")

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from holdfast.model.errors import TransportError
+from holdfast.model.errors import InputError, TransportError
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client
@@ -28,6 +28,7 @@ _START_S = 60.0  # a machine that starts a hundred brokers at once takes its tim
 _DRAIN_S = 10.0  # how long after the last publication a run waits for what is still on its way
 _RECOVERY_S = 60.0  # and for what is being recovered: past the last request for it
 _QUIET_S = 1.0  # and after this long without a delivery nothing is, links' own delays apart
+_GOSSIP_S = 3.0  # where brokers recover: they may take this long between two successes
 _AT_ONCE = 64  # publications between two turns of the event loop when the workload is behind its schedule
 _DIALLING_MAX = 50  # clients that connect at the same time
 
@@ -67,6 +68,11 @@ class LiveRun:
     def __init__(
         self, network: Network, seed: int, new_host: Callable[[str], Host], books: Books, clock: Clock
     ) -> None:
+        gossip = network.reliability.gossip
+        if gossip is not None and gossip.transfer == "direct":
+            raise InputError(
+                'reliability.gossip_transfer: live brokers reach each other along links only; use "overlay" here'
+            )
         self.network = network
         self.seed = seed
         self.zero_us = 0  # when everything was up
@@ -208,8 +214,10 @@ class LiveRun:
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
         delays_us = sum(sorted(each.delay_us + each.jitter_us for each in self._links.values())[-10:])
-        patience_s = _DRAIN_S if self.network.reliability.guarantees == BEST_EFFORT else _RECOVERY_S
-        end_s, quiet_s = loop.time() + patience_s, _QUIET_S + delays_us / 1e6
+        reliability = self.network.reliability
+        recovers = reliability.guarantees != BEST_EFFORT or reliability.gossip is not None
+        end_s = loop.time() + (_RECOVERY_S if recovers else _DRAIN_S)
+        quiet_s = (_QUIET_S if reliability.gossip is None else _GOSSIP_S) + delays_us / 1e6
         seen, seen_s = -1, loop.time()
         while self._books.missing and loop.time() < end_s:
             delivered = sum(each.delivered for each in self._participants.values())

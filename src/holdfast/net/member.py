@@ -124,6 +124,7 @@ class Member:
             tls=TlsFiles(transport.certificate, transport.private_key, transport.authority),
             impairments=self._impairments,
             lossy_control=network.lossy_control,
+            gossip=network.reliability.gossip,
         )
         self.node = BrokerNode(settings, self._rows, clock=self._clock, tallied=True)
         await self.node.start()

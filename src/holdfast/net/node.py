@@ -27,6 +27,7 @@ from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.broker import Broker, Routing
 from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.choice import with_hops
 from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.settings import ProtocolSettings
@@ -54,6 +55,7 @@ class NodeSettings:
     blocked_s_max: float = 30.0  # with push-back: who takes nothing for so long no longer holds up the others
     impairments: Mapping[str, Impairment] = field(default_factory=dict)  # by neighbour
     lossy_control: bool = True  # an impairment loses control messages too
+    gossip: GossipSettings | None = None  # the same for all brokers of a network
 
 
 class BrokerNode:
@@ -81,6 +83,7 @@ class BrokerNode:
             Index,
             epoch,
             Random(f"{epoch}/{settings.name}/heartbeat"),
+            settings.gossip,
         )
         push_back_bytes = settings.queue_bytes if settings.push_back else None
         self.driver = Driver(

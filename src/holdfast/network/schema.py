@@ -17,6 +17,7 @@ from holdfast.network.replacement import Replacer
 from holdfast.network.workload.listed import Scheduled, scheduled
 from holdfast.network.workload.publication import Publication, Window, at_us_of
 from holdfast.network.workload.workloads import Silent, Workload
+from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
 
@@ -93,6 +94,7 @@ class ClientSpec:
 class Reliability:
     hops: HopSettings = BASIC
     guarantees: Guarantees = BEST_EFFORT  # of every client
+    gossip: GossipSettings | None = None  # of every broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,7 @@ class Network:
     transport: Transport = Transport()
     faults: tuple[Fault, ...] = ()  # in the order of time
     reconfiguration: Reconfiguration | None = None
+    slice_us: int | None = None  # events are also counted by when they were published, in slices of this length
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant
     document: Document = field(default_factory=Document, compare=False, repr=False)
 

@@ -1,12 +1,13 @@
 """A broker: keeps tables with its neighbours and sends each event on to those who want it.
 
 It composes machines and decides nothing itself: `tables` keeps both ends of a link equal, a router (`tree` or
-`destinations`) says where events and tables go. Best effort: no acknowledgement and no storage.
+`destinations`) says where events and tables go. Best effort, without acknowledgement and storage, unless it is given
+the means to recover what was lost (`gossip`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Literal
+from typing import Literal, get_args
 
 from holdfast.language.problems import ConditionError
 from holdfast.model.messages import (
@@ -17,11 +18,13 @@ from holdfast.model.messages import (
     NodeKind,
     Publish,
     Run,
+    Stamped,
     Summary,
     Table,
     Tell,
     Whole,
 )
+from holdfast.model.messages import Gossip as GossipMessage
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.destinations import DestinationRouter
 from holdfast.protocol.effects import (
@@ -35,10 +38,16 @@ from holdfast.protocol.effects import (
     Send,
     Wake,
 )
+from holdfast.protocol.gossip.classes import Classes
+from holdfast.protocol.gossip.gossip import Gossip
+from holdfast.protocol.gossip.settings import GossipSettings
+from holdfast.protocol.recovery.control import CONTROL_SEQ
+from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import Heard
 from holdfast.protocol.tree import TreeRouter
 
+BETWEEN_BROKERS = get_args(GossipMessage)
 Routing = Literal["subscriptions", "advertisements", "destinations"]
 
 
@@ -61,26 +70,43 @@ class Broker:
         new_index: Callable[[], EventIndex[str]],
         epoch: int,
         rng: Random,
+        gossip: GossipSettings | None = None,
     ) -> None:
         self.name = name
         self._settings = settings
         self._book = book
         self._epoch = epoch
         self._neighbours: dict[str, _Neighbour] = {}
+        classes = None if gossip is None else Classes(name, epoch, gossip.fading_us, book, new_index)
         self._router: TreeRouter | DestinationRouter
         if routing == "destinations":
-            self._router = DestinationRouter(name, epoch, settings, book, new_index)
+            self._router = DestinationRouter(name, epoch, settings, book, new_index, classes)
         else:
-            self._router = TreeRouter(book, new_index, routing == "advertisements", settings.hops_max)
+            self._router = TreeRouter(book, new_index, routing == "advertisements", settings.hops_max, classes)
+        self._gossip: Gossip | None = None
+        if gossip is not None and classes is not None:
+            seen, dice = Seen(settings.dedup_window, settings.dedup_sources), Random(f"{rng.getrandbits(64)}/gossip")
+            self._gossip = Gossip(name, epoch, gossip, classes, self._router, seen, settings.hops_max, dice)
         # Spread out, so that a network started at once does not beat in one rhythm.
         self._due_us = epoch + int(settings.heartbeat_us * rng.random())
 
     def next_due_us(self) -> int:
-        return self._due_us
+        round_us = None if self._gossip is None else self._gossip.next_due_us()
+        return self._due_us if round_us is None else min(round_us, self._due_us)
+
+    def has_settled(self, now_us: int) -> bool:
+        """Whether it is not likely to recover anything any more."""
+        return self._gossip is None or self._gossip.has_settled(now_us)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What it has done to recover losses."""
+        return {} if self._gossip is None else self._gossip.counts
 
     def gauges(self) -> Gauges:
         tables = (table.conditions for each in self._neighbours.values() for table in each.heard.values())
-        return {"conditions of a neighbour": (max(map(len, tables), default=0), self._settings.conditions_max)}
+        own = {"conditions of a neighbour": (max(map(len, tables), default=0), self._settings.conditions_max)}
+        return own if self._gossip is None else {**own, **self._gossip.gauges()}
 
     def knows(self, neighbour: str) -> bool:
         return neighbour in self._neighbours
@@ -115,13 +141,13 @@ class Broker:
             neighbour = self._neighbours.get(given.sender)
             if neighbour is None:
                 return self._on_stranger(given.sender, given.message, now_us)
-            if type(given.message) is Publish:
+            if type(given.message) is Publish or type(given.message) is Stamped:
                 return self._on_publish(given.sender, neighbour, given.message, now_us)
             if type(given.message) is Run:
-                return self._on_run(given.sender, neighbour, given.message)
+                return self._on_run(given.sender, neighbour, given.message, now_us)
             return self._on_control(given.sender, neighbour, given.message, now_us)
         if type(given) is Wake:
-            return self._on_heartbeat(now_us)
+            return self._on_wake(now_us)
         if type(given) is LinkUp:
             return self._on_link_up(given.neighbour, given.kind, now_us)
         if type(given) is LinkDown:
@@ -130,17 +156,22 @@ class Broker:
 
     # Events --------------------------------------------------------------------------------------
 
-    def _on_publish(self, sender: str, neighbour: _Neighbour, publish: Publish, now_us: int) -> list[Effect]:
+    def _on_publish(self, sender: str, neighbour: _Neighbour, publish: Publish | Stamped, now_us: int) -> list[Effect]:
         publication = publish.publication
         if neighbour.kind == "client" and publication.source != sender:
             return [Incident("forged source", sender)]  # its numbers would silence the real source
         if publication.lifetime_us is not None and publication.expired(now_us):
             return [Incident("expired", publication.id_text)]
+        if self._gossip is not None and publication.seq != CONTROL_SEQ:
+            return self._gossip.on_event(sender, neighbour.kind == "client", publish, now_us)
         return self._router.forward(sender, publish)
 
-    def _on_run(self, sender: str, neighbour: _Neighbour, run: Run) -> list[Effect]:
+    def _on_run(self, sender: str, neighbour: _Neighbour, run: Run, now_us: int) -> list[Effect]:
         if neighbour.kind == "client" and run.source != sender:
             return [Incident("forged source", sender, len(run.seqs))]
+        if self._gossip is not None:
+            each = (self._on_publish(sender, neighbour, publish, now_us) for publish in run.published())
+            return [effect for effects in each for effect in effects]
         if isinstance(self._router, TreeRouter):
             return self._router.forward_run(sender, run)
         return [effect for publish in run.published() for effect in self._router.forward(sender, publish)]
@@ -157,6 +188,8 @@ class Broker:
 
     def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
         """Who speaks to us over a link is a neighbour: we have forgotten it, or its good-bye came late."""
+        if self._gossip is not None and isinstance(message, BETWEEN_BROKERS):
+            return self._gossip.on_message(name, message, now_us)  # it came by unicast
         if not isinstance(message, Summary):
             return [Incident("stranger", name, len(message.seqs) if isinstance(message, Run) else 1)]
         effects = self._on_link_up(name, message.kind, now_us)
@@ -173,8 +206,23 @@ class Broker:
         """Drop all that a neighbour has told us."""
         effects: list[Effect] = []
         for table, heard in neighbour.heard.items():
-            effects += self._router.on_change(name, table, (), heard.forget(), now_us)
+            effects += self._on_change(name, neighbour, table, (), heard.forget(), now_us)
         return effects
+
+    def _on_change(
+        self,
+        name: str,
+        neighbour: _Neighbour,
+        table: Table,
+        added: Iterable[str],
+        dropped: Iterable[str],
+        now_us: int,
+    ) -> list[Effect]:
+        """A neighbour wants or advertises something else than before."""
+        added, dropped = list(added), list(dropped)
+        if self._gossip is not None and neighbour.kind == "client" and table == "subscriptions":
+            self._gossip.on_local(added, dropped, now_us)
+        return self._router.on_change(name, table, added, dropped, now_us)
 
     # Control -------------------------------------------------------------------------------------
 
@@ -191,6 +239,8 @@ class Broker:
                 effects += self._on_table(name, neighbour, message, now_us)
             case LinkState() if isinstance(self._router, DestinationRouter):
                 effects += self._router.on_link_state(name, message)
+            case _ if isinstance(message, BETWEEN_BROKERS) and self._gossip is not None and neighbour.kind == "broker":
+                effects += self._gossip.on_message(name, message, now_us)
             case Detach():
                 effects += self._on_link_down(name, now_us)
             case _:
@@ -208,7 +258,7 @@ class Broker:
         except ConditionError:
             return [Incident("bad condition", name)]
         added, dropped = heard.on_tell(change) if isinstance(change, Tell) else heard.on_whole(change)
-        return self._router.on_change(name, change.table, added, dropped, now_us)
+        return self._on_change(name, neighbour, change.table, added, dropped, now_us)
 
     def _on_summary(self, name: str, neighbour: _Neighbour, summary: Summary, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -228,6 +278,10 @@ class Broker:
         if isinstance(self._router, DestinationRouter) and neighbour.kind == "broker":
             effects += self._router.on_known(name, summary.known)
         return effects
+
+    def _on_wake(self, now_us: int) -> list[Effect]:
+        effects = self._on_heartbeat(now_us) if now_us >= self._due_us else []
+        return effects if self._gossip is None else effects + self._gossip.on_timer(now_us)
 
     def _on_heartbeat(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = []

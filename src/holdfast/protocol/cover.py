@@ -90,3 +90,18 @@ class Cover:
             return list(self._chosen)
         shelves = [self._by_each.get(name, {}) for name in names]
         return [*self._by_each.get(_ANY, ()), *(shelves[0] if len(shelves) == 1 else min(shelves, key=len))]
+
+
+class Everything:
+    """The same, for who has to be told all of them."""
+
+    def __init__(self, book: ConditionBook) -> None:
+        self._all: dict[str, None] = {}
+
+    def add(self, condition: str) -> tuple[list[str], list[str]]:
+        known = condition in self._all
+        self._all[condition] = None
+        return ([] if known else [condition]), []
+
+    def remove(self, condition: str) -> tuple[list[str], list[str]]:
+        return [], ([condition] if self._all.pop(condition, self) is None else [])

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 
 from holdfast.language.problems import ConditionError
 from holdfast.model import limits
-from holdfast.model.messages import Deliver, LinkState, NodeKind, Publish, Table
+from holdfast.model.event import Attributes
+from holdfast.model.messages import Deliver, LinkState, NodeKind, Publish, Stamped, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import Effect, Incident, Send
-from holdfast.protocol.interests import Interests
+from holdfast.protocol.interests import Interests, Watch
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import Told, digest_of
 
@@ -27,11 +28,12 @@ class DestinationRouter:
         settings: ProtocolSettings,
         book: ConditionBook,
         new_index: Callable[[], EventIndex[str]],
+        watch: Watch | None = None,
     ) -> None:
         self._name = name
         self._settings = settings
         self._book = book
-        self._homes = Interests(book, new_index)  # conditions -> brokers whose clients want them
+        self._homes = Interests(book, new_index, watch)  # conditions -> brokers whose clients want them
         self._local = Interests(book, new_index)  # conditions -> our own clients
         self._links: dict[str, None] = {}
         self._states: dict[str, LinkState] = {name: LinkState(name, epoch, 0, (), ())}
@@ -117,25 +119,46 @@ class DestinationRouter:
 
     # Events --------------------------------------------------------------------------------------
 
-    def forward(self, sender: str, publish: Publish) -> list[Effect]:
+    def forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]:
         publication = publish.publication
         homes = publish.homes or tuple(self._homes.wanting(publication.attributes))
         if publish.hops > self._settings.hops_max:
             return [Incident("too many hops", publication.source)]
         effects: list[Effect] = []
-        by_hop: dict[str, list[str]] = {}
-        next_hops = self._route()
-        for home in homes:
-            if home == self._name:
-                for client in self._local.wanting(publication.attributes):
-                    effects.append(Send(client, Deliver(publication, publish.via)))
-            elif home in next_hops:
-                by_hop.setdefault(next_hops[home], []).append(home)
-            else:
-                effects.append(Incident("no route", home))
+        by_hop, unreachable = self._split(homes)
+        if self._name in homes:
+            for client in self._local.wanting(publication.attributes):
+                effects.append(Send(client, Deliver(publication, publish.via)))
+        effects += [Incident("no route", home) for home in unreachable]
         for hop, reached in by_hop.items():
             effects.append(Send(hop, Publish(publication, tuple(reached), publish.hops + 1, publish.via)))
         return effects
+
+    def _split(self, homes: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
+        """The other brokers among these by next hop, and those that cannot be reached."""
+        by_hop: dict[str, list[str]] = {}
+        unreachable = []
+        next_hops = self._route()
+        for home in homes:
+            if home in next_hops:
+                by_hop.setdefault(next_hops[home], []).append(home)
+            elif home != self._name:
+                unreachable.append(home)
+        return by_hop, unreachable
+
+    @property
+    def brokers(self) -> dict[str, None]:
+        """The neighbours that are brokers, by name."""
+        return self._links
+
+    def towards(self, condition: str, homes: tuple[str, ...], sender: str) -> list[tuple[str, tuple[str, ...]]]:
+        """The neighbours through which those can be reached who want exactly this condition."""
+        by_hop, _ = self._split(homes or self._homes.asking_for(condition))
+        return [(hop, tuple(reached)) for hop, reached in by_hop.items()]
+
+    def home(self, attributes: Attributes) -> tuple[str, ...]:
+        """Our own clients that want an event."""
+        return self._local.wanting(attributes)
 
     def _route(self) -> dict[str, str]:
         """The neighbour to take towards each broker: fewest hops, ties broken by order of discovery."""

@@ -87,6 +87,13 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     message: Message
 
 
+class Direct(msgspec.Struct, frozen=True, gc=False):
+    """Send a message to any broker, past the links of the network: by unicast, which may lose it."""
+
+    to: str
+    message: Message
+
+
 class Spread(msgspec.Struct, frozen=True, gc=False):
     """Send one message to several neighbours: what a broker does with most events."""
 
@@ -133,4 +140,4 @@ class Lost(msgspec.Struct, frozen=True):
     reason: str
 
 
-Effect = Send | Spread | Delivered | DeliveredRun | Published | Lost | Incident
+Effect = Send | Spread | Direct | Delivered | DeliveredRun | Published | Lost | Incident

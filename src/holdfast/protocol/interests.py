@@ -4,6 +4,7 @@ An event is matched once against all conditions; the answer is the neighbours be
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from holdfast.model.event import Attributes
 from holdfast.protocol.conditions import ConditionBook, EventIndex
@@ -11,9 +12,19 @@ from holdfast.protocol.conditions import ConditionBook, EventIndex
 _COMBINATIONS_MAX = 4_096  # sets of neighbours remembered; a broker with more neighbours than 12 works some out again
 
 
+class Watch(Protocol):
+    """Who is told which conditions there are."""
+
+    def appeared(self, condition: str) -> None: ...
+    def vanished(self, condition: str) -> None: ...
+
+
 class Interests:
-    def __init__(self, book: ConditionBook, new_index: Callable[[], EventIndex[str]]) -> None:
+    def __init__(
+        self, book: ConditionBook, new_index: Callable[[], EventIndex[str]], watch: Watch | None = None
+    ) -> None:
         self._book = book
+        self._watch = watch
         self._index = new_index()
         self._wanted: dict[str, int] = {}  # condition -> the neighbours that want it, one bit each
         self._bits: dict[str, int] = {}  # neighbour -> its bit, while it wants anything
@@ -28,6 +39,8 @@ class Interests:
                 continue
             if not wanting:
                 self._index.add(condition, self._book.subscription(condition).filters)
+                if self._watch is not None:
+                    self._watch.appeared(condition)
             self._wanted[condition] = wanting | bit
             self._counts[neighbour] += 1
 
@@ -49,6 +62,8 @@ class Interests:
             if wanting == bit:
                 del self._wanted[condition]
                 self._index.remove(condition, self._book.subscription(condition).filters)
+                if self._watch is not None:
+                    self._watch.vanished(condition)
         if bit and not self._counts[neighbour]:
             del self._bits[neighbour], self._counts[neighbour]
 
@@ -62,6 +77,11 @@ class Interests:
     def wanted_apart_from(self, condition: str, neighbour: str) -> bool:
         """Whether anybody but this neighbour wants it."""
         return bool(self._wanted.get(condition, 0) & ~self._bits.get(neighbour, 0))
+
+    def asking_for(self, condition: str) -> tuple[str, ...]:
+        """The neighbours that want exactly this condition."""
+        wanting = self._wanted.get(condition, 0)
+        return self._names.get(wanting) or self._name(wanting)
 
     def wanting(self, attributes: Attributes) -> tuple[str, ...]:
         """The neighbours that want this event, each once, in the order in which they first asked for anything."""

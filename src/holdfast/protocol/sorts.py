@@ -4,10 +4,14 @@ What clients say to each other about recovery travels as publications, but count
 numbers counts as the event that it is, and as `Resent` when it is sent once more.
 """
 
-from holdfast.model.messages import Deliver, Message, Numbered, Publish
+from typing import get_args
+
+from holdfast.model.messages import Deliver, Gossip, Message, Numbered, Publish, Stamped
 from holdfast.protocol.recovery.control import CONTROL_SEQ, KINDS, kind_of
 
 CONTROL_KINDS = frozenset(KINDS.values())
+GOSSIP_KINDS = frozenset(kind.__name__ for kind in get_args(Gossip))
+RECOVERY_KINDS = CONTROL_KINDS | GOSSIP_KINDS
 RESENT = "Resent"
 
 
@@ -17,6 +21,8 @@ def sort_of(message: Message) -> tuple[str, bool]:
         if message.publication.seq == CONTROL_SEQ:  # type: ignore[union-attr]
             return kind_of(message.publication), False  # type: ignore[union-attr]
         return "Publish", True
+    if sort is Stamped:
+        return "Publish", True  # it is one, with more on it
     if sort is Deliver:
         return "Deliver", message.publication.seq != CONTROL_SEQ  # type: ignore[union-attr]
     if sort is Numbered:

@@ -3,18 +3,20 @@
 With `advertisements`, publishers first say what they will publish; that floods the tree, and a subscription is
 told to a neighbour only when something advertised behind it could meet it (SRT and PRT of paper 003). With
 `subscriptions`, everything is told to everybody, as if each neighbour had advertised all events (Siena, paper 001).
-In both, a neighbour is told only conditions that no other told condition covers.
+In both, a neighbour is told only conditions that no other told condition covers; where brokers recover losses by
+themselves, all of them, because these are the classes by which losses are noticed.
 """
 
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from holdfast.model.messages import Deliver, NodeKind, Publish, Run, Table
+from holdfast.model.event import Attributes
+from holdfast.model.messages import Deliver, NodeKind, Publish, Run, Stamped, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
-from holdfast.protocol.cover import Cover
+from holdfast.protocol.cover import Cover, Everything
 from holdfast.protocol.effects import Effect, Incident, Send, Spread
-from holdfast.protocol.interests import Interests
+from holdfast.protocol.interests import Interests, Watch
 from holdfast.protocol.tables import Told
 
 _ENCODED_MAX = 2  # times that a publication of a run may be encoded, for neighbours that want other parts of the run
@@ -24,20 +26,26 @@ _WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose spl
 class _Peer:
     """A neighbouring broker: what we tell it and what it advertises."""
 
-    def __init__(self, book: ConditionBook, now_us: int) -> None:
-        self.cover = Cover(book)
+    def __init__(self, cover: Cover | Everything, now_us: int) -> None:
+        self.cover = cover
         self.subscriptions = Told("subscriptions", now_us)
         self.advertisements = Told("advertisements", now_us)
 
 
 class TreeRouter:
     def __init__(
-        self, book: ConditionBook, new_index: Callable[[], EventIndex[str]], advertised_only: bool, hops_max: int
+        self,
+        book: ConditionBook,
+        new_index: Callable[[], EventIndex[str]],
+        advertised_only: bool,
+        hops_max: int,
+        watch: Watch | None = None,
     ) -> None:
         self._book = book
         self._hops_max = hops_max
         self._advertised_only = advertised_only
-        self._interests = Interests(book, new_index)
+        self._interests = Interests(book, new_index, watch)
+        self._new_cover = Cover if watch is None else Everything
         self._advertised: dict[str, dict[str, None]] = {}  # advertisement -> neighbours it came from
         self._peers: dict[str, _Peer] = {}
         self._clients: dict[str, None] = {}
@@ -52,7 +60,7 @@ class TreeRouter:
         if kind == "client":
             self._clients[neighbour] = None
             return []
-        peer = self._peers[neighbour] = _Peer(self._book, now_us)
+        peer = self._peers[neighbour] = _Peer(self._new_cover(self._book), now_us)
         effects: list[Effect] = []
         told = peer.advertisements.change(self._advertised, (), now_us)
         if told is not None:
@@ -141,7 +149,7 @@ class TreeRouter:
 
     # Events --------------------------------------------------------------------------------------
 
-    def forward(self, sender: str, publish: Publish) -> list[Effect]:
+    def forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]:
         if publish.hops > self._hops_max:  # somebody has linked brokers in a circle
             return [Incident("too many hops", publish.publication.source)]
         wanting = self._interests.wanting(publish.publication.attributes)
@@ -190,6 +198,20 @@ class TreeRouter:
         if home:
             effects.append(Spread(home, run))
         return effects
+
+    @property
+    def brokers(self) -> dict[str, _Peer]:
+        """The neighbours that are brokers, by name."""
+        return self._peers
+
+    def towards(self, condition: str, homes: tuple[str, ...], sender: str) -> list[tuple[str, tuple[str, ...]]]:
+        """The neighbours but the sender behind which somebody wants exactly this condition."""
+        wanting = self._interests.asking_for(condition)
+        return [(name, ()) for name in wanting if name in self._peers and name != sender]
+
+    def home(self, attributes: Attributes) -> tuple[str, ...]:
+        """Our own clients that want an event."""
+        return tuple([name for name in self._interests.wanting(attributes) if name in self._clients])
 
     def routes(self) -> tuple[dict[str, int], dict[str, int]]:
         """What `forward` goes by: for each condition the neighbours that want it, and each neighbour's bit."""

@@ -45,6 +45,7 @@ def suits(network: Network) -> bool:
         network.routing != "destinations"
         and network.reliability.guarantees == BEST_EFFORT
         and network.reliability.hops.hops == "basic"
+        and network.reliability.gossip is None
         and not any(broker.service_us for broker in network.brokers)
         and not any(link.burst or link.bytes_per_s or link.duplicate_ratio for link in network.links)
         and len(conditions) * len(network.brokers) <= _TABLE_CELLS_MAX
@@ -181,6 +182,8 @@ class Express:
             self._ledger.published(publication, publication.time_us)
         delivered = is_owed & ~watched[seen[:, EVENT]]
         self._ledger.settled(int((~watched).sum()), int(owed[~watched].sum()), int(delivered.sum()))
+        times_us = np.array([each.time_us for each in publications], np.int64)
+        self._ledger.settled_slices(times_us[~watched], owed[~watched], times_us[seen[delivered, EVENT]])
         self._keep(left)
         in_time = np.argsort(seen[:, TIME_US], kind="stable")
         for at in in_time[~delivered[in_time]].tolist():

@@ -34,6 +34,13 @@ class Host:
     incarnation: int = 0  # counts crashes: work begun before one is not finished after it
     tallies: dict[str, Tally] = field(default_factory=dict)
 
+    def has_settled(self, now_us: int) -> bool:
+        """Whether nothing more is to be expected of it when nothing is on its way."""
+        if not self.up:
+            return True
+        machine = self.machine
+        return machine.settled if isinstance(machine, Client) else machine.has_settled(now_us)
+
     def tally(self, kind: str) -> Tally:
         found = self.tallies.get(kind)
         if found is None:

@@ -49,6 +49,7 @@ class Outcome:
     recovery: dict[str, int] = field(default_factory=dict)  # what clients did to recover, by their own count
     answer_us: dict[str, int] = field(default_factory=dict)  # from a client's first request to the repair
     leaf_recovery_ratio: float | None = None  # bytes about recovery for each byte of events, on the worst leaf link
+    slices: dict[str, dict[str, int]] = field(default_factory=dict)  # "owed" and "delivered", by slice of time
     incidents: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -92,8 +93,9 @@ class DelayHistogram:
 
 
 class Ledger:
-    def __init__(self, book: ConditionBook, index: SharedIndex) -> None:
+    def __init__(self, book: ConditionBook, index: SharedIndex, slice_us: int | None = None) -> None:
         self.outcome = Outcome()
+        self._slice_us = slice_us
         self._book = book
         self._wanted: View[tuple[str, str]] = View(index)
         self._live: dict[tuple[str, str], str] = {}
@@ -128,6 +130,8 @@ class Ledger:
         owed = {client: False for client, _ in self._wanted.match(publication.attributes)}
         if owed:
             self.outcome.owed += len(owed)
+            if self._slice_us is not None:
+                self._count_slice("owed", publication.time_us, len(owed))
             event = publication.source, publication.seq
             self._open[event] = owed
             self._ages.append((now_us, event))
@@ -169,6 +173,13 @@ class Ledger:
         else:
             owed[client] = True
             self.outcome.delivered += 1
+            if self._slice_us is not None:
+                self._count_slice("delivered", publication.time_us)
+
+    def _count_slice(self, what: str, time_us: int, count: int = 1) -> None:
+        assert self._slice_us is not None
+        slices, name = self.outcome.slices.setdefault(what, {}), f"{time_us // self._slice_us:06d}"
+        slices[name] = slices.get(name, 0) + count
 
     # The same for many at once -------------------------------------------------------------------
 
@@ -178,6 +189,14 @@ class Ledger:
         self.outcome.owed += owed
         self.outcome.delivered += delivered
         self.outcome.lost += owed - delivered
+
+    def settled_slices(self, times_us: NDArray[np.int64], owed: NDArray[np.int64], got_us: NDArray[np.int64]) -> None:
+        """The same by time: when events were published and to how many they were owed; and, of what was delivered."""
+        if self._slice_us is not None:
+            for time_us, count in zip(times_us.tolist(), owed.tolist(), strict=True):
+                self._count_slice("owed", time_us, count)
+            for time_us, count in zip(*(each.tolist() for each in np.unique(got_us, return_counts=True)), strict=True):
+                self._count_slice("delivered", time_us, count)
 
     def number(self, node: str) -> int:
         return self._numbers.setdefault(node, len(self._numbers))

@@ -20,6 +20,7 @@ from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     AdvertiseCall,
     Delivered,
+    Direct,
     Effect,
     Incident,
     Input,
@@ -37,7 +38,7 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.hops.choice import AnyBroker, with_hops
 from holdfast.protocol.settings import BEST_EFFORT
-from holdfast.protocol.sorts import CONTROL_KINDS, sort_of
+from holdfast.protocol.sorts import RECOVERY_KINDS, sort_of
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.host import Channel, Host
@@ -46,6 +47,7 @@ from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.links import Link
 from holdfast.sim.shared_index import SharedIndex
 from holdfast.sim.tallies import add_recovery, take_tallies, write_samples
+from holdfast.sim.unicast import Unicast
 from holdfast.wire.codec import size_of
 from holdfast.wire.trace import TraceWriter
 
@@ -68,7 +70,7 @@ class Simulation:
         self._book = ConditionBook()
         self._index = SharedIndex()
         self._lossy_control = network.lossy_control
-        self.ledger = Ledger(self._book, self._index)
+        self.ledger = Ledger(self._book, self._index, network.slice_us)
         self._heap: list[tuple[int, int, Action, Any, Any]] = []
         self._counter = 0
         self._flying = 0  # events on links and in queues
@@ -79,9 +81,11 @@ class Simulation:
             )
         self._source_keys: dict[str, int] = {}
         self._tallied_us = 0
-        self._watched = network.reliability.guarantees != BEST_EFFORT  # bytes are counted link by link
+        self._gossips = network.reliability.gossip is not None
+        self._watched = self._gossips or network.reliability.guarantees != BEST_EFFORT  # bytes are counted by link
         self._since: dict[tuple[str, str], int] = {}  # live subscriptions, and since when
         self._services = {spec.id: spec for spec in network.brokers}
+        self._unicast = Unicast(self)
         self._dice = {spec.id: Random(f"{self.seed}/{spec.id}/service") for spec in network.brokers}
         self._build()
 
@@ -122,7 +126,7 @@ class Simulation:
     def _landed(self, time_us: int) -> bool:
         """Whether nothing is on its way any more, and nobody looks for anything."""
         self._carry(time_us)
-        return not self._flying and not self._express and all(map(_is_settled, self._clients))
+        return not self._flying and not self._express and all(each.has_settled(time_us) for each in self._recovering)
 
     def _carry(self, until_us: int | None = None) -> None:
         """Bring the express lane up to date: before a look at the books, and before anything changes."""
@@ -155,7 +159,8 @@ class Simulation:
             self.hosts[broker.id] = Host(broker.id, "broker", machine, broker.service_us > 0)
         for client in self.network.clients:
             self.hosts[client.id] = Host(client.id, "client", self._new_machine(client.id, "client"))
-        self._clients = [self.hosts[client.id] for client in self.network.clients]
+        recovers = {"client": True, "broker": self._gossips}
+        self._recovering = [host for host in self.hosts.values() if recovers[host.kind]]
         for link in self.network.links:
             self.connect(link)
         for client in self.network.clients:
@@ -168,7 +173,8 @@ class Simulation:
         settings = self.network.protocol
         if kind == "broker":
             routing = self.network.routing
-            broker = Broker(name, routing, settings, self._book, self._index.view, self.now_us, dice)
+            gossip = self.network.reliability.gossip
+            broker = Broker(name, routing, settings, self._book, self._index.view, self.now_us, dice, gossip)
             return with_hops(broker, self.network.reliability.hops)
         guarantees = self.network.reliability.guarantees
         return Client(name, settings, self._book, self._index.view, self.now_us, dice, guarantees=guarantees)
@@ -321,6 +327,8 @@ class Simulation:
                     self._send(host, (effect.to,), effect.message)
             elif type(effect) is Delivered:
                 self._deliver(host, effect)
+            elif type(effect) is Direct:
+                self._unicast.send(host, effect.to, effect.message)
             elif type(effect) is Published:
                 self._count_published(effect)
             elif type(effect) is Lost:
@@ -332,7 +340,7 @@ class Simulation:
     def _send(self, host: Host, names: tuple[str, ...], message: Message) -> None:
         """The inner loop of every simulation: one message to some neighbours."""
         kind, flies = sort_of(message)
-        may_be_lost = flies or kind in CONTROL_KINDS or self._lossy_control
+        may_be_lost = flies or kind in RECOVERY_KINDS or self._lossy_control
         size, now_us = size_of(message), self.now_us
         event = self._key(message.publication) if flies else None  # type: ignore[union-attr]
         tally = host.tallies.get(kind) or host.tally(kind)
@@ -346,7 +354,7 @@ class Simulation:
             arrivals = () if channel is None else channel.link.arrivals_us(size, now_us, may_be_lost, event)
             if watched and channel is not None:
                 channel.event_bytes += size if flies else 0
-                channel.recovery_bytes += size if kind in CONTROL_KINDS else 0
+                channel.recovery_bytes += size if kind in RECOVERY_KINDS else 0
             if not arrivals:
                 tally.lost += 1
                 continue
@@ -469,10 +477,6 @@ class Simulation:
         if self._trace is not None:
             self._trace.close()
         return outcome
-
-
-def _is_settled(client: Host) -> bool:
-    return not client.up or client.machine.settled  # type: ignore[union-attr]
 
 
 @contextmanager

@@ -38,18 +38,18 @@ def write_samples(hosts: Iterable[Host], brokers: Mapping[str, BrokerSpec], trac
 
 
 def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:
-    """What recovery did, counted by clients, and how much of it the most burdened leaf of the network carried."""
+    """What recovery did, counted by nodes, and how much of it the most burdened leaf of the network carried."""
     answers = DelayHistogram()
     for host in hosts:
+        counts = host.machine.counts
         if isinstance(host.machine, Client):
-            counts = host.machine.counts
             if counts:
                 gauges = host.machine.gauges()
                 counts = counts | {f"{name} at the end": gauges[name][0] for name in _KEPT}
-            for name, count in counts.items():
-                outcome.recovery[name] = outcome.recovery.get(name, 0) + count
             for answer_us in host.machine.answered_us:
                 answers.add(answer_us)
+        for name, count in counts.items():
+            outcome.recovery[name] = outcome.recovery.get(name, 0) + count
     outcome.answer_us = answers.summary((50, 80, 99))  # the paper tells the 80th percentile
     outcome.leaf_recovery_ratio = max(map(_leaf_ratio, hosts), default=0.0)
 

@@ -19,7 +19,19 @@ from msgspec import Meta
 
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.limits import ATTRIBUTES_MAX, FRAME_BYTES_MAX, NAME_CHARACTERS_MAX
-from holdfast.model.messages import SCALAR_TYPES, Deliver, Message, Numbered, Publication, Publish, Run, Scalar
+from holdfast.model.messages import (
+    SCALAR_TYPES,
+    Deliver,
+    Gossip,
+    GossipEvent,
+    Message,
+    Numbered,
+    Publication,
+    Publish,
+    Run,
+    Scalar,
+    Stamped,
+)
 
 VERSION: Final = 1
 MESSAGES: Final = 0  # the kind of a frame that holds messages; wire/signals.py has the other
@@ -33,6 +45,12 @@ _messages = msgspec.msgpack.Decoder(list[Message])
 DECODE_ERRORS: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
 
 _KINDS: dict[bytes, str] = {str(kind.__struct_config__.tag).encode(): kind.__name__ for kind in get_args(Message)}
+_KINDS[b"stp"] = Publish.__name__  # one with more on it
+_EVENTS = (Publish, Deliver, Stamped, GossipEvent)  # messages with one publication
+
+_ABOUT_EVENTS = frozenset(
+    str(kind.__struct_config__.tag).encode() for kind in (*_EVENTS, Run, Numbered, *get_args(Gossip))
+)
 
 RUN_HEAD: Final = b"\x97\xa3run"  # how an encoded run begins: an array of seven, the first of them its tag
 
@@ -41,7 +59,7 @@ encode_message = _encoder.encode  # one message without a frame around it
 
 def encode(message: Message) -> bytes:
     """A frame with this one message; an InputError when a value of its event cannot be sent exactly."""
-    if isinstance(message, Publish | Deliver | Numbered):
+    if isinstance(message, (*_EVENTS, Numbered)):
         _check_sendable(message.publication.attributes)
     elif isinstance(message, Run):
         for attributes in message.attributes:
@@ -61,8 +79,8 @@ def framed(encoded: Collection[bytes]) -> bytes:
 
 
 def is_event(encoded: bytes) -> bool:
-    """Whether an encoded message carries publications; the others keep tables."""
-    return encoded[2:5] in (b"pub", b"del", b"run", b"num")
+    """Whether an encoded message carries publications or is about recovering them; the others keep tables."""
+    return encoded[2:5] in _ABOUT_EVENTS
 
 
 def is_numbered(encoded: bytes) -> bool:
@@ -121,7 +139,7 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
         messages = _decode_loosely(body)  # a timestamp, or something that is not acceptable
     events: list[dict[str, Scalar]] = []
     for each in messages:
-        if type(each) is Publish or type(each) is Deliver or type(each) is Numbered:
+        if isinstance(each, (*_EVENTS, Numbered)):
             events.append(each.publication.attributes)
         elif type(each) is Run:
             events += each.attributes
@@ -154,14 +172,11 @@ def _loosened(kind: type[msgspec.Struct], **types: Any) -> type[msgspec.Struct]:
 
 _AnyAttributes: Any = Annotated[dict[str, Any], Meta(max_length=ATTRIBUTES_MAX)]
 _AnyPublication = _loosened(Publication, attributes=_AnyAttributes)
-_AnyPublish: Any = _loosened(Publish, publication=_AnyPublication)
-_AnyNumbered: Any = _loosened(Numbered, publish=_AnyPublish)
+_loose_kinds: dict[Any, Any] = {_loosened(kind, publication=_AnyPublication): kind for kind in _EVENTS}
+_AnyOnLink: Any = reduce(or_, [loose for loose, kind in _loose_kinds.items() if kind in (Publish, Stamped)])
+_AnyNumbered: Any = _loosened(Numbered, publish=_AnyOnLink)
 _AnyRun: Any = _loosened(Run, attributes=tuple[_AnyAttributes, ...])
-_loose_kinds: dict[Any, type[Publish] | type[Deliver]] = {
-    _AnyPublish: Publish,
-    _loosened(Deliver, publication=_AnyPublication): Deliver,
-}
-_others = [kind for kind in get_args(Message) if kind not in (Publish, Deliver, Run, Numbered)]
+_others = [kind for kind in get_args(Message) if kind not in (*_EVENTS, Run, Numbered)]
 _AnyMessage: Any = reduce(or_, [*_loose_kinds, _AnyRun, _AnyNumbered, *_others])
 _loose: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[_AnyMessage])
 
@@ -185,7 +200,7 @@ def _tightened(message: Any) -> Message:
         return message  # type: ignore[no-any-return]
     publication, *rest = msgspec.structs.astuple(message)
     _check_scalars_untrusted([publication.attributes])
-    return kind(Publication(*msgspec.structs.astuple(publication)), *rest)
+    return kind(Publication(*msgspec.structs.astuple(publication)), *rest)  # type: ignore[no-any-return]
 
 
 def _check_scalars_untrusted(events: Sequence[dict[str, Any]]) -> None:
@@ -232,11 +247,13 @@ def size_of(message: Message) -> int:
     """`len(encode(message))`, quickly: a publication is measured once, however many nodes pass it on."""
     if type(message) is Numbered:
         return _NUMBERED_BYTES + size_of(message.publish) + sum(map(_bytes_of_count, (message.stream, message.seq)))
-    if type(message) is not Publish and type(message) is not Deliver:
+    if type(message) is not Publish and type(message) is not Deliver and type(message) is not Stamped:
         return FRAME_BYTES + len(_encoder.encode(message))
     known = _sizes.get(id(message.publication))
     size = _EVENT_BYTES + len(message.via) + (_measure(message.publication) if known is None else known[1])
-    if type(message) is Publish:
+    if type(message) is Stamped:
+        size += len(_encoder.encode(message.stamp)) + len(_encoder.encode(message.route))
+    if type(message) is Publish or type(message) is Stamped:
         size += len(_encoder.encode(message.homes)) if message.homes else 1
         size += 1 if message.hops < 128 else len(_encoder.encode(message.hops))
     return size

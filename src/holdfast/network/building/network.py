@@ -20,6 +20,7 @@ from holdfast.network.keys.root import ROOT
 from holdfast.network.problems import NetworkError, Problems
 from holdfast.network.schema import Network, PlanSettings, Reconfiguration, Reliability, Transport
 from holdfast.network.tables import Values
+from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import HopSettings, NackSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.records.bloom import SIZES
@@ -72,6 +73,7 @@ def build(document: Document) -> Network:
         transport=transport,
         faults=faults,
         reconfiguration=reconfiguration,
+        slice_us=values["slices_s"],
         warnings=tuple(problems.warnings),
         document=document,
     )
@@ -95,12 +97,29 @@ def _reliability(values: Values, problems: Problems) -> Reliability:
     if values["order"] != "none":
         order = LatchSettings(values["order"], values["late"], values["order_estimator"], values["order_target"])
     wanted = values["recovery"] == "end-to-end" or order is not None
-    return Reliability(_hops(values), Guarantees(recovery if wanted else None, order))
+    return Reliability(_hops(values), Guarantees(recovery if wanted else None, order), _gossip(values))
 
 
 def _hops(values: Values) -> HopSettings:
     nack = NackSettings(ring=values["link_ring"], idle_us=values["link_idle_ms"], tries=values["link_tries"])
     return HopSettings(values["hops"], nack)
+
+
+def _gossip(values: Values) -> GossipSettings | None:
+    if values["gossip"] == "none":
+        return None
+    return GossipSettings(
+        style=values["gossip"],
+        interval_us=values["gossip_interval_s"],
+        buffer=values["gossip_buffer"],
+        forward_ratio=values["gossip_forward"],
+        source_ratio=values["gossip_source"],
+        lost_us=values["gossip_lost_s"],
+        adaptive=values["gossip_adaptive"],
+        transfer=values["gossip_transfer"],
+        transfer_delay_us=values["gossip_transfer_ms"],
+        transfer_loss_ratio=values["gossip_transfer_loss"],
+    )
 
 
 def _recovery(values: Values, problems: Problems) -> RecoverySettings | SrmSettings:

@@ -3,7 +3,8 @@
 from typing import get_args
 
 from holdfast.network import limits
-from holdfast.network.keys.units import PAUSE, SPAN
+from holdfast.network.keys.gossip import GOSSIP_KEYS
+from holdfast.network.keys.units import PAUSE, SPAN, seconds
 from holdfast.network.shapes import Flag, Number, Text, Word
 from holdfast.network.tables import Key, Table
 from holdfast.protocol.hops.settings import NackSettings
@@ -14,10 +15,6 @@ from holdfast.protocol.settings import ProtocolSettings
 _RECOVERY = RecoverySettings()  # the defaults are the machines'; their reasons are told here once more, for users
 _LATCH = LatchSettings()
 _NACK = NackSettings()
-
-
-def _seconds(us: int) -> int | float:
-    return us // 1_000_000 if us % 1_000_000 == 0 else us / 1_000_000
 
 
 RELIABILITY = Table(
@@ -32,10 +29,11 @@ RELIABILITY = Table(
         ),
         Key(
             "recovery",
-            Word(("none", "end-to-end"), later=("gossip",)),
-            "of what was lost on the way; end-to-end: subscribers notice it and ask the publisher",
+            Word(("none", "end-to-end")),
+            "of what was lost on the way, by clients; end-to-end: subscribers notice it and ask the publisher",
             "none",
         ),
+        *GOSSIP_KEYS,
         Key(
             "order",
             Word(("none", "fifo", "strict")),
@@ -85,7 +83,7 @@ RELIABILITY = Table(
             "digest_s",
             SPAN,
             "end-to-end: how often publishers tell what they have published; what a loss takes at most to be noticed",
-            _seconds(_RECOVERY.digest_us),
+            seconds(_RECOVERY.digest_us),
         ),
         Key(
             "told",
@@ -109,7 +107,7 @@ RELIABILITY = Table(
             "search_s",
             SPAN,
             "end-to-end: how long a lost event is looked for; as long as its publisher keeps it",
-            _seconds(_RECOVERY.search_us),
+            seconds(_RECOVERY.search_us),
         ),
         Key(
             "link_ring",
@@ -144,13 +142,13 @@ PROTOCOL = Table(
             "heartbeat_s",
             SPAN,
             "how often neighbours compare what they know: what a lost message costs",
-            _seconds(_PROTOCOL.heartbeat_us),
+            seconds(_PROTOCOL.heartbeat_us),
         ),
         Key(
             "lease_s",
             SPAN,
             "silence after which a neighbour is forgotten: three heartbeats may be lost",
-            _seconds(_PROTOCOL.lease_us),
+            seconds(_PROTOCOL.lease_us),
         ),
         Key(
             "dedup_window",

@@ -19,6 +19,12 @@ ROOT = Table(
         Key("seed", SEED, "all dice; same seed, same run", 1),
         Key("duration_s", SPAN, "how long a run lasts; a minute shows most things", 60),
         Key(
+            "slices_s",
+            SPAN,
+            "the outcome also tells what was owed and delivered of the events of every so many seconds",
+            default_words="only of all together",
+        ),
+        Key(
             "routing",
             Word(("subscriptions", "advertisements", "destinations")),
             "how events find their way: the first two need a tree, destinations takes any graph",

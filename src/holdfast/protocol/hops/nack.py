@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.model.messages import Latest, Message, Missing, NodeKind, Numbered, Publish, Run
+from holdfast.model.messages import Latest, Message, Missing, NodeKind, Numbered, Publish, Run, Stamped
 from holdfast.protocol.broker import Broker
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Received, Send, Spread, Wake
 from holdfast.protocol.hops.nack_receiver import NackReceiver
@@ -37,6 +37,13 @@ class NackBroker:
         missing = max(map(len, self._receivers.values()), default=0)
         ring = self._settings.ring
         return {**self._broker.gauges(), "kept for a link": (kept, ring), "missing on a link": (missing, ring)}
+
+    def has_settled(self, now_us: int) -> bool:
+        return self._broker.has_settled(now_us)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self._broker.counts
 
     def kind_of(self, neighbour: str) -> NodeKind | None:
         return self._broker.kind_of(neighbour)
@@ -107,7 +114,7 @@ class NackBroker:
         for effect in effects:
             names = effect.to if type(effect) is Spread else (effect.to,) if type(effect) is Send else ()
             message = effect.message if names else None  # type: ignore[union-attr]
-            if type(message) is Publish:
+            if type(message) is Publish or type(message) is Stamped:
                 for name in names:
                     out.append(Send(name, self._send(name, message, now_us)))
             elif type(message) is Run:
@@ -126,7 +133,7 @@ class NackBroker:
                 out += [Send(name, self._send(name, each, now_us)) for each in run.published()]
         return out
 
-    def _send(self, neighbour: str, publish: Publish, now_us: int) -> Numbered:
+    def _send(self, neighbour: str, publish: Publish | Stamped, now_us: int) -> Numbered:
         sender = self._senders.get(neighbour)
         if sender is None:
             sender = self._senders[neighbour] = NackSender(now_us, self._settings)

@@ -5,7 +5,7 @@ number. When nothing has been sent for a while, the sender says what its last nu
 leaves no hole; it says so a few times, each after twice the silence, and then rests.
 """
 
-from holdfast.model.messages import Latest, Message, Missing, Numbered, Publish
+from holdfast.model.messages import Latest, Message, Missing, Numbered, Publish, Stamped
 from holdfast.protocol.hops.settings import NackSettings
 
 
@@ -14,7 +14,7 @@ class NackSender:
         self.due_us: int | None = None
         self._stream = stream
         self._settings = settings
-        self._kept: dict[int, Publish] = {}  # by number, oldest first
+        self._kept: dict[int, Publish | Stamped] = {}  # by number, oldest first
         self._seq = 0
         self._sent_us = 0
         self._beats = 0  # since the last event
@@ -22,7 +22,7 @@ class NackSender:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def send(self, publish: Publish, now_us: int) -> Numbered:
+    def send(self, publish: Publish | Stamped, now_us: int) -> Numbered:
         self._seq += 1
         self._kept[self._seq] = publish
         if len(self._kept) > self._settings.ring:

@@ -1,0 +1,87 @@
+"""The events that a broker keeps so that others can get them: those that its own clients published or wanted.
+
+First in, first out, in a bounded number. They are found by id, by class, and by their number in a class.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from holdfast.model.messages import EventIds, Publication, Stamp
+
+Id = tuple[str, int]  # source and sequence number
+Place = tuple[str, int, int, int]  # origin, its epoch, class, number
+
+
+class Kept(NamedTuple):
+    publication: Publication
+    stamp: Stamp | None
+    tags: tuple[int, ...]  # under which it can be found
+    at_us: int
+
+
+class Buffer:
+    def __init__(self, size: int, by_class: bool) -> None:
+        self._size = size
+        self._by_class = by_class  # whether `ids` is going to be asked for
+        self._events: dict[Id, Kept] = {}  # the oldest first
+        self._classes: dict[int, dict[Id, None]] = {}
+        self._places: dict[Place, Id] = {}
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def newest_us(self) -> int | None:
+        """When the last event was taken in."""
+        return self._events[next(reversed(self._events))].at_us if self._events else None
+
+    def add(self, publication: Publication, stamp: Stamp | None, tags: Iterable[int], now_us: int) -> None:
+        id_ = publication.source, publication.seq
+        if id_ in self._events:
+            return
+        if len(self._events) >= self._size:
+            self._drop(next(iter(self._events)))
+        kept = self._events[id_] = Kept(publication, stamp, tuple(tags) if self._by_class else (), now_us)
+        for tag in kept.tags:
+            self._classes.setdefault(tag, {})[id_] = None
+        if stamp is not None:
+            origin, epoch = stamp.origin, stamp.epoch
+            for tag, number, _ in stamp.places:
+                self._places[origin, epoch, tag, number] = id_
+
+    def _drop(self, id_: Id) -> None:
+        kept = self._events.pop(id_)
+        for tag in kept.tags:
+            of_class = self._classes[tag]
+            del of_class[id_]
+            if not of_class:
+                del self._classes[tag]
+        if kept.stamp is not None:
+            origin, epoch = kept.stamp.origin, kept.stamp.epoch
+            for tag, number, _ in kept.stamp.places:
+                self._places.pop((origin, epoch, tag, number), None)
+
+    def drop_older(self, than_us: int) -> None:
+        while self._events:
+            id_ = next(iter(self._events))
+            if self._events[id_].at_us >= than_us:
+                return
+            self._drop(id_)
+
+    def event(self, source: str, seq: int) -> Kept | None:
+        return self._events.get((source, seq))
+
+    def at(self, place: Place) -> Kept | None:
+        id_ = self._places.get(place)
+        return None if id_ is None else self._events[id_]
+
+    def ids(self, tag: int, count_max: int) -> EventIds:
+        """Those of a class, the newest if there are too many, by source."""
+        found = list(self._classes.get(tag, ()))[-count_max:]
+        by_source: dict[str, list[int]] = {}
+        for source, seq in found:
+            by_source.setdefault(source, []).append(seq)
+        return tuple([(source, tuple(seqs)) for source, seqs in by_source.items()])
+
+    def __iter__(self) -> Iterator[Kept]:
+        return iter(self._events.values())

@@ -1,0 +1,41 @@
+"""Messages between brokers that have no link with each other: each arrives after a while, or is lost.
+
+What lies between two brokers of an overlay is the network below it, of which the file says a delay and a loss.
+"""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from holdfast.model.messages import Message
+from holdfast.protocol.effects import Received
+from holdfast.protocol.sorts import sort_of
+from holdfast.sim.host import Host
+from holdfast.wire.codec import size_of
+
+if TYPE_CHECKING:
+    from holdfast.sim.simulator import Simulation
+
+
+class Unicast:
+    def __init__(self, simulation: "Simulation") -> None:
+        self._simulation = simulation
+        self._random = Random(f"{simulation.seed}/unicast").random
+        gossip = simulation.network.reliability.gossip
+        self._delay_us = 0 if gossip is None else gossip.transfer_delay_us
+        self._loss_ratio = 0.0 if gossip is None else gossip.transfer_loss_ratio
+
+    def send(self, sender: Host, to: str, message: Message) -> None:
+        tally = sender.tally(sort_of(message)[0])
+        tally.sent += 1
+        tally.sent_bytes += size_of(message)
+        receiver = self._simulation.hosts.get(to)
+        if receiver is None or (self._loss_ratio and self._random() < self._loss_ratio):
+            tally.lost += 1
+            return
+        simulation, received = self._simulation, Received(sender.name, message)
+        simulation.at(simulation.now_us + self._delay_us, self._arrive, receiver, received)
+
+    def _arrive(self, host: Host, received: Received) -> None:
+        if host.up:
+            host.tally(sort_of(received.message)[0]).received += 1
+            self._simulation.give(host, received)
