@@ -55,7 +55,8 @@ def _plans(scale: Scale) -> Mapping[str, Plan]:
             fixed = {**_PAYLOAD, "duration_s": share * _LONG_S[scale][size], "links.loss": loss}
             plans[preset + name] = plan(network, variants=both, seeds=seeds, settings=fixed)
     calm = {name: _VARIANTS[name] for name in (BEST_EFFORT, PAPER)}
-    fixed = {"duration_s": _SECONDS[scale][_LARGE], "links.loss": 0.001, "reliability.filter_bits": _FILTER_BITS[_LARGE]}
+    fixed = {"duration_s": _SECONDS[scale][_LARGE], "links.loss": 0.001}
+    fixed["reliability.filter_bits"] = _FILTER_BITS[_LARGE]
     plans["wan-46-calm"] = plan(preset_document("wan-46"), variants=calm, seeds=seeds, settings=fixed)
     plans["digests"] = plan(
         preset_document("wan-12"),
