@@ -39,6 +39,9 @@ _LONG_S: dict[Scale, dict[int, float]] = {"quick": {12: 220.0, 46: 75.0}, "paper
 _SEEDS: dict[Scale, int] = {"quick": 2, "paper": 5}
 _PAYLOAD = {"workload.payload_bytes": 500}
 _LOSSES_MIN = 30_000  # that must be seen before 99.99 % means something
+_RINGS = ("publications kept", "publishers followed")
+_SLICE_S: dict[Scale, float] = {"quick": 2.0, "paper": 10.0}
+_GROWING_S = (2.0, 4.0, 8.0, 16.0, 30.0)  # the same run, stopped after so long: how caches grow
 _DIGEST_S = (0.1, 0.2, 0.4, 1.0)
 _GRID = {"match": (0.1, 0.3), "loss": (0.05, 0.2), "record": (1, 5, 10)}  # of Eq. 1
 
@@ -49,6 +52,7 @@ def _plans(scale: Scale) -> Mapping[str, Plan]:
     for size, preset in _NETWORKS.items():
         network = preset_document(preset)
         fixed = {**_PAYLOAD, "duration_s": _SECONDS[scale][size], "reliability.filter_bits": _FILTER_BITS[size]}
+        fixed["slices_s"] = _SLICE_S[scale]
         plans[preset] = plan(network, variants=_VARIANTS, seeds=seeds, settings=fixed)
         both = {name: _VARIANTS[name] for name in (BEST_EFFORT, OURS)}
         for name, loss, share in ((_LONG, 0.01, 1.0), (_ROUGH, 0.05, 0.2)):  # so that both see as many losses
@@ -58,6 +62,12 @@ def _plans(scale: Scale) -> Mapping[str, Plan]:
     fixed = {"duration_s": _SECONDS[scale][_LARGE], "links.loss": 0.001}
     fixed["reliability.filter_bits"] = _FILTER_BITS[_LARGE]
     plans["wan-46-calm"] = plan(preset_document("wan-46"), variants=calm, seeds=seeds, settings=fixed)
+    plans["caches"] = plan(
+        preset_document("wan-12"),
+        {"duration_s": list(_GROWING_S)},
+        seeds=seeds,
+        settings={**_PAYLOAD, **_VARIANTS[PAPER]},
+    )
     plans["digests"] = plan(
         preset_document("wan-12"),
         {"reliability.digest_s": list(_DIGEST_S)},
@@ -200,10 +210,7 @@ def _others(runs: Mapping[str, Runs]) -> Iterator[Claim]:
         hits, interval = ratio_of_sums(paper.column(f"recovery.{c.ANSWERED}"), paper.column(f"recovery.{c.WANTED}"))
         claim = f"share of the requested events that somebody repairs, {size} brokers"
         yield Claim(f"000-j-{size}", claim, "climbs within seconds; no value", hits, True, settings, interval)
-        kept, followed = (
-            paper.column(f"recovery.{name} at the end") for name in ("publications kept", "publishers followed")
-        )
-        length, interval = ratio_of_sums(kept, followed)
+        length, interval = _cached(paper)
         claim = f"events of one publisher in a subscriber's cache, {size} brokers"
         yield Claim(f"000-k-{size}", claim, "mean near 5, at most 300", length, length <= 25, settings, interval)
         before, after = (runs[network].of(variant=name).column("delay_us.p50") for name in (BEST_EFFORT, PAPER))
@@ -329,6 +336,24 @@ def _figures(runs: Mapping[str, Runs]) -> Iterable[LineChart]:
         tuple(Line(network, tuple(_false_negatives(runs[network]))) for network in _NETWORKS.values()),
         note="the scheme of paper 000; bands: 95 % confidence",
     )
+    yield LineChart(
+        "False negatives over time (paper 000, figure 7), wan-12",
+        "published after (s)",
+        "share of the owed deliveries that are missing",
+        tuple(Line(variant, tuple(_over_time(runs["wan-12"], variant))) for variant in (BEST_EFFORT, PAPER, OURS)),
+    )
+    yield LineChart(
+        "The hit ratio climbs (paper 000, figure 10), wan-12",
+        "time (s)",
+        "share of the requested events that somebody repairs, since the time before",
+        (Line(PAPER, tuple(_hit_ratios(runs["caches"]))),),
+    )
+    yield LineChart(
+        "Caches (paper 000, figure 11), wan-12",
+        "time (s)",
+        "events of one publisher in a subscriber's cache, mean",
+        (Line(PAPER, tuple(spot(each, _cached(runs["caches"].of(duration_s=each))) for each in _GROWING_S)),),
+    )
     for network in _NETWORKS.values():
         yield LineChart(
             f"How long a recovered event takes, {network}",
@@ -361,6 +386,33 @@ def _false_negatives(runs: Runs) -> Iterator[Spot]:
     for x, variant in ((0, BEST_EFFORT), (1, "R = 1"), (5, "R = 5"), (10, PAPER)):
         found = runs.of(variant=variant)
         yield spot(x, ratio_of_sums(found.column("lost"), found.column("owed")))
+
+
+def _over_time(runs: Runs, variant: str) -> Iterator[Spot]:
+    found = runs.of(variant=variant)
+    seconds = found.rows[0]["slices_s"]
+    names = {name.rpartition(".")[2] for row in found.rows for name in row if name.startswith("slices.owed.")}
+    for name in sorted(names):
+        owed, delivered = (found.column(f"slices.{what}.{name}") for what in ("owed", "delivered"))
+        if all(owed):
+            share, interval = ratio_of_sums(delivered, owed)
+            lost = None if interval is None else (1 - interval[1], 1 - interval[0])
+            yield spot((int(name) + 0.5) * seconds, (1 - share, lost))
+
+
+def _hit_ratios(runs: Runs) -> Iterator[Spot]:
+    before = [0.0, 0.0]
+    for seconds in _GROWING_S:
+        now = [runs.of(duration_s=seconds).total(f"recovery.{name}") for name in (c.ANSWERED, c.WANTED)]
+        answered, wanted = (a - b for a, b in zip(now, before, strict=True))
+        if wanted > 0:
+            yield Spot(seconds, answered / wanted)
+        before = now
+
+
+def _cached(runs: Runs) -> Estimate:
+    kept, followed = (runs.column(f"recovery.{name} at the end") for name in _RINGS)
+    return ratio_of_sums(kept, followed)
 
 
 def _quantiles(runs: Runs) -> Iterator[Spot]:
