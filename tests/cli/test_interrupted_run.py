@@ -1,10 +1,13 @@
 """A run that does not come to its end leaves nothing that could be taken for one."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from holdfast import cli
+from holdfast.model.errors import InputError
 from holdfast.sim.simulator import Simulation
 from holdfast.wire.trace import ROWS_MAX, TraceWriter
 
@@ -31,6 +34,41 @@ def test_an_interrupted_simulation_leaves_no_folder_behind(
     assert ended.value.code == 130
     assert capsys.readouterr().err == "holdfast: interrupted\n"
     assert not out.exists()
+
+
+def test_a_terminated_simulation_leaves_no_folder_behind_either(
+    tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(Simulation, "run", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    out = tmp_path / "run"
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["sim", network, "--out", str(out)])
+    assert ended.value.code == 143
+    assert capsys.readouterr().err == "holdfast: terminated\n"
+    assert not out.exists()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_interrupt_while_the_folder_is_being_made_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TraceWriter, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        TraceWriter(tmp_path / "run", {"name": "test"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_was_killed_is_told_from_a_whole_one(tmp_path: Path) -> None:
+    TraceWriter(tmp_path / "killed", {"name": "test"})  # and nobody closes it
+    with pytest.raises(InputError, match="holds a run that was cut off already; .* --overwrite"):
+        TraceWriter(tmp_path / "killed", {"name": "test"})
+    TraceWriter(tmp_path / "whole", {"name": "test"}).close()
+    with pytest.raises(InputError, match="holds a run already"):
+        TraceWriter(tmp_path / "whole", {"name": "test"})
 
 
 def test_what_was_written_already_is_taken_back_too(tmp_path: Path) -> None:

@@ -130,6 +130,31 @@ subscriptions = [{ condition = "n = 1", until_s = 1.2 }, { condition = "n > 0", 
 """
 
 
+CAREFUL = """
+name = "careful"
+seed = 4
+duration_s = 3
+topology = { kind = "line", brokers = ["b1", "b2", "b3"] }
+links = { delay_ms = 5, jitter_ms = 5, loss = 0.15 }
+reliability = { recovery = "end-to-end", order = "strict" }
+
+[[client]]
+id = "p"
+broker = "b1"
+publish = [{ every_s = 0.05, at_s = 0.3, until_s = 2.5, attributes = { n = 1 } }]
+
+[[client]]
+id = "s"
+broker = "b3"
+subscriptions = ["n = 1"]
+
+[[client]]
+id = "t"
+broker = "b2"
+subscriptions = [{ condition = "n > 0", from_s = 0.6, until_s = 2 }]
+"""
+
+
 def simulate(network: Network | str, folder: Path) -> dict[str, Any]:
     """What `holdfast sim --json` says of a run, whose trace is left in the folder."""
     known = parse_text(network) if isinstance(network, str) else network
@@ -137,10 +162,10 @@ def simulate(network: Network | str, folder: Path) -> dict[str, Any]:
     return Simulation(known, trace=TraceWriter(folder, about)).run().as_json()
 
 
-def live(folder: Path) -> dict[str, Any]:
+def live(network: str, folder: Path) -> dict[str, Any]:
     """What `holdfast up --json` says of a run over real sockets."""
     file = folder.with_suffix(".toml")
-    file.write_text(LIVE)
+    file.write_text(network)
     command = ["up", str(file), "--in-process", "--json", "--out", str(folder)]
     program = [sys.executable, "-c", "from holdfast.cli import main; main()", *command]
     done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120)

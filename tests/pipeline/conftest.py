@@ -34,10 +34,12 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], d
     networks: dict[str, Any] = {
         "churn": audit_runs.CHURN,
         "honest": audit_runs.HONEST,
+        "careful": audit_runs.CAREFUL,
         "swarm": scenario(SWARM_SEED),
     }
     told = {name: audit_runs.simulate(network, root / name) for name, network in networks.items()}
-    told["live"] = audit_runs.live(root / "live")
+    told["live"] = audit_runs.live(audit_runs.LIVE, root / "live")
+    told["careful live"] = audit_runs.live(audit_runs.CAREFUL, root / "careful live")
     folders = {name: root / name for name in told}
     folders |= {name: audit_runs.broken_copy(root / "honest", name) for name in audit_runs.BROKEN}
     folders["orders"] = audit_runs.orders(root / "orders")

@@ -16,14 +16,18 @@ pytestmark = pytest.mark.spark
 
 
 def agree(found: dict[str, Any], told: dict[str, Any]) -> None:
-    keys = set(told) - {"delay_us", "lag_us", "recovery_delay_us"}
+    times = {"delay_us", "recovery_delay_us", "held_us"}
+    keys = set(told) - times - {"lag_us"} - {"recovery", "leaf_recovery_ratio"}  # the last two are not in a trace
     assert {key: found[key] for key in keys} == {key: told[key] for key in keys}
-    assert found["delay_us"].keys() == told["delay_us"].keys()
-    for quantile, us in told["delay_us"].items():  # the books keep delays in classes two per cent wide
-        assert abs(found["delay_us"][quantile] - us) <= 0.01 * us + 1, quantile
+    for name in times:
+        assert found[name].keys() == told[name].keys(), name
+        for quantile, us in told[name].items():  # the books keep times in classes two per cent wide
+            assert abs(found[name][quantile] - us) <= 0.01 * us + 1, (name, quantile)
 
 
-@pytest.mark.parametrize("name", ["churn", "honest", pytest.param("swarm", marks=pytest.mark.slow), "live"])
+@pytest.mark.parametrize(
+    "name", ["churn", "honest", "careful", pytest.param("swarm", marks=pytest.mark.slow), "live", "careful live"]
+)
 def test_the_figures_are_those_of_the_runs_own_books(audited_traces: Audited, name: str) -> None:
     agree(audited_traces.runs[name].as_json(), audited_traces.told[name])
 
@@ -34,6 +38,9 @@ def test_the_runs_have_something_of_everything(audited_traces: Audited) -> None:
         assert told["churn"][figure] > 0, figure
     assert sum(outcome["unowed"] for outcome in told.values()) > 0
     assert told["live"]["lost"] > 0
+    for name in ("careful", "careful live"):
+        assert told[name]["recovered"]["repair"] > 0, name
+        assert told[name]["held_us"]["max"] > 0, name
 
 
 @pytest.mark.slow

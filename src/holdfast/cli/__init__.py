@@ -5,12 +5,16 @@ that was asked for is imported, so a file that needs Arrow or Spark slows down n
 before `main` stands ready to be interrupted.
 
 Exit codes: 0, done; 1, the thing asked for did not hold (a verb raises `typer.Exit(1)`); 2, bad usage or
-bad input, told on stderr without a traceback; 130, interrupted.
+bad input, told on stderr without a traceback; 130, interrupted; 143, terminated. Whoever is interrupted or
+terminated tidies up first.
 """
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 # In the order of --help.
 VERBS: tuple[str, ...] = (
@@ -33,20 +37,42 @@ VERBS: tuple[str, ...] = (
 
 
 INTERRUPTED = 130  # what shells make of a process that an interrupt has ended
+TERMINATED = 143  # and of one that was terminated
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        _run(words)
+        with _terminable():
+            _run(words)
     except KeyboardInterrupt:
         _end_interrupted()
     except SystemExit as end:
         if end.code == INTERRUPTED:
             _end_interrupted()
+        if end.code == TERMINATED:
+            print("holdfast: terminated", file=sys.stderr)
         raise
     finally:
         _flush()
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the verb as an exception does, so that half a result is taken away; a second one ends it at once."""
+
+    def on_signal(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        sys.exit(TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be taken
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, on_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _run(words: list[str]) -> None:

@@ -38,6 +38,7 @@ from holdfast.pipeline.trace_footers import RunFooters
 from holdfast.pipeline.trace_tables import TraceRun, open_runs
 from holdfast.sim.ledger import Outcome
 
+_NOT_IN_A_TRACE = ("recovery", "leaf_recovery_ratio")  # counted by the clients themselves, and link by link
 _EVENTS = ("Publish", "Deliver")  # kinds of message that carry events; the others are the price of getting them there
 _NOTHING_ASKED = Asked()
 _AT_ONCE = 3  # small jobs that run side by side: most of their time is planning, and there are seldom more cores idle
@@ -60,8 +61,7 @@ class AuditedRun:
         return {via: self.figures[f"recovered_{via}"] for via in MECHANISMS}
 
     def delay_us(self, name: str) -> dict[str, int]:
-        found = {q: self.figures[f"{name}_{q}_us"] for q in (*QUANTILES, "max")}
-        return found if found["max"] is not None else {}
+        return _times_us(self.figures, name)
 
     @property
     def overhead(self) -> dict[str, float | None]:
@@ -89,9 +89,7 @@ class AuditedRun:
         return {
             "run": str(self.folder),
             **told,
-            **self.outcome.as_json(),
-            "recovered": {via: count for via, count in self.recovered.items() if count},  # as the run's own books do
-            "recovery_delay_us": self.delay_us("recovered_delay"),
+            **{key: value for key, value in self.outcome.as_json().items() if key not in _NOT_IN_A_TRACE},
             "ordering_degree": self.figures["ordering_degree"],
             "original_delay_us": self.delay_us("original_delay"),
             "overhead": self.overhead,
@@ -197,7 +195,7 @@ def _summed_up(
 _COUNTS = ("sent", "bytes", "lost", "received")
 # A run in which nothing was owed and nothing arrived has no facts.
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys((*COUNTED, *CHECKED), 0),
+    **dict.fromkeys((*COUNTED, *CHECKED, "held_total_us"), 0),
     **{f"{name}_{q}_us": None for name in KINDS.values() for q in (*QUANTILES, "max")},
     "ordering_degree": None,
     "delivery_ratio": 1.0,
@@ -216,19 +214,37 @@ def _outcome(
     trace: TraceRun, numbers: Mapping[str, Any], messages: dict[str, dict[str, int]], incidents: dict[str, int]
 ) -> Outcome:
     between = [counts for kind, counts in messages.items() if kind != "Deliver"]
-    delays = {q: numbers[f"delay_{q}_us"] for q in (*QUANTILES, "max")}
     return Outcome(
         published=trace.rows["publications"],
         **{name: numbers[name] for name in _LEDGER},
         transmissions=sum(counts["sent"] for counts in between),
         bytes=sum(counts["bytes"] for counts in between),
-        delay_us=delays if delays["max"] is not None else {},
+        delay_us=_times_us(numbers, "delay"),
+        recovered={via: numbers[f"recovered_{via}"] for via in MECHANISMS if numbers[f"recovered_{via}"]},
+        recovery_delay_us=_times_us(numbers, "recovered_delay"),
+        held_us=_times_us(numbers, "held"),
         messages=messages,
         incidents=incidents,
     )
 
 
-_LEDGER = ("owed", "delivered", "lost", "late", "duplicates", "unowed", "fifo_violations")
+_LEDGER = (
+    "owed",
+    "delivered",
+    "lost",
+    "late",
+    "duplicates",
+    "unowed",
+    "fifo_violations",
+    "held",
+    "held_total_us",
+)
+
+
+def _times_us(numbers: Mapping[str, Any], name: str) -> dict[str, int]:
+    """Quantiles and maximum; empty when there was nothing to time."""
+    found = {q: numbers[f"{name}_{q}_us"] for q in (*QUANTILES, "max")}
+    return found if found["max"] is not None else {}
 
 
 def _with_examples(runs: list[AuditedRun], found: DataFrame) -> list[AuditedRun]:

@@ -24,6 +24,7 @@ def facts(runs: Sequence[TraceRun]) -> DataFrame:
     published_us   when it was published; empty for a delivery that nobody ever wanted
     arrived_us     when it was handed over; empty when it never was
     via            how it came
+    held_us        how long its subscriber held it back for the sake of order
     owed           a matching subscription was live as it was published
     wanted_us      since when it might be handed over: the first matching subscription that had not ended before
     settled_us     how far the publishing lies within the life of that subscription
@@ -60,7 +61,7 @@ def _wanted_side(runs: Sequence[TraceRun]) -> DataFrame:
     )
 
 
-_ARRIVAL = {"arrived_us": "long", "via": "string", "part": "string", "place": "long"}
+_ARRIVAL = {"arrived_us": "long", "via": "string", "held_us": "long", "part": "string", "place": "long"}
 
 
 def _delivered_side(runs: Sequence[TraceRun]) -> DataFrame:
@@ -74,6 +75,7 @@ def _delivered_side(runs: Sequence[TraceRun]) -> DataFrame:
         F.lit(False).alias("expired"),
         F.col("time_us").alias("arrived_us"),
         "via",
+        "held_us",
         "part",
         "place",
     )
@@ -126,6 +128,7 @@ def _ordered(rows: DataFrame) -> DataFrame:
         "published_us",
         "arrived_us",
         "via",
+        "held_us",
         "owed",
         "wanted_us",
         "settled_us",

@@ -98,7 +98,7 @@ def _large_tables(audit: Audit, each_second: DataFrame) -> dict[str, DataFrame]:
     counts = {name: 0 for name, kind in publishers.dtypes if kind == "bigint" and not name.endswith("_us")}
     return {
         "subscribers": of["subscriber"].drop("source"),
-        "publishers": publishers.fillna({**counts, "delivery_ratio": 1.0}),
+        "publishers": publishers.fillna({**counts, "held_total_us": 0, "delivery_ratio": 1.0}),
         "pairs": of["pair"],
         "seconds": each_second.orderBy("run", "second"),
         "message_seconds": audit.messages.where("whole = 0").drop("whole"),

@@ -26,6 +26,7 @@ COUNTED = {
     "unowed": "arrived_us IS NOT NULL AND NOT owed",
     "recovered": "owed AND first AND via <> 'original'",
     "fifo_violations": "overtaken",
+    "held": "held_us > 0",
     **{f"recovered_{via}": f"owed AND first AND via = '{via}'" for via in MECHANISMS},
 }
 # What the promises need besides; not part of anybody's figures.
@@ -44,7 +45,8 @@ def figures(facts: DataFrame) -> DataFrame:
     """One row per pair, subscriber, publisher and run, told apart by `scope`."""
     counts = [F.expr(f"count_if({condition})").alias(name) for name, condition in {**COUNTED, **CHECKED}.items()]
     order = [F.sum("ordered").alias("ordered"), F.count("ordered").alias("placed")]
-    pairs = facts.groupBy("run", "subscriber", "source").agg(*counts, *order)
+    held = F.coalesce(F.sum("held_us"), F.lit(0)).alias("held_total_us")
+    pairs = facts.groupBy("run", "subscriber", "source").agg(*counts, *order, held)
     names = [name for name in pairs.columns if name not in GROUP]
     # Key: the group. The row of a whole run gathers one row of every pair.
     summed = at_all_levels(pairs).groupBy(*GROUP).agg(*(F.sum(name).alias(name) for name in names))

@@ -26,6 +26,7 @@ def summary(run: AuditedRun) -> str:
         ("ordering degree", readable.degree(run.figures["ordering_degree"])),
         ("delay", _delays(run, "delay") or "nothing arrived"),
         ("  recovered", _delays(run, "recovered_delay")),
+        ("held back", f"{outcome.held:,}, {_delays(run, 'held')}" if outcome.held else ""),
         ("transmissions", f"{outcome.transmissions:,}, {outcome.bytes:,} bytes (all but Deliver)"),
         (
             "  for each delivery",

@@ -12,18 +12,21 @@ from pyspark.sql import functions as F
 from holdfast.pipeline.audit_levels import GROUP, at_all_levels
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-KINDS = {"all": "delay", "original": "original_delay", "recovered": "recovered_delay"}  # -> how its columns begin
+# -> how its columns begin; what was held back is timed by how long it was, and not part of all delays
+KINDS = {"all": "delay", "original": "original_delay", "recovered": "recovered_delay", "held": "held"}
 _WIDTH = 1.02  # of a class: then a quantile's class holds a few per cent of a group, and there are 1,200 up to an hour
 _OF = [*GROUP, "kind"]
 
 
 def delay_quantiles(facts: DataFrame) -> DataFrame:
-    """For every group of every level: quantiles and maximum of all its delays, of original and of recovered ones."""
+    """For every group of every level: quantiles and maximum of all its delays, of the original, of the recovered ones,
+    and of how long what was held back for the sake of order was held back."""
     delays = _delays(facts)
     classes = delays.groupBy("run", "subscriber", "source", "way", "class").agg(
         F.count("*").alias("count"), F.max("delay_us").alias("most")
     )
-    kinds = F.explode(F.array(F.lit("all"), F.col("way"))).alias("kind")
+    of_all = F.when(F.col("way") != "held", F.lit("all"))
+    kinds = F.explode(F.array_compact(F.array(of_all, F.col("way")))).alias("kind")
     each = at_all_levels(classes).select(*GROUP, kinds, "class", "count", "most")
     # Key: the group. A group's classes are a thousand rows at most.
     summed = each.groupBy(*_OF, "class").agg(F.sum("count").alias("count"), F.max("most").alias("most"))
@@ -48,9 +51,9 @@ def delay_quantiles(facts: DataFrame) -> DataFrame:
 def _delays(facts: DataFrame) -> DataFrame:
     delay = F.col("arrived_us") - F.col("published_us")
     way = F.when(F.col("via") == "original", "original").otherwise("recovered")
-    timed = facts.where(delay.isNotNull()).select(
-        "run", "subscriber", "source", way.alias("way"), delay.alias("delay_us")
-    )
+    arrived = F.when(delay.isNotNull(), F.struct(way.alias("way"), delay.alias("delay_us")))
+    held = F.when(F.col("held_us") > 0, F.struct(F.lit("held").alias("way"), F.col("held_us").alias("delay_us")))
+    timed = facts.select("run", "subscriber", "source", F.inline(F.array_compact(F.array(arrived, held))))
     # A clock that was set back may give a delay below zero; all of those are one class, below the others.
     return timed.withColumn(
         "class", F.coalesce(F.ceil(F.log(F.col("delay_us") + 0.0) / F.log(F.lit(_WIDTH))), F.lit(-1))
@@ -77,8 +80,8 @@ def _targets() -> Column:
 def _selected(delays: DataFrame, targets: DataFrame) -> DataFrame:
     """The delay at each target's place in its class."""
     wanted = targets.select(*_OF, "class", "quantile", "rank")
-    # Key: group and class. The targets, nine for a group at most, are broadcast unless groups are very many.
-    candidates = at_all_levels(delays).join(wanted, [*GROUP, "class"]).where("kind = 'all' OR kind = way")
+    # Key: group and class. The targets, twelve for a group at most, are broadcast unless groups are very many.
+    candidates = at_all_levels(delays).join(wanted, [*GROUP, "class"]).where("kind = way OR kind = 'all' AND way <> 'held'")
     # Key: group and quantile. The largest, of the whole run, has the few per cent of all that one class holds.
     in_order = Window.partitionBy(*_OF, "quantile").orderBy("delay_us")
     numbered = candidates.select(*_OF, "quantile", "delay_us", "rank", F.row_number().over(in_order).alias("number"))

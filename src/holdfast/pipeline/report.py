@@ -102,6 +102,9 @@ def _delays(run: AuditedRun, shown: Shown) -> str:
     ]
     if len(rows) == 2:  # only one sort: then "all" is the same again
         rows = rows[:1]
+    if run.delay_us("held"):
+        held = (readable.time(run.delay_us("held").get(q)) for q in _QUANTILES)
+        rows.append([f"of that, {readable.count(run.outcome.held)} held back for order", *held])
     return cumulated_delays(curves) + (table(["", *_QUANTILES], rows) if rows else "")
 
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from holdfast.model.errors import InputError
 from holdfast.model.messages import Publication
 
-FORMAT = 1
+FORMAT = 2
 ROWS_MAX = 50_000  # per table and batch: a few MB in memory, and files that are neither many nor huge
 
 _text, _long = pa.string(), pa.int64()
@@ -37,7 +37,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("seq", _long),
             ("time_us", _long),
             ("via", _text),
-            ("attempt", _long),
+            ("held_us", _long),
         ]
     ),
     "messages": pa.schema(
@@ -70,13 +70,17 @@ class TraceWriter:
     def __init__(self, folder: Path, about: Mapping[str, Any], overwrite: bool = False) -> None:
         self._folder = folder
         self._is_ours = not folder.exists()
-        _make_room(folder, overwrite)
         self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
         self._files: dict[str, int] = {}
         self._publications: list[tuple[Publication, int]] = []
         self._attributes: dict[str, pa.DataType] = {}  # column -> its type, fixed by the first value
         run = {"format": FORMAT, **about}
-        self._write("run", pa.table({name: [_plain(value)] for name, value in run.items()}))
+        try:
+            _make_room(folder, overwrite)
+            self._write("run", pa.table({name: [_plain(value)] for name, value in run.items()}))
+        except BaseException:  # an interrupt, too, leaves nothing behind
+            self._discard()
+            raise
 
     def add(self, table: str, *row: Any) -> None:
         rows = self._rows[table]
@@ -172,7 +176,8 @@ def _make_room(folder: Path, overwrite: bool) -> None:
         if foreign:
             raise InputError(f"{folder} holds what is not part of a run: {', '.join(foreign[:3])}; name another folder")
         if there and not overwrite:
-            raise InputError(f"{folder} holds a run already; name another folder, or give --overwrite to replace it")
+            what = "a run" if len(there) == len(_TABLES) else "a run that was cut off"
+            raise InputError(f"{folder} holds {what} already; name another folder, or give --overwrite to replace it")
         for path in there:
             shutil.rmtree(path)
     except OSError as problem:
