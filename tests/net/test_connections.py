@@ -274,6 +274,16 @@ async def test_plain_text_to_a_tls_port_is_refused_in_one_line(authority: Author
 
 
 @live
+async def test_tls_to_a_plain_port_is_refused_in_one_line_that_says_so(authority: Authority) -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        there = Address("tls", "127.0.0.1", broker.listening[0].port)
+        client = connect(str(there), authority=authority.certificate, settings=QUICK)
+        problem = await fails(client.__aenter__(), TransportError)
+        assert problem == f"cannot reach {there}: closed by the other end; is it a broker that speaks plain tcp://?"
+
+
+@live
 async def test_files_that_are_no_certificate_are_named(authority: Authority) -> None:
     async with lab() as net:
         ok = authority.files("broker")

@@ -165,7 +165,8 @@ async def dial(address: Address, accept: Accept, context: ssl.SSLContext | None)
     except TimeoutError:
         raise TransportError(f"cannot reach {address}: no answer within {_DIAL_S:g} s") from None
     except OSError as problem:
-        raise TransportError(f"cannot reach {address}: {why_not(problem)}") from None
+        plain = "; is it a broker that speaks plain tcp://?" if context is not None and not str(problem) else ""
+        raise TransportError(f"cannot reach {address}: {why_not(problem)}{plain}") from None
     return wire
 
 
@@ -187,4 +188,4 @@ def why_not(problem: OSError) -> str:
     for number, meaning in words.items():
         if problem.errno == number or f"[Errno {number}]" in text:  # several attempts come as one text
             return meaning
-    return (problem.strerror or text).lower()
+    return (problem.strerror or text).lower() or CLOSED
