@@ -1,6 +1,9 @@
 """Nodes find each other in any order, keep one connection, and come back when it breaks."""
 
 import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -14,11 +17,20 @@ from tests.net.certificates import Authority
 from tests.net.harness import QUICK, Lab, fails, lab, live, settled, take, until, values
 
 
-async def free_address(net: Lab, scheme: str = "tcp") -> Address:
-    """A port that was free a moment ago."""
-    node = await net.broker("scout", f"{scheme}://127.0.0.1:0")
-    await node.stop()
-    return node.listening[0]
+async def free_addresses(net: Lab, scheme: str, count: int) -> list[Address]:
+    """Ports that were free a moment ago, no two the same."""
+    scouts = [await net.broker(f"scout{number}", f"{scheme}://127.0.0.1:0") for number in range(count)]
+    for scout in scouts:
+        await scout.stop()
+    return [scout.listening[0] for scout in scouts]
+
+
+@contextmanager
+def silent_address() -> Iterator[Address]:
+    """A port on which nobody listens, and which nobody else gets meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield Address("tcp", *bound.getsockname())
 
 
 def cut(node: BrokerNode, neighbour: str) -> None:
@@ -37,8 +49,8 @@ async def flows(publisher: Client, subscriber: Client) -> None:
 @live
 async def test_a_broker_may_start_before_the_peer_it_dials(scheme: str) -> None:
     async with lab() as net:
-        later = await free_address(net, scheme)
-        b2 = await net.broker("b2", f"{scheme}://127.0.0.1:0", peers={"b1": later})
+        later, own = await free_addresses(net, scheme, 2)
+        b2 = await net.broker("b2", own, peers={"b1": later})
         b1 = await net.broker("b1", later)
         await b1.connected_to("b2")
         await flows(await net.client(b1), await net.client(b2))
@@ -48,7 +60,7 @@ async def test_a_broker_may_start_before_the_peer_it_dials(scheme: str) -> None:
 @live
 async def test_when_both_dial_one_connection_remains_and_both_know_which(scheme: str) -> None:
     async with lab() as net:
-        one, other = await free_address(net, scheme), await free_address(net, scheme)
+        one, other = await free_addresses(net, scheme, 2)
         b1, b2 = await asyncio.gather(
             net.broker("b1", one, peers={"b2": other}), net.broker("b2", other, peers={"b1": one})
         )
@@ -162,26 +174,26 @@ async def test_publishing_waits_for_a_connection() -> None:
 
 @live
 async def test_a_client_with_a_list_of_brokers_goes_to_one_that_answers() -> None:
-    async with lab() as net:
-        nobody = await free_address(net)
-        b1, b2 = await net.pair()
-        publisher = await net.client(b2)
-        subscriber = await net.client(nobody, b1, b2)
-        assert subscriber.broker == "b1"
-        wanted = subscriber.subscribe("n > 0")
-        await settled(subscriber, publisher)
-        await b1.stop()
-        await until(lambda: subscriber.broker == "b2")
-        await settled(subscriber, publisher)
-        await publisher.publish({"n": 1})
-        assert values([await anext(wanted)]) == [1]
+    with silent_address() as nobody:
+        async with lab() as net:
+            b1, b2 = await net.pair()
+            publisher = await net.client(b2)
+            subscriber = await net.client(nobody, b1, b2)
+            assert subscriber.broker == "b1"
+            wanted = subscriber.subscribe("n > 0")
+            await settled(subscriber, publisher)
+            await b1.stop()
+            await until(lambda: subscriber.broker == "b2")
+            await settled(subscriber, publisher)
+            await publisher.publish({"n": 1})
+            assert values([await anext(wanted)]) == [1]
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "udp"])
 @live
 async def test_a_broker_that_is_not_there_is_one_clear_line(scheme: str) -> None:
     async with lab() as net:
-        nobody = await free_address(net, scheme)
+        (nobody,) = await free_addresses(net, scheme, 1)
         problem = await fails(connect(str(nobody)).__aenter__(), TransportError)
         assert str(nobody) in problem
         assert "connection refused" in problem
@@ -293,9 +305,12 @@ async def test_files_that_are_no_certificate_are_named(authority: Authority) -> 
             (TlsFiles(__file__, ok.private_key), "test_connections.py"),
             (TlsFiles(ok.certificate, authority.files("another").private_key), "key values mismatch"),
             (TlsFiles(ok.certificate, ok.private_key, __file__), "test_connections.py"),
+            (TlsFiles(ok.certificate), "unless --key FILE"),
         ]:
             problem = await fails(net.broker("b1", "tls://127.0.0.1:0", tls=files), InputError)
             assert complaint in problem
+        client = connect("tls://127.0.0.1:1", private_key=ok.private_key, settings=QUICK)
+        assert "add --cert FILE" in await fails(client.__aenter__(), InputError)
 
 
 @live

@@ -138,9 +138,11 @@ def test_the_files_faults_strike_and_the_network_recovers(file: Path, tmp_path: 
     assert last_us > 3_000_000  # it moved to b1 and still gets its events
 
 
-def test_loss_and_delay_of_the_file_are_injected(file: Path) -> None:
+def test_loss_and_delay_of_the_file_are_injected_and_its_warnings_told(file: Path) -> None:
+    file.write_text(FILE + '[[fault]]\nat_s = 99\nkind = "crash"\nbroker = "b2"\n')
     found = up(file, "--in-process", "--set", "links.loss=0.5", "--set", "links.delay_ms=30", "--json")
     outcome = json.loads(found.stdout)
+    assert "warning: fault.0: at 99 s the run is over" in found.stderr
     assert outcome["lost"] > 0
     assert outcome["messages"]["Publish"]["lost"] > 0
     assert outcome["delay_us"]["p50"] >= 60_000

@@ -24,6 +24,15 @@ def test_a_crash_for_a_while_ends_with_a_restart() -> None:
     )
 
 
+def test_what_would_begin_when_the_run_is_over_never_happens_and_what_began_before_ends() -> None:
+    found = faults(
+        {"at_s": 4, "kind": "crash", "broker": "b2", "for_s": 3},
+        {"at_s": 5, "kind": "crash", "broker": "b3"},
+        duration_s=5,
+    )
+    assert [(each.at_us, each.kind) for each in found] == [(4_000_000, "crash"), (7_000_000, "restart")]
+
+
 def test_faults_come_in_the_order_of_time() -> None:
     found = faults(
         {"at_s": 5, "kind": "crash", "broker": "b2"},

@@ -237,7 +237,7 @@ def test_what_is_probably_not_meant_is_a_warning() -> None:
     assert parse_text(data).warnings == (
         "client.0.subscriptions.0: never true: x > 3 AND x < 2",
         "client.0.subscriptions.0: this subscription can never match",
-        "fault.5: at 30 s the run is over",
+        "fault.5: at 30 s the run is over; left out",
     )
 
 

@@ -62,6 +62,8 @@ def run(
     from holdfast.network.about import about_run
     from holdfast.wire.trace import TraceWriter
 
+    for warning in network.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     again = [path, "--seed", str(chosen), *(word for each in words for word in ("--set", each))]
     trace = None if out is None else TraceWriter(out, about_run(network, "live", chosen), overwrite)
     with trace or nullcontext():
@@ -75,7 +77,7 @@ def run(
     from holdfast.cli.sim import _summary
 
     print(_summary(f"{network.name}, live", chosen, outcome))
-    print(f"  {'lag':<16}{lag_us / 1000:,.1f} ms at most behind the workload's times")
+    print(f"  {'lag':<20}{lag_us / 1000:,.1f} ms at most behind the workload's times")
     if out is not None:
         print(f"trace in {out}")
 

@@ -36,6 +36,8 @@ class TlsFiles:
             self._trust(context)
         if self.certificate is not None:
             self._identify(context)
+        elif self.private_key is not None:
+            raise InputError(f"{self.private_key}: a key without its certificate; add --cert FILE")
         return context
 
     def _identify(self, context: ssl.SSLContext) -> None:
@@ -45,7 +47,9 @@ class TlsFiles:
         try:
             context.load_cert_chain(self.certificate, self.private_key)
         except (ssl.SSLError, ValueError) as problem:
-            files = self.certificate if self.private_key is None else f"{self.certificate} with {self.private_key}"
+            files = f"{self.certificate} with {self.private_key}"
+            if self.private_key is None:
+                files = f"{self.certificate} (which must hold its key, too, unless --key FILE names that)"
             raise InputError(f"bad certificate: {files}: {_plain(problem)}") from None
 
     def _trust(self, context: ssl.SSLContext) -> None:

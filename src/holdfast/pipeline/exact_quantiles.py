@@ -81,7 +81,9 @@ def _selected(delays: DataFrame, targets: DataFrame) -> DataFrame:
     """The delay at each target's place in its class."""
     wanted = targets.select(*_OF, "class", "quantile", "rank")
     # Key: group and class. The targets, twelve for a group at most, are broadcast unless groups are very many.
-    candidates = at_all_levels(delays).join(wanted, [*GROUP, "class"]).where("kind = way OR kind = 'all' AND way <> 'held'")
+    candidates = (
+        at_all_levels(delays).join(wanted, [*GROUP, "class"]).where("kind = way OR kind = 'all' AND way <> 'held'")
+    )
     # Key: group and quantile. The largest, of the whole run, has the few per cent of all that one class holds.
     in_order = Window.partitionBy(*_OF, "quantile").orderBy("delay_us")
     numbered = candidates.select(*_OF, "quantile", "delay_us", "rank", F.row_number().over(in_order).alias("number"))

@@ -26,9 +26,11 @@ def build_faults(values: Values, graph: Graph | None, drafts: list[Draft], probl
     faults: list[Fault] = []
     for number, entry in enumerate(entries):
         if not problems.within("fault", number):
-            if entry["at_s"] >= values["duration_s"]:
-                problems.warn(("fault", number), f"at {entry['at_s'] / 1_000_000:g} s the run is over")
-            faults += maker.faults(entry, number)
+            made = list(maker.faults(entry, number))
+            if entry["at_s"] < values["duration_s"]:
+                faults += made
+            else:  # then it is only waited for what is on its way
+                problems.warn(("fault", number), f"at {entry['at_s'] / 1_000_000:g} s the run is over; left out")
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
