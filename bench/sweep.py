@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.page import put_section
 from bench.results import machine, save
 from bench.workloads import REPOSITORY
 from holdfast.pipeline.sweep_cell import run_cell
@@ -70,7 +71,8 @@ def _check_same(folder: SweepFolder, asked: Plan) -> None:
 def main() -> int:
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    words.add_argument("--save", action="store_true", help="keep the result in bench/results/sweep.json")
+    words.add_argument("--save", action="store_true", help="keep the result and put it into docs/benchmarks.md")
+    words.add_argument("--redraw", action="store_true", help="only write the page anew from the saved result")
     words.add_argument("--runs", type=int, default=48)
     words.add_argument("--seconds", type=float, default=15.0, help="simulated seconds a run; one or two of real time")
     words.add_argument("--rounds", type=int, default=2)
@@ -79,9 +81,13 @@ def main() -> int:
     if given.alone is not None:
         print(alone(given.alone, given.runs, given.seconds))
         return 0
+    if given.redraw:
+        put_section("sweep", section(json.loads(SAVED.read_text())))
+        return 0
     result = measure(given.runs, given.seconds, given.rounds)
     if given.save:
         save(result, SAVED)
+        put_section("sweep", section(result))
     if given.json:
         print(json.dumps(result))
     else:
@@ -133,6 +139,29 @@ def report(found: dict[str, Any]) -> str:
             f"session        {found['spark_start_s']:>8.1f} s to start and warm up, not counted",
         ]
     )
+
+
+def section(found: dict[str, Any]) -> str:
+    where = found["machine"]
+    return f"""## Sweeps
+
+Measured on {found["date"]} with `./run bench sweep --save`: {where["processor"]}, {where["cores"]} cores,
+{where["memory_gib"]} GiB, Python {where["python"]}.
+
+{found["runs"]} equal runs, the tree of paper 001 for {found["run_s"]:.2f} s of one process's time each, with seeds
+1 to {found["runs"]}: once in one process, and once as a sweep on Spark's local[2]. They took turns, and the best of
+{found["rounds"]} rounds counts. Both write the same records, and the first run's numbers must be the same.
+
+| | runs/s |
+|---|--:|
+| one process | {found["one_process_runs_per_s"]:.2f} |
+| Spark, with the tables of runs and means | {found["spark_runs_per_s"]:.2f} |
+| Spark, while simulating | {found["spark_simulating_runs_per_s"]:.2f} |
+
+The sweep has {found["ratio"]:.2f} times the rate of one process (target at least {found["target"]:.1f}:
+{"holds" if found["holds"] else "does NOT hold"}). Spark's start, {found["spark_start_s"]:.0f} s until it was warm,
+is not counted.
+"""
 
 
 if __name__ == "__main__":

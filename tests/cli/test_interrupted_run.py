@@ -1,5 +1,6 @@
 """A run that does not come to its end leaves nothing that could be taken for one."""
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from holdfast import cli
 from holdfast.model.errors import InputError
+from holdfast.net.live import LiveRun
 from holdfast.sim.simulator import Simulation
 from holdfast.wire.trace import ROWS_MAX, TraceWriter
 
@@ -50,6 +52,21 @@ def test_a_terminated_simulation_leaves_no_folder_behind_either(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_live_run_that_is_stopped_while_it_starts_leaves_no_folder_behind(
+    tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def start(run: LiveRun) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(LiveRun, "start", start)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["up", network, "--in-process", "--out", str(tmp_path / "run")])
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "holdfast: interrupted\n")
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_interrupt_while_the_folder_is_being_made_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +81,7 @@ def test_an_interrupt_while_the_folder_is_being_made_leaves_none(
 
 def test_a_run_that_was_killed_is_told_from_a_whole_one(tmp_path: Path) -> None:
     TraceWriter(tmp_path / "killed", {"name": "test"})  # and nobody closes it
-    with pytest.raises(InputError, match="holds a run that was cut off already; .* --overwrite"):
+    with pytest.raises(InputError, match=r"holds a run that was cut off already; .* --overwrite"):
         TraceWriter(tmp_path / "killed", {"name": "test"})
     TraceWriter(tmp_path / "whole", {"name": "test"}).close()
     with pytest.raises(InputError, match="holds a run already"):

@@ -52,6 +52,11 @@ class Process:
             if containing in line:
                 return line
 
+    def give(self, text: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(text)
+        self._process.stdin.flush()
+
     def ask(self, number: int) -> int:
         self._process.send_signal(number)
         return self._process.wait(PATIENCE_S)
@@ -160,6 +165,22 @@ def test_a_signal_stops_a_broker_and_a_subscriber_cleanly(processes: Processes, 
     assert broker.ask(number) == 0
     stopped = json.loads(broker.line("stopped"))
     assert (stopped["stopped"], stopped["dropped"], stopped["unsent"]) == ("b1", 0, 0)
+
+
+def test_a_publisher_that_is_stopped_with_input_left_says_what_it_has_published(processes: Processes) -> None:
+    broker, address = processes.broker("b1")
+    publisher = processes.start("pub", "--broker", address, "--rate", "1", "--json")
+    publisher.give(f'{{"pad": "{"x" * 1_000}"}}\n' * 300)  # more than it reads ahead
+    broker.line("connected", error=True)
+    assert publisher.ask(signal.SIGTERM) == 0
+    assert json.loads(publisher.line())["published"] < 300
+    assert publisher.err.empty()
+
+
+def test_a_verb_that_was_started_without_standard_input_ends_as_any_other() -> None:
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, "pub", "--broker", "tcp://127.0.0.1:1"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
 
 
 def test_clients_and_peers_survive_a_broker_that_is_killed(processes: Processes) -> None:

@@ -42,6 +42,7 @@ TERMINATED = 143  # and of one that was terminated
 
 def main(arguments: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else list(arguments)
+    _open_standard_streams()
     try:
         with _terminable():
             _run(words)
@@ -55,6 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise
     finally:
         _flush()
+
+
+def _open_standard_streams() -> None:
+    """Who was started without one of them would get a socket in its place, and closing that ends the process."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
 
 
 @contextmanager

@@ -6,6 +6,8 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -74,7 +76,8 @@ async def _publish(client: "Client", lifetime: float | None, rate: float | None)
                         continue
                     if rate is not None:
                         due_s = max(due_s + 1 / rate, loop.time())
-                        await asyncio.sleep(due_s - loop.time())
+                        if await _stopped_within(stop, due_s - loop.time()):
+                            break
                     await client.publish(event, lifetime=lifetime)
                     published += 1
                 except InputError as problem:
@@ -83,6 +86,12 @@ async def _publish(client: "Client", lifetime: float | None, rate: float | None)
         if not stop.is_set():
             await client.flush()
     return published, skipped
+
+
+async def _stopped_within(stop: asyncio.Event, seconds: float) -> bool:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
+    return stop.is_set()
 
 
 def _event(line: bytes) -> dict[str, object] | None:
@@ -102,14 +111,22 @@ def _event(line: bytes) -> dict[str, object] | None:
 
 async def _lines(stop: asyncio.Event) -> AsyncIterator[bytes]:
     """Lines of standard input as they come, be it a file, a pipe or a terminal."""
-    chunks: asyncio.Queue[bytes] = asyncio.Queue(_CHUNKS_MAX)
+    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue(_CHUNKS_MAX)
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        chunk = b"-"
-        while chunk:
-            chunk = os.read(0, _READ_BYTES)
-            asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
+        chunk: bytes | OSError = b"-"
+        while chunk and not isinstance(chunk, OSError):
+            try:
+                chunk = os.read(0, _READ_BYTES)
+            except OSError as problem:
+                chunk = problem
+            hand_over = chunks.put(chunk)
+            try:
+                asyncio.run_coroutine_threadsafe(hand_over, loop).result()
+            except (CancelledError, RuntimeError):  # the loop has ended: nobody wants it any more
+                hand_over.close()
+                return
 
     threading.Thread(target=read, daemon=True).start()  # no executor: it would be waited for at the end
     stopped = asyncio.create_task(stop.wait())
@@ -121,6 +138,8 @@ async def _lines(stop: asyncio.Event) -> AsyncIterator[bytes]:
             coming.cancel()
             return
         chunk = coming.result()
+        if isinstance(chunk, OSError):
+            raise InputError(f"standard input cannot be read: {chunk.strerror}")
         if not chunk:
             stopped.cancel()
             if rest:
@@ -130,4 +149,6 @@ async def _lines(stop: asyncio.Event) -> AsyncIterator[bytes]:
         if len(rest) > _LINE_BYTES_MAX:
             rest = rest[: _LINE_BYTES_MAX + 1]  # enough to know that it is too long
         for line in whole:
+            if stop.is_set():
+                return
             yield line

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import sys
 from base64 import b64encode
 from datetime import datetime
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.connecting import Authority, Broker, Certificate, InOrder, Name, PrivateKey, Recovery, client_of
+from holdfast.cli.slow_output import SlowOutput
+from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
     from holdfast.net.client import Client
@@ -66,7 +67,9 @@ async def _subscribe(client: "Client", condition: str, count: int | None, timeou
             subscription.close()
             printing.cancel()
             stopped.cancel()
-            await asyncio.gather(printing, stopped, return_exceptions=True)
+            problem, _ = await asyncio.gather(printing, stopped, return_exceptions=True)
+            if isinstance(problem, Exception):
+                raise problem
             lost = sum(each.last - each.first + 1 for each in client.losses().take())
             if lost:
                 print(f"{lost:,} events could not be recovered", file=sys.stderr)
@@ -76,17 +79,17 @@ async def _subscribe(client: "Client", condition: str, count: int | None, timeou
 
 
 async def _print(subscription: "Subscription", count: int | None, as_json: bool) -> None:
-    left = count
+    output, left = SlowOutput(), count
     while left is None or left > 0:
         deliveries = await subscription.batch(1_000 if left is None else left)
         if not deliveries:
             return
         try:
-            sys.stdout.write("".join(f"{_line(each, as_json)}\n" for each in deliveries))
-            sys.stdout.flush()
+            await output.write("".join(f"{_line(each, as_json)}\n" for each in deliveries).encode())
         except BrokenPipeError:  # whoever read our output has enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
+        except OSError as problem:
+            raise InputError(f"standard output cannot be written: {problem.strerror}") from None
         if left is not None:
             left -= len(deliveries)
 

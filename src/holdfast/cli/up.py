@@ -70,6 +70,8 @@ def run(
         books = LiveBooks(trace)
         new_host = _hosts(network, None if in_process else again, new_impairment, clock, books)
         lag_us = run_loop(_run(network, chosen, new_host, books, clock))
+        if lag_us is None:
+            raise KeyboardInterrupt
         outcome = books.close()
     if as_json:
         print(json.dumps({"seed": chosen, "lag_us": lag_us, **outcome.as_json()}))
@@ -108,8 +110,8 @@ def _hosts(
 
 async def _run(
     network: "Network", seed: int, new_host: Callable[[str], "Host"], books: "LiveBooks", clock: "Clock"
-) -> int:
-    """By how much the workload was behind its times at most."""
+) -> int | None:
+    """By how much the workload was behind its times at most; None if it was stopped before anything had begun."""
     from holdfast.cli.connecting import stopping
     from holdfast.net.live import LiveRun
     from holdfast.sim.faults import Faults
@@ -123,7 +125,7 @@ async def _run(
             stopped.cancel()
             if not starting.done():
                 starting.cancel()
-                return 0
+                return None
             starting.result()
             books.begin(live.zero_us)
             Faults(cast(Any, live))  # the same faults at the same times as in the simulator
