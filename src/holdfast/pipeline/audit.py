@@ -38,7 +38,11 @@ from holdfast.pipeline.trace_footers import RunFooters
 from holdfast.pipeline.trace_tables import TraceRun, open_runs
 from holdfast.sim.ledger import Outcome
 
-_NOT_IN_A_TRACE = ("recovery", "leaf_recovery_ratio")  # counted by the clients themselves, and link by link
+_NOT_IN_A_TRACE = (
+    "recovery",
+    "answer_us",
+    "leaf_recovery_ratio",
+)  # counted by the clients themselves, and link by link
 _EVENTS = ("Publish", "Deliver")  # kinds of message that carry events; the others are the price of getting them there
 _NOTHING_ASKED = Asked()
 _AT_ONCE = 3  # small jobs that run side by side: most of their time is planning, and there are seldom more cores idle
