@@ -116,7 +116,7 @@ def test_pages_that_are_damaged_behind_a_good_footer(
 
 def test_another_format(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rewrite(copy, "run", lambda run: run.set_column(0, "format", pa.array([99])))
-    assert "written in format 99, this version reads 1" in refused(capsys, copy)
+    assert "written in format 99, this version reads 2" in refused(capsys, copy)
 
 
 def test_columns_that_are_missing_or_of_another_type(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:

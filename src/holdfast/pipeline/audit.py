@@ -42,7 +42,7 @@ _NOT_IN_A_TRACE = (
     "recovery",
     "answer_us",
     "leaf_recovery_ratio",
-)  # counted by the clients themselves, and link by link
+)  # counted by clients themselves, and link by link
 _EVENTS = ("Publish", "Deliver")  # kinds of message that carry events; the others are the price of getting them there
 _NOTHING_ASKED = Asked()
 _AT_ONCE = 3  # small jobs that run side by side: most of their time is planning, and there are seldom more cores idle
@@ -93,7 +93,8 @@ class AuditedRun:
         return {
             "run": str(self.folder),
             **told,
-            **{key: value for key, value in self.outcome.as_json().items() if key not in _NOT_IN_A_TRACE},
+            **self.outcome.as_json(),
+            **dict.fromkeys(_NOT_IN_A_TRACE),
             "ordering_degree": self.figures["ordering_degree"],
             "original_delay_us": self.delay_us("original_delay"),
             "overhead": self.overhead,
