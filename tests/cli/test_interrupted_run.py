@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,8 +42,15 @@ def test_an_interrupted_simulation_leaves_no_folder_behind(
 def test_a_terminated_simulation_leaves_no_folder_behind_either(
     tmp_path: Path, network: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def terminated(*_: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            raise ConnectionRefusedError  # as by a Spark that was terminated with us
+
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(Simulation, "run", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(sys, "stderr", sys.stderr)  # is put back after the test
+    monkeypatch.setattr(Simulation, "run", terminated)
     out = tmp_path / "run"
     with pytest.raises(SystemExit) as ended:
         cli.main(["sim", network, "--out", str(out)])

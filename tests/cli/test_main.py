@@ -1,5 +1,6 @@
 """The command line's exit codes, and what it says on which stream."""
 
+import errno
 import subprocess
 import sys
 from types import ModuleType
@@ -45,6 +46,17 @@ def test_a_verb_may_say_that_it_did_not_hold() -> None:
 def test_bad_input_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("lift", "200") == 2
     assert capsys.readouterr() == ("", "holdfast: weight 200: expected at most 100\n")
+
+
+def test_a_full_disk_is_told_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(weight: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "run-7/weights")
+
+    monkeypatch.setattr(sys.modules["holdfast.cli.lift"], "run", full)
+    assert exit_code("lift", "7") == 2
+    assert capsys.readouterr() == ("", "holdfast: run-7/weights: no space left on the disk\n")
 
 
 @pytest.mark.parametrize("arguments", [["lift"], ["lift", "heavy"], ["drop"], ["--nonsense"], []])

@@ -9,6 +9,7 @@ bad input, told on stderr without a traceback; 130, interrupted; 143, terminated
 terminated tidies up first.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -51,8 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SystemExit as end:
         if end.code == INTERRUPTED:
             _end_interrupted()
-        if end.code == TERMINATED:
-            print("holdfast: terminated", file=sys.stderr)
         raise
     finally:
         _flush()
@@ -71,8 +70,15 @@ def _open_standard_streams() -> None:
 def _terminable() -> Iterator[None]:
     """SIGTERM ends the verb as an exception does, so that half a result is taken away; a second one ends it at once."""
 
+    asked = False
+
     def on_signal(number: int, _: object) -> None:
+        nonlocal asked
+        asked = True
         signal.signal(number, signal.SIG_DFL)
+        print("holdfast: terminated", file=sys.stderr, flush=True)
+        # Who terminates us may have terminated Spark, too; that it cannot be asked any more is not worth a word.
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         sys.exit(TERMINATED)
 
     if threading.current_thread() is not threading.main_thread():  # only there can signals be taken
@@ -81,6 +87,10 @@ def _terminable() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, on_signal)
     try:
         yield
+    except BaseException:
+        if asked:
+            sys.exit(TERMINATED)
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -95,6 +105,15 @@ def _run(words: list[str]) -> None:
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as problem:
+        if problem.errno not in _NO_ROOM:
+            raise
+        where = f"{problem.filename}: " if problem.filename else ""
+        print(f"holdfast: {where}no space left on the disk", file=sys.stderr)
+        sys.exit(2)
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # may hit any verb at any time, and is nobody's mistake in a program
 
 
 def _end_interrupted() -> None:
