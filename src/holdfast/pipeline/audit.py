@@ -38,11 +38,8 @@ from holdfast.pipeline.trace_footers import RunFooters
 from holdfast.pipeline.trace_tables import TraceRun, open_runs
 from holdfast.sim.ledger import Outcome
 
-_NOT_IN_A_TRACE = (
-    "recovery",
-    "answer_us",
-    "leaf_recovery_ratio",
-)  # counted by clients themselves, and link by link
+# Counted by clients themselves and link by link, which is not in a trace; and what the table of seconds tells instead.
+_NOT_TOLD = ("recovery", "answer_us", "leaf_recovery_ratio", "slices")
 _EVENTS = ("Publish", "Deliver")  # kinds of message that carry events; the others are the price of getting them there
 _NOTHING_ASKED = Asked()
 _AT_ONCE = 3  # small jobs that run side by side: most of their time is planning, and there are seldom more cores idle
@@ -94,7 +91,7 @@ class AuditedRun:
             "run": str(self.folder),
             **told,
             **self.outcome.as_json(),
-            **dict.fromkeys(_NOT_IN_A_TRACE),
+            **dict.fromkeys(_NOT_TOLD),
             "ordering_degree": self.figures["ordering_degree"],
             "original_delay_us": self.delay_us("original_delay"),
             "overhead": self.overhead,
