@@ -171,3 +171,18 @@ def test_strict_order_has_no_violation_at_all() -> None:
     outcome = run(market(order="strict", loss=0.1, duration_s=20))
     assert (outcome.lost, outcome.fifo_violations, outcome.duplicates) == (0, 0, 0)
     assert outcome.held > 100
+
+
+def test_ones_own_events_are_not_held_back() -> None:
+    """The publisher, who also subscribes, has nobody to tell it what is missing before each of its events."""
+    mine = {"id": "me", "broker": "b1", "subscriptions": ["n >= 3"]}
+    events = [{"at_s": 0.5 + n / 10, "attributes": {"n": n}} for n in range(10)]
+    network = {
+        "duration_s": 5,
+        "topology": {"kind": "line", "brokers": 2},
+        "client": [{**mine, "publish": events}],
+        "reliability": {"recovery": "end-to-end", "order": "strict"},
+    }
+    outcome = Simulation(parse_text(network)).run()
+    assert outcome.delivered == outcome.owed == 7
+    assert outcome.held == 0

@@ -27,6 +27,7 @@ Outcome = Wish | Delivered | Incident
 
 class Assurance:
     def __init__(self, name: str, epoch: int, guarantees: Guarantees, seen: Seen, first_seq: int, rng: Random) -> None:
+        self._name = name
         in_order = guarantees.order is not None
         settings = guarantees.recovery or RecoverySettings(asks=False)
         if in_order and not settings.record:
@@ -82,6 +83,8 @@ class Assurance:
     ) -> list[Outcome]:
         """An event for these subscriptions, for the first time; raises only PeerError, for a record that is none."""
         delivered = Delivered(publication, subscriptions, via)
+        if publication.source == self._name:  # nobody tells us what we have published ourselves
+            return [delivered]
         wishes = self._recovery.on_event(publication, now_us, via != "original")
         if self._latch is None:
             return [delivered, *wishes]

@@ -48,6 +48,7 @@ class _Source(Generic[Item]):
         self.travels = travels  # arrival - departure, clock offset included
         self.estimator = estimator
         self.due_us: int | None = None
+        self.noticed = 0  # missing numbers so far
         self.begin(epoch, first)
 
     def begin(self, epoch: int, first: int) -> None:
@@ -188,12 +189,14 @@ class Latch(Generic[Item]):
         """Perhaps it was missing. Then an original tells the estimator whether the wait was long enough.
 
         One that is late without having been noticed was not waited for at all, and counts as well: the share of the
-        violations that remain is about all of them.
+        violations that remain is about all of them. But before we understand what a source tells, all go unnoticed,
+        and so many at once would make us wait too long ever after.
         """
         if known.waiting.awaits(seq):
             self._missing -= 1
         missing, violated = known.waiting.end(seq), seq < known.waiting.top
-        if is_repair or (missing is None and not violated) or (missing is not None and missing.forced):
+        unnoticed = missing is None and (not violated or known.noticed < COLD_SAMPLES)
+        if is_repair or unnoticed or (missing is not None and missing.forced):
             return
         late_us = 0 if missing is None else now_us - missing.noticed_us
         known.estimator.on_found(now_us - departure_us, late_us, violated, now_us)
@@ -220,6 +223,7 @@ class Latch(Generic[Item]):
                 latest_us = known.waiting.oldest_above(missing_seq) + self._hold_us_max
                 known.waiting.await_missing(missing_seq, Missing(now_us, int(min(deadline_us, latest_us))))
                 self._missing += 1
+                known.noticed += 1
                 self._blocked[source] = None
 
     def _estimate_us(self, known: _Source[Item], missing_departure_us: int, departure_us: int, now_us: int) -> float:
