@@ -36,7 +36,8 @@ from holdfast.protocol.gossip.settings import GossipSettings, ReconcilingSetting
 from holdfast.protocol.gossip.styles import STYLES, AskAnybody, AskOrigin, AskSubscribers, Have, Holdings, Saying
 from holdfast.protocol.seen import Seen
 
-_SETTLED_US = 2_500_000  # without a new event or loss: longer than any answer takes, and two vectors to who is silent
+_SETTLED_US = 1_300_000  # without a new event or loss: longer than answers take, and a vector to who is silent
+_SEARCHED_US = 6_000_000  # while an origin is asked for something that it may still have: three of the longest pauses
 
 
 class Roads(Protocol):
@@ -102,7 +103,8 @@ class Gossip:
 
     def has_settled(self, now_us: int) -> bool:
         """Whether nothing has come or been noticed for so long that nothing more is to be expected."""
-        return now_us - self._active_us >= _SETTLED_US
+        searches = self._partners is not None and bool(self._losses)
+        return now_us - self._active_us >= (_SEARCHED_US if searches else _SETTLED_US)
 
     # Our clients -----------------------------------------------------------------------------------
 
@@ -337,6 +339,8 @@ class Gossip:
         self._keep(publication, stamp, now_us)
         if stamp is not None and self._style.numbers:
             self._on_stamp(stamp, (), now_us)
+            if self._partners is not None:
+                self._partners.brought(stamp.origin, now_us)
         if publication.lifetime_us is not None and publication.expired(now_us):
             return [Incident("expired", publication.id_text)]
         self.counts["recovered"] += 1

@@ -71,6 +71,13 @@ class Partners:
         known.unsure = 2
         self._arm(origin, known, now_us)
 
+    def brought(self, origin: str, now_us: int) -> None:
+        """An event has come from there on our request: what else is missing is worth asking for soon."""
+        known = self._origins.get(origin)
+        if known is not None and known.missing and known.tries > 1:
+            known.tries = 1
+            self._arm(origin, known, min(known.due_us, now_us + self._settings.retry_us))
+
     def take(self, now_us: int, missing: dict[str, None]) -> list[tuple[str, int]]:
         """Origins to send a vector to now, and how many before it were in vain."""
         taken: list[tuple[str, int]] = []

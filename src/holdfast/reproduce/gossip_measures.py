@@ -1,0 +1,67 @@
+"""What the study of epidemic recovery measures, from the rows of its runs."""
+
+from collections.abc import Iterator
+
+from holdfast.reproduce.claims import Estimate, ratio_of_sums
+from holdfast.reproduce.study import Row, Runs
+
+NONE, OURS = "no recovery", "reconcile"
+PUSH, COMBINED, PUBLISHER, RANDOM, SUBSCRIBER = (
+    "push",
+    "combined-pull",
+    "publisher-pull",
+    "random-pull",
+    "subscriber-pull",
+)
+_WARM_S = 1.0  # buffers fill, and the first losses are noticed
+_LATE_S = 1.5  # before the end: what is lost then may be noticed too late
+_DIGESTS = ("GossipDigest", "GossipPull", "GossipVector")  # what the paper counts as gossip
+_REQUESTS = ("GossipRequest",)
+_EVENTS = ("GossipEvent",)
+
+
+def slices(row: Row) -> Iterator[tuple[float, float, float]]:
+    """Of each slice of time: its beginning, what was owed of the events published in it, and what was delivered."""
+    for name, owed in row.items():
+        if name.startswith("slices.owed.") and owed:
+            number = name.rpartition(".")[2]
+            yield int(number) * row["slices_s"], owed, row.get(f"slices.delivered.{number}") or 0
+
+
+def _steady(row: Row) -> list[tuple[float, float, float]]:
+    return [each for each in slices(row) if _WARM_S <= each[0] < row["duration_s"] - _LATE_S]
+
+
+def delivered(runs: Runs) -> Estimate:
+    """The share of what was owed, over events published in the middle of the runs."""
+    rows = sorted(runs.rows, key=lambda row: row["seed"])
+    owed = [sum(each[1] for each in _steady(row)) for row in rows]
+    return ratio_of_sums([sum(each[2] for each in _steady(row)) for row in rows], owed)
+
+
+def worst_slice(runs: Runs) -> float:
+    return min(got / owed for row in runs.rows for _, owed, got in _steady(row))
+
+
+def _total(runs: Runs, kinds: tuple[str, ...], what: str) -> float:
+    return sum(runs.total(f"messages.{kind}.{what}") for kind in kinds)
+
+
+def gossip_per_s(runs: Runs, brokers: int) -> float:
+    """Gossip messages that a broker sends in a second."""
+    seconds = sum(row["duration_s"] for row in runs.rows)
+    return _total(runs, _DIGESTS, "sent") / seconds / brokers
+
+
+def gossip_per_event(runs: Runs) -> float:
+    """Gossip messages for each message that carries an event from broker to broker."""
+    return _total(runs, _DIGESTS, "sent") / runs.total("messages.Publish.sent")
+
+
+def gossip_bytes(runs: Runs) -> float:
+    """Of digests and requests, as they are encoded; not of the events that they bring."""
+    return _total(runs, (*_DIGESTS, *_REQUESTS), "bytes")
+
+
+def bytes_per_delivery(runs: Runs) -> float:
+    return runs.total("bytes") / runs.total("delivered")
