@@ -10,6 +10,11 @@ from datetime import UTC, datetime
 from holdfast.model.messages import (
     Deliver,
     Detach,
+    GossipDigest,
+    GossipEvent,
+    GossipPull,
+    GossipRequest,
+    GossipVector,
     Latest,
     LinkState,
     Message,
@@ -18,6 +23,8 @@ from holdfast.model.messages import (
     Publication,
     Publish,
     Run,
+    Stamp,
+    Stamped,
     Summary,
     Tell,
     Whole,
@@ -25,6 +32,8 @@ from holdfast.model.messages import (
 from holdfast.wire.signals import Hello, Ping, Pong, Refusal, Signal, Welcome
 
 MOMENT = datetime(2020, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+STAMP = Stamp("b1", 5, ((7, 3, 2), (2**32 - 1, 300, 0)))
 
 MESSAGES: list[tuple[str, Message]] = [
     (
@@ -86,6 +95,39 @@ MESSAGES: list[tuple[str, Message]] = [
     ),
     ("01 00 91 93 a36e616b 05 92 07 09", Missing(5, (7, 9))),
     ("01 00 91 94 a36c6174 05 09 03", Latest(5, 9, 3)),
+    (
+        "01 00 91 97 a3737470 97 a170 01 00 c0 80 c400 c0 93 a26231 05 92 93 07 03 02 93 ceffffffff cd012c 00"
+        "92 a26231 a26232 90 02 a86f726967696e616c",
+        Stamped(Publication("p", 1, 0, None, {}), STAMP, ("b1", "b2"), (), 2),
+    ),
+    (
+        "01 00 91 96 a3676f64 91 a26231 07 91 92 a170 92 01 cd012c 90 00",
+        GossipDigest(("b1",), 7, (("p", (1, 300)),)),
+    ),
+    (
+        "01 00 91 97 a3676f70 92 a26231 a26232 91 94 a26233 05 07 92 03 04 07 90 90 00",
+        GossipPull(("b1", "b2"), (("b3", 5, 7, (3, 4)),), 7),
+    ),
+    (
+        "01 00 91 97 a3676f70 91 a26231 91 94 a26233 05 07 91 03 c0 92 a26232 a26233 90 00",
+        GossipPull(("b1",), (("b3", 5, 7, (3,)),), None, ("b2", "b3")),
+    ),
+    (
+        "01 00 91 95 a3676f76 91 a26231 05 92 94 07 04 00 91 02 94 09 00 cd012c 90 90",
+        GossipVector(("b1",), 5, ((7, 4, 0, (2,)), (9, 0, 300, ()))),
+    ),
+    (
+        "01 00 91 94 a3676f72 91 a26231 91 92 a170 91 01 91 a26232",
+        GossipRequest(("b1",), (("p", (1,)),), ("b2",)),
+    ),
+    (
+        "01 00 91 94 a3676f65 97 a170 01 00 c0 80 c400 c0 93 a26231 05 92 93 07 03 02 93 ceffffffff cd012c 00 90",
+        GossipEvent(Publication("p", 1, 0, None, {}), STAMP),
+    ),
+    (
+        "01 00 91 94 a3676f65 97 a170 01 00 c0 80 c400 c0 c0 92 a26232 a26231",
+        GossipEvent(Publication("p", 1, 0, None, {}), None, ("b2", "b1")),
+    ),
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [

@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.model.errors import InputError
-from holdfast.model.messages import Deliver, Message, Numbered, Publication, Publish, Run
+from holdfast.model.messages import (
+    Deliver,
+    Gossip,
+    GossipEvent,
+    Message,
+    Numbered,
+    Publication,
+    Publish,
+    Run,
+    Stamp,
+    Stamped,
+)
 from holdfast.wire.codec import (
     decode_frame_untrusted,
     decode_untrusted,
@@ -110,8 +121,14 @@ vias = st.sampled_from(["original", "repair", "gossip", "retransmission", "multi
 hops = st.integers(0, 2**16)
 published = st.builds(Publish, publications, st.lists(st.text(min_size=1), max_size=40).map(tuple), hops, vias)
 numbers = st.integers(0, 2**62)
-numbered = st.builds(Numbered, numbers, numbers, st.booleans(), published)
-events = published | st.builds(Deliver, publications, vias) | numbered
+names = st.lists(st.text(min_size=1, max_size=20), max_size=40).map(tuple)
+tags = st.integers(0, 2**32 - 1)
+places = st.lists(st.tuples(tags, numbers, numbers), max_size=20).map(tuple)
+stamps = st.builds(Stamp, st.text(min_size=1, max_size=20), numbers, places)
+stamped = st.builds(Stamped, publications, stamps, names, names, hops, vias)
+numbered = st.builds(Numbered, numbers, numbers, st.booleans(), published | stamped)
+handed = st.builds(GossipEvent, publications, st.none() | stamps, names)
+events = published | st.builds(Deliver, publications, vias) | numbered | stamped | handed
 
 
 @st.composite
@@ -132,7 +149,7 @@ def same(one: Any, other: Any) -> bool:
         return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, Publish | Deliver | Run | Numbered | Publication):
+    if isinstance(one, Publish | Deliver | Run | Numbered | Publication | Stamped | GossipEvent):
         return all(same(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
     return bool(one == other)
 
@@ -151,8 +168,8 @@ def test_a_frame_holds_any_number_of_messages_in_order(count: int) -> None:
     assert decode_frame_untrusted(framed([encode_message(each) for each in messages])) == messages
 
 
-def test_only_publications_count_as_events() -> None:
-    events = Publish | Deliver | Run | Numbered
+def test_only_publications_and_what_recovers_them_count_as_events() -> None:
+    events = Publish | Deliver | Run | Numbered | Stamped | Gossip
     for _, message in MESSAGES:
         assert is_event(encode_message(message)) == isinstance(message, events)
 
