@@ -1,4 +1,4 @@
-"""Brokers that recover losses among themselves, in the simulator and over loopback sockets: both end with everything."""
+"""Brokers that recover losses among themselves, simulated and over loopback sockets: both end with everything."""
 
 from typing import Any
 

@@ -49,7 +49,7 @@ def _total(runs: Runs, kinds: tuple[str, ...], what: str) -> float:
 
 def gossip_per_s(runs: Runs, brokers: int) -> float:
     """Gossip messages that a broker sends in a second."""
-    seconds = sum(row["duration_s"] for row in runs.rows)
+    seconds = runs.total("duration_s")
     return _total(runs, _DIGESTS, "sent") / seconds / brokers
 
 
