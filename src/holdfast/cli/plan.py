@@ -14,6 +14,7 @@ from holdfast.model.errors import InputError
 if TYPE_CHECKING:
     from holdfast.network.schema import Network, PlanSettings
     from holdfast.planner.advice import Advice
+    from holdfast.planner.loss import Forecast
     from holdfast.planner.pairs import Predictor
     from holdfast.planner.plan import Case, Endpoints, Prediction
 
@@ -41,6 +42,11 @@ def run(
     wants: Annotated[str, typer.Option(metavar="CONDITION", help="What the new subscriber wants.")] = "TRUE",
     rank: Annotated[bool, typer.Option(help="Rank the components whose improvement helps most.")] = True,
     picture: Annotated[Path | None, typer.Option(help="Draw the network into this SVG file.")] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Predict on Spark, for large networks and many cases.")
+    ] = False,
+    master: Annotated[str | None, typer.Option(help="Spark's master, such as spark://host:7077.")] = None,
+    out: Annotated[Path | None, typer.Option(help="With --spark: the folder for the table of predictions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Predict for every subscriber and scheme which share of its events arrives within their lifetime.
@@ -56,6 +62,7 @@ def run(
       holdfast init --preset planning-10 net.toml
       holdfast plan net.toml --target 0.9 --what-if 'b3=0.999' --picture net.svg
       holdfast plan net.toml --admit b4 --wants 'p1 = TRUE'
+      holdfast plan large.toml --spark --out predictions
     """
     from holdfast.network.document import settings_from
     from holdfast.network.load import load
@@ -71,6 +78,15 @@ def run(
             raise InputError("--admit answers one question: --what-if and --picture do not go with it")
         _admit(network, asked, admit, wants, as_json)
         return
+    if spark:
+        if picture is not None:
+            raise InputError("--picture goes with a plan on this machine, not with --spark")
+        if out is None:
+            raise InputError("--spark writes a table; add --out FOLDER")
+        _plan_on_spark(network, asked, what_if or (), out, master, as_json)
+        return
+    if master is not None or out is not None:
+        raise InputError("--master and --out go with --spark")
     result = _plan(network, asked, what_if or (), rank)
     if picture is not None:
         _draw(result, asked, picture)
@@ -99,6 +115,7 @@ class _Result:
     advice: "Advice"
     cases: dict[str, "Advice"]  # by the words of --what-if
     ranked: bool
+    losses: list["Forecast"]  # where links lose messages
 
     def as_json(self, asked: "PlanSettings") -> dict[str, object]:
         lifetime_s = self.case.lifetime_s
@@ -109,6 +126,7 @@ class _Result:
             "lifetime_s": lifetime_s,
             "recommendation": _advice_json(self.advice),
             "what_if": {words: _advice_json(advice) for words, advice in self.cases.items()},
+            "losses": [each.as_json() for each in self.losses],
             "subscribers": [each.as_json(asked.endpoints, lifetime_s) for each in self.predictions],
         }
 
@@ -129,13 +147,18 @@ class _Result:
             lines.append(f"  {'least':<16}" + "".join(f"{advice.least[each][1]:>16.6f}" for each in SCHEMES))
             lines.append(f"  {advice.words()}")
         if self.advice.gains:
-            lines += ["", f"  what helps most with {self.advice.judged}, if it never failed: mean gain, of the least"]
+            lines += ["", f"  what helps most with {self.advice.about}, if it never failed: mean gain, of the least"]
             lines += [
                 f"  {gain.component:<16}{gain.availability:>16.6f}{gain.mean:>16.6f}{gain.worst:>16.6f}"
                 for gain in self.advice.gains[:_FEW]
             ]
         elif self.ranked:
             lines += ["", "  too many components to try each; ask with --what-if"]
+        if self.losses:
+            lines += ["", "  links lose messages; approximately delivered, by mechanism, and extra transmissions"]
+            for each in self.losses:
+                extra = "" if each.overhead is None else f"{each.overhead:>16.4f}"
+                lines.append(f"  {each.mechanism:<26}{each.delivered:>16.6f}{extra}")
         return "\n".join([*lines, "", self.advice.words()])
 
 
@@ -160,7 +183,7 @@ def _advice_json(advice: "Advice") -> dict[str, object]:
     return {
         "scheme": advice.scheme,
         "words": advice.words(),
-        "binding_subscriber": advice.least[advice.judged][0],
+        "binding_subscriber": advice.least[advice.about][0],
         "means": advice.means,
         "least": {scheme: {"subscriber": who, "value": value} for scheme, (who, value) in advice.least.items()},
         "components": [
@@ -189,18 +212,29 @@ def _plan(network: "Network", asked: "PlanSettings", what_if: Sequence[str], ran
     predictions = list(predict(case, used))
     advice = advise(predictions, target, asked.endpoints)
     if rank and can_rank(case.overlay):
-        found = gains(case, used, advice.judged, asked.endpoints, advice.least[advice.judged][0])
+        found = gains(case, used, advice.about, asked.endpoints, advice.least[advice.about][0])
         advice = replace(advice, gains=tuple(found))
     cases = {
         words: advise(list(predict(each, predictor(each))), target, asked.endpoints) for words, each in others.items()
     }
-    return _Result(network.name, case, predictions, advice, cases, rank)
+    return _Result(network.name, case, predictions, advice, cases, rank, _losses(network, case))
+
+
+def _losses(network: "Network", case: "Case") -> list["Forecast"]:
+    from holdfast.planner.loss import forecasts
+    from holdfast.protocol.recovery.settings import RecoverySettings
+    from holdfast.protocol.recovery.srm.settings import SrmSettings
+
+    asked = network.reliability.guarantees.recovery
+    digests = asked if isinstance(asked, RecoverySettings) else RecoverySettings()
+    records = asked if isinstance(asked, SrmSettings) else SrmSettings()
+    return forecasts(case, digests.told, records.record)
 
 
 def _draw(result: _Result, asked: "PlanSettings", picture: Path) -> None:
     from holdfast.planner.picture import svg
 
-    scheme = result.advice.judged
+    scheme = result.advice.about
     picture.write_text(svg(result.case, result.predictions, scheme, asked.endpoints), encoding="utf-8")
 
 
@@ -210,4 +244,24 @@ def _admit(network: "Network", asked: "PlanSettings", broker: str, wants: str, a
     found = admission(network, broker, wants, _TARGET if asked.target is None else asked.target, asked)
     print(json.dumps(found.as_json()) if as_json else found.words())
     if not found.accepted:
+        raise typer.Exit(1)
+
+
+def _plan_on_spark(
+    network: "Network", asked: "PlanSettings", what_if: Sequence[str], out: Path, master: str | None, as_json: bool
+) -> None:
+    from holdfast.pipeline.plan_folder import planned
+    from holdfast.pipeline.session import plain_interrupts, session
+    from holdfast.planner.plan import case_of
+    from holdfast.planner.what_if import changed
+
+    case = case_of(network)
+    if not case.demand.subscribers or not case.demand.origins:
+        raise InputError(f"{network.name}: nobody subscribes or nobody publishes; there is nothing to predict")
+    cases = {"": case, **{words: changed(case, words) for words in what_if}}
+    plain_interrupts()
+    target = _TARGET if asked.target is None else asked.target
+    found = planned(session("holdfast plan", master), cases, asked, f"{network.seed}/plan", target, out)
+    print(json.dumps({"network": network.name, **found.as_json()}) if as_json else found.text(network.name))
+    if asked.target is not None and found.advice[""].scheme is None:
         raise typer.Exit(1)

@@ -18,7 +18,10 @@ _LINE_EVERY_S = 10  # between progress lines
 
 
 def run(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="end-to-end (paper 000), gossip (001) or fifo (002).")],
+    study: Annotated[
+        str,
+        typer.Argument(metavar="STUDY", help="end-to-end (paper 000), gossip (001), fifo (002) or prediction (004)."),
+    ],
     out: Annotated[Path | None, typer.Option(help="The folder for tables and figures; STUDY-SCALE otherwise.")] = None,
     scale: Annotated[
         str, typer.Option(metavar="quick|paper", help="A few minutes on two cores, or the papers' own durations.")

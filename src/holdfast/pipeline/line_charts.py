@@ -53,6 +53,7 @@ class Spot:
 class Line:
     name: str
     spots: tuple[Spot, ...]
+    joined: bool = True  # else a cloud of points
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class _Drawing:
         sure = [spot for spot in line.spots if spot.low is not None and spot.high is not None]
         edges = [(self._across(spot.x), *map(self._down, self._cut_to_limits(spot))) for spot in sure]
         colour = self._colour(at)
-        if len(edges) > 1 and not self._chart.x_names:
+        if len(edges) > 1 and line.joined and not self._chart.x_names:
             around = [*((x, high) for x, _, high in edges), *((x, low) for x, low, _ in reversed(edges))]
             yield f'<polygon class="band" fill="{colour}" points="{_points(around)}"/>'
             return
@@ -176,7 +177,7 @@ class _Drawing:
         places = [(self._across(spot.x) + self._beside(at), self._down(spot.y)) for spot in line.spots]
         colour = self._colour(at)
         dash = ' stroke-dasharray="7 4"' if at >= len(_COLOURS) else ""
-        if len(places) > 1 and not self._chart.x_names:
+        if len(places) > 1 and line.joined and not self._chart.x_names:
             yield f'<polyline class="line" stroke="{colour}"{dash} points="{_points(places)}"/>'
         for x, y in places:
             yield _shape(_SHAPES[at % len(_SHAPES)], x, y, 3.6, f'fill="{colour}"')

@@ -41,12 +41,12 @@ class Advice:
     gains: tuple[Gain, ...] = ()  # for the scheme that is enough, or else the best; the largest first
 
     @property
-    def judged(self) -> str:
+    def about(self) -> str:
         """The scheme that words and gains are about."""
         return self.scheme or self.best
 
     def words(self) -> str:
-        who, value = self.least[self.judged]
+        who, value = self.least[self.about]
         if self.scheme is not None:
             said = f"{self.scheme} is enough: every subscriber gets at least {value:.6f}, {self.target:g} is asked for"
         else:
@@ -60,11 +60,16 @@ class Advice:
 def advise(predictions: Sequence[Prediction], target: float, endpoints: Endpoints) -> Advice:
     least: dict[str, tuple[str, float]] = {}
     for scheme in SCHEMES:
-        worst = min(predictions, key=lambda each: each.of(scheme, endpoints))
-        least[scheme] = worst.subscriber, worst.of(scheme, endpoints)
+        value, who = min((each.of(scheme, endpoints), each.subscriber) for each in predictions)
+        least[scheme] = who, value
+    means = {scheme: fmean(each.of(scheme, endpoints) for each in predictions) for scheme in SCHEMES}
+    return judged(least, means, target, endpoints)
+
+
+def judged(least: dict[str, tuple[str, float]], means: dict[str, float], target: float, endpoints: Endpoints) -> Advice:
+    """From who gets least with each scheme, and the means."""
     enough = next((scheme for scheme in SCHEMES if least[scheme][1] >= target), None)
     best = max(SCHEMES, key=lambda scheme: least[scheme][1])
-    means = {scheme: fmean(each.of(scheme, endpoints) for each in predictions) for scheme in SCHEMES}
     return Advice(enough, target, endpoints, best, least, means)
 
 

@@ -50,6 +50,7 @@ class Demand:
     common: npt.NDArray[np.float64]  # events a second of each origin, as far as all subscribers want them alike
     share: npt.NDArray[np.float64]  # which part of the common ones a subscriber wants
     own: Mapping[int, Mapping[int, float]]  # subscriber -> origin -> events a second on top of that
+    published: npt.NDArray[np.float64]  # events a second of each origin, whoever wants them
 
     def rates(self, subscriber: int) -> npt.NDArray[np.float64]:
         """Events a second that a subscriber is to get, by origin; all origins alike when nothing is known of it."""
@@ -75,6 +76,7 @@ class Demand:
             self.common[here],
             self.share[kept],
             own,
+            self.published[here],
         )
 
 
@@ -99,6 +101,7 @@ class _Gathering:
         self._origins: dict[Origin, int] = {}
         self._own: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         self._common: dict[int, float] = defaultdict(float)
+        self._published: dict[int, float] = defaultdict(float)
         self._share = np.ones(len(self._subscribing))
 
     def demand(self) -> Demand:
@@ -110,11 +113,13 @@ class _Gathering:
             self._rows()
         elif not isinstance(workload, Silent):
             self._drawn(workload.traffic.mean_per_s(), workload.traffic.lifetime_us)
-        common = np.zeros(len(self._origins))
-        for origin, rate in self._common.items():
-            common[origin] = rate
+        common, published = (
+            np.array([rates[origin] for origin in range(len(self._origins))])
+            for rates in (self._common, self._published)
+        )
         subscribers = tuple(Subscriber(client.id, client.broker) for client in self._subscribing)
-        return Demand(tuple(self._origins), subscribers, common, self._share, self._own)
+        own = {at: dict(rates) for at, rates in self._own.items()}
+        return Demand(tuple(self._origins), subscribers, common, self._share, own, published)
 
     def _origin(self, broker: str, lifetime_us: int | None) -> int:
         lifetime_s = inf if lifetime_us is None else lifetime_us / US_PER_S
@@ -133,6 +138,7 @@ class _Gathering:
             for each in client.schedule:
                 rate = US_PER_S / each.every_us if each.every_us else 1 / seconds
                 origin = self._origin(client.broker, each.lifetime_us)
+                self._published[origin] += rate
                 for at in self._wanted_by(each.attributes):
                     self._own[at][origin] += rate
 
@@ -146,6 +152,7 @@ class _Gathering:
         for client in self._clients:
             if client.works:
                 origin = self._origin(client.broker, workload.traffic.lifetime_us)
+                self._published[origin] += rate
                 chances = workload.chances(self._network.seed, client.id)
                 for at, topic in topics.items():
                     if topic < len(chances):
@@ -158,6 +165,7 @@ class _Gathering:
         matches = 0
         for publication in islice(self._of_workload(), _READ_MAX):
             origin = self._origin(homes[publication.client], publication.lifetime_us)
+            self._published[origin] += 1
             for at in self._wanted_by(publication.attributes):
                 self._own[at][origin] += 1
                 matches += 1
@@ -168,7 +176,9 @@ class _Gathering:
     def _drawn(self, rate_per_s: float, lifetime_us: int | None) -> None:
         for client in self._clients:
             if client.works:
-                self._common[self._origin(client.broker, lifetime_us)] += rate_per_s
+                origin = self._origin(client.broker, lifetime_us)
+                self._common[origin] += rate_per_s
+                self._published[origin] += rate_per_s
         counts = np.zeros(len(self._subscribing))
         events = 0
         for publication in islice(self._of_workload(), _DRAWN_MAX):

@@ -11,10 +11,17 @@ the other could block a second path that exists.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from math import inf, log
+from functools import lru_cache
+from math import log
 
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.planner.kernels.flows import augment
 from holdfast.planner.overlay import Overlay, Path
+from holdfast.planner.uniformization import Floats
+
+Ints = npt.NDArray[np.int64]
 
 _NEVER = 1e-300  # the availability of what is never up, as far as a logarithm is concerned
 
@@ -64,79 +71,45 @@ def disjoint_bound(
 
 
 class _Flow:
-    """Successive shortest paths with potentials; node 2b is where events enter broker b, 2b + 1 where they leave it."""
+    """Successive shortest paths with potentials."""
 
     def __init__(
         self, overlay: Overlay, source: int, target: int, no_brokers: frozenset[int], no_links: frozenset[int]
     ) -> None:
         self._overlay, self._source, self._target = overlay, source, target
-        self._no_brokers, self._no_links = no_brokers, no_links
-        self._passed: dict[int, int] = {}  # link -> the broker that the flow leaves by it
-        self._through: set[int] = set()  # brokers in between that a path uses
-        self._potential = [0.0] * (2 * len(overlay.names))
-        self._broker_cost = [-log(max(each.availability, _NEVER)) for each in overlay.brokers]
-        self._link_cost = [-log(max(each.component.availability * (1 - each.loss), _NEVER)) for each in overlay.links]
+        self._graph = _arrays(overlay)
+        usable = np.ones(len(overlay.links) + len(overlay.names), dtype=np.bool_)
+        usable[[*no_links, *(len(overlay.links) + broker for broker in no_brokers)]] = False
+        self._usable = usable
+        self._passed = np.full(len(overlay.links), -1)  # link -> the broker that a path leaves by it
+        self._through = np.zeros(len(overlay.names), dtype=np.bool_)  # brokers in between that a path uses
+        nodes = 2 * len(overlay.names)
+        self._potential, self._far = np.zeros(nodes), np.zeros(nodes)
+        self._came, self._by = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
+        self._heap = np.zeros((nodes + 4 * len(overlay.links) + 1, 2))  # every arc is taken up once at most
 
     def augment(self) -> bool:
         """One more path, at least cost, turning earlier ones where that helps; False when there is none."""
-        start, end = 2 * self._source + 1, 2 * self._target
-        far = {start: 0.0}
-        came: dict[int, tuple[int, int]] = {}  # node -> (node before, link or -1)
-        done: set[int] = set()
-        heap = [(0.0, start)]
-        while heap:
-            at, node = heappop(heap)
-            if node in done:
-                continue
-            done.add(node)
-            if node == end:
-                break
-            for other, link, cost in self._steps(node):
-                reduced = max(0.0, cost + self._potential[node] - self._potential[other])
-                if at + reduced < far.get(other, inf):
-                    far[other] = at + reduced
-                    came[other] = node, link
-                    heappush(heap, (at + reduced, other))
-        if end not in done:
-            return False
-        for node in range(len(self._potential)):
-            self._potential[node] += min(far.get(node, inf), far[end])
-        self._apply(came, end)
-        return True
-
-    def _steps(self, node: int) -> Iterable[tuple[int, int, float]]:
-        broker, leaving = divmod(node, 2)
-        if leaving:
-            if broker in self._through:
-                yield 2 * broker, -1, -self._broker_cost[broker]  # give up passing through it
-            for other, link in self._overlay.neighbours[broker]:
-                if link in self._no_links or other in self._no_brokers or other == self._source:
-                    continue
-                if link not in self._passed:
-                    yield 2 * other, link, self._link_cost[link]
-        else:
-            if broker not in self._through and broker != self._target:
-                yield 2 * broker + 1, -1, self._broker_cost[broker]
-            for other, link in self._overlay.neighbours[broker]:
-                if self._passed.get(link) == other:
-                    yield 2 * other + 1, link, -self._link_cost[link]  # send the flow back
-
-    def _apply(self, came: dict[int, tuple[int, int]], node: int) -> None:
-        start = 2 * self._source + 1
-        while node != start:
-            before, link = came[node]
-            if link < 0:
-                self._through.symmetric_difference_update({node // 2})
-            elif link in self._passed:
-                del self._passed[link]
-            else:
-                self._passed[link] = before // 2
-            node = before
+        return bool(
+            augment(
+                self._source,
+                self._target,
+                *self._graph,
+                self._usable,
+                self._passed,
+                self._through,
+                self._potential,
+                self._far,
+                self._came,
+                self._by,
+                self._heap,
+            )
+        )
 
     def paths(self) -> list[Path]:
         leaves: dict[int, list[tuple[int, int]]] = {}
-        for link, broker in self._passed.items():
-            ends = self._overlay.links[link]
+        for link in np.flatnonzero(self._passed >= 0).tolist():
+            ends, broker = self._overlay.links[link], int(self._passed[link])
             leaves.setdefault(broker, []).append((ends.b if ends.a == broker else ends.a, link))
         return [self._follow(leaves, first) for first in leaves.get(self._source, ())]
 
@@ -147,6 +120,16 @@ class _Flow:
             brokers.append(following)
             links.append(link)
         return Path(tuple(brokers), tuple(links))
+
+
+@lru_cache(maxsize=4)  # every pair of a network asks again
+def _arrays(overlay: Overlay) -> tuple[Ints, Ints, Floats, Floats]:
+    """Neighbours and links one after the other, where each broker's begin, and what brokers and links cost."""
+    flat = [each for row in overlay.neighbours for pair in row for each in pair]
+    first = np.concatenate([[0], np.cumsum([2 * len(row) for row in overlay.neighbours])])
+    brokers = [-log(max(each.availability, _NEVER)) for each in overlay.brokers]
+    links = [-log(max(each.component.availability * (1 - each.loss), _NEVER)) for each in overlay.links]
+    return np.array(flat, np.int64), first.astype(np.int64), np.array(brokers), np.array(links)
 
 
 def alternates(overlay: Overlay, path: Path) -> Bound:

@@ -22,7 +22,7 @@ class Link:
     delay_s: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity: what is worked out once is remembered by overlay
 class Overlay:
     names: tuple[str, ...]
     brokers: tuple[Component, ...]

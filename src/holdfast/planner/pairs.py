@@ -18,7 +18,7 @@ from math import inf, prod, sqrt
 from typing import Literal, NamedTuple
 
 from holdfast.planner.connectivity import Diagram, diagram_between
-from holdfast.planner.disjoint_paths import alternates, disjoint_bound, interior_reliability
+from holdfast.planner.disjoint_paths import Bound, alternates, disjoint_bound, interior_reliability, one_is_up
 from holdfast.planner.failures import Sample, simulate
 from holdfast.planner.hybrid import hybrid_bound, hybrid_exact
 from holdfast.planner.overlay import Overlay, Path, along
@@ -28,6 +28,7 @@ Method = Literal["exact", "monte-carlo", "bound"]
 
 EXACT_BROKERS_MAX = 200  # beyond, only on trees: a graph's diagram is far out of reach then
 _KEPT_NODES_MAX = 5_000_000  # of diagrams that are remembered, 40 MB: each serves both directions
+_KEPT_BOUNDS_MAX = 100_000  # some 100 MB of paths
 _INTERVAL = 1.96  # standard errors of a 95 % interval
 
 
@@ -74,7 +75,8 @@ class Predictor:
         self._wanted = wanted
         # Diagrams depend on the graph alone: one with the same links and other components can use them.
         self._diagrams: dict[tuple[int, int], Diagram] = {} if like is None else like._diagrams
-        self._bounds: dict[tuple[int, int], float] = {}
+        self._bounds: dict[tuple[int, int], Bound] = {}
+        self._is_large = len(overlay.names) > EXACT_BROKERS_MAX
         self._is_forest = len(overlay.links) < len(overlay.names)
 
     def to(self, target: int, sources: Iterable[tuple[int, float]]) -> list[Pair]:
@@ -82,7 +84,8 @@ class Predictor:
         asked = list(sources)
         ways = self.overlay.ways_to(target)
         longest = max((each for _, each in asked if each < inf), default=0.0)
-        waits = [WaitsTo(self.overlay, ways, target, ends_up, longest) for ends_up in (False, True)]
+        begin = [source for source, _ in asked]
+        waits = [WaitsTo(self.overlay, ways, target, begin, ends_up, longest) for ends_up in (False, True)]
         found: list[Pair] = []
         unsure: list[tuple[int, Path]] = []
         for source, lifetime_s in asked:
@@ -110,7 +113,7 @@ class Predictor:
             own, sure = Schemes(ends, 1 - late[0], ends, ends, 1 - late[0]), Schemes(1.0, 1.0, 1.0, 1.0, 1.0)
             return Pair(source, target, lifetime_s, own, sure, 0)
         kept = prod(1 - overlay.links[each].loss for each in path.links)
-        bound = self._bound(source, target) if "multipath_bound" in self._wanted else 0.0
+        bound = self._bound(source, target).reliability if "multipath_bound" in self._wanted else 0.0
         diagram = self._diagram(source, target) if "multipath" in self._wanted else None
         multipath = kept * diagram.reliability(overlay.availabilities) if diagram else bound
         hybrid, method = self._hybrid(path, diagram, left_s, late, ends)
@@ -137,14 +140,14 @@ class Predictor:
             exact = [hybrid_exact(self.overlay, path, diagram, left_s, ends_up) for ends_up in (False, True)]
             if exact[0] is not None and exact[1] is not None:
                 return (exact[0], exact[1]), "exact"
-        other = alternates(self.overlay, path).reliability
+        other = self._alternative(path)
         counted = hybrid_bound(1 - late[0], 1 - late[1], ends, other)
         return (counted, hybrid_bound(1 - late[1], 1 - late[1], 1.0, other)), "bound"
 
     def _diagram(self, source: int, target: int) -> Diagram | None:
         key = min(source, target), max(source, target)
         if key not in self._diagrams:
-            if len(self.overlay.names) > EXACT_BROKERS_MAX and not self._is_forest:
+            if self._is_large and not self._is_forest:
                 return None
             diagram = diagram_between(self.overlay, *key)
             kept = sum(each.nodes for each in self._diagrams.values())
@@ -153,27 +156,39 @@ class Predictor:
             self._diagrams[key] = diagram
         return self._diagrams[key]
 
-    def _bound(self, source: int, target: int) -> float:
+    def _bound(self, source: int, target: int) -> Bound:
         key = min(source, target), max(source, target)
         if key not in self._bounds:
-            self._bounds[key] = disjoint_bound(self.overlay, *key).reliability
+            if len(self._bounds) >= _KEPT_BOUNDS_MAX:
+                self._bounds.clear()
+            self._bounds[key] = disjoint_bound(self.overlay, *key)
         return self._bounds[key]
+
+    def _alternative(self, path: Path) -> float:
+        """That one of some paths is up that share nothing with this one, nor with each other, but the ends."""
+        if not self._is_large:
+            return alternates(self.overlay, path).reliability
+        # A second search for each of many pairs would take as long as everything else; some of these are apart, too.
+        inner, links = frozenset(path.brokers[1:-1]), frozenset(path.links)
+        apart = [
+            each
+            for each in self._bound(path.brokers[0], path.brokers[-1]).paths
+            if inner.isdisjoint(each.brokers) and links.isdisjoint(each.links)
+        ]
+        return one_is_up(interior_reliability(self.overlay, each) for each in apart)
 
     def _sample(self, found: list[Pair], unsure: Sequence[tuple[int, Path]]) -> None:
         """Monte Carlo for what is too large; worlds are named after the target, so that the order of work is no
         matter."""
-        for lifetime_s in dict.fromkeys(found[at].lifetime_s for at, _ in unsure):
-            mine = [(at, path) for at, path in unsure if found[at].lifetime_s == lifetime_s]
-            target = found[mine[0][0]].target
-            sample = simulate(
-                self.overlay,
-                [path for _, path in mine],
-                0.0 if lifetime_s == inf else lifetime_s,
-                self.samples,
-                f"{self.seed}/{self.overlay.names[target]}",
-            )
-            for row, (at, _) in enumerate(mine):
-                found[at] = _with_sample(found[at], sample, row)
+        if not unsure:
+            return
+        target = found[unsure[0][0]].target
+        name = f"{self.seed}/{self.overlay.names[target]}"
+        sample = simulate(
+            self.overlay, [path for _, path in unsure], 0.0, self.samples, name
+        )  # only who is up at first
+        for row, (at, _) in enumerate(unsure):
+            found[at] = _with_sample(found[at], sample, row)
 
 
 def _with_sample(pair: Pair, sample: Sample, row: int) -> Pair:

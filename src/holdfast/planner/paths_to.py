@@ -1,5 +1,7 @@
 """The waits of retransmission on all paths to one broker, with the end brokers counted or assumed up."""
 
+from collections.abc import Iterable
+
 from holdfast.planner.components import NEVER_FAILS, Component
 from holdfast.planner.overlay import Overlay, Ways
 from holdfast.planner.wait_trees import HopTree, Waits, waits_of
@@ -7,44 +9,51 @@ from holdfast.planner.waits import Hop
 
 
 class WaitsTo:
-    """P(late) from any broker to the target; `longest_s` is the longest lifetime that will be asked for."""
+    """P(late) from some brokers to the target; `longest_s` is the longest lifetime that will be asked for."""
 
-    def __init__(self, overlay: Overlay, ways: Ways, target: int, ends_up: bool, longest_s: float) -> None:
+    def __init__(
+        self, overlay: Overlay, ways: Ways, target: int, sources: Iterable[int], ends_up: bool, longest_s: float
+    ) -> None:
         self._overlay, self._ways, self._target, self._ends_up = overlay, ways, target, ends_up
         self._hops: list[Hop] = []
         self._before: list[int] = []
         self._inner: dict[int, int] = {target: -1}  # broker -> its hop as one on the way
         self._whole: dict[int, int] = {}  # broker -> the last hop of the sum over its whole path
-        for broker in self._from_the_target():
-            self._add(broker)
+        begin = frozenset(sources)
+        for broker in self._from_the_target(begin):
+            self._add(broker, broker in begin)
         self._waits: Waits = waits_of(HopTree(self._hops, self._before), longest_s)
 
     def late(self, source: int, lifetime_s: float) -> float:
         hop = self._whole[source]
         return self._waits.longer_than(hop, lifetime_s) if hop >= 0 else 0.0
 
-    def _from_the_target(self) -> list[int]:
-        """Everybody with a way there, each after the next one on its way."""
-        behind: dict[int, list[int]] = {}
-        for broker, step in enumerate(self._ways):
-            if step is not None:
-                behind.setdefault(step[0], []).append(broker)
+    def _from_the_target(self, sources: Iterable[int]) -> list[int]:
+        """Everybody on the way of a source, each after the next one on its way."""
+        behind: dict[int, dict[int, None]] = {}
+        for broker in sources:
+            while (step := self._ways[broker]) is not None and broker not in behind.setdefault(step[0], {}):
+                behind[step[0]][broker] = None
+                broker = step[0]
         found = [self._target]
         for broker in found:  # grows while it is read
             found += behind.get(broker, ())
         return found
 
-    def _add(self, broker: int) -> None:
+    def _add(self, broker: int, begins: bool) -> None:
         """The broker's hop as one on the way of others, and what begins its own path."""
         step = self._ways[broker]
         if step is None:  # the target: a path of one broker
-            self._whole[broker] = -1 if self._ends_up else self._put(self._first(broker), -1)
+            if begins:
+                self._whole[broker] = -1 if self._ends_up else self._put(self._first(broker), -1)
             return
         following, link = step
         component = self._overlay.links[link].component
         at = self._inner[following]
         inner = Hop(self._overlay.brokers[broker], component, self._component(following))
         self._inner[broker] = self._put(inner, at)
+        if not begins:
+            return
         if self._ends_up:
             self._whole[broker] = self._put(Hop(NEVER_FAILS, component, self._component(following)), at)
         else:

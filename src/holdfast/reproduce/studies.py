@@ -1,6 +1,7 @@
-"""Which studies there are."""
+"""Which studies there are, in the order of the papers."""
 
-from holdfast.reproduce import end_to_end, fifo, gossip
+from holdfast.reproduce import end_to_end, fifo, gossip, prediction
 from holdfast.reproduce.study import Study
 
-STUDIES: dict[str, Study] = {each.name: each for each in (end_to_end.STUDY, fifo.STUDY, gossip.STUDY)}
+_ALL = (end_to_end.STUDY, gossip.STUDY, fifo.STUDY, prediction.STUDY)
+STUDIES: dict[str, Study] = {each.name: each for each in _ALL}

@@ -49,6 +49,8 @@ class Study:
     plans: Callable[[Scale], Mapping[str, Plan]]
     claims: Callable[[Mapping[str, Runs]], Iterable[Claim]]
     figures: Callable[[Mapping[str, Runs]], Iterable[LineChart]] = field(default=lambda runs: ())
+    # What is not a sweep of the simulator: tables of its own, by name, from a job that may use the folder.
+    measured: "Callable[[SparkSession, Scale, Path], Mapping[str, Runs]] | None" = None
 
 
 def reproduce(
@@ -66,6 +68,8 @@ def reproduce(
         folder = SweepFolder((out / "sweeps" / name).resolve())
         sweep(spark, plan, folder.path, watch=None if watch is None else lambda seen, name=name: watch(name, seen))  # type: ignore[misc]
         runs[name] = _read(folder, name)
+    if study.measured is not None:
+        runs |= study.measured(spark, scale, out)
     claims = list(study.claims(runs))
     pictures = [(chart.title, svg(chart)) for chart in study.figures(runs)]
     write(out, f"{study.title}, scale {scale}", claims, pictures)

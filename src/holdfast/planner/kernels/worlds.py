@@ -65,6 +65,8 @@ def _draw(lifetime, up_s, down_s, places, changes, number, up):
             continue
         state = np.random.random() * (up_s[part] + down_s[part]) < up_s[part]
         up[part] = state
+        if lifetime == 0.0:
+            continue
         at = np.random.exponential(up_s[part] if state else down_s[part])
         while at < lifetime and places[part] + number[part] < places[part + 1]:
             changes[places[part] + number[part]] = at

@@ -1,0 +1,117 @@
+"""What to expect where links lose messages: approximations in closed form (papers 000 and 001, shared formulas of
+both).
+
+Losses on links are taken as independent, and a repair as lost like any other message; latencies, limits of caches and
+the end of a run are left out. `holdfast reproduce prediction` puts the numbers beside the simulator's and states the
+error of each. Overheads are extra transmissions of events for each one that is needed anyway."""
+
+from dataclasses import dataclass
+from math import exp, prod
+
+import numpy as np
+
+from holdfast.planner.overlay import Overlay, along
+from holdfast.planner.plan import Case
+from holdfast.planner.records import detection_probability
+
+_TRIES = 10  # requests for a lost event before it is given up, on a link and from end to end alike
+
+
+@dataclass(frozen=True)
+class Forecast:
+    mechanism: str
+    delivered: float  # share of what is owed
+    overhead: float | None  # None where there is no closed form worth giving
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "mechanism": self.mechanism,
+            "delivered": self.delivered,
+            "overhead": self.overhead,
+            "method": "approximation",
+        }
+
+
+def unrepaired(loss: float, tries: int) -> float:
+    """That none of so many requests brings an answer: each needs to get there and back."""
+    return (1 - (1 - loss) ** 2) ** tries
+
+
+def on_links(losses: list[float], tries: int = _TRIES) -> float:
+    """Delivered over links that each repair their own losses (`hops = "nack"`)."""
+    return prod(1 - loss * unrepaired(loss, tries) for loss in losses)
+
+
+def by_digests(loss: float, told: int, tries: int = _TRIES) -> float:
+    """Delivered with end-to-end recovery: noticed from one of `told` digests, then asked for and repaired.
+
+    Who misses all digests notices from later ones that some were missed, and asks; so only the tries limit it.
+    """
+    unnoticed = loss**told * unrepaired(loss, tries)
+    return 1 - loss * (unnoticed + (1 - unnoticed) * unrepaired(loss, tries))
+
+
+def by_records(match: float, loss: float, record: int, tries: int = _TRIES) -> float:
+    """Delivered when events tell of the ones before them (Eq. 1) and their publisher repairs."""
+    return 1 - loss * (1 - detection_probability(match, loss, record) * (1 - unrepaired(loss, tries)))
+
+
+def by_push(loss: float, holders: float, persistence_s: float, every_s: float, patterns: int, reach: float) -> float:
+    """Delivered with push gossip (paper 001): each holder of an event gossips about one pattern in turn.
+
+    For the shape only: gossips that concern the event come at random while it is in caches, and each reaches one who
+    misses it with probability `reach`.
+    """
+    gossips = holders * persistence_s / (every_s * patterns)
+    return 1 - loss * exp(-gossips * reach)
+
+
+def forecasts(case: Case, told: int, record: int) -> list[Forecast]:
+    """Means over what is owed; empty when no link loses anything."""
+    if not any(link.loss for link in case.overlay.links):
+        return []
+    weights, links, matches = _owed(case)
+    total = weights.sum()
+    ends = np.array([1 - prod(1 - loss for loss in each) for each in links])
+    mean_loss = float(weights @ ends / total)
+    per_link = [loss for each in links for loss in each]
+    again = float(np.mean([loss / (1 - loss) for loss in per_link])) if per_link and max(per_link) < 1 else None
+
+    def mean(values: list[float]) -> float:
+        return float(weights @ np.array(values) / total)
+
+    return [
+        Forecast("best effort", 1 - mean_loss, 0.0),
+        Forecast("nack", mean([on_links(each) for each in links]), again),
+        Forecast("end-to-end, digests", mean([by_digests(float(each), told) for each in ends]), mean_loss),
+        Forecast(
+            "end-to-end, records",
+            mean([by_records(match, float(loss), record) for match, loss in zip(matches, ends, strict=True)]),
+            None,
+        ),
+    ]
+
+
+def _owed(case: Case) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], list[list[float]], list[float]]:
+    """For each pair of an origin and subscribers alike: events a second, the losses on its way, the match
+    probability."""
+    rows: dict[tuple[int, int, float], float] = {}
+    number = case.overlay.number
+    for at, subscriber in enumerate(case.demand.subscribers):
+        for origin, rate in enumerate(case.demand.rates(at)):
+            if rate > 0:
+                published = case.demand.published[origin]
+                match = round(min(1.0, float(rate / published)), 6) if published else 1.0
+                key = number[case.demand.origins[origin].broker], number[subscriber.broker], match
+                rows[key] = rows.get(key, 0.0) + float(rate)
+    ways = {target: case.overlay.ways_to(target) for _, target, _ in rows}
+    found = []
+    for (source, target, match), rate in rows.items():
+        path = along(ways[target], source, target)
+        if path is not None:
+            found.append((rate, _losses(case.overlay, path.links), match))
+    return np.array([each[0] for each in found]), [each[1] for each in found], [each[2] for each in found]
+
+
+def _losses(overlay: Overlay, links: tuple[int, ...]) -> list[float]:
+    return [overlay.links[link].loss for link in links]

@@ -1,0 +1,314 @@
+"""Paper 004, prediction: simulated reliability of every subscriber against the predicted one, and the slides' claims.
+
+The slides do not say whether the brokers of publisher and subscriber may fail. Both readings are shown: the order of
+schemes that they report for low-end graphs only comes out when the end brokers are up. Retransmission "a magnitude"
+better than basic is a statement about unreliability, the share of events that are missed."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from math import sqrt
+from pathlib import Path
+from random import Random
+from statistics import NormalDist, fmean
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.network.topology import random_graph
+from holdfast.pipeline.line_charts import Line, LineChart, Spot
+from holdfast.planner.components import with_share
+from holdfast.planner.connectivity import diagram_between
+from holdfast.planner.failures import SCHEMES
+from holdfast.planner.overlay import Link, Overlay
+from holdfast.reproduce.claims import Claim, Interval
+from holdfast.reproduce.prediction_networks import CLASSES, TOPOLOGIES, Setting, rows_of
+from holdfast.reproduce.study import Row, Runs, Scale, Study
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NETWORKS: dict[Scale, int] = {"quick": 6, "paper": 30}  # of each kind and quality
+_WORLDS: dict[Scale, int] = {"quick": 300_000, "paper": 2_000_000}
+_READINGS = ("counted", "assumed-up")
+_FALSE_ALARM = 0.01  # chance that any of all comparisons is wrongly said to be off
+_ERROR_MAX = 0.005  # of the mean absolute difference
+_SCHEMA = "topology string, quality string, seed long, subscriber string, endpoints string, scheme string, " + (
+    "predicted double, bound double, method string, simulated double, error double, worlds long, slides double"
+)
+
+
+def _measured(spark: "SparkSession", scale: Scale, out: Path) -> Mapping[str, Runs]:
+    """One task a network; the table is kept, so that claims and figures can be made again without it."""
+    file = out / "tables" / "subscribers.parquet"
+    settings = [
+        Setting(topology, quality, seed, _WORLDS[scale])
+        for topology in TOPOLOGIES
+        for quality in CLASSES
+        for seed in range(1, _NETWORKS[scale] + 1)
+    ]
+    if not file.exists():
+        numbers = spark.range(0, len(settings), 1, len(settings))
+        found = numbers.mapInArrow(lambda batches: _task(settings, batches), _SCHEMA).toArrow()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(found, file)
+    return {"subscribers": Runs(pq.read_table(file).to_pylist()), "exact": Runs(list(_exact_times()))}
+
+
+def _task(settings: list[Setting], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch["id"].to_pylist():
+            yield pa.RecordBatch.from_pylist(list(rows_of(settings[number])), _arrow_schema())
+
+
+def _arrow_schema() -> pa.Schema:
+    kinds = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
+    return pa.schema([(name, kinds[kind]) for name, kind in (each.split() for each in _SCHEMA.split(","))])
+
+
+def _exact_times() -> Iterator[dict[str, float]]:
+    """Seconds for the exact value between two of 30 brokers, everything included."""
+    for seed in range(11):
+        dice = Random(seed)
+        overlay = Overlay(
+            tuple(f"b{at + 1}" for at in range(30)),
+            tuple(with_share(dice.uniform(0.9, 0.95), 60_000.0) for _ in range(30)),
+            tuple(Link(a, b, with_share(0.99, 60_000.0)) for a, b in random_graph(30, 4, dice)),
+        )
+        began = perf_counter()
+        diagram = diagram_between(overlay, 0, 29)
+        value = diagram.reliability(overlay.availabilities) if diagram else -1.0
+        if seed:  # the first one may have to compile
+            yield {"seed": seed, "seconds": perf_counter() - began, "reliability": value}
+
+
+# Claims -----------------------------------------------------------------------------------------
+
+
+def _claims(runs: Mapping[str, Runs]) -> Iterator[Claim]:
+    rows = runs["subscribers"]
+    for reading in _READINGS:
+        for quality in CLASSES:
+            yield _magnitude(rows, quality, reading)
+        yield from _low_end(rows, reading)
+        yield from _high_end(rows, reading)
+    yield from _errors(rows)
+    yield from _of_slides(rows)
+    seconds = max(runs["exact"].column("seconds"))
+    known = min(runs["exact"].column("reliability")) >= 0
+    yield Claim(
+        "ours-exact-30",
+        "seconds for the exact multipath reliability between two of 30 brokers, the longest of 10",
+        "under 1 is wanted",
+        seconds,
+        known and seconds < 1,
+        "random graphs of degree 4, seeds 1 to 10",
+        note="a time on this machine; the slides have a lower bound instead",
+    )
+
+
+def _of(rows: Runs, topology: str, quality: str, reading: str, scheme: str) -> list[Row]:
+    return list(rows.of(topology=topology, quality=quality, endpoints=reading, scheme=scheme).rows)
+
+
+def _missed(rows: Iterable[Row], column: str = "simulated") -> float:
+    return fmean(1 - row[column] for row in rows)
+
+
+def _settings(rows: Runs, what: str) -> str:
+    seeds = max(row["seed"] for row in rows.rows)
+    return f"{what}: 10 brokers, seeds 1 to {seeds}, {rows.rows[0]['worlds']:,} worlds each"
+
+
+def _of_networks(rows: list[Row]) -> list[float]:
+    """The mean share missed of each network: networks are independent, subscribers of one are not."""
+    return [_missed(row for row in rows if row["seed"] == seed) for seed in sorted({row["seed"] for row in rows})]
+
+
+def _difference(worse: list[Row], better: list[Row]) -> tuple[float, Interval]:
+    """How much less `better` misses, over networks, with its 95 % interval."""
+    gaps = [a - b for a, b in zip(_of_networks(worse), _of_networks(better), strict=True)]
+    mean = fmean(gaps)
+    half = 1.96 * sqrt(sum((gap - mean) ** 2 for gap in gaps) / (len(gaps) - 1) / len(gaps))
+    return mean, (mean - half, mean + half)
+
+
+def _magnitude(rows: Runs, quality: str, reading: str) -> Claim:
+    basic = _missed(_of(rows, "trees", quality, reading, "basic"))
+    kept = _missed(_of(rows, "trees", quality, reading, "retransmission"))
+    factor = basic / kept if kept else float("inf")
+    note = f"misses {basic:.4g} with basic, {kept:.4g} with retransmission"
+    if factor < 10:
+        note += "; outages of low-end brokers last longer than events live, so waiting mends only some"
+    return Claim(
+        f"004-trees-{quality}-{reading}",
+        f"{quality} trees, ends {reading}: times that basic misses more than retransmission",
+        "a magnitude",
+        factor,
+        factor >= 10,
+        _settings(rows, "trees"),
+        note=note,
+    )
+
+
+def _low_end(rows: Runs, reading: str) -> Iterator[Claim]:
+    order = ("basic", "retransmission", "multipath", "hybrid")
+    for worse, better in pairwise(order):
+        gap, interval = _difference(
+            _of(rows, "graphs", "low-end", reading, worse), _of(rows, "graphs", "low-end", reading, better)
+        )
+        note = ""
+        if gap < 0:
+            note = "no path helps while an end broker is down, and waiting does; the slides' order needs them up"
+        yield Claim(
+            f"004-low-{worse}-{better}-{reading}",
+            f"low-end graphs, ends {reading}: reliability that {better} adds to {worse}",
+            "more than 0",
+            gap,
+            interval[0] > 0,
+            _settings(rows, "graphs"),
+            interval,
+            note,
+        )
+
+
+def _high_end(rows: Runs, reading: str) -> Iterator[Claim]:
+    found = {scheme: _of(rows, "graphs", "high-end", reading, scheme) for scheme in SCHEMES}
+    gap, interval = _difference(found["multipath"], found["retransmission"])
+    yield Claim(
+        f"004-high-order-{reading}",
+        f"high-end graphs, ends {reading}: reliability that retransmission adds to multipath",
+        "more than 0",
+        gap,
+        interval[0] > 0,
+        _settings(rows, "graphs"),
+        interval,
+    )
+    more, interval = _difference(found["retransmission"], found["hybrid"])
+    yield Claim(
+        f"004-high-hybrid-{reading}",
+        f"high-end graphs, ends {reading}: reliability that hybrid adds to retransmission",
+        "not very much",
+        more,
+        more < 0.001,
+        _settings(rows, "graphs"),
+        interval,
+        "not very much is taken as below 0.001",
+    )
+
+
+def _errors(rows: Runs) -> Iterator[Claim]:
+    everything = list(rows.rows)
+    settings = _settings(rows, "trees and graphs, both qualities, both readings")
+    for scheme in (*SCHEMES, None):
+        mine = [row for row in everything if scheme in (None, row["scheme"])]
+        off = [abs(row["predicted"] - row["simulated"]) for row in mine]
+        yield Claim(
+            f"004-error-{scheme or 'all'}",
+            f"mean absolute difference between predicted and simulated reliability, {scheme or 'all schemes'}",
+            f"at most {_ERROR_MAX} is wanted",
+            fmean(off),
+            fmean(off) <= _ERROR_MAX,
+            settings,
+            note=f"the largest is {max(off):.2g}; standard errors are {fmean(row['error'] for row in mine):.2g} on "
+            "average",
+        )
+    sure = NormalDist().inv_cdf(1 - _FALSE_ALARM / (2 * len(everything)))
+    odd = [row for row in everything if abs(row["predicted"] - row["simulated"]) > sure * _error(row)]
+    yield Claim(
+        "004-within-error",
+        "simulated values that are off the exact prediction",
+        "none",
+        len(odd),
+        not odd,
+        settings,
+        note=f"of {len(everything):,}; off is by more than {sure:.2f} standard errors, so that even one false alarm "
+        f"among them all has a chance of {_FALSE_ALARM:.0%}",
+    )
+    bounds = [row for row in everything if row["bound"] is not None]
+    below = [row for row in bounds if row["simulated"] < row["bound"] - sure * _error(row)]
+    yield Claim(
+        "004-bound",
+        "simulated multipath values below the bound of disjoint paths",
+        "none",
+        len(below),
+        not below,
+        settings,
+        note=f"of {len(bounds):,}, by as many standard errors; on average the bound misses "
+        f"{_missed(bounds, 'bound') / max(_missed(bounds), 1e-12):.3g} times what is missed",
+    )
+
+
+def _error(row: Row) -> float:
+    """The standard error that the prediction implies, where the simulation saw too few misses to know its own."""
+    share = min(max(row["predicted"], 0.0), 1.0)
+    return max(float(row["error"]), sqrt(max(share * (1 - share), 1 / row["worlds"]) / row["worlds"]))
+
+
+def _of_slides(rows: Runs) -> Iterator[Claim]:
+    for scheme in ("multipath", "hybrid"):
+        for quality in CLASSES:
+            mine = _of(rows, "graphs", quality, "counted", scheme)
+            above = fmean(row["slides"] - row["simulated"] for row in mine)
+            share = fmean(row["slides"] > row["simulated"] for row in mine)
+            ours = fmean(abs(row["predicted"] - row["simulated"]) for row in mine)
+            yield Claim(
+                f"slides-{scheme}-{quality}",
+                f"{quality} graphs, ends counted: how far the slides' {scheme} formula is above what happens",
+                "a lower bound" if scheme == "multipath" else "0",
+                above,
+                above <= 0.001 if scheme == "multipath" else abs(above) <= 0.001,
+                _settings(rows, "graphs"),
+                note=f"above for {share:.0%} of the subscribers: it counts the shared end brokers once for each path; "
+                f"ours is off by {ours:.2g} on average",
+            )
+
+
+# Figures ----------------------------------------------------------------------------------------
+
+
+def _figures(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
+    rows = runs["subscribers"]
+    for title, topology, qualities in (
+        ("Trees", "trees", ("low-end", "high-end")),
+        ("Low-end graphs", "graphs", ("low-end",)),
+        ("High-end graphs", "graphs", ("high-end",)),
+    ):
+        for reading in _READINGS:
+            yield _scatter(rows, f"{title}, end brokers {reading} (paper 004)", topology, qualities, reading)
+
+
+def _scatter(rows: Runs, title: str, topology: str, qualities: tuple[str, ...], reading: str) -> LineChart:
+    """Shares missed, so that schemes that miss little can be told apart; subscribers without a miss are left out."""
+    lines, unseen = [], 0
+    for scheme in SCHEMES:
+        mine = [row for quality in qualities for row in _of(rows, topology, quality, reading, scheme)]
+        seen = sorted(
+            (row for row in mine if row["simulated"] < 1 > row["predicted"]), key=lambda row: row["predicted"]
+        )
+        unseen += len(mine) - len(seen)
+        spots = tuple(Spot(1 - row["predicted"], 1 - row["simulated"], *_band(row)) for row in seen)
+        if spots:
+            lines.append(Line(scheme, spots, joined=False))
+    ends = [x for line in lines for x in (min(each.x for each in line.spots), max(each.x for each in line.spots))]
+    lines.append(Line("as predicted", (Spot(min(ends), min(ends)), Spot(max(ends), max(ends)))))
+    return LineChart(
+        title,
+        "share missed, predicted",
+        "share missed, simulated, with 95 % intervals",
+        tuple(lines),
+        x_log=True,
+        y_log=True,
+        note=f"{unseen} points where nothing was missed are left out" if unseen else "",
+    )
+
+
+def _band(row: Row) -> Interval:
+    missed, half = 1 - row["simulated"], 1.96 * _error(row)
+    return max(missed - half, missed / 10), missed + half
+
+
+STUDY = Study(
+    "prediction", "Prediction of reliability (paper 004)", lambda scale: {}, _claims, _figures, measured=_measured
+)
