@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from tests.house.tree import imports
 
-_BELOW_CLI = frozenset("model language matching protocol wire network sim net planner pipeline reproduce".split())
-_DRIVER = frozenset({"model", "language", "matching", "protocol", "wire", "network"})
+_BELOW_CLI = frozenset("model language matching protocol wire network store sim net planner pipeline reproduce".split())
+_DRIVER = frozenset({"model", "language", "matching", "protocol", "wire", "network", "store"})
 
 SEES: dict[str, frozenset[str]] = {
     "model": frozenset(),
@@ -15,6 +15,7 @@ SEES: dict[str, frozenset[str]] = {
     "protocol": frozenset({"model", "language"}),
     "wire": frozenset({"model", "language"}),
     "network": frozenset({"model", "language", "protocol"}),  # it holds the settings of every mechanism
+    "store": frozenset({"model", "protocol", "wire"}),  # it keeps what the protocol hands it, as messages
     "sim": _DRIVER,
     "net": _DRIVER,
     "planner": frozenset({"model", "language", "matching", "network"}),  # it matches to learn who wants what

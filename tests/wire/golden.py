@@ -8,6 +8,7 @@ MessagePack.
 from datetime import UTC, datetime
 
 from holdfast.model.messages import (
+    Alive,
     Deliver,
     Detach,
     GossipDigest,
@@ -15,6 +16,7 @@ from holdfast.model.messages import (
     GossipPull,
     GossipRequest,
     GossipVector,
+    Handover,
     Latest,
     LinkState,
     Message,
@@ -26,6 +28,7 @@ from holdfast.model.messages import (
     Stamp,
     Stamped,
     Summary,
+    Taken,
     Tell,
     Whole,
 )
@@ -78,7 +81,10 @@ MESSAGES: list[tuple[str, Message]] = [
         "01 00 91 95 a373756d 05 92 92 00 00 92 00 00 92 00 00 a6636c69656e74",
         Summary(5, ((0, 0), (0, 0)), kind="client"),
     ),
-    ("01 00 91 96 a36c7361 a26231 05 02 91 a26232 91 a561203d2031", LinkState("b1", 5, 2, ("b2",), ("a = 1",))),
+    (
+        "01 00 91 97 a36c7361 a26231 05 02 91 a26232 91 a561203d2031 91 a26232",
+        LinkState("b1", 5, 2, ("b2",), ("a = 1",), ("b2",)),
+    ),
     ("01 00 91 91 a3627965", Detach()),
     (
         "01 00 91 97 a372756e 92 07 09 a66465736b2d31 92 01 cf00060a24181e4000"
@@ -128,6 +134,13 @@ MESSAGES: list[tuple[str, Message]] = [
         "01 00 91 94 a3676f65 97 a170 01 00 c0 80 c400 c0 c0 92 a26232 a26231",
         GossipEvent(Publication("p", 1, 0, None, {}), None, ("b2", "b1")),
     ),
+    (
+        "01 00 91 96 a3686e64 05 09 07 c2 93 a364656c 97 a170 01 00 c0 80 c400 c0 a86f726967696e616c",
+        Handover(5, 9, 7, False, Deliver(Publication("p", 1, 0, None, {}))),
+    ),
+    ("01 00 91 96 a3686e64 05 09 07 c3 c0", Handover(5, 9, 7, True, None)),
+    ("01 00 91 94 a3746b6e 05 09 91 0b", Taken(5, 9, (11,))),
+    ("01 00 91 91 a3616c76", Alive()),
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [

@@ -15,6 +15,7 @@ from holdfast.model.messages import (
     Deliver,
     Gossip,
     GossipEvent,
+    Handover,
     Message,
     Numbered,
     Publication,
@@ -127,8 +128,10 @@ places = st.lists(st.tuples(tags, numbers, numbers), max_size=20).map(tuple)
 stamps = st.builds(Stamp, st.text(min_size=1, max_size=20), numbers, places)
 stamped = st.builds(Stamped, publications, stamps, names, names, hops, vias)
 numbered = st.builds(Numbered, numbers, numbers, st.booleans(), published | stamped)
-handed = st.builds(GossipEvent, publications, st.none() | stamps, names)
-events = published | st.builds(Deliver, publications, vias) | numbered | stamped | handed
+delivered = st.builds(Deliver, publications, vias)
+gossiped = st.builds(GossipEvent, publications, st.none() | stamps, names)
+handed = st.builds(Handover, numbers, numbers, numbers, st.booleans(), published | delivered | st.none())
+events = published | delivered | numbered | stamped | gossiped | handed
 
 
 @st.composite
@@ -149,7 +152,7 @@ def same(one: Any, other: Any) -> bool:
         return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, Publish | Deliver | Run | Numbered | Publication | Stamped | GossipEvent):
+    if isinstance(one, Publish | Deliver | Run | Numbered | Handover | Publication | Stamped | GossipEvent):
         return all(same(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
     return bool(one == other)
 
@@ -169,7 +172,7 @@ def test_a_frame_holds_any_number_of_messages_in_order(count: int) -> None:
 
 
 def test_only_publications_and_what_recovers_them_count_as_events() -> None:
-    events = Publish | Deliver | Run | Numbered | Stamped | Gossip
+    events = Publish | Deliver | Run | Numbered | Handover | Stamped | Gossip
     for _, message in MESSAGES:
         assert is_event(encode_message(message)) == isinstance(message, events)
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Certificate, Priv
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address, parse_address
 from holdfast.protocol.broker import Routing
+from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
 
 if TYPE_CHECKING:
     from holdfast.net.node import NodeSettings
@@ -28,6 +30,10 @@ def run(
     push_back: Annotated[
         bool, typer.Option("--push-back", help="Let slow neighbours hold up the fast instead of dropping events.")
     ] = False,
+    hops: Annotated[Hops, typer.Option(help="What it does about losses and failures; the same for all.")] = "basic",
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where it stores events, with --hops retransmission or hybrid.")
+    ] = None,
     certificate: Certificate = None,
     private_key: PrivateKey = None,
     authority: Authority = None,
@@ -47,6 +53,8 @@ def run(
     from holdfast.net.node import NodeSettings
     from holdfast.net.tls import TlsFiles
 
+    if hops in DURABLE and store is None:
+        raise InputError(f"--hops {hops} stores events: say where with --store FILE")
     settings = NodeSettings(
         id_,
         tuple(parse_address(each) for each in listen or [DEFAULT_BROKER]),
@@ -54,6 +62,8 @@ def run(
         routing,
         tls=TlsFiles(certificate, private_key, authority),
         push_back=push_back,
+        hops=HopSettings(hops),
+        store=store,
     )
     run_loop(_serve(settings, as_json))
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -49,6 +50,11 @@ def run(
 
     words = [*(settings or ()), *([f"duration_s={duration}"] if duration is not None else ())]
     network = load(path, settings_from(words))
+    if network.reliability.hops.durable and network.reliability.store is None:
+        with TemporaryDirectory(prefix="holdfast-store-") as folder:
+            stored = [*(settings or ()), f"reliability.store={json.dumps(folder)}"]
+            run(path, seed, duration, stored, in_process, out, overwrite, member, as_json)
+        return
     chosen = network.seed if seed is None else seed
     new_impairment = _impairments(chosen)
     clock = Clock()

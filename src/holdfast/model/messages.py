@@ -232,6 +232,7 @@ class LinkState(msgspec.Struct, frozen=True, array_like=True, tag="lsa"):
     version: Count
     neighbours: NodeNames
     conditions: Conditions
+    down: NodeNames = ()  # those of its neighbours that it takes for down
 
 
 class Detach(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
@@ -266,6 +267,36 @@ class Latest(msgspec.Struct, frozen=True, array_like=True, tag="lat", gc=False):
     first_kept: Count
 
 
+class Handover(msgspec.Struct, frozen=True, array_like=True, tag="hnd", gc=False):
+    """An event, or a run of them, that the sender keeps until the receiver has said that it is taken."""
+
+    stream: Count  # when the sender began to count; another one begins anew
+    seq: Count
+    first: Count  # the first number that the receiver has not said it has taken: all before it are done with
+    again: bool  # not for the first time
+    message: Publish | Deliver | Run | None  # nothing where the event has expired meanwhile
+
+    @property
+    def publication(self) -> Publication:
+        assert isinstance(self.message, Publish | Deliver)
+        return self.message.publication
+
+
+class Taken(msgspec.Struct, frozen=True, array_like=True, tag="tkn"):
+    """Everything up to this number is stored here and will not be lost; some later ones have come, but these have not.
+
+    A client that takes events this way says so with stream 0 when it attaches.
+    """
+
+    stream: Count
+    seq: Count
+    missing: Annotated[tuple[Count, ...], Meta(max_length=limits.MISSING_MAX)] = ()
+
+
+class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alv", gc=False):
+    """I am here: to neighbours that watch each other closely."""
+
+
 Message = (
     Publish
     | Deliver
@@ -280,6 +311,9 @@ Message = (
     | Numbered
     | Missing
     | Latest
+    | Handover
+    | Taken
+    | Alive
 )
 
 TABLES: tuple[Table, ...] = ("subscriptions", "advertisements")

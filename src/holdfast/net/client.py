@@ -38,6 +38,7 @@ from holdfast.net.tls import TlsFiles
 from holdfast.protocol.client import Client as ClientMachine
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
+    Acknowledged,
     AdvertiseCall,
     Delivered,
     DeliveredRun,
@@ -49,6 +50,9 @@ from holdfast.protocol.effects import (
     UnadvertiseCall,
     UnsubscribeCall,
 )
+from holdfast.protocol.hops.choice import with_hops
+from holdfast.protocol.hops.durable_client import DurableClient
+from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
@@ -74,11 +78,14 @@ def connect(
     settings: ProtocolSettings | None = None,
     recovery: bool | RecoverySettings | SrmSettings = False,
     order: Order | LatchSettings = "none",
+    durable: bool = False,
 ) -> "Client":
     """A client of the broker at this address, or of the first of several that answers; enter it with `async with`.
 
     With `recovery` it gets back what the network has lost of events whose publishers have it too. With `order` an event
     waits while an earlier one of its publisher is likely to come ("fifo"), or until it has come or is lost ("strict").
+    With `durable`, for brokers that store events, `flush` returns when everything published is stored, and what the
+    broker has for us is ours also when it crashes.
     """
     given = [address] if isinstance(address, str) else list(address)
     if not given:
@@ -88,7 +95,8 @@ def connect(
     tls = TlsFiles(certificate, private_key, authority)
     guarantees = guarantees_of(recovery, order)
     addresses = [parse_address(each) for each in given]
-    return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees)
+    hops = HopSettings("retransmission") if durable else BASIC
+    return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees, hops=hops)
 
 
 class Advertisement:
@@ -117,6 +125,7 @@ class Client:
         observer: Application | None = None,
         tallied: bool = False,
         guarantees: Guarantees = BEST_EFFORT,
+        hops: HopSettings = BASIC,
     ) -> None:
         self.name = name or f"client-{token_hex(6)}"
         self.counters = Counters()
@@ -130,7 +139,9 @@ class Client:
         self._observer = observer
         self._tallied = tallied
         self._guarantees = guarantees
-        self._observed = observer is not None or tallied or guarantees != BEST_EFFORT
+        self._hops = hops
+        self._observed = observer is not None or tallied or guarantees != BEST_EFFORT or hops.durable
+        self._for_answers: list[asyncio.Future[None]] = []  # who waits for a broker to have stored something
         self._losses = Losses()
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
@@ -149,9 +160,11 @@ class Client:
         epoch = self._clock.now_us()
         self.hello = Hello(self.name, "client", epoch)
         rng = Random(f"{epoch}/{self.name}/heartbeat")
-        self._machine = ClientMachine(
+        machine = ClientMachine(
             self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq, self._guarantees
         )
+        runs = not self._tallied and all(each.scheme != "udp" for each in self._addresses)
+        self._machine = with_hops(machine, self._hops, runs)
         self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied)
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is
@@ -327,10 +340,14 @@ class Client:
         while (link := self._link) is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
         if self._observed or link.impairment is not None:
+            while isinstance(self._machine, DurableClient) and self._machine.full:
+                await self._answered()
             self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
             return self._machine.last_seq
         # The same without detours, because nobody but the broker wants to know of it.
-        seq, now_us = self._machine.last_seq + 1, self._clock.now_us()
+        machine = self._machine
+        assert isinstance(machine, ClientMachine)
+        seq, now_us = machine.last_seq + 1, self._clock.now_us()
         try:
             if link.dirty and lifetime_us is None and link.wire.reliable:
                 link.outbox.put_event(self.name, seq, now_us, encode_message(attributes), payload)
@@ -340,11 +357,18 @@ class Client:
         except (UnicodeEncodeError, OverflowError):
             sendable(attributes)  # which says what is wrong
             raise
-        self._machine.last_seq = seq
+        machine.last_seq = seq
         return seq
 
     async def flush(self) -> None:
-        """Wait until the broker has handled all that was sent; a TransportError if the connection breaks first."""
+        """Wait until the broker has handled all that was sent; a TransportError if the connection breaks first.
+
+        Of brokers that store events, wait until everything is stored, over as many connections as that takes.
+        """
+        if isinstance(self._machine, DurableClient):
+            while self._machine.unacknowledged:
+                await self._answered()
+            return
         link = await self._connection()
         await link.drained(0)
         token = next(self._ids)
@@ -440,6 +464,21 @@ class Client:
         self._losses.put(Loss(lost.source, lost.first, lost.last, lost.reason))
         if self._observer is not None:
             self._observer.on_lost(lost, now_us)
+
+    def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None:
+        for waiter in self._for_answers:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._for_answers.clear()
+        if self._observer is not None:
+            self._observer.on_acknowledged(acknowledged, now_us)
+
+    async def _answered(self) -> None:
+        """Wait until the broker has stored something more."""
+        self._check_open()
+        waiter = asyncio.get_running_loop().create_future()
+        self._for_answers.append(waiter)
+        await waiter
 
     def on_incident(self, incident: Incident, now_us: int) -> None:
         if self._observer is not None:

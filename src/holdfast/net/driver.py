@@ -12,10 +12,11 @@ from typing import Protocol
 
 from holdfast.model.messages import Message, NodeKind, Publication, Run
 from holdfast.net.clock import Clock
+from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters, Tally
 from holdfast.net.link import Link
-from holdfast.protocol.client import Client
 from holdfast.protocol.effects import (
+    Acknowledged,
     Delivered,
     DeliveredRun,
     Effect,
@@ -24,12 +25,14 @@ from holdfast.protocol.effects import (
     LinkDown,
     LinkUp,
     Lost,
+    Persist,
+    Persisted,
     Published,
     Send,
     Spread,
     Wake,
 )
-from holdfast.protocol.hops.choice import AnyBroker
+from holdfast.protocol.hops.choice import AnyBroker, AnyClient
 from holdfast.protocol.sorts import sort_of
 from holdfast.wire.codec import (
     FRAME_BYTES,
@@ -62,19 +65,24 @@ class Application(Protocol):
     def on_lost(self, lost: Lost, now_us: int) -> None: ...
     def on_delivered_run(self, delivered: DeliveredRun, now_us: int) -> None: ...
     def on_incident(self, incident: Incident, now_us: int) -> None: ...
+    def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None: ...
 
 
 class Driver:
     def __init__(
         self,
-        machine: AnyBroker | Client,
+        machine: AnyBroker | AnyClient,
         clock: Clock,
         counters: Counters,
         application: Application | None = None,
         push_back_bytes: int | None = None,
         tallied: bool = False,
+        committer: Committer | None = None,
     ) -> None:
         self.machine = machine
+        self._committer = committer
+        if committer is not None:
+            committer.on_safe = lambda token: self.give(Persisted(token))
         self.counters = counters
         self.links: dict[str, Link] = {}
         self.tallies: dict[str, Tally] | None = {} if tallied else None
@@ -123,7 +131,7 @@ class Driver:
         singles: list[Message] = []
         for each in messages:
             if type(each) is Run:
-                singles += each.delivered() if isinstance(self.machine, Client) else each.published()
+                singles += each.delivered() if isinstance(self.machine, AnyClient) else each.published()
             else:
                 singles.append(each)
         return singles
@@ -193,6 +201,9 @@ class Driver:
                 self.counters.note(effect.kind, effect.count)
                 if self._application is not None:
                     self._application.on_incident(effect, now_us)
+            elif type(effect) is Persist:
+                assert self._committer is not None
+                self._committer.persist(effect)
             elif self._application is not None:
                 if type(effect) is Delivered:
                     self._application.on_delivered(effect, now_us)
@@ -202,6 +213,8 @@ class Driver:
                     self._application.on_published(effect.publication, now_us)
                 elif type(effect) is Lost:
                     self._application.on_lost(effect, now_us)
+                elif type(effect) is Acknowledged:
+                    self._application.on_acknowledged(effect, now_us)
 
     def _spread_run(self, to: tuple[str, ...], run: Run) -> None:
         messages, frame = self._came

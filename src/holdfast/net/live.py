@@ -147,6 +147,7 @@ class LiveRun:
             observer=participant,
             tallied=True,
             guarantees=self.network.reliability.guarantees,
+            hops=self.network.reliability.hops,
         )
         async with dialling:
             await client.__aenter__()
@@ -215,7 +216,8 @@ class LiveRun:
         loop = asyncio.get_running_loop()
         delays_us = sum(sorted(each.delay_us + each.jitter_us for each in self._links.values())[-10:])
         reliability = self.network.reliability
-        recovers = reliability.guarantees != BEST_EFFORT or reliability.gossip is not None
+        durable = reliability.hops.durable  # what is missing is in a store, and comes
+        recovers = durable or reliability.guarantees != BEST_EFFORT or reliability.gossip is not None
         end_s = loop.time() + (_RECOVERY_S if recovers else _DRAIN_S)
         quiet_s = (_QUIET_S if reliability.gossip is None else _GOSSIP_S) + delays_us / 1e6
         seen, seen_s = -1, loop.time()
@@ -223,7 +225,9 @@ class LiveRun:
             delivered = sum(each.delivered for each in self._participants.values())
             if delivered != seen:
                 seen, seen_s = delivered, loop.time()
-            elif loop.time() - seen_s > quiet_s and all(each.settled for each in self._clients.values()):
+            elif (
+                not durable and loop.time() - seen_s > quiet_s and all(each.settled for each in self._clients.values())
+            ):
                 break
             await asyncio.sleep(0.05)
 

@@ -6,6 +6,7 @@ and received by kind, incidents, and how full its queues are. It may live in the
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.model.messages import Publication
@@ -17,7 +18,7 @@ from holdfast.net.link import Impairment
 from holdfast.net.node import BrokerNode, NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.network.schema import LinkSpec, Network
-from holdfast.protocol.effects import Delivered, DeliveredRun, Incident, Lost
+from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredRun, Incident, Lost
 
 Row = tuple[Any, ...]  # the table's name, then its columns
 NewImpairment = Callable[[LinkSpec, str, str], Impairment]  # of a link, in the direction from one node to another
@@ -74,6 +75,10 @@ class Rows:
         about, count = f"{lost.source}/{lost.first}", lost.last - lost.first + 1
         self._rows.append(("incidents", self._node, now_us, f"unrecoverable: {lost.reason}", about, count))
 
+    def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None:
+        about, count = f"{self._node}/{acknowledged.first}", acknowledged.last - acknowledged.first + 1
+        self._rows.append(("incidents", self._node, now_us, "acknowledged", about, count))
+
     def on_incident(self, incident: Incident, now_us: int) -> None:
         self._rows.append(("incidents", self._node, now_us, incident.kind, incident.about, incident.count))
 
@@ -121,6 +126,7 @@ class Member:
             routing=network.routing,
             protocol=network.protocol,
             hops=network.reliability.hops,
+            store=None if network.reliability.store is None else Path(network.reliability.store) / f"{self.name}.db",
             tls=TlsFiles(transport.certificate, transport.private_key, transport.authority),
             impairments=self._impairments,
             lossy_control=network.lossy_control,

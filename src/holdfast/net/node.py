@@ -9,14 +9,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.errors import TransportError
+from holdfast.model.errors import InputError, TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.address import Address
 from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
+from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
 from holdfast.net.driver import Application, Driver
 from holdfast.net.link import Impairment, Link
@@ -25,12 +27,13 @@ from holdfast.net.session import Session, open_session
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
-from holdfast.protocol.broker import Broker, Routing
+from holdfast.protocol.broker import Routing
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.gossip.settings import GossipSettings
-from holdfast.protocol.hops.choice import with_hops
+from holdfast.protocol.hops.choice import new_broker
 from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.store.sqlite import SqliteStore
 from holdfast.wire.outgoing import sendable_name
 from holdfast.wire.signals import Hello, Refusal, Welcome
 
@@ -49,6 +52,7 @@ class NodeSettings:
     routing: Routing = "subscriptions"
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
     hops: HopSettings = BASIC
+    store: Path | None = None  # the file in which a broker that stores events does so
     tls: TlsFiles | None = None
     queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
     push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
@@ -74,8 +78,9 @@ class BrokerNode:
         self._clock = clock or Clock()
         self._log = log or (lambda line: None)
         epoch = self._clock.now_us()
-        self.hello = Hello(settings.name, "broker", epoch)
-        machine = Broker(
+        self._committer = self._open_store()
+        stored = None if self._committer is None else self._committer.store.load()
+        machine = new_broker(
             settings.name,
             settings.routing,
             settings.protocol,
@@ -83,11 +88,16 @@ class BrokerNode:
             Index,
             epoch,
             Random(f"{epoch}/{settings.name}/heartbeat"),
+            settings.hops,
+            stored,
             settings.gossip,
         )
+        if stored is not None and stored.epoch is not None:
+            epoch = stored.epoch  # to its neighbours a broker that remembers has only been silent
+        self.hello = Hello(settings.name, "broker", epoch)
         push_back_bytes = settings.queue_bytes if settings.push_back else None
         self.driver = Driver(
-            with_hops(machine, settings.hops), self._clock, self.counters, application, push_back_bytes, tallied
+            machine, self._clock, self.counters, application, push_back_bytes, tallied, self._committer
         )
         self._listeners: list[Listener] = []
         self._sessions: dict[str, Session] = {}
@@ -95,6 +105,14 @@ class BrokerNode:
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._watching: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+
+    def _open_store(self) -> Committer | None:
+        """An InputError when the store cannot be used."""
+        if not self.settings.hops.durable:
+            return None
+        if self.settings.store is None:
+            raise InputError(f'hops = "{self.settings.hops.hops}" stores events: {self.settings.name} needs a store')
+        return Committer(SqliteStore(self.settings.store), self._log)
 
     # Starting and stopping -----------------------------------------------------------------------
 
@@ -106,6 +124,8 @@ class BrokerNode:
         except BaseException:
             self._stop_listening()
             self.driver.stop()
+            if self._committer is not None:
+                self._committer.abandon()
             raise
         self.listening = tuple(each.address for each in self._listeners)
         for name, address in self.settings.peers.items():
@@ -127,6 +147,8 @@ class BrokerNode:
     def crash(self) -> None:
         """Stop as a killed process does: nothing is sent, nobody is told."""
         self._stop_working()
+        if self._committer is not None:
+            self._committer.abandon()
         for session in list(self._wires):
             session.end("crash", now=True)
 
@@ -156,6 +178,8 @@ class BrokerNode:
             for session in list(self._wires):
                 session.end("too slow to stop", now=True)
             await asyncio.wait(ended)
+        if self._committer is not None:
+            await self._committer.finish()
 
     async def _handle_what_has_come(self, limit_s: float) -> None:
         """Read on until nothing more comes, or too long: whoever sent it believes that we have it."""

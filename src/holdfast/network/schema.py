@@ -95,6 +95,7 @@ class Reliability:
     hops: HopSettings = BASIC
     guarantees: Guarantees = BEST_EFFORT  # of every client
     gossip: GossipSettings | None = None  # of every broker
+    store: str | None = None  # the folder of live brokers' stores; None lets the driver choose
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,9 @@ EXAMPLES_MAX = 5  # of one broken promise: enough to see a pattern, and to look 
 _EVENT = ["subscriber", "source", "seq"]
 _BREAKS = {"P1": CHECKED["foreign"], "P2": CHECKED["repeated"], "P3": "overtaken", "P4": CHECKED["missing"]}
 # Incidents after which nothing is missing; anything else may have cost an event.
-_HARMLESS = frozenset({"restart", "link up", "link recovered", "duplicate", "not wanted", "neighbour restarted"})
+_HARMLESS = frozenset(
+    {"restart", "link up", "link recovered", "duplicate", "not wanted", "neighbour restarted", "acknowledged"}
+)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Literal, get_args
 
+import msgspec
+
 from holdfast.language.problems import ConditionError
 from holdfast.model.messages import (
     TABLES,
@@ -110,6 +112,26 @@ class Broker:
 
     def knows(self, neighbour: str) -> bool:
         return neighbour in self._neighbours
+
+    def heard_version(self, neighbour: str, table: Table) -> int:
+        return self._neighbours[neighbour].heard[table].version
+
+    def greet(self, neighbour: str) -> list[Effect]:
+        """Say that we are here, to a neighbour that we have not forgotten."""
+        return [Send(neighbour, self._summary(self._neighbours[neighbour]))]
+
+    def suspect(self, neighbour: str, is_down: bool) -> list[Effect]:
+        """A neighbour seems to be down, or is there again; what is known of it is kept."""
+        return self._router.suspect(neighbour, is_down) if isinstance(self._router, DestinationRouter) else []
+
+    def go_around(self) -> None:
+        """From now on, send events round neighbours that seem to be down."""
+        if isinstance(self._router, DestinationRouter):
+            self._router.go_around()
+
+    def detour(self, neighbour: str, publish: Publish) -> list[Effect]:
+        """Send an event that was for this neighbour another way."""
+        return self._router.forward(neighbour, msgspec.structs.replace(publish, via="multipath"))
 
     def kind_of(self, neighbour: str) -> NodeKind | None:
         known = self._neighbours.get(neighbour)

@@ -37,7 +37,10 @@ class DestinationRouter:
         self._local = Interests(book, new_index)  # conditions -> our own clients
         self._links: dict[str, None] = {}
         self._states: dict[str, LinkState] = {name: LinkState(name, epoch, 0, (), ())}
+        self._suspects: dict[str, None] = {}  # neighbours that we take for down
+        self._around = False  # whether events go round what is down instead of waiting or being lost there
         self._next_hops: dict[str, str] | None = {}
+        self._detours: dict[str, dict[str, str]] = {}  # the same without what is down, and without one neighbour
 
     @property
     def known(self) -> tuple[int, int]:
@@ -55,8 +58,23 @@ class DestinationRouter:
         return introduced + self._say_of_ourselves()
 
     def on_link_down(self, neighbour: str) -> None:
+        self._suspects.pop(neighbour, None)
         if self._links.pop(neighbour, self) is None:
-            self._next_hops = None
+            self._forget_routes()
+
+    def go_around(self) -> None:
+        """From now on, send events round what is down."""
+        self._around = True
+
+    def suspect(self, neighbour: str, is_down: bool) -> list[Effect]:
+        """A neighbour seems to be down, or is there again: tell everybody."""
+        if neighbour not in self._links or (neighbour in self._suspects) == is_down:
+            return []
+        if is_down:
+            self._suspects[neighbour] = None
+        else:
+            del self._suspects[neighbour]
+        return self._say_of_ourselves()
 
     def told(self, neighbour: str) -> dict[Table, Told]:
         return {}
@@ -72,8 +90,10 @@ class DestinationRouter:
 
     def _say_of_ourselves(self) -> list[Effect]:
         old = self._states[self._name]
-        new = LinkState(old.broker, old.epoch, old.version + 1, tuple(self._links), tuple(self._local.conditions()))
-        if (new.neighbours, new.conditions) == (old.neighbours, old.conditions):
+        wanted = tuple(self._local.conditions())
+        links, down = tuple(self._links), tuple(self._suspects)
+        new = LinkState(old.broker, old.epoch, old.version + 1, links, wanted, down)
+        if (new.neighbours, new.conditions, new.down) == (old.neighbours, old.conditions, old.down):
             return []
         self._store(new)
         return [Send(neighbour, new) for neighbour in self._links]
@@ -97,7 +117,7 @@ class DestinationRouter:
         if past.version >= limits.TIME_US_MAX:
             return [Incident("unexpected message", past.broker)]
         own = self._states[self._name]
-        new = LinkState(self._name, past.epoch, past.version + 1, own.neighbours, own.conditions)
+        new = LinkState(self._name, past.epoch, past.version + 1, own.neighbours, own.conditions, own.down)
         self._store(new)
         return [Send(neighbour, new) for neighbour in self._links]
 
@@ -111,8 +131,8 @@ class DestinationRouter:
         for each in state.conditions:
             self._book.subscription(each)  # a text that is no condition stops here, before anything is changed
         old = self._states.get(state.broker)
-        if old is None or old.neighbours != state.neighbours:
-            self._next_hops = None
+        if old is None or (old.neighbours, old.down) != (state.neighbours, state.down):
+            self._forget_routes()
         self._homes.drop(state.broker, old.conditions if old else ())
         self._homes.add(state.broker, state.conditions)
         self._states[state.broker] = state
@@ -125,13 +145,23 @@ class DestinationRouter:
         if publish.hops > self._settings.hops_max:
             return [Incident("too many hops", publication.source)]
         effects: list[Effect] = []
-        by_hop, unreachable = self._split(homes)
-        if self._name in homes:
-            for client in self._local.wanting(publication.attributes):
-                effects.append(Send(client, Deliver(publication, publish.via)))
-        effects += [Incident("no route", home) for home in unreachable]
+        by_hop: dict[str, list[str]] = {}
+        detoured: dict[str, list[str]] = {}
+        next_hops = self._route()
+        around = self._way_around(sender) if self._around or publish.via == "multipath" else next_hops
+        for home in homes:
+            hop = around.get(home)
+            if home == self._name:
+                for client in self._local.wanting(publication.attributes):
+                    effects.append(Send(client, Deliver(publication, publish.via)))
+            elif hop is None:
+                effects.append(Incident("no route", home))
+            else:
+                (by_hop if hop == next_hops.get(home) else detoured).setdefault(hop, []).append(home)
         for hop, reached in by_hop.items():
             effects.append(Send(hop, Publish(publication, tuple(reached), publish.hops + 1, publish.via)))
+        for hop, reached in detoured.items():
+            effects.append(Send(hop, Publish(publication, tuple(reached), publish.hops + 1, "multipath")))
         return effects
 
     def _split(self, homes: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
@@ -160,23 +190,42 @@ class DestinationRouter:
         """Our own clients that want an event."""
         return self._local.wanting(attributes)
 
+    def _forget_routes(self) -> None:
+        self._next_hops = None
+        self._detours.clear()
+
     def _route(self) -> dict[str, str]:
         """The neighbour to take towards each broker: fewest hops, ties broken by order of discovery."""
         if self._next_hops is None:
-            self._next_hops = {}
-            waiting = deque((neighbour, neighbour) for neighbour in self._links)
-            while waiting:
-                broker, hop = waiting.popleft()
-                if broker in self._next_hops or broker == self._name or broker not in self._states:
-                    continue
-                self._next_hops[broker] = hop
-                waiting.extend((beyond, hop) for beyond in self._mutual(broker))
+            self._next_hops = self._explore(self._links, False)
         return self._next_hops
 
-    def _mutual(self, broker: str) -> list[str]:
+    def _way_around(self, sender: str) -> dict[str, str]:
+        """The same, round what is down; never back to where an event comes from, or two could send it to and fro."""
+        found = self._detours.get(sender)
+        if found is None:
+            links = [each for each in self._links if each != sender and each not in self._suspects]
+            found = self._detours[sender] = self._explore(links, True)
+        return found
+
+    def _explore(self, links: Iterable[str], around: bool) -> dict[str, str]:
+        next_hops: dict[str, str] = {}
+        waiting = deque((neighbour, neighbour) for neighbour in links)
+        while waiting:
+            broker, hop = waiting.popleft()
+            if broker in next_hops or broker == self._name or broker not in self._states:
+                continue
+            next_hops[broker] = hop
+            waiting.extend((beyond, hop) for beyond in self._mutual(broker, around))
+        return next_hops
+
+    def _mutual(self, broker: str, around: bool) -> list[str]:
         """Neighbours that agree there is a link: one that has died is still listed by its own old state."""
+        own, states = self._states[broker], self._states
         return [
             other
-            for other in self._states[broker].neighbours
-            if other in self._states and broker in self._states[other].neighbours
+            for other in own.neighbours
+            if other in states
+            and broker in states[other].neighbours
+            and not (around and (other in own.down or broker in states[other].down))
         ]

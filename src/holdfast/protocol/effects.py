@@ -7,6 +7,7 @@ driver, simulator or sockets alike, performs the effects and keeps the clock; it
 import msgspec
 
 from holdfast.model.messages import Message, NodeKind, Publication, Scalar, Via
+from holdfast.protocol.hops.changes import Change
 
 # Inputs --------------------------------------------------------------------------------------------------------
 
@@ -63,6 +64,12 @@ class UnadvertiseCall(msgspec.Struct, frozen=True):
     id: str
 
 
+class Persisted(msgspec.Struct, frozen=True):
+    """All changes up to this `Persist` are safe now, whatever happens."""
+
+    token: int
+
+
 Input = (
     Received
     | LinkUp
@@ -73,6 +80,7 @@ Input = (
     | UnsubscribeCall
     | AdvertiseCall
     | UnadvertiseCall
+    | Persisted
 )
 
 
@@ -140,4 +148,18 @@ class Lost(msgspec.Struct, frozen=True):
     reason: str
 
 
-Effect = Send | Spread | Direct | Delivered | DeliveredRun | Published | Lost | Incident
+class Acknowledged(msgspec.Struct, frozen=True):
+    """A broker has stored these of our publications."""
+
+    first: int
+    last: int
+
+
+class Persist(msgspec.Struct, frozen=True):
+    """Write these changes to the durable store, all or none, after those before them; then say `Persisted`."""
+
+    token: int
+    changes: tuple[Change, ...]
+
+
+Effect = Send | Spread | Direct | Delivered | DeliveredRun | Published | Lost | Incident | Acknowledged | Persist

@@ -1,12 +1,12 @@
 """What a message counts as: its kind, and whether it carries an event on its way for the first time.
 
-What clients say to each other about recovery travels as publications, but counts by what it is. An event that a link
-numbers counts as the event that it is, and as `Resent` when it is sent once more.
+What clients say to each other about recovery travels as publications, but counts by what it is. An event that
+brokers number or hand over counts as the event that it is, and as `Resent` when it is sent once more.
 """
 
 from typing import get_args
 
-from holdfast.model.messages import Deliver, Gossip, Message, Numbered, Publish, Stamped
+from holdfast.model.messages import Deliver, Gossip, Handover, Message, Numbered, Publish, Stamped
 from holdfast.protocol.recovery.control import CONTROL_SEQ, KINDS, kind_of
 
 CONTROL_KINDS = frozenset(KINDS.values())
@@ -27,5 +27,10 @@ def sort_of(message: Message) -> tuple[str, bool]:
         return "Deliver", message.publication.seq != CONTROL_SEQ  # type: ignore[union-attr]
     if sort is Numbered:
         kind, flies = sort_of(message.publish)  # type: ignore[union-attr]
+        return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]
+    if sort is Handover:
+        if message.message is None:  # type: ignore[union-attr]
+            return sort.__name__, False
+        kind, flies = sort_of(message.message)  # type: ignore[union-attr]
         return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]
     return sort.__name__, False

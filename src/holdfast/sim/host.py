@@ -4,8 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from holdfast.model.messages import Message, NodeKind
-from holdfast.protocol.client import Client
-from holdfast.protocol.hops.choice import AnyBroker
+from holdfast.protocol.hops.choice import AnyBroker, AnyClient
 from holdfast.sim.links import Link
 
 
@@ -23,7 +22,7 @@ class Tally:
 class Host:
     name: str
     kind: NodeKind
-    machine: AnyBroker | Client
+    machine: AnyBroker | AnyClient
     takes_time: bool = False  # messages are served one after the other
     channels: dict[str, "Channel"] = field(default_factory=dict)
     up: bool = True
@@ -39,7 +38,7 @@ class Host:
         if not self.up:
             return True
         machine = self.machine
-        return machine.settled if isinstance(machine, Client) else machine.has_settled(now_us)
+        return machine.settled if isinstance(machine, AnyClient) else machine.has_settled(now_us)
 
     def tally(self, kind: str) -> Tally:
         found = self.tallies.get(kind)

@@ -1,8 +1,8 @@
 """The promises, checked on a run's trace and on nothing else.
 
 P1 only what matches is delivered. P2 at most once. P3 events of one source arrive in order. P4 what is owed is
-delivered (a rate). P7 what has a limit stays within it. P8 the same seed gives the same trace. docs/promises.md
-says under which faults each one holds.
+delivered (a rate). P5 what a broker acknowledged is not lost. P7 what has a limit stays within it. P8 the same seed
+gives the same trace. docs/promises.md says under which faults each one holds.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from holdfast.matching.matcher import Matcher
 from holdfast.wire.runs import Run, same_bytes
 
 _EXAMPLES = 5
+_KNOWN_US = 300_000  # after which every broker of a small network has heard of a subscription
 _EVENT = ["subscriber", "source", "seq"]
 
 
@@ -29,7 +30,7 @@ class Verdict:
 
 
 def check(folder: Path, strict_order: bool = False) -> dict[str, Verdict]:
-    """P1, P2, P3, P4 and P7 of one run."""
+    """P1 to P5 and P7 of one run."""
     run = Run(folder)
     deliveries = run.table("deliveries")
     wanted = wanted_of(run)
@@ -38,6 +39,7 @@ def check(folder: Path, strict_order: bool = False) -> dict[str, Verdict]:
         "P2": at_most_once(deliveries),
         "P3": in_order(deliveries, strict_order),
         "P4": what_is_owed(deliveries, wanted),
+        "P5": acknowledged_survives(deliveries, wanted, run.table("incidents")),
         "P7": within_limits(run.table("samples")),
     }
 
@@ -103,6 +105,27 @@ def what_is_owed(deliveries: pa.Table, wanted: pa.Table) -> Verdict:
     owed = wanted.filter(live).group_by(_EVENT).aggregate([])
     missing = owed.join(deliveries.select(_EVENT), _EVENT, join_type="left anti")
     return _verdict("P4", owed.num_rows, missing)
+
+
+def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, incidents: pa.Table) -> Verdict:
+    """Of what publishers were told is stored: what is owed and never came, though it had not expired.
+
+    Owed to subscriptions that the network knew for a while when the event was published, and that never ended.
+    """
+    acknowledged: list[dict[str, Any]] = []
+    expired: list[dict[str, Any]] = []
+    for kind, about, count in zip(*(incidents[name].to_pylist() for name in ("kind", "about", "count")), strict=True):
+        if kind in ("acknowledged", "expired"):
+            source, _, first = about.rpartition("/")
+            found = acknowledged if kind == "acknowledged" else expired
+            found += [{"source": source, "seq": int(first) + at} for at in range(count)]
+    schema = pa.schema([("source", pa.string()), ("seq", pa.int64())])
+    settled = pc.less_equal(pc.add(wanted["from_us"], _KNOWN_US), wanted["time_us"])
+    owed = wanted.filter(pc.and_(settled, pc.is_null(wanted["until_us"]))).group_by(_EVENT).aggregate([])
+    owed = owed.join(pa.Table.from_pylist(acknowledged, schema), ["source", "seq"], join_type="left semi")
+    missing = owed.join(deliveries.select(_EVENT), _EVENT, join_type="left anti")
+    missing = missing.join(pa.Table.from_pylist(expired, schema), ["source", "seq"], join_type="left anti")
+    return _verdict("P5", owed.num_rows, missing)
 
 
 def within_limits(samples: pa.Table) -> Verdict:

@@ -4,9 +4,8 @@ The loop is: take the next thing, let a machine handle it, perform the effects, 
 file and seed give the same run, to the byte.
 """
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
 from typing import Any
@@ -18,6 +17,7 @@ from holdfast.protocol.broker import Broker
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
+    Acknowledged,
     AdvertiseCall,
     Delivered,
     Direct,
@@ -27,6 +27,8 @@ from holdfast.protocol.effects import (
     LinkDown,
     LinkUp,
     Lost,
+    Persist,
+    Persisted,
     PublishCall,
     Published,
     Received,
@@ -36,7 +38,7 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
-from holdfast.protocol.hops.choice import AnyBroker, with_hops
+from holdfast.protocol.hops.choice import AnyBroker, AnyClient, new_broker, with_hops
 from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.protocol.sorts import RECOVERY_KINDS, sort_of
 from holdfast.sim.express import Express, suits
@@ -45,9 +47,11 @@ from holdfast.sim.host import Channel, Host
 from holdfast.sim.keyed_dice import event_key, source_key
 from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.links import Link
+from holdfast.sim.rare_collections import rare_collections
 from holdfast.sim.shared_index import SharedIndex
 from holdfast.sim.tallies import add_recovery, take_tallies, write_samples
 from holdfast.sim.unicast import Unicast
+from holdfast.store.memory import MemoryStore
 from holdfast.wire.codec import size_of
 from holdfast.wire.trace import TraceWriter
 
@@ -79,6 +83,7 @@ class Simulation:
             self._express = Express(
                 self.seed, network.protocol.hops_max, self.hosts, self._book, self._index, self.ledger, trace, self._see
             )
+        self._stores = defaultdict[str, MemoryStore](MemoryStore)  # of brokers that store events: they outlive crashes
         self._source_keys: dict[str, int] = {}
         self._tallied_us = 0
         self._gossips = network.reliability.gossip is not None
@@ -98,7 +103,7 @@ class Simulation:
 
     def run(self, progress: Callable[[int], None] | None = None) -> Outcome:
         """Run to the end of the file's duration, and on until nothing is on its way."""
-        with _rare_collections():
+        with rare_collections():
             self._run(progress)
             return self._finish()
 
@@ -111,7 +116,8 @@ class Simulation:
             self._run_until(planned.at_us)
             self._publish(planned)
         self._run_until(end_us)
-        drain_us = _DRAIN_US if self.network.reliability.guarantees == BEST_EFFORT else _SEARCH_US
+        searches = self.network.reliability.guarantees != BEST_EFFORT or self.network.reliability.hops.durable
+        drain_us = _SEARCH_US if searches else _DRAIN_US
         while (time_us := self._heap[0][0]) <= end_us + drain_us and not self._landed(time_us):
             self._run_until(time_us)
 
@@ -126,7 +132,9 @@ class Simulation:
     def _landed(self, time_us: int) -> bool:
         """Whether nothing is on its way any more, and nobody looks for anything."""
         self._carry(time_us)
-        return not self._flying and not self._express and all(each.has_settled(time_us) for each in self._recovering)
+        if self._flying or self._express or not all(each.has_settled(time_us) for each in self._recovering):
+            return False
+        return not any(store.holds_events for store in self._stores.values())
 
     def _carry(self, until_us: int | None = None) -> None:
         """Bring the express lane up to date: before a look at the books, and before anything changes."""
@@ -168,16 +176,17 @@ class Simulation:
             self._schedule_calls(client)
         Faults(self)
 
-    def _new_machine(self, name: str, kind: NodeKind) -> AnyBroker | Client:
+    def _new_machine(self, name: str, kind: NodeKind) -> AnyBroker | AnyClient:
         dice = Random(f"{self.seed}/{name}/heartbeat")
-        settings = self.network.protocol
+        settings, hops = self.network.protocol, self.network.reliability.hops
         if kind == "broker":
             routing = self.network.routing
-            gossip = self.network.reliability.gossip
-            broker = Broker(name, routing, settings, self._book, self._index.view, self.now_us, dice, gossip)
-            return with_hops(broker, self.network.reliability.hops)
+            stored = self._stores[name].load() if hops.durable else None
+            own = name, routing, settings, self._book, self._index.view, self.now_us, dice
+            return new_broker(*own, hops, stored, self.network.reliability.gossip)
         guarantees = self.network.reliability.guarantees
-        return Client(name, settings, self._book, self._index.view, self.now_us, dice, guarantees=guarantees)
+        client = Client(name, settings, self._book, self._index.view, self.now_us, dice, guarantees=guarantees)
+        return with_hops(client, hops)
 
     def _schedule_calls(self, client: ClientSpec) -> None:
         host = self.hosts[client.id]
@@ -334,8 +343,20 @@ class Simulation:
             elif type(effect) is Lost:
                 about = f"{effect.source}/{effect.first}"
                 self.note(host.name, f"unrecoverable: {effect.reason}", about, effect.last - effect.first + 1)
+            elif type(effect) is Persist:
+                self._stores[host.name].write(effect.changes)
+                self.at(self.now_us, self._safe, (host, host.incarnation), effect.token)
+            elif type(effect) is Acknowledged:
+                about = f"{host.name}/{effect.first}"
+                self.note(host.name, "acknowledged", about, effect.last - effect.first + 1)
             else:
                 self._incident(host, effect)  # type: ignore[arg-type]
+
+    def _safe(self, of: tuple[Host, int], token: int) -> None:
+        """A store has written what it was given; its broker may have crashed meanwhile."""
+        host, incarnation = of
+        if incarnation == host.incarnation:
+            self.give(host, Persisted(token))
 
     def _send(self, host: Host, names: tuple[str, ...], message: Message) -> None:
         """The inner loop of every simulation: one message to some neighbours."""
@@ -477,17 +498,6 @@ class Simulation:
         if self._trace is not None:
             self._trace.close()
         return outcome
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """A run makes millions of objects and hardly a cycle; Python's own pace of looking for them costs a tenth."""
-    before = gc.get_threshold()
-    gc.set_threshold(200_000, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 _WAKE = Wake()

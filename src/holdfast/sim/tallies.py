@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from holdfast.network.schema import BrokerSpec
-from holdfast.protocol.client import Client
+from holdfast.protocol.hops.choice import AnyClient
 from holdfast.sim.host import Host
 from holdfast.sim.ledger import DelayHistogram, Outcome
 from holdfast.wire.trace import TraceWriter
@@ -42,7 +42,7 @@ def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:
     answers = DelayHistogram()
     for host in hosts:
         counts = host.machine.counts
-        if isinstance(host.machine, Client):
+        if isinstance(host.machine, AnyClient):
             if counts:
                 gauges = host.machine.gauges()
                 counts = counts | {f"{name} at the end": gauges[name][0] for name in _KEPT}

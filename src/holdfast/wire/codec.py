@@ -24,6 +24,7 @@ from holdfast.model.messages import (
     Deliver,
     Gossip,
     GossipEvent,
+    Handover,
     Message,
     Numbered,
     Publication,
@@ -49,7 +50,7 @@ _KINDS[b"stp"] = Publish.__name__  # one with more on it
 _EVENTS = (Publish, Deliver, Stamped, GossipEvent)  # messages with one publication
 
 _ABOUT_EVENTS = frozenset(
-    str(kind.__struct_config__.tag).encode() for kind in (*_EVENTS, Run, Numbered, *get_args(Gossip))
+    str(kind.__struct_config__.tag).encode() for kind in (*_EVENTS, Run, Numbered, Handover, *get_args(Gossip))
 )
 
 RUN_HEAD: Final = b"\x97\xa3run"  # how an encoded run begins: an array of seven, the first of them its tag
@@ -59,6 +60,8 @@ encode_message = _encoder.encode  # one message without a frame around it
 
 def encode(message: Message) -> bytes:
     """A frame with this one message; an InputError when a value of its event cannot be sent exactly."""
+    if isinstance(message, Handover) and message.message is not None:
+        encode(message.message)  # which says what is wrong
     if isinstance(message, (*_EVENTS, Numbered)):
         _check_sendable(message.publication.attributes)
     elif isinstance(message, Run):
@@ -84,8 +87,8 @@ def is_event(encoded: bytes) -> bool:
 
 
 def is_numbered(encoded: bytes) -> bool:
-    """Whether an encoded message carries an event with a number of its link."""
-    return encoded[2:5] == b"num"
+    """Whether an encoded message carries events with a number of their link."""
+    return encoded[2:5] in (b"num", b"hnd")
 
 
 def count_in(encoded: bytes) -> int:
@@ -138,7 +141,8 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
     except DECODE_ERRORS:
         messages = _decode_loosely(body)  # a timestamp, or something that is not acceptable
     events: list[dict[str, Scalar]] = []
-    for each in messages:
+    for message in messages:
+        each = message.message if type(message) is Handover else message
         if isinstance(each, (*_EVENTS, Numbered)):
             events.append(each.publication.attributes)
         elif type(each) is Run:
@@ -176,8 +180,10 @@ _loose_kinds: dict[Any, Any] = {_loosened(kind, publication=_AnyPublication): ki
 _AnyOnLink: Any = reduce(or_, [loose for loose, kind in _loose_kinds.items() if kind in (Publish, Stamped)])
 _AnyNumbered: Any = _loosened(Numbered, publish=_AnyOnLink)
 _AnyRun: Any = _loosened(Run, attributes=tuple[_AnyAttributes, ...])
-_others = [kind for kind in get_args(Message) if kind not in (*_EVENTS, Run, Numbered)]
-_AnyMessage: Any = reduce(or_, [*_loose_kinds, _AnyRun, _AnyNumbered, *_others])
+_AnyHanded: Any = reduce(or_, [loose for loose, kind in _loose_kinds.items() if kind in (Publish, Deliver)])
+_AnyHandover: Any = _loosened(Handover, message=_AnyHanded | _AnyRun | None)
+_others = [kind for kind in get_args(Message) if kind not in (*_EVENTS, Run, Numbered, Handover)]
+_AnyMessage: Any = reduce(or_, [*_loose_kinds, _AnyRun, _AnyNumbered, _AnyHandover, *_others])
 _loose: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[_AnyMessage])
 
 
@@ -195,6 +201,9 @@ def _tightened(message: Any) -> Message:
     if type(message) is _AnyNumbered:
         stream, seq, again, publish = msgspec.structs.astuple(message)
         return Numbered(stream, seq, again, _tightened(publish))  # type: ignore[arg-type]
+    if type(message) is _AnyHandover:
+        stream, seq, first, again, inner = msgspec.structs.astuple(message)
+        return Handover(stream, seq, first, again, None if inner is None else _tightened(inner))  # type: ignore[arg-type]
     kind = _loose_kinds.get(type(message))
     if kind is None:
         return message  # type: ignore[no-any-return]
@@ -247,6 +256,10 @@ def size_of(message: Message) -> int:
     """`len(encode(message))`, quickly: a publication is measured once, however many nodes pass it on."""
     if type(message) is Numbered:
         return _NUMBERED_BYTES + size_of(message.publish) + sum(map(_bytes_of_count, (message.stream, message.seq)))
+    if type(message) is Handover:
+        counts = message.stream, message.seq, message.first
+        inner = FRAME_BYTES + 1 if message.message is None else size_of(message.message)
+        return _NUMBERED_BYTES + inner + sum(map(_bytes_of_count, counts))
     if type(message) is not Publish and type(message) is not Deliver and type(message) is not Stamped:
         return FRAME_BYTES + len(_encoder.encode(message))
     known = _sizes.get(id(message.publication))

@@ -5,6 +5,7 @@ or all problems at once.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 from holdfast.network.building.clients import check_advertisements, draft_clients, finish_clients
 from holdfast.network.building.faults import build_faults
@@ -17,11 +18,11 @@ from holdfast.network.building.workload import (
 )
 from holdfast.network.document import Document
 from holdfast.network.keys.root import ROOT
-from holdfast.network.problems import NetworkError, Problems
+from holdfast.network.problems import KeyPath, NetworkError, Problems
 from holdfast.network.schema import Network, PlanSettings, Reconfiguration, Reliability, Transport
 from holdfast.network.tables import Values
 from holdfast.protocol.gossip.settings import GossipSettings
-from holdfast.protocol.hops.settings import HopSettings, NackSettings
+from holdfast.protocol.hops.settings import DURABLE, HandoverSettings, HopSettings, NackSettings, WatchSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.records.bloom import SIZES
 from holdfast.protocol.records.settings import paper
@@ -45,6 +46,7 @@ def build(document: Document) -> Network:
     deal_out_subscriptions(values["workload"], drafts, document.folder, problems)
     faults = build_faults(values, graph, drafts, problems)
     reconfiguration = _reconfiguration(values, problems)
+    _check_hops(values, problems)
     window = window_of(values["workload"], "workload", values["duration_s"], problems)
     transport = _transport(values["transport"], document, problems)
     protocol = _protocol(values["protocol"], problems)
@@ -66,7 +68,7 @@ def build(document: Document) -> Network:
         clients=clients,
         workload=workload,
         window=window,
-        reliability=_reliability(values["reliability"], problems),
+        reliability=_reliability(values["reliability"], document.folder, problems),
         plan=PlanSettings(**values["plan"]),
         protocol=protocol,
         lossy_control=not transport.reliable if lossy is None else lossy,
@@ -91,18 +93,46 @@ def _reconfiguration(values: Values, problems: Problems) -> Reconfiguration | No
     return Reconfiguration(settings["every_s"], settings["repair_s"], window)
 
 
-def _reliability(values: Values, problems: Problems) -> Reliability:
+def _reliability(values: Values, folder: Path, problems: Problems) -> Reliability:
     recovery = _recovery(values, problems)
     order = None
     if values["order"] != "none":
         order = LatchSettings(values["order"], values["late"], values["order_estimator"], values["order_target"])
     wanted = values["recovery"] == "end-to-end" or order is not None
-    return Reliability(_hops(values), Guarantees(recovery if wanted else None, order), _gossip(values))
+    store = None if values["store"] is None else str(folder / values["store"])
+    guarantees = Guarantees(recovery if wanted else None, order)
+    return Reliability(_hops(values), guarantees, _gossip(values), store)
+
+
+def _check_hops(values: Values, problems: Problems) -> None:
+    """What does not go together. Brokers that store events take a link that was replaced for one that has failed."""
+    hops = values["reliability"]["hops"]
+    if hops in ("multipath", "hybrid") and values["routing"] != "destinations":
+        message = f'"{hops}" needs to know all ways, routing "{values["routing"]}" knows one'
+        problems.add(("reliability", "hops"), message, 'write routing = "destinations"')
+    if hops not in DURABLE or problems.within("reliability"):
+        return
+    if values["reliability"]["gossip"] != "none":
+        message = f'with hops = "{hops}" nothing is lost that gossip could recover'
+        problems.add(("reliability", "gossip"), message, 'write gossip = "none"')
+    places: list[KeyPath] = [("reconfiguration",)] if values["reconfiguration"] is not None else []
+    for number, entry in enumerate(values["fault"] or ()):
+        if entry.get("kind") == "link-replace":
+            places.append(("fault", number))
+    for place in places:
+        message = f'with hops = "{hops}" brokers keep events for a link that is gone, as if it had failed'
+        problems.add(place, message, 'use another hops, or links that fail: "link-down", mtbf_s')
 
 
 def _hops(values: Values) -> HopSettings:
     nack = NackSettings(ring=values["link_ring"], idle_us=values["link_idle_ms"], tries=values["link_tries"])
-    return HopSettings(values["hops"], nack)
+    handover = HandoverSettings(
+        window=values["window"],
+        stored_max=values["stored"],
+        keep_us=values["keep_s"],
+        published_max=values["published"],
+    )
+    return HopSettings(values["hops"], nack, handover, WatchSettings(beat_us=values["beat_ms"], phi=values["phi"]))
 
 
 def _gossip(values: Values) -> GossipSettings | None:

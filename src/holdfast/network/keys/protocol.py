@@ -7,7 +7,7 @@ from holdfast.network.keys.gossip import GOSSIP_KEYS
 from holdfast.network.keys.units import PAUSE, SPAN, seconds
 from holdfast.network.shapes import Flag, Number, Text, Word
 from holdfast.network.tables import Key, Table
-from holdfast.protocol.hops.settings import NackSettings
+from holdfast.protocol.hops.settings import HandoverSettings, NackSettings, WatchSettings
 from holdfast.protocol.order.settings import EstimatorName, LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import ProtocolSettings
@@ -15,6 +15,8 @@ from holdfast.protocol.settings import ProtocolSettings
 _RECOVERY = RecoverySettings()  # the defaults are the machines'; their reasons are told here once more, for users
 _LATCH = LatchSettings()
 _NACK = NackSettings()
+_HANDOVER = HandoverSettings()
+_WATCH = WatchSettings()
 
 
 RELIABILITY = Table(
@@ -23,8 +25,10 @@ RELIABILITY = Table(
     (
         Key(
             "hops",
-            Word(("basic", "nack"), later=("retransmission", "multipath", "hybrid")),
-            "between neighbouring brokers; basic: sent once; nack: each link notices its own losses and sends again",
+            Word(("basic", "nack", "retransmission", "multipath", "hybrid")),
+            "between neighbouring brokers; basic: sent once; nack: each link notices its own losses and sends again; "
+            "retransmission: stored, and sent until the next one has stored it; multipath: round what is down; "
+            "hybrid: both",
             "basic",
         ),
         Key(
@@ -127,6 +131,48 @@ RELIABILITY = Table(
             Number(1, 100, whole=True),
             "nack: requests for an event before it is given up",
             _NACK.tries,
+        ),
+        Key(
+            "store",
+            Text("a folder in quotes"),
+            "retransmission: where live brokers keep what they store, a file for each",
+            default_words="a folder that is gone after the run",
+        ),
+        Key(
+            "stored",
+            Number(1, 100_000_000, whole=True),
+            "retransmission: events that a broker stores; when there are so many it takes no more",
+            _HANDOVER.stored_max,
+        ),
+        Key(
+            "keep_s",
+            SPAN,
+            "retransmission: how long an event without a lifetime is kept for somebody who is down",
+            seconds(_HANDOVER.keep_us),
+        ),
+        Key(
+            "window",
+            Number(1, 4_096, whole=True),
+            "retransmission: messages under way to one neighbour",
+            _HANDOVER.window,
+        ),
+        Key(
+            "beat_ms",
+            PAUSE,
+            "multipath and hybrid: how often brokers tell each other that they are there",
+            _WATCH.beat_us // 1_000,
+        ),
+        Key(
+            "phi",
+            Number(1, 30),
+            "multipath and hybrid: a neighbour is down when its silence has a chance of 1 in 10 to this power",
+            _WATCH.phi,
+        ),
+        Key(
+            "published",
+            Number(1, 100_000_000, whole=True),
+            "retransmission: events that a client keeps until its broker has stored them; it then publishes no more",
+            _HANDOVER.published_max,
         ),
     ),
 )

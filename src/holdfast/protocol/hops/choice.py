@@ -1,13 +1,54 @@
-"""The broker that a network has asked for."""
+"""The broker and the client that a network has asked for."""
 
-from holdfast.protocol.broker import Broker
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from holdfast.protocol.broker import Broker, Routing
+from holdfast.protocol.client import Client
+from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.gossip.settings import GossipSettings
+from holdfast.protocol.hops.changes import Stored
+from holdfast.protocol.hops.durable import DurableBroker
+from holdfast.protocol.hops.durable_client import DurableClient
+from holdfast.protocol.hops.hybrid import HybridBroker
+from holdfast.protocol.hops.multipath import MultipathBroker
 from holdfast.protocol.hops.nack import NackBroker
 from holdfast.protocol.hops.settings import HopSettings
+from holdfast.protocol.settings import ProtocolSettings
 
-AnyBroker = Broker | NackBroker
+AnyBroker = Broker | NackBroker | DurableBroker | MultipathBroker  # hybrid ones are durable
+AnyClient = Client | DurableClient
+
+_NEVER_US = 2**61
 
 
-def with_hops(broker: Broker, settings: HopSettings) -> AnyBroker:
-    if settings.hops == "nack":
-        return NackBroker(broker, settings.nack)
-    return broker
+def new_broker(
+    name: str,
+    routing: Routing,
+    settings: ProtocolSettings,
+    book: ConditionBook,
+    new_index: Callable[[], EventIndex[str]],
+    now_us: int,
+    rng: Random,
+    hops: HopSettings,
+    stored: Stored | None = None,
+    gossip: GossipSettings | None = None,
+) -> AnyBroker:
+    """With what it has stored in an earlier life, if it stores anything."""
+    if hops.durable:
+        stored = stored or Stored()
+        epoch = now_us if stored.epoch is None else stored.epoch
+        patient = replace(settings, lease_us=_NEVER_US)  # what a silent neighbour wants is kept for it
+        broker = Broker(name, routing, patient, book, new_index, epoch, rng)
+        if hops.hops == "hybrid":
+            return HybridBroker(broker, hops.handover, stored, now_us, hops.watch)
+        return DurableBroker(broker, hops.handover, stored, now_us)
+    broker = Broker(name, routing, settings, book, new_index, now_us, rng, gossip)
+    if hops.hops == "nack":
+        return NackBroker(broker, hops.nack)
+    return MultipathBroker(broker, hops.watch, now_us) if hops.hops == "multipath" else broker
+
+
+def with_hops(client: Client, hops: HopSettings, runs: bool = False) -> AnyClient:
+    return DurableClient(client, hops.handover, runs) if hops.durable else client

@@ -1,0 +1,117 @@
+"""What a broker writes into its durable store, and what it finds there when it begins again.
+
+A broker that stores events has to remember more than events: who its neighbours are and what they want, or it would not
+know where to send what comes next; how far it has got with each of them in both directions; and its epoch, so that to
+its neighbours a crash looks like a silence. A change is one step; a store applies a list of them, all or none.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from holdfast.model.messages import Deliver, LinkState, NodeKind, Publish, Run, Table
+
+Body = Publish | Deliver | Run
+
+
+class Began(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    epoch: int
+
+
+class Met(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A neighbour, and whether it says what it has taken."""
+
+    neighbour: str
+    kind: NodeKind
+    takes: bool
+
+
+class Forgot(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A neighbour is gone for good, with all that was kept of it and for it."""
+
+    neighbour: str
+
+
+class Learned(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A neighbour's table has changed; `whole` says that what is added is all there is."""
+
+    neighbour: str
+    table: Table
+    version: int
+    add: tuple[str, ...]
+    drop: tuple[str, ...]
+    whole: bool
+
+
+class Knows(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """What another broker said of itself."""
+
+    state: LinkState
+
+
+class At(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """How far we have taken what a neighbour hands over."""
+
+    neighbour: str
+    stream: int
+    seq: int
+
+
+class Opened(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """We begin to hand over to a neighbour."""
+
+    neighbour: str
+    stream: int
+
+
+class Keep(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A message that is to be handed over to these neighbours, under these numbers."""
+
+    body: int
+    kept_us: int
+    message: Body
+    to: tuple[tuple[str, int], ...]
+
+
+class Done(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A neighbour has taken everything up to this number."""
+
+    neighbour: str
+    seq: int
+
+
+class Skipped(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """This number is no longer to be handed over: it has expired."""
+
+    neighbour: str
+    seq: int
+
+
+class Erase(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """These messages are for nobody any more."""
+
+    bodies: tuple[int, ...]
+
+
+Change = Began | Met | Forgot | Learned | Knows | At | Opened | Keep | Done | Skipped | Erase
+
+
+@dataclass
+class StoredNeighbour:
+    kind: NodeKind
+    takes: bool
+    tables: dict[Table, tuple[int, list[str]]] = field(default_factory=dict)  # version and conditions
+    at: tuple[int, int] | None = None  # stream and number of what we have taken from it
+    stream: int | None = None  # of what we hand over to it,
+    used: int = 0  # the numbers that are done with or have expired,
+    queue: dict[int, int] = field(default_factory=dict)  # and what it has not taken: number -> body
+
+
+@dataclass
+class Stored:
+    """All of it."""
+
+    epoch: int | None = None
+    neighbours: dict[str, StoredNeighbour] = field(default_factory=dict)
+    states: list[LinkState] = field(default_factory=list)
+    bodies: dict[int, tuple[int, Body]] = field(default_factory=dict)  # when it was kept, and the message

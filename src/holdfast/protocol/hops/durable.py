@@ -1,0 +1,412 @@
+"""A broker that stores every event before it says that it has taken it (`hops = "retransmission"`).
+
+It stands around a broker that knows nothing of it. An event that is handed over to it goes through that broker, which
+says where it is to go; then the event, for whom it is kept and how far we have got are written to the durable store;
+and when that is safe, it is handed on and the sender is told. So an event is at any time safe with somebody, until all
+who want it have it. Neighbours are not forgotten because they are silent: what they want is kept for them. What the
+neighbours have told us is stored as well, so that a broker that begins again knows where events go.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from holdfast.model.messages import (
+    Deliver,
+    Detach,
+    Handover,
+    LinkState,
+    Message,
+    NodeKind,
+    Publish,
+    Run,
+    Summary,
+    Taken,
+    Tell,
+    Whole,
+)
+from holdfast.protocol.broker import Broker
+from holdfast.protocol.effects import (
+    Effect,
+    Gauges,
+    Incident,
+    Input,
+    LinkDown,
+    LinkUp,
+    Persist,
+    Persisted,
+    Received,
+    Send,
+    Spread,
+    Wake,
+)
+from holdfast.protocol.hops.changes import (
+    At,
+    Began,
+    Body,
+    Change,
+    Done,
+    Erase,
+    Forgot,
+    Keep,
+    Knows,
+    Learned,
+    Met,
+    Opened,
+    Skipped,
+    Stored,
+)
+from holdfast.protocol.hops.incoming import Incoming
+from holdfast.protocol.hops.outgoing import Kept, Outgoing
+from holdfast.protocol.hops.settings import HandoverSettings
+from holdfast.protocol.recovery.control import CONTROL_SEQ
+
+_WAKE = Wake()
+_NEVER_US = 2**62
+_CLASSES = 16  # of events by how far they have come; longer ways are rare
+
+
+class _SafeThen:
+    """What may happen once some changes are safe."""
+
+    def __init__(self) -> None:
+        self.taken: dict[str, int] = {}  # neighbour -> how far we have taken what it handed over
+        self.kept: dict[str, int] = {}  # neighbour -> how far what we have for it may be handed over
+        self.effects: list[Effect] = []
+
+
+class DurableBroker:
+    def __init__(self, broker: Broker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
+        self.name = broker.name
+        self.broker = broker
+        self._settings = settings
+        self._takes: dict[str, bool] = {}  # neighbours, and whether they say what they have taken
+        self._incoming: dict[str, Incoming] = {}
+        self.outgoing: dict[str, Outgoing] = {}
+        self._kept: dict[int, Kept] = {}  # by body
+        self._events = 0  # in them
+        self._body = 0  # the last number given to one
+        self._token = 0
+        self._changes: list[Change] = []  # not yet handed to the store
+        self._urgent = False  # somebody waits for them
+        self._safe_then = _SafeThen()  # what may happen when they are safe
+        self._waiting: deque[tuple[int, _SafeThen]] = deque()  # the same for what the store has, by token
+        self._heard_us: dict[str, int] = {}
+        self._due_us = _NEVER_US  # of handing over; never late, sometimes early
+        self._sweep_us = now_us + settings.sweep_us
+        self._restore(stored, now_us)
+
+    # Beginning again -----------------------------------------------------------------------------
+
+    def _restore(self, stored: Stored, now_us: int) -> None:
+        if stored.epoch is None:
+            self._changes.append(Began(now_us))
+        bodies = {
+            body: Kept(body, message, at_us, self._settings.keep_us) for body, (at_us, message) in stored.bodies.items()
+        }
+        for name, each in stored.neighbours.items():
+            self._takes[name] = each.takes
+            self._heard_us[name] = now_us
+            self.broker.handle(LinkUp(name, each.kind), now_us)  # what it would say has been said in its earlier life
+            for table, (version, conditions) in each.tables.items():
+                self.broker.handle(Received(name, Whole(table, version, tuple(conditions))), now_us)
+            if each.at is not None:
+                self._incoming[name] = Incoming(self._settings.window, *each.at)
+            if each.stream is not None:
+                outgoing = self.outgoing[name] = Outgoing(each.stream, self._settings)
+                outgoing.restore({seq: bodies[body] for seq, body in each.queue.items()}, each.used)
+                if len(outgoing):
+                    outgoing.due_us = self._due_us = now_us
+        brokers = [name for name, each in stored.neighbours.items() if each.kind == "broker"]
+        for state in stored.states:
+            if brokers:
+                self.broker.handle(Received(brokers[0], state), now_us)
+        for kept in bodies.values():
+            self._body = max(self._body, kept.body)
+            if kept.holders:
+                self._kept[kept.body] = kept
+                self._events += kept.events
+            else:
+                self._changes.append(Erase((kept.body,)))
+
+    # The interface of a node ---------------------------------------------------------------------
+
+    def next_due_us(self) -> int:
+        return min(self._due_us, self._sweep_us, self.broker.next_due_us())
+
+    def gauges(self) -> Gauges:
+        early = max(map(len, self._incoming.values()), default=0)
+        return {
+            **self.broker.gauges(),
+            "stored events": (self._events, self._settings.stored_max),
+            "early from a neighbour": (early, self._settings.window),
+        }
+
+    def has_settled(self, now_us: int) -> bool:
+        """Whether it has nothing to hand over."""
+        return not self._kept
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self.broker.counts
+
+    def kind_of(self, neighbour: str) -> NodeKind | None:
+        return self.broker.kind_of(neighbour)
+
+    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        """What `Received` with each of these would do, in one go."""
+        effects: list[Effect] = []
+        for message in messages:
+            effects += self._on_received(sender, message, now_us)
+        return self._persist(effects)
+
+    def handle(self, given: Input, now_us: int) -> list[Effect]:
+        match given:
+            case Received():
+                return self._persist(self._on_received(given.sender, given.message, now_us))
+            case Persisted():
+                return self._on_persisted(given.token, now_us)
+            case Wake():
+                return self._persist(self._on_wake(now_us))
+            case LinkUp():
+                return self._persist(self._on_link_up(given, now_us))
+            case LinkDown():
+                return []  # it is out of reach, not gone: what it wants is kept for it
+            case _:
+                raise AssertionError(f"a broker cannot handle {given!r}")
+
+    def _persist(self, effects: list[Effect]) -> list[Effect]:
+        """Hand the changes to the store when somebody waits for them; others come along or wait for the next sweep."""
+        if self._urgent:
+            self._token += 1
+            self._waiting.append((self._token, self._safe_then))
+            effects.append(Persist(self._token, tuple(self._changes)))
+            self._changes, self._safe_then, self._urgent = [], _SafeThen(), False
+        return effects
+
+    def _on_persisted(self, token: int, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        while self._waiting and self._waiting[0][0] <= token:
+            _, then = self._waiting.popleft()
+            effects += then.effects
+            for name, seq in then.taken.items():
+                incoming = self._incoming.get(name)
+                if incoming is not None:
+                    incoming.stored = max(incoming.stored, seq)
+                    effects.append(Send(name, incoming.taken))
+            for name, seq in then.kept.items():
+                if name in self.outgoing:
+                    effects += self._hand_over(name, self.outgoing[name].release(seq, now_us))
+        return effects
+
+    # What comes ----------------------------------------------------------------------------------
+
+    def _on_received(self, sender: str, message: Message, now_us: int) -> list[Effect]:
+        if sender in self._heard_us:
+            self._heard_us[sender] = now_us
+        if type(message) is Handover:
+            return self._on_handover(sender, message, now_us)
+        if type(message) is Taken:
+            return self._on_taken(sender, message, now_us)
+        if type(message) is Publish or type(message) is Run:
+            return self._route(self.broker.handle(Received(sender, message), now_us), now_us)
+        return self._on_control(sender, message, now_us)
+
+    def _on_handover(self, sender: str, handover: Handover, now_us: int) -> list[Effect]:
+        if not self.broker.knows(sender):
+            return [Incident("stranger", sender)]  # it is not told that we have it, and comes again
+        if not self._has_room(handover.message):
+            return [Incident("store full", sender)]
+        incoming = self._incoming.get(sender)
+        if incoming is None:
+            incoming = self._incoming[sender] = Incoming(self._settings.window)
+        ready = incoming.take(handover)
+        if ready is None:
+            return []
+        if not ready:
+            return [Send(sender, incoming.taken)]  # it came before, or others are missing
+        self._takes.setdefault(sender, True)
+        effects: list[Effect] = []
+        for each in ready:
+            if each is not None:
+                effects += self._route(self.broker.handle(Received(sender, each), now_us), now_us)
+        self._changes.append(At(sender, incoming.stream, incoming.accepted))
+        self._safe_then.taken[sender] = incoming.accepted
+        self._urgent = True
+        return effects
+
+    def _has_room(self, message: Body | None) -> bool:
+        """Whether the store takes it. Who has come further may fill it further: two full brokers that wait for each
+        other would wait for ever, but the events that have come furthest can always go on, so all can.
+        """
+        if message is None:
+            return True
+        count = len(message.seqs) if isinstance(message, Run) else 1
+        hops = 0 if isinstance(message, Deliver) else min(message.hops, _CLASSES)
+        half = self._settings.stored_max // 2
+        return self._events + count <= self._settings.stored_max - half + half * hops // _CLASSES
+
+    def _on_taken(self, sender: str, taken: Taken, now_us: int) -> list[Effect]:
+        kind = self.broker.kind_of(sender)
+        if kind is not None and not self._takes.get(sender):
+            self._takes[sender] = True
+            self._changes.append(Met(sender, kind, True))
+        outgoing = self.outgoing.get(sender)
+        if outgoing is None:
+            return []
+        done = outgoing.on_taken(taken, now_us)
+        if done:
+            self._changes.append(Done(sender, taken.seq))
+            self._release(done)
+        return self._hand_over(sender, [*outgoing.missed(taken, now_us), *outgoing.fill(now_us)])
+
+    def _release(self, done: list[Kept]) -> None:
+        """Erase what nobody needs any more."""
+        gone = [kept for kept in done if not kept.holders and self._kept.pop(kept.body, None) is not None]
+        if gone:
+            self._events -= sum([kept.events for kept in gone])
+            self._changes.append(Erase(tuple([kept.body for kept in gone])))
+
+    def _on_control(self, sender: str, message: Message, now_us: int) -> list[Effect]:
+        if type(message) is Detach:
+            return self._forget(sender, "left behind", now_us)
+        knew = self.broker.knows(sender)
+        table = message.table if isinstance(message, Tell | Whole) else None
+        before = self.broker.heard_version(sender, table) if table is not None and knew else None
+        effects = self._route(self.broker.handle(Received(sender, message), now_us), now_us)
+        if not knew:
+            self._meet(sender, now_us)
+        if table is not None and self.broker.heard_version(sender, table) != before:
+            assert isinstance(message, Tell | Whole)
+            add, drop = (message.add, message.drop) if isinstance(message, Tell) else (message.conditions, ())
+            self._changes.append(Learned(sender, table, message.version, add, drop, isinstance(message, Whole)))
+            self._urgent = True
+        if isinstance(message, LinkState):
+            self._changes.append(Knows(message))
+            self._urgent = True
+        if self._urgent:  # nobody is to rely on what we have not stored
+            self._safe_then.effects += effects
+            effects = []
+        outgoing = self.outgoing.get(sender)
+        if isinstance(message, Summary) and outgoing is not None and outgoing.quiet:
+            effects += self._hand_over(sender, outgoing.try_again(now_us))
+        return effects
+
+    # Neighbours ----------------------------------------------------------------------------------
+
+    def _on_link_up(self, given: LinkUp, now_us: int) -> list[Effect]:
+        name = given.neighbour
+        if not self.broker.knows(name):
+            effects = self._route(self.broker.handle(given, now_us), now_us)
+            self._meet(name, now_us)
+            return effects
+        effects = self.broker.greet(name)
+        if name in self.outgoing:
+            effects += self._hand_over(name, self.outgoing[name].try_again(now_us))
+        return effects
+
+    def _meet(self, name: str, now_us: int) -> None:
+        kind = self.broker.kind_of(name)
+        if kind is not None:
+            self._heard_us[name] = now_us
+            self._takes.setdefault(name, kind == "broker")
+            self._changes.append(Met(name, kind, self._takes[name]))
+
+    def _forget(self, name: str, why: str, now_us: int) -> list[Effect]:
+        effects = self._route(self.broker.handle(LinkDown(name), now_us), now_us)
+        outgoing = self.outgoing.pop(name, None)
+        if outgoing is not None and len(outgoing):
+            left = outgoing.kept()
+            for kept in left:
+                kept.holders -= 1
+            self._release(left)
+            effects.append(Incident(why, name, sum([kept.events for kept in left])))
+        self._takes.pop(name, None)
+        self._incoming.pop(name, None)
+        self._heard_us.pop(name, None)
+        self._changes.append(Forgot(name))
+        return effects
+
+    # What goes -----------------------------------------------------------------------------------
+
+    def _route(self, effects: list[Effect], now_us: int) -> list[Effect]:
+        """What the broker wants to happen, but events are kept for those who say what they take."""
+        out: list[Effect] = []
+        for effect in effects:
+            names = effect.to if type(effect) is Spread else (effect.to,) if type(effect) is Send else ()
+            message = effect.message if names else None  # type: ignore[union-attr]
+            if not isinstance(message, Body) or _is_said(message):
+                out.append(effect)
+                continue
+            takers = [name for name in names if self._takes.get(name)]
+            if len(takers) < len(names):
+                out.append(Spread(tuple([name for name in names if not self._takes.get(name)]), message))
+            if takers:
+                self._keep(takers, message, now_us)
+        return out
+
+    def _keep(self, takers: list[str], message: Body, now_us: int) -> None:
+        self._body += 1
+        kept = self._kept[self._body] = Kept(self._body, message, now_us, self._settings.keep_us)
+        self._events += kept.events
+        to: list[tuple[str, int]] = []
+        for name in takers:
+            outgoing = self.outgoing.get(name)
+            if outgoing is None:
+                outgoing = self.outgoing[name] = Outgoing(now_us, self._settings)
+                self._changes.append(Opened(name, now_us))
+            seq = outgoing.put(kept)
+            self._safe_then.kept[name] = seq
+            to.append((name, seq))
+        self._changes.append(Keep(self._body, now_us, message, tuple(to)))
+        self._urgent = True
+
+    def _hand_over(self, name: str, handovers: list[Handover]) -> list[Effect]:
+        self._due_us = min(self._due_us, self.outgoing[name].due_us or _NEVER_US)
+        return [Send(name, each) for each in handovers]
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def _on_wake(self, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if self.broker.next_due_us() <= now_us:
+            effects = self._route(self.broker.handle(_WAKE, now_us), now_us)
+        if self._sweep_us <= now_us:
+            self._sweep_us = now_us + self._settings.sweep_us
+            effects += self._sweep(now_us)
+        if self._due_us <= now_us:
+            self._due_us = _NEVER_US
+            for name, outgoing in self.outgoing.items():
+                effects += self._hand_over(name, outgoing.on_timer(now_us))
+        return effects
+
+    def _sweep(self, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for name, outgoing in self.outgoing.items():
+            expired = outgoing.expire(now_us)
+            for seq, kept in expired:
+                self._changes.append(Skipped(name, seq))
+                effects += _expired(name, kept)
+            self._release([kept for _, kept in expired])
+        gone = [
+            name
+            for name, heard_us in self._heard_us.items()
+            if now_us - heard_us > self._settings.keep_us and self.broker.kind_of(name) == "client"
+        ]
+        for name in gone:
+            effects += [Incident("client forgotten", name), *self._forget(name, "left behind", now_us)]
+        self._urgent = self._urgent or bool(self._changes)
+        return effects
+
+
+def _is_said(message: Body) -> bool:
+    """What need not be kept: copies that try another way, and what clients say to each other and would say again."""
+    if isinstance(message, Run):
+        return False
+    return message.via == "multipath" or message.publication.seq == CONTROL_SEQ
+
+
+def _expired(name: str, kept: Kept) -> list[Effect]:
+    message = kept.message
+    if isinstance(message, Publish | Deliver) and message.publication.lifetime_us is not None:
+        return [Incident("expired", message.publication.id_text)]
+    return [Incident("kept too long", name, kept.events)]

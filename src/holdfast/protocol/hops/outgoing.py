@@ -1,0 +1,176 @@
+"""What is handed over to one neighbour: kept until it has been taken, sent again until then.
+
+A window of messages is under way at a time. What the neighbour misses is sent again at once; when it does not answer at
+all, everything counts as lost, and the first one is tried again, less and less often, until the neighbour speaks.
+"""
+
+from holdfast.model.messages import Handover, Run, Taken
+from holdfast.protocol.hops.changes import Body
+from holdfast.protocol.hops.settings import HandoverSettings
+
+
+class Kept:
+    """A message, and for how many neighbours it is kept."""
+
+    __slots__ = ("body", "events", "expires_us", "holders", "message")
+
+    def __init__(self, body: int, message: Body, kept_us: int, keep_us: int) -> None:
+        self.body = body
+        self.message = message
+        self.events = len(message.seqs) if isinstance(message, Run) else 1
+        self.holders = 0
+        self.expires_us = kept_us + keep_us
+        publication = None if isinstance(message, Run) else message.publication
+        if publication is not None and publication.lifetime_us is not None:
+            self.expires_us = min(self.expires_us, publication.time_us + publication.lifetime_us)
+
+
+class Outgoing:
+    def __init__(self, stream: int, settings: HandoverSettings) -> None:
+        self.stream = stream
+        self.due_us: int | None = None  # when to try again
+        self.seq = 0  # the last number given
+        self._settings = settings
+        self._queue: dict[int, Kept | None] = {}  # in order; None where the event has expired
+        self._released = 0  # up to here it is stored, and may be sent
+        self._sent = 0  # up to here it has been sent since the neighbour last answered
+        self._highest = 0  # up to here it has ever been sent
+        self._sent_us: dict[int, int] = {}  # of those under way
+        self._failures = 0
+        self._answer_us: float | None = None
+        self._varies_us = 0.0
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the neighbour has not answered for so long that it counts as down."""
+        return self._failures > 0
+
+    def put(self, kept: Kept) -> int:
+        """Its number."""
+        kept.holders += 1
+        self.seq += 1
+        self._queue[self.seq] = kept
+        return self.seq
+
+    def restore(self, queue: dict[int, Kept], used: int) -> None:
+        """From the store; up to `used` all numbers were given, and those that are not here have expired or are done."""
+        first, last = min(queue, default=used + 1), max(used, *queue, 0)
+        for seq in range(first, last + 1):
+            self._queue[seq] = kept = queue.get(seq)
+            if kept is not None:
+                kept.holders += 1
+        self.seq = self._released = self._highest = last
+        self._sent = first - 1
+
+    def kept(self) -> list[Kept]:
+        return [each for each in self._queue.values() if each is not None]
+
+    # Sending -------------------------------------------------------------------------------------
+
+    def release(self, seq: int, now_us: int) -> list[Handover]:
+        """Everything up to this number is safe: what may be sent now."""
+        self._released = max(self._released, seq)
+        return self.fill(now_us)
+
+    def fill(self, now_us: int) -> list[Handover]:
+        if self._sent >= self._released or not self._queue:
+            return []
+        first = next(iter(self._queue))
+        self._sent = max(self._sent, first - 1)
+        last = min(self._released, first + self._settings.window - 1)
+        if self._failures:
+            last = min(last, first)  # one at a time finds out whether it is back
+        seqs = range(self._sent + 1, last + 1)
+        if not seqs:
+            return []
+        self._sent = last
+        if self.due_us is None:
+            self.due_us = now_us + self._wait_us()
+        return [self._handover(seq, first, now_us) for seq in seqs]
+
+    def _handover(self, seq: int, first: int, now_us: int) -> Handover:
+        kept, again = self._queue[seq], seq <= self._highest
+        self._highest = max(self._highest, seq)
+        self._sent_us[seq] = -1 if again else now_us
+        message = None if kept is None else kept.message
+        return Handover(self.stream, seq, first, again, message)
+
+    def on_timer(self, now_us: int) -> list[Handover]:
+        if self.due_us is None or now_us < self.due_us:
+            return []
+        return self.try_again(now_us)
+
+    def try_again(self, now_us: int) -> list[Handover]:
+        """The neighbour has not answered, or speaks again after a silence: begin with the first once more."""
+        self.due_us = None
+        if not self._queue:
+            return []
+        self._failures = min(self._failures + 1, 16)
+        self._sent = next(iter(self._queue)) - 1
+        self._sent_us.clear()
+        return self.fill(now_us)
+
+    # Answers -------------------------------------------------------------------------------------
+
+    def on_taken(self, taken: Taken, now_us: int) -> list[Kept]:
+        """What need not be kept for this neighbour any more."""
+        if taken.stream != self.stream or taken.seq > self._released:
+            return []
+        self._learn(taken.seq, now_us)
+        done: list[Kept] = []
+        queue = self._queue
+        before = len(queue)
+        while queue and (first := next(iter(queue))) <= taken.seq:
+            kept = queue.pop(first)
+            self._sent_us.pop(first, None)
+            if kept is not None:
+                kept.holders -= 1
+                done.append(kept)
+        if len(queue) < before:
+            self._failures = 0
+            self.due_us = now_us + self._wait_us() if queue and self._sent >= next(iter(queue)) else None
+        return done
+
+    def missed(self, taken: Taken, now_us: int) -> list[Handover]:
+        """What the neighbour misses between others that have come, unless it was just sent again."""
+        if taken.stream != self.stream or not self._queue:
+            return []
+        first, again = next(iter(self._queue)), []
+        for seq in taken.missing:
+            if seq in self._queue and self._sent_us.get(seq, -1) != -1:
+                again.append(self._handover(seq, first, now_us))
+        return again
+
+    def expire(self, now_us: int) -> list[tuple[int, Kept]]:
+        """Take out what has expired: numbers and messages. Numbers that were sent are still handed over, empty."""
+        expired = [(seq, each) for seq, each in self._queue.items() if each is not None and each.expires_us < now_us]
+        for seq, kept in expired:
+            kept.holders -= 1
+            self._queue[seq] = None
+        while self._queue and self._queue[first := next(iter(self._queue))] is None:
+            del self._queue[first]
+            self._sent_us.pop(first, None)
+        if not self._queue:
+            self.due_us = None
+        return expired
+
+    def _learn(self, seq: int, now_us: int) -> None:
+        sent_us = self._sent_us.get(seq, -1)
+        if sent_us < 0:
+            return
+        took_us = float(now_us - sent_us)
+        if self._answer_us is None:
+            self._answer_us, self._varies_us = took_us, took_us / 2
+        else:
+            self._varies_us += (abs(took_us - self._answer_us) - self._varies_us) / 4
+            self._answer_us += (took_us - self._answer_us) / 8
+
+    def _wait_us(self) -> int:
+        settings = self._settings
+        wait_us: float = settings.first_wait_us
+        if self._answer_us is not None:
+            wait_us = self._answer_us + max(4 * self._varies_us, settings.slack_us)
+        return min(int(wait_us) << self._failures, settings.wait_max_us)

@@ -1,0 +1,129 @@
+"""What every durable store of a broker has to do; the simulator's and the live one pass the same kit.
+
+Subclass `StoreKit` in a test module and say how a store is opened, and opened again after a crash.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from holdfast.model.messages import Deliver, LinkState, Publication, Publish, Run
+from holdfast.protocol.hops.changes import (
+    At,
+    Began,
+    Body,
+    Change,
+    Done,
+    Erase,
+    Forgot,
+    Keep,
+    Knows,
+    Learned,
+    Met,
+    Opened,
+    Skipped,
+    Stored,
+)
+from holdfast.store.interface import Store
+from holdfast.store.memory import apply
+
+
+def event(number: int) -> Publication:
+    return Publication("p", number, 5, None, {"n": number, "t": "é", "x": 1.5, "b": True, "none": None}, b"\0\xff")
+
+
+class StoreKit:
+    def open(self, place: Any) -> Store:
+        """A store at this place; what is there already is kept."""
+        raise NotImplementedError
+
+    def crash(self, store: Store) -> None:
+        """The process that had it open is gone."""
+        store.close()
+
+    def again(self, store: Store, place: Any) -> Stored:
+        """What a broker finds that begins again."""
+        self.crash(store)
+        return self.open(place).load()
+
+    def test_a_new_store_is_empty(self, place: Any) -> None:
+        assert self.open(place).load() == Stored()
+
+    def test_what_was_written_is_there_after_a_crash(self, place: Any) -> None:
+        store = self.open(place)
+        store.write([Began(7), Met("b2", "broker", True), Met("c", "client", False)])
+        store.write([Learned("b2", "subscriptions", 3, ("a = 1", "b = 2"), (), False), At("b2", 5, 9)])
+        store.write([Opened("b2", 11), Keep(1, 99, Publish(event(1), ("b3",), 2), (("b2", 1),))])
+        store.write([Knows(LinkState("b9", 1, 2, ("b2",), ("a = 1",)))])
+        found = self.again(store, place)
+        assert found.epoch == 7
+        assert found.bodies == {1: (99, Publish(event(1), ("b3",), 2))}
+        assert found.states == [LinkState("b9", 1, 2, ("b2",), ("a = 1",))]
+        assert (found.neighbours["c"].kind, found.neighbours["c"].takes) == ("client", False)
+        b2 = found.neighbours["b2"]
+        assert b2.tables == {"subscriptions": (3, ["a = 1", "b = 2"])}
+        assert (b2.at, b2.stream, b2.queue, b2.used) == ((5, 9), 11, {1: 1}, 0)
+
+    def test_every_kind_of_message_comes_back_as_it_was(self, place: Any) -> None:
+        store = self.open(place)
+        run = Run((1, 2), "p", (5, 6), ({"n": 1}, {"n": 2}), (b"", b"x"), 3)
+        bodies: list[Body] = [Publish(event(1), (), 1, "retransmission"), Deliver(event(2)), run]
+        store.write([Keep(number, 0, body, ()) for number, body in enumerate(bodies)])
+        assert [message for _, message in self.again(store, place).bodies.values()] == bodies
+
+    def test_what_is_done_with_is_gone_and_its_numbers_are_not_given_again(self, place: Any) -> None:
+        store = self.open(place)
+        store.write([Met("b2", "broker", True), Opened("b2", 1)])
+        store.write([Keep(number, 0, Publish(event(number)), (("b2", number),)) for number in range(1, 6)])
+        store.write([Done("b2", 2), Erase((1, 2)), Skipped("b2", 5), Erase((5,))])
+        found = self.again(store, place)
+        assert (found.neighbours["b2"].queue, found.neighbours["b2"].used) == ({3: 3, 4: 4}, 5)
+        assert list(found.bodies) == [3, 4]
+
+    def test_a_neighbour_that_is_forgotten_leaves_nothing(self, place: Any) -> None:
+        store = self.open(place)
+        store.write([Met("c", "client", True), Opened("c", 1), Learned("c", "subscriptions", 1, ("a = 1",), (), True)])
+        store.write([Keep(1, 0, Deliver(event(1)), (("c", 1),)), At("c", 4, 4), Forgot("c"), Erase((1,))])
+        assert self.again(store, place) == Stored()
+
+    def test_any_changes_leave_what_the_plain_way_leaves(self, place: Any) -> None:
+        for seed in range(6):
+            dice, expected = Random(seed), Stored()
+            store = self.open(f"{place}-{seed}")
+            for _ in range(dice.randrange(1, 12)):
+                changes = list(some_changes(dice))
+                store.write(changes)
+                for change in changes:
+                    apply(expected, change)
+                if dice.random() < 0.3:
+                    self.crash(store)
+                    store = self.open(f"{place}-{seed}")
+            assert self.again(store, f"{place}-{seed}") == expected
+
+
+_bodies = 0
+
+
+def some_changes(dice: Random) -> Sequence[Change]:
+    """Changes as brokers make them: bodies have new numbers, a neighbour's numbers count up."""
+    global _bodies  # noqa: PLW0603  # numbers that were not used before
+    changes: list[Change] = []
+    for _ in range(dice.randrange(1, 9)):
+        name = dice.choice(["a", "b", "c"])
+        _bodies += 1
+        choices: list[Change] = [
+            Began(dice.randrange(9)),
+            Met(name, dice.choice(["broker", "client"]), dice.random() < 0.5),
+            Forgot(name),
+            Learned(name, "subscriptions", _bodies, (dice.choice("xyz"),), (dice.choice("xyz"),), False),
+            Learned(name, "advertisements", _bodies, tuple(dice.sample("xyz", 2)), (), True),
+            Knows(LinkState(name, dice.randrange(9), 1, (), ())),
+            At(name, dice.randrange(9), dice.randrange(9)),
+            Opened(name, _bodies),
+            Keep(_bodies, 3, Publish(event(_bodies)), ((name, _bodies),)),
+            Done(name, _bodies - dice.randrange(20)),
+            Skipped(name, _bodies - dice.randrange(20)),
+            Erase((_bodies - dice.randrange(20), _bodies - dice.randrange(20))),
+        ]
+        changes.append(dice.choice(choices))
+    return changes

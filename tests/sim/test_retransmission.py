@@ -1,0 +1,109 @@
+"""Brokers that store events, in simulated networks: nothing that was acknowledged is lost, and nothing comes twice."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from holdfast.network.load import parse_text
+from holdfast.network.problems import NetworkError
+from holdfast.network.schema import Network
+from holdfast.sim.promises import check, same_trace
+from holdfast.sim.simulator import Simulation
+from holdfast.wire.trace import TraceWriter
+from tests.sim.test_nack import run, tree
+
+
+def stored(**tables: Any) -> Network:
+    return tree("retransmission", brokers=10, **tables)
+
+
+def crashes(seed: int) -> list[dict[str, Any]]:
+    """Every broker crashes some time, for up to half a second."""
+    dice = Random(seed)
+    return [
+        {"at_s": round(1 + 3 * dice.random(), 6), "kind": "crash", "broker": f"b{number}", "for_s": for_s}
+        for number, for_s in enumerate([round(0.01 + dice.random() / 2, 6) for _ in range(10)], 1)
+    ]
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+def test_nothing_is_lost_or_doubled_or_overtaken_although_every_broker_crashes(loss: float, tmp_path: Path) -> None:
+    network = stored(fault=crashes(3), links={"loss": loss})
+    outcome = Simulation(network, trace=TraceWriter(tmp_path / "run", {})).run()
+    assert outcome.owed > 1_000
+    assert (outcome.lost, outcome.duplicates, outcome.unowed, outcome.fifo_violations) == (0, 0, 0, 0)
+    assert outcome.incidents["acknowledged"] == outcome.published
+    verdicts = check(tmp_path / "run", strict_order=True)
+    assert all(verdicts[promise].holds for promise in ("P1", "P2", "P3", "P4", "P5", "P7"))
+    assert verdicts["P5"].checked == outcome.owed
+
+
+@pytest.mark.parametrize("routing", ["advertisements", "destinations"])
+def test_any_routing_will_do(routing: str) -> None:
+    outcome = run(stored(fault=crashes(4), routing=routing))
+    assert (outcome.lost, outcome.duplicates) == (0, 0)
+
+
+def test_best_effort_loses_much_of_it() -> None:
+    assert run(tree("basic", brokers=10, fault=crashes(3), links={"loss": 0})).lost > 100
+
+
+def test_links_that_fail_silently_only_delay() -> None:
+    outcome = run(stored(links={"loss": 0.05, "mtbf_s": 1, "mttr_s": 0.3, "lossy_control": True}))
+    assert (outcome.lost, outcome.duplicates, outcome.fifo_violations) == (0, 0, 0)
+
+
+def test_two_runs_are_alike(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        Simulation(stored(fault=crashes(5)), trace=TraceWriter(tmp_path / name, {})).run()
+    assert same_trace(tmp_path / "one", tmp_path / "other").holds
+
+
+def test_an_event_that_expires_in_a_store_is_erased_and_counted() -> None:
+    down = [{"at_s": 2, "kind": "crash", "broker": "b2", "for_s": 2.5}]
+    outcome = run(stored(fault=down, links={"loss": 0}, workload={"lifetime_s": 0.5}))
+    assert outcome.incidents["expired"] > 10
+    assert outcome.late > 10
+    assert (outcome.lost, outcome.duplicates) == (0, 0)
+
+
+def test_a_full_store_takes_no_more_and_loses_nothing_that_it_took(tmp_path: Path) -> None:
+    down = [{"at_s": 1.5, "kind": "crash", "broker": "b2", "for_s": 3}]
+    small = {"hops": "retransmission", "stored": 64, "published": 10}
+    network = stored(fault=down, links={"loss": 0}, reliability=small)
+    outcome = Simulation(network, trace=TraceWriter(tmp_path / "run", {})).run()
+    assert outcome.incidents["store full"] > 0
+    assert outcome.incidents["too many not acknowledged"] > 0  # publishers are told; these were never published
+    verdicts = check(tmp_path / "run")
+    assert verdicts["P5"].holds
+    assert verdicts["P7"].holds
+    assert (outcome.lost, outcome.duplicates) == (0, 0)
+
+
+def test_a_client_that_moves_takes_what_nobody_has_acknowledged_along() -> None:
+    moves = [
+        {"at_s": 2, "kind": "crash", "broker": "b4", "for_s": 1},
+        {"at_s": 2.5, "kind": "client-attach", "client": "p", "broker": "b1"},
+    ]
+    network = parse_text(
+        {
+            "duration_s": 5,
+            "topology": {"kind": "listed", "brokers": ["b1", "b4"], "links": [["b1", "b4"]]},
+            "client": [
+                {"id": "p", "broker": "b4", "publish": [{"at_s": 1, "every_s": 0.05, "attributes": {"n": 1}}]},
+                {"id": "s", "broker": "b1", "subscriptions": ["n = 1"]},
+            ],
+            "reliability": {"hops": "retransmission"},
+            "fault": moves,
+        }
+    )
+    outcome = run(network)
+    assert outcome.owed > 50
+    assert (outcome.lost, outcome.duplicates) == (0, 0)
+
+
+def test_a_file_that_replaces_links_is_refused() -> None:
+    with pytest.raises(NetworkError, match="as if it had failed"):
+        stored(reconfiguration={"every_s": 1, "repair_s": 0.1})

@@ -1,0 +1,135 @@
+"""Both stores pass the kit; the one on disk refuses what it must not touch, and syncs once for a list of changes."""
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from holdfast.model.errors import InputError
+from holdfast.model.messages import Publish
+from holdfast.protocol.hops.changes import Began, Keep, Met, Opened, Stored
+from holdfast.store.interface import Store, StoreError
+from holdfast.store.memory import MemoryStore
+from holdfast.store.sqlite import VERSION, SqliteStore
+from holdfast.testing.stores import StoreKit, event
+
+
+class TestMemory(StoreKit):
+    @pytest.fixture
+    def place(self) -> str:
+        self._places: dict[str, Store] = {}
+        return "here"
+
+    def open(self, place: str) -> Store:
+        return self._places.setdefault(place, MemoryStore())
+
+
+class TestSqlite(StoreKit):
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Path:
+        return tmp_path / "folder" / "store.db"
+
+    def open(self, place: Path | str) -> Store:
+        return SqliteStore(Path(place))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    store.write([Began(1), Met("b2", "broker", True), Opened("b2", 1)])
+    store.write([Keep(number, 0, Publish(event(number)), (("b2", number),)) for number in range(1, 200)])
+    store.close()
+    return path
+
+
+def refused(path: Path) -> str:
+    """What is said; the file stays as it is."""
+    before = path.read_bytes()
+    with pytest.raises(InputError) as caught:
+        SqliteStore(path).load()
+    assert path.read_bytes() == before
+    return str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.write_bytes(b"dear diary, " * 1_000)
+    assert "damaged" in refused(path)
+
+
+def test_a_damaged_store_is_refused(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[8192 : 8192 * 6] = os.urandom(8192 * 5)
+    path.write_bytes(data)
+    assert f"{path}: the store is damaged" in refused(path)
+
+
+def test_a_store_cut_short_is_refused(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: 8192 * 3])
+    assert "damaged" in refused(path)
+
+
+def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
+    base = sqlite3.connect(path)
+    base.execute(f"PRAGMA user_version = {VERSION + 1}")
+    base.close()
+    assert f"a store of version {VERSION + 1}" in refused(path)
+
+
+def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    base = sqlite3.connect(path)
+    base.execute("CREATE TABLE customers (name)")
+    base.commit()
+    base.close()
+    assert "something else" in refused(path)
+
+
+def test_two_brokers_cannot_share_a_store(path: Path) -> None:
+    first = SqliteStore(path)
+    with pytest.raises(InputError, match="another broker"):
+        SqliteStore(path)
+    first.close()
+
+
+def test_a_place_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be opened"):
+        SqliteStore(tmp_path / "file" / "store.db")
+
+
+def test_a_full_disk_loses_nothing_and_is_told(path: Path) -> None:
+    store = SqliteStore(path)
+    pages = store._base.execute("PRAGMA page_count").fetchone()[0]
+    store._base.execute(f"PRAGMA max_page_count = {pages}")  # SQLite then answers as it does on a full disk
+    big = Publish(event(1_000))
+    with pytest.raises(StoreError, match="full"):
+        store.write([Keep(number, 0, big, ()) for number in range(1_000, 9_000)])
+    assert list(store.load().bodies) == list(range(1, 200))
+    store._base.execute("PRAGMA max_page_count = 1000000")
+    store.write([Keep(1_000, 0, big, ())])
+    store.close()
+    assert list(SqliteStore(path).load().bodies) == [*range(1, 200), 1_000]
+
+
+def test_what_a_killed_process_had_committed_is_there(path: Path, tmp_path: Path) -> None:
+    store = SqliteStore(path)
+    store.write([Keep(900, 0, Publish(event(900)), ())])
+    killed = tmp_path / "killed"  # the files as a process that is killed now leaves them
+    killed.mkdir()
+    for each in path.parent.glob("store.db*"):
+        shutil.copy(each, killed)
+    assert 900 in SqliteStore(killed / "store.db").load().bodies
+    store.close()
+
+
+def test_a_list_of_changes_is_written_wholly_or_not_at_all(path: Path) -> None:
+    store = SqliteStore(path)
+    before = store.load()
+    again = Keep(5, 0, Publish(event(5)), ())  # this number is taken
+    with pytest.raises(StoreError):
+        store.write([Began(99), Keep(500, 0, Publish(event(500)), ()), again])
+    assert store.load() == before != Stored()
