@@ -160,6 +160,8 @@ def _nats_server() -> str | None:
 
 
 class ActiveMqBare(Server):
+    options = "persistent=false&useJmx=false"
+
     @staticmethod
     def missing() -> str:
         if not _ACTIVEMQ_JAR.is_file():
@@ -174,7 +176,7 @@ class ActiveMqBare(Server):
         settings = {"home": "/usr/share/activemq", "base": str(self.folder), **places}
         command = ["java", "-Xmx1g", f"-Djava.io.tmpdir={places['tmp']}"]
         command += [f"-Dactivemq.{name}={value}" for name, value in settings.items() if name != "tmp"]
-        broker = f"broker:(stomp://127.0.0.1:{port})?persistent=false&useJmx=false"
+        broker = f"broker:(stomp://127.0.0.1:{port})?{self.options}"
         self._spawn([*command, "-jar", str(_ACTIVEMQ_JAR), "start", broker])
         self._wait_for(port)
         self.address = f"stomp://127.0.0.1:{port}"

@@ -76,7 +76,6 @@ WRONG = [
     ("workload.per_event", "per_event = 2", "per_event = 11", "11 different ones of 10 patterns", "at most 10"),
     ("workload.start_s", "payload_bytes = 100", "start_s = 25", "it would end before it begins", "start_s < stop_s"),
     ("workload.stop_s", "payload_bytes = 100", "stop_s = 25", "after the end of the run, which lasts 20 s", ""),
-    ("reliability.hops", 'hops = "basic"', 'hops = "hybrid"', '"hybrid" is not available yet, expected "basic"', ""),
     ("reliability.hops", 'hops = "basic"', 'hops = "basics"', 'found "basics"', 'did you mean "basic"?'),
     ("reliability.order", 'hops = "basic"', 'order = "fif"', 'found "fif"', 'did you mean "fifo"?'),
     ("protocol.lease_s", "heartbeat_s = 0.5", "heartbeat_s = 5", "forgotten between two heartbeats", "three times"),

@@ -201,11 +201,14 @@ class DestinationRouter:
         return self._next_hops
 
     def _way_around(self, sender: str) -> dict[str, str]:
-        """The same, round what is down; never back to where an event comes from, or two could send it to and fro."""
+        """The same, round what is down; back to where an event comes from only if there is no other way: who sent it
+        will have heard by then that this one is closed.
+        """
         found = self._detours.get(sender)
         if found is None:
-            links = [each for each in self._links if each != sender and each not in self._suspects]
-            found = self._detours[sender] = self._explore(links, True)
+            links = [each for each in self._links if each not in self._suspects]
+            onwards = self._explore([each for each in links if each != sender], True)
+            found = self._detours[sender] = {**self._explore(links, True), **onwards}
         return found
 
     def _explore(self, links: Iterable[str], around: bool) -> dict[str, str]:
