@@ -1,4 +1,4 @@
-"""Events a second that are acknowledged only when they are on disk: Holdfast through one and three brokers, beside others.
+"""Events a second that are acknowledged when they are on disk: Holdfast through one and three brokers, beside others.
 
 Every contestant takes the same events (bench/live_events.py) from one publisher that keeps some of them unacknowledged.
 They take turns, round after round, because the machine is shared and noisy; a row is the median of its rounds. Of
@@ -98,9 +98,9 @@ def table(data: dict[str, Any]) -> str:
 def section(data: dict[str, Any]) -> str:
     return f"""## Durable: acknowledged when it is on disk
 
-`./run bench durable --save` ({data["date"]}, {data["rounds"]} rounds, in turns). One publisher, events of ten attributes. Holdfast's
-publisher has all its acknowledgements and its subscriber has all events when the clock stops; the others only take them. Every broker of
-Holdfast syncs before it acknowledges, many events at a time.
+`./run bench durable --save` ({data["date"]}, {data["rounds"]} rounds, in turns). One publisher; ten attributes.
+Holdfast's publisher has all acknowledgements and its subscriber has all events when the clock stops; the others only
+take them. Every broker of Holdfast syncs before it acknowledges, many events at a time.
 
 {table(data)}
 """

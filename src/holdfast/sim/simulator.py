@@ -132,9 +132,8 @@ class Simulation:
     def _landed(self, time_us: int) -> bool:
         """Whether nothing is on its way any more, and nobody looks for anything."""
         self._carry(time_us)
-        if self._flying or self._express or not all(each.has_settled(time_us) for each in self._recovering):
-            return False
-        return not any(store.holds_events for store in self._stores.values())
+        waits = self._flying or self._express or any(store.holds_events for store in self._stores.values())
+        return not waits and all(each.has_settled(time_us) for each in self._recovering)
 
     def _carry(self, until_us: int | None = None) -> None:
         """Bring the express lane up to date: before a look at the books, and before anything changes."""
@@ -341,22 +340,20 @@ class Simulation:
             elif type(effect) is Published:
                 self._count_published(effect)
             elif type(effect) is Lost:
-                about = f"{effect.source}/{effect.first}"
-                self.note(host.name, f"unrecoverable: {effect.reason}", about, effect.last - effect.first + 1)
+                about, count = f"{effect.source}/{effect.first}", effect.last - effect.first + 1
+                self.note(host.name, f"unrecoverable: {effect.reason}", about, count)
             elif type(effect) is Persist:
                 self._stores[host.name].write(effect.changes)
                 self.at(self.now_us, self._safe, (host, host.incarnation), effect.token)
             elif type(effect) is Acknowledged:
-                about = f"{host.name}/{effect.first}"
-                self.note(host.name, "acknowledged", about, effect.last - effect.first + 1)
+                self.note(host.name, "acknowledged", f"{host.name}/{effect.first}", effect.last - effect.first + 1)
             else:
                 self._incident(host, effect)  # type: ignore[arg-type]
 
     def _safe(self, of: tuple[Host, int], token: int) -> None:
         """A store has written what it was given; its broker may have crashed meanwhile."""
-        host, incarnation = of
-        if incarnation == host.incarnation:
-            self.give(host, Persisted(token))
+        if of[1] == of[0].incarnation:
+            self.give(of[0], Persisted(token))
 
     def _send(self, host: Host, names: tuple[str, ...], message: Message) -> None:
         """The inner loop of every simulation: one message to some neighbours."""
