@@ -96,7 +96,7 @@ def _verdicts(run_folder: Path) -> list["Verdict"]:
     from holdfast.sim.promises import check
 
     verdicts = check(run_folder)
-    return [verdicts[name] for name in ("P1", "P2", "P7")]
+    return [verdicts[name] for name in ("P1", "P2", "P5", "P7")]
 
 
 def _verdict_line(verdict: "Verdict") -> str:
