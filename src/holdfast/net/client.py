@@ -23,8 +23,9 @@ from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import InputError, MisuseError, TransportError
 from holdfast.model.limits import TIME_US_MAX
-from holdfast.model.messages import Publication, Publish
+from holdfast.model.messages import Publication, Publish, Scalar
 from holdfast.net.address import Address, parse_address
+from holdfast.net.advertisement import Advertisement
 from holdfast.net.backoff import Backoff
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
@@ -47,8 +48,8 @@ from holdfast.protocol.effects import (
     Lost,
     PublishCall,
     SubscribeCall,
-    UnadvertiseCall,
     UnsubscribeCall,
+    Wake,
 )
 from holdfast.protocol.hops.choice import with_hops
 from holdfast.protocol.hops.durable_client import DurableClient
@@ -66,6 +67,7 @@ _CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 _PING_AGAIN_S = 0.5  # where a ping can be lost
 _LINGER_S = 10.0  # how long leaving waits for those who may have lost our last events: three digests and an answer
 _LINGER_LOOK_S = 0.05
+_WAKE = Wake()
 
 
 def connect(
@@ -99,20 +101,6 @@ def connect(
     return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees, hops=hops)
 
 
-class Advertisement:
-    """What a client has said that it will publish, until it is closed."""
-
-    def __init__(self, client: "Client", id_: str, condition: str) -> None:
-        self.condition = condition
-        self._client: Client | None = client
-        self._id = id_
-
-    def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.driver.give(UnadvertiseCall(self._id))
-
-
 class Client:
     def __init__(
         self,
@@ -141,6 +129,7 @@ class Client:
         self._guarantees = guarantees
         self._hops = hops
         self._observed = observer is not None or tallied or guarantees != BEST_EFFORT or hops.durable
+        self._unwatched = observer is None and not tallied and guarantees == BEST_EFFORT
         self._for_answers: list[asyncio.Future[None]] = []  # who waits for a broker to have stored something
         self._losses = Losses()
         self._ids = count(1)
@@ -340,8 +329,8 @@ class Client:
         while (link := self._link) is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
         if self._observed or link.impairment is not None:
-            while isinstance(self._machine, DurableClient) and self._machine.full:
-                await self._answered()
+            if isinstance(self._machine, DurableClient):
+                return await self._publish_durably(self._machine, sendable(attributes), payload, lifetime_us)
             self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
             return self._machine.last_seq
         # The same without detours, because nobody but the broker wants to know of it.
@@ -359,6 +348,20 @@ class Client:
             raise
         machine.last_seq = seq
         return seq
+
+    async def _publish_durably(
+        self, machine: DurableClient, attributes: dict[str, Scalar], payload: bytes, lifetime_us: int | None
+    ) -> int:
+        while machine.full:
+            await self._answered()
+        if lifetime_us is None and self._unwatched and machine.takes_plain:
+            if machine.publish_plain(attributes, payload, self._clock.now_us()):
+                self.driver.give(_WAKE)
+            else:
+                self.driver.rearm()
+        else:
+            self.driver.give(PublishCall(attributes, payload, lifetime_us))
+        return machine.last_seq
 
     async def flush(self) -> None:
         """Wait until the broker has handled all that was sent; a TransportError if the connection breaks first.
@@ -391,7 +394,7 @@ class Client:
         text = str(parse(condition))
         id_ = f"a{next(self._ids)}"
         self.driver.give(AdvertiseCall(id_, text))
-        return Advertisement(self, id_, text)
+        return Advertisement(self.driver, id_, text)
 
     # Subscribing ---------------------------------------------------------------------------------
 

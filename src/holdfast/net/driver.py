@@ -98,7 +98,7 @@ class Driver:
         self._came: tuple[list[Message], bytes | memoryview] = _NOTHING  # what is being handled, and its frame
         # Encoded messages by neighbour, until the input is handled.
         self._outgoing: defaultdict[str, list[bytes]] = defaultdict(list)
-        self._rearm()
+        self.rearm()
 
     # Inputs --------------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class Driver:
         self._perform(self.machine.handle(given, now_us), now_us)
         if self._outgoing:
             self._send()
-        self._rearm()
+        self.rearm()
 
     def receive(self, sender: str, messages: list[Message], frame: bytes | memoryview) -> None:
         """The messages of one frame, and the frame itself, which is looked at only during the call."""
@@ -124,7 +124,7 @@ class Driver:
         self._came = _NOTHING
         if self._outgoing:
             self._send()
-        self._rearm()
+        self.rearm()
 
     def _one_by_one(self, messages: list[Message]) -> list[Message]:
         """The same without runs."""
@@ -164,7 +164,7 @@ class Driver:
 
     # The timer -----------------------------------------------------------------------------------
 
-    def _rearm(self) -> None:
+    def rearm(self) -> None:
         due_us = self.machine.next_due_us()
         if due_us == self._armed_us or self._stopped:
             return
@@ -181,7 +181,7 @@ class Driver:
         if due_us is not None and self._clock.now_us() >= due_us:
             self.give(_WAKE)
         else:
-            self._rearm()  # event loops may be a little early
+            self.rearm()  # event loops may be a little early
 
     # Effects -------------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from holdfast.model.errors import MisuseError
-from holdfast.net.client import Advertisement, Client, connect
+from holdfast.net.advertisement import Advertisement
+from holdfast.net.client import Client, connect
 from holdfast.net.counters import Counters
 from holdfast.net.loop import new_loop
 from holdfast.net.losses import Loss

@@ -7,7 +7,7 @@ broker crashed in between. `runs` lets publications that are made in a row trave
 
 from collections.abc import Iterable, Sequence
 
-from holdfast.model.messages import Handover, Message, Publication, Publish, Run, Taken
+from holdfast.model.messages import Handover, Message, Publication, Publish, Run, Scalar, Taken
 from holdfast.protocol.client import Client
 from holdfast.protocol.effects import (
     Acknowledged,
@@ -33,6 +33,33 @@ _RUN_BYTES_MAX = 128 * 1024  # of texts and payloads in it
 _FOR_EVER_US = 2**61
 
 
+class _Row:
+    """Events that are to leave in one message."""
+
+    def __init__(self) -> None:
+        self.seqs: list[int] = []
+        self._times_us: list[int] = []
+        self._attributes: list[dict[str, Scalar]] = []
+        self._payloads: list[bytes] = []
+        self._bytes = 0
+
+    def add(self, seq: int, time_us: int, attributes: dict[str, Scalar], payload: bytes) -> bool:
+        """Whether it is full now."""
+        self.seqs.append(seq)
+        self._times_us.append(time_us)
+        self._attributes.append(attributes)
+        self._payloads.append(payload)
+        self._bytes += len(payload) + sum([len(each) for each in attributes.values() if type(each) is str])
+        return len(self.seqs) >= _RUN_EVENTS_MAX or self._bytes >= _RUN_BYTES_MAX
+
+    def message(self, source: str) -> Publish | Run:
+        if len(self.seqs) == 1:
+            first = self._times_us[0], None, self._attributes[0], self._payloads[0]
+            return Publish(Publication(source, self.seqs[0], *first))
+        payloads = tuple(self._payloads) if any(self._payloads) else ()
+        return Run(tuple(self.seqs), source, tuple(self._times_us), tuple(self._attributes), payloads, 0)
+
+
 class DurableClient:
     def __init__(self, client: Client, settings: HandoverSettings, runs: bool = False) -> None:
         self.name = client.name
@@ -43,8 +70,7 @@ class DurableClient:
         self._broker: str | None = None
         self._outgoing = Outgoing(0, settings)
         self._for: str | None = None  # the broker whose numbers these are
-        self._row: list[Publication] = []  # published since the last message
-        self._row_bytes = 0
+        self._row = _Row()  # published since the last message
         self._row_due_us: int | None = None
         self.unacknowledged = 0  # publications
 
@@ -118,32 +144,29 @@ class DurableClient:
         assert isinstance(published, Published)
         publication = published.publication
         self.unacknowledged += 1
-        if self._runs and publication.lifetime_us is None and publication.record is None:
-            self._row.append(publication)
-            self._row_bytes += len(publication.payload)
-            self._row_bytes += sum([len(each) for each in publication.attributes.values() if type(each) is str])
-            self._row_due_us = now_us
-            if len(self._row) < _RUN_EVENTS_MAX and self._row_bytes < _RUN_BYTES_MAX:
-                return [published]
-            return [published, *self._send_row(now_us)]
-        return [published, *self._send_row(now_us), *self._put(Publish(publication), now_us)]
+        if not self._runs or publication.lifetime_us is not None or publication.record is not None:
+            return [published, *self._send_row(now_us), *self._put(Publish(publication), now_us)]
+        full = self._row.add(publication.seq, now_us, publication.attributes, publication.payload)
+        self._row_due_us = now_us
+        return [published, *self._send_row(now_us)] if full else [published]
+
+    def publish_plain(self, attributes: dict[str, Scalar], payload: bytes, now_us: int) -> bool:
+        """The short way of an event that nobody but the broker wants to know of; whether it is time for a `Wake`."""
+        self.client.last_seq += 1
+        self.unacknowledged += 1
+        self._row_due_us = now_us
+        return self._row.add(self.client.last_seq, now_us, attributes, payload)
+
+    @property
+    def takes_plain(self) -> bool:
+        return self._runs
 
     def _send_row(self, now_us: int) -> list[Effect]:
-        row, self._row, self._row_bytes, self._row_due_us = self._row, [], 0, None
-        if not row:
+        row, self._row_due_us = self._row, None
+        if not row.seqs:
             return []
-        if len(row) == 1:
-            return self._put(Publish(row[0]), now_us)
-        payloads = [each.payload for each in row]
-        run = Run(
-            tuple([each.seq for each in row]),
-            self.name,
-            tuple([each.time_us for each in row]),
-            tuple([each.attributes for each in row]),
-            tuple(payloads) if any(payloads) else (),
-            0,
-        )
-        return self._put(run, now_us)
+        self._row = _Row()
+        return self._put(row.message(self.name), now_us)
 
     def _put(self, message: Body, now_us: int) -> list[Effect]:
         self._outgoing.put(Kept(0, message, now_us, _FOR_EVER_US))
