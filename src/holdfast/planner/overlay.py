@@ -114,6 +114,23 @@ def along(ways: Ways, source: int, target: int) -> Path | None:
     return Path(tuple(brokers), tuple(links))
 
 
+def is_forest(overlay: Overlay) -> bool:
+    """Whether there is nowhere more than one way."""
+    whole = list(range(len(overlay.names)))
+
+    def top(broker: int) -> int:
+        while whole[broker] != broker:
+            whole[broker] = broker = whole[whole[broker]]
+        return broker
+
+    for link in overlay.links:
+        a, b = top(link.a), top(link.b)
+        if a == b:
+            return False
+        whole[a] = b
+    return True
+
+
 def overlay_of(network: Network) -> Overlay:
     names = tuple(broker.id for broker in network.brokers)
     number = {name: at for at, name in enumerate(names)}

@@ -21,7 +21,7 @@ from holdfast.planner.connectivity import Diagram, diagram_between
 from holdfast.planner.disjoint_paths import Bound, alternates, disjoint_bound, interior_reliability, one_is_up
 from holdfast.planner.failures import Sample, simulate
 from holdfast.planner.hybrid import hybrid_bound, hybrid_exact
-from holdfast.planner.overlay import Overlay, Path, along
+from holdfast.planner.overlay import Overlay, Path, along, is_forest
 from holdfast.planner.paths_to import WaitsTo
 
 Method = Literal["exact", "monte-carlo", "bound"]
@@ -77,7 +77,7 @@ class Predictor:
         self._diagrams: dict[tuple[int, int], Diagram] = {} if like is None else like._diagrams
         self._bounds: dict[tuple[int, int], Bound] = {}
         self._is_large = len(overlay.names) > EXACT_BROKERS_MAX
-        self._is_forest = len(overlay.links) < len(overlay.names)
+        self._is_forest = is_forest(overlay)
 
     def to(self, target: int, sources: Iterable[tuple[int, float]]) -> list[Pair]:
         """From each source, for events of some lifetime, to the target."""
@@ -113,9 +113,12 @@ class Predictor:
             own, sure = Schemes(ends, 1 - late[0], ends, ends, 1 - late[0]), Schemes(1.0, 1.0, 1.0, 1.0, 1.0)
             return Pair(source, target, lifetime_s, own, sure, 0)
         kept = prod(1 - overlay.links[each].loss for each in path.links)
-        bound = self._bound(source, target).reliability if "multipath_bound" in self._wanted else 0.0
-        diagram = self._diagram(source, target) if "multipath" in self._wanted else None
-        multipath = kept * diagram.reliability(overlay.availabilities) if diagram else bound
+        if self._is_forest:  # there is only one way, so all that goes for any path goes for this one
+            diagram, bound, multipath = None, inside, inside
+        else:
+            bound = self._bound(source, target).reliability if "multipath_bound" in self._wanted else 0.0
+            diagram = self._diagram(source, target) if "multipath" in self._wanted else None
+            multipath = kept * diagram.reliability(overlay.availabilities) if diagram else bound
         hybrid, method = self._hybrid(path, diagram, left_s, late, ends)
         return Pair(
             source,
@@ -124,7 +127,7 @@ class Predictor:
             Schemes(inside * ends, 1 - late[0], multipath * ends, bound * ends, hybrid[0]),
             Schemes(inside, 1 - late[1], multipath, bound, hybrid[1]),
             len(path.links),
-            "exact" if diagram or "multipath" not in self._wanted else "monte-carlo",
+            "exact" if diagram or self._is_forest or "multipath" not in self._wanted else "monte-carlo",
             method,
             waiting=tuple(waits[0].late(source, share * left_s) for share in PROFILE) if left_s < inf else (),
         )
@@ -134,7 +137,7 @@ class Predictor:
     ) -> tuple[tuple[float, float], Method]:
         if left_s == inf or "hybrid" not in self._wanted:
             return (1.0, 1.0), "exact"
-        if self._is_forest:  # nowhere else to go
+        if self._is_forest:
             return (1 - late[0], 1 - late[1]), "exact"
         if diagram is not None:
             exact = [hybrid_exact(self.overlay, path, diagram, left_s, ends_up) for ends_up in (False, True)]
@@ -147,7 +150,7 @@ class Predictor:
     def _diagram(self, source: int, target: int) -> Diagram | None:
         key = min(source, target), max(source, target)
         if key not in self._diagrams:
-            if self._is_large and not self._is_forest:
+            if self._is_large:
                 return None
             diagram = diagram_between(self.overlay, *key)
             kept = sum(each.nodes for each in self._diagrams.values())
