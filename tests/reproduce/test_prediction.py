@@ -10,7 +10,7 @@ from holdfast.reproduce.prediction import STUDY
 from holdfast.reproduce.prediction_networks import CLASSES, TOPOLOGIES, Setting, network_of, rows_of
 from holdfast.reproduce.study import Runs
 
-VARIANTS = ("best effort", "nack", "digests", "records, R = 1", "records, R = 10")
+VARIANTS = ("best effort", "nack", "digests", "records, R = 1", "records, R = 10", "push")
 LOSSES = {
     "losses": Runs(
         [

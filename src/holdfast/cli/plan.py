@@ -221,14 +221,14 @@ def _plan(network: "Network", asked: "PlanSettings", what_if: Sequence[str], ran
 
 
 def _losses(network: "Network", case: "Case") -> list["Forecast"]:
-    from holdfast.planner.loss import forecasts
+    from holdfast.planner.loss import forecasts, gossip_of
     from holdfast.protocol.recovery.settings import RecoverySettings
     from holdfast.protocol.recovery.srm.settings import SrmSettings
 
     asked = network.reliability.guarantees.recovery
     digests = asked if isinstance(asked, RecoverySettings) else RecoverySettings()
     records = asked if isinstance(asked, SrmSettings) else SrmSettings()
-    return forecasts(case, digests.told, records.record)
+    return forecasts(case, digests.told, records.record, gossip_of(network))
 
 
 def _draw(result: _Result, asked: "PlanSettings", picture: Path) -> None:

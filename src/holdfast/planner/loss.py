@@ -10,11 +10,24 @@ from math import exp, prod
 
 import numpy as np
 
+from holdfast.network.schema import Network
+from holdfast.planner.components import US_PER_S
 from holdfast.planner.overlay import Overlay, along
 from holdfast.planner.plan import Case
 from holdfast.planner.records import detection_probability
+from holdfast.planner.uniformization import Floats
 
 _TRIES = 10  # requests for a lost event before it is given up, on a link and from end to end alike
+
+
+@dataclass(frozen=True)
+class Gossip:
+    """What of push gossip matters here."""
+
+    interval_s: float
+    buffer: int  # events that a broker keeps
+    forward: float  # chance that a digest goes one link farther
+    patterns: int  # different conditions in the network, about which brokers gossip in turn
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,16 @@ def by_push(loss: float, holders: float, persistence_s: float, every_s: float, p
     return 1 - loss * exp(-gossips * reach)
 
 
-def forecasts(case: Case, told: int, record: int) -> list[Forecast]:
+def gossip_of(network: Network) -> Gossip | None:
+    """The network's own gossip as far as it is push."""
+    found = network.reliability.gossip
+    if found is None or found.style != "push":
+        return None
+    conditions = {each.condition for client in network.clients for each in client.subscriptions}
+    return Gossip(found.interval_us / US_PER_S, found.buffer, found.forward_ratio, max(1, len(conditions)))
+
+
+def forecasts(case: Case, told: int, record: int, gossip: Gossip | None = None) -> list[Forecast]:
     """Means over what is owed; empty when no link loses anything."""
     if not any(link.loss for link in case.overlay.links):
         return []
@@ -80,7 +102,9 @@ def forecasts(case: Case, told: int, record: int) -> list[Forecast]:
     def mean(values: list[float]) -> float:
         return float(weights @ np.array(values) / total)
 
+    found = [] if gossip is None else [Forecast("gossip, push", _pushed(case, gossip, weights, links, ends), None)]
     return [
+        *found,
         Forecast("best effort", 1 - mean_loss, 0.0),
         Forecast("nack", mean([on_links(each) for each in links]), again),
         Forecast("end-to-end, digests", mean([by_digests(float(each), told) for each in ends]), mean_loss),
@@ -92,7 +116,21 @@ def forecasts(case: Case, told: int, record: int) -> list[Forecast]:
     ]
 
 
-def _owed(case: Case) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], list[list[float]], list[float]]:
+def _pushed(case: Case, gossip: Gossip, weights: Floats, links: list[list[float]], ends: Floats) -> float:
+    """Holders, and how long they hold an event, from the rates; a digest, a request and an answer go the way once
+    each."""
+    total, published = float(weights.sum()), float(case.demand.published.sum())
+    homes = len({each.broker for each in case.demand.subscribers})
+    loss = float(weights @ ends / total)
+    holders = max(0.0, total / published * (1 - loss) - 1)
+    persistence_s = gossip.buffer / (total * (1 - loss) / homes)
+    far = float(weights @ np.array([len(each) for each in links]) / total)
+    mean = float(np.mean([each for row in links for each in row]))
+    reach = gossip.forward ** max(0.0, far - 1) * (1 - mean) ** (3 * far)
+    return by_push(loss, holders, persistence_s, gossip.interval_s, gossip.patterns, reach)
+
+
+def _owed(case: Case) -> tuple[Floats, list[list[float]], list[float]]:
     """For each pair of an origin and subscribers alike: events a second, the losses on its way, the match
     probability."""
     rows: dict[tuple[int, int, float], float] = {}
