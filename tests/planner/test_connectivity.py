@@ -101,17 +101,12 @@ def test_a_diagram_that_would_be_too_large_is_refused() -> None:
     assert diagram_between(drawn(120, 1, 0.9, 0.95), 0, 119, nodes_max=100_000) is None
 
 
-def test_importance_is_the_slope() -> None:
+def test_many_cases_at_a_time_are_as_one_by_one() -> None:
     graph = drawn(8, 2, 0.7, 0.95)
     diagram = diagram_between(graph, 0, 7)
     assert diagram is not None
-    slopes = diagram.importance(graph.availabilities)
-    assert set(slopes) == diagram.components
-    for component, slope in slopes.items():
-        both = np.repeat(np.array(graph.availabilities)[:, None], 2, axis=1)
-        both[component] = 0.0, 1.0
-        never, always = diagram.reliabilities(both)
-        assert slope == pytest.approx(always - never, abs=1e-12)  # it is linear in each component
+    cases = np.random.default_rng(1).uniform(0.2, 1.0, (len(graph.availabilities), 5))
+    assert diagram.reliabilities(cases) == pytest.approx([diagram.reliability(each) for each in cases.T])
 
 
 def test_what_lies_on_no_simple_path_is_left_out() -> None:

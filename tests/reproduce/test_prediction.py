@@ -7,18 +7,19 @@ import pytest
 from holdfast.pipeline.line_charts import svg
 from holdfast.planner.failures import SCHEMES
 from holdfast.reproduce.prediction import STUDY
-from holdfast.reproduce.prediction_networks import CLASSES, TOPOLOGIES, Setting, network_of, rows_of
+from holdfast.reproduce.prediction_networks import CLASSES, TOPOLOGIES, Setting, hop_errors, network_of, rows_of
 from holdfast.reproduce.study import Runs
 
 VARIANTS = ("best effort", "nack", "digests", "records, R = 1", "records, R = 10", "push")
-LOSSES = {
+OTHERS = {
+    "shared": Runs(list(hop_errors(Setting("trees", "low-end", 1, 1)))),
     "losses": Runs(
         [
             {"variant": variant, "links.loss": loss, "seed": 1, "owed": 100, "delivered": 100}
             for variant in VARIANTS
             for loss in (0.02, 0.1)
         ]
-    )
+    ),
 }
 
 
@@ -53,7 +54,7 @@ def test_every_subscriber_has_a_row_for_each_scheme_and_reading(rows: list[dict[
 
 def test_claims_say_what_holds_and_what_does_not(rows: list[dict[str, Any]]) -> None:
     exact = Runs([{"seed": seed, "seconds": 0.1 * seed, "reliability": 0.9} for seed in (1, 2)])
-    claims = {claim.id: claim for claim in STUDY.claims({"subscribers": Runs(rows), "exact": exact, **LOSSES})}
+    claims = {claim.id: claim for claim in STUDY.claims({"subscribers": Runs(rows), "exact": exact, **OTHERS})}
     assert claims["004-error-all"].holds
     assert claims["004-within-error"].holds
     assert claims["004-bound"].holds
@@ -64,6 +65,8 @@ def test_claims_say_what_holds_and_what_does_not(rows: list[dict[str, Any]]) -> 
     assert not claims["slides-multipath-low-end"].holds
     assert claims["slides-multipath-low-end"].ours > 0.05
     assert claims["ours-exact-30"].ours == pytest.approx(0.2)
+    assert claims["ours-shared-brokers"].holds
+    assert claims["slides-basic-low-end"].ours < -0.5
     assert claims["loss-nack-0.1"].holds
     assert not claims["loss-best effort-0.1"].holds  # all arrived in these rows, which is not what is to be expected
 
@@ -71,7 +74,7 @@ def test_claims_say_what_holds_and_what_does_not(rows: list[dict[str, Any]]) -> 
 def test_a_prediction_that_is_off_is_told(rows: list[dict[str, Any]]) -> None:
     wrong = [{**row, "predicted": row["predicted"] - 0.1, "bound": 1.0} for row in rows]
     exact = Runs([{"seed": 1, "seconds": 2.0, "reliability": 0.9}])
-    claims = {claim.id: claim for claim in STUDY.claims({"subscribers": Runs(wrong), "exact": exact, **LOSSES})}
+    claims = {claim.id: claim for claim in STUDY.claims({"subscribers": Runs(wrong), "exact": exact, **OTHERS})}
     for name in ("004-error-all", "004-within-error", "004-bound", "ours-exact-30"):
         assert not claims[name].holds
 

@@ -4,7 +4,7 @@ multi-path).
 Components are decided one after the other: a broker as it comes into view, then its links to brokers in view. All that
 matters of the past is which brokers in view are up and which of them hang together, so states that agree in this are
 one node of the diagram. A broker whose links are all decided goes out of view. The diagram depends on the graph alone:
-built once, it gives the reliability for any availabilities, for many at a time, and how much each component matters.
+built once, it gives the reliability for any availabilities, and for many at a time.
 
 Both ends are taken as up; who counts them multiplies by their availabilities. Its size is bounded; what is larger is
 for Monte Carlo (`failures.py`)."""
@@ -42,52 +42,26 @@ class Diagram:
     def nodes(self) -> int:
         return sum(len(level.up) for level in self.levels)
 
-    @property
-    def components(self) -> frozenset[int]:
-        return frozenset(level.component for level in self.levels) - {_NOTHING}
-
     def reliability(self, availability: Sequence[float] | Floats) -> float:
         """P(connected), given each component's availability."""
-        return float(self._values(np.asarray(availability, dtype=np.float64)[:, None])[0][0, 0])
+        return float(self._values(np.asarray(availability, dtype=np.float64)[:, None])[0, 0])
 
     def reliabilities(self, availabilities: Floats) -> Floats:
         """The same for many cases at a time: a column each."""
-        return np.asarray(self._values(availabilities)[0][0], dtype=np.float64)
+        return np.asarray(self._values(availabilities)[0], dtype=np.float64)
 
-    def importance(self, availability: Sequence[float] | Floats) -> dict[int, float]:
-        """By how much P(connected) grows with each component's availability (Birnbaum), for those that matter."""
-        shares = np.asarray(availability, dtype=np.float64)
-        values = self._values(shares[:, None], keep=True)
-        reach = np.ones(1)
-        found: dict[int, float] = {}
-        for at, level in enumerate(self.levels):
-            following = values[at + 1][:, 0]
-            share = 1.0 if level.component == _NOTHING else shares[level.component]
-            if level.component != _NOTHING:
-                gain = float(reach @ (following[level.up] - following[level.down]))
-                found[level.component] = found.get(level.component, 0.0) + gain
-            ahead = np.zeros(len(following))
-            np.add.at(ahead, level.up, share * reach)
-            np.add.at(ahead, level.down, (1 - share) * reach)
-            reach = ahead[:-2]
-        return found
-
-    def _values(self, availabilities: Floats, keep: bool = False) -> list[Floats]:
-        """P(connected from here) by node, from the last level to the first; the two ends of the diagram come last."""
-        cases = availabilities.shape[1]
-        ends = np.zeros((2, cases))
+    def _values(self, availabilities: Floats) -> Floats:
+        """P(connected from here) by node of the first level, behind it the two ends of the diagram."""
+        ends = np.zeros((2, availabilities.shape[1]))
         ends[REACHED] = 1.0
-        values, kept = ends, [ends]
+        values = ends
         for level in reversed(self.levels):
-            if level.component == _NOTHING:
-                here = values[level.up]
-            else:
+            here = values[level.up]
+            if level.component != _NOTHING:
                 share = availabilities[level.component]
-                here = share * values[level.up] + (1 - share) * values[level.down]
+                here = share * here + (1 - share) * values[level.down]
             values = np.concatenate([here, ends])
-            if keep:
-                kept.append(values)
-        return kept[::-1] if keep else [values]
+        return values
 
 
 def diagram_between(overlay: Overlay, source: int, target: int, nodes_max: int = NODES_MAX) -> Diagram | None:

@@ -6,6 +6,7 @@ wants what is published elsewhere. The simulation is the one of failures alone (
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from holdfast.network.load import parse_text
@@ -13,6 +14,7 @@ from holdfast.network.schema import Network
 from holdfast.planner import slides
 from holdfast.planner.disjoint_paths import alternates, disjoint_bound
 from holdfast.planner.failures import SCHEMES, simulate
+from holdfast.planner.hybrid import late_alone
 from holdfast.planner.overlay import Overlay, Path
 from holdfast.planner.pairs import Predictor
 from holdfast.planner.plan import case_of, predict
@@ -93,13 +95,34 @@ def rows_of(setting: Setting) -> Iterator[dict[str, Any]]:
                 }
 
 
+def hop_errors(setting: Setting) -> Iterator[dict[str, Any]]:
+    """P(late) by the convolution of independent waits and by the chain of the whole path, which assumes no such
+    thing."""
+    overlay = case_of(network_of(setting)).overlay
+    predictor = Predictor(overlay, wanted=frozenset({"retransmission"}))
+    for target in range(BROKERS):
+        for pair in predictor.to(target, [(source, LIFETIME_S) for source in range(BROKERS) if source != target]):
+            path = overlay.path(pair.source, target)
+            for ends_up, schemes in ((False, pair.counted), (True, pair.assumed_up)):
+                together = late_alone(overlay, path, LIFETIME_S, ends_up) if path is not None else None
+                if together is not None:
+                    late = 1 - schemes.retransmission
+                    yield {"seed": setting.seed, "apart": late, "together": together, "error": abs(late - together)}
+
+
 def _slides(overlay: Overlay, paths: list[Path], predictor: Predictor) -> dict[int, dict[str, float]]:
     """What the slides' formulas give a subscriber: the mean over its publishers."""
-    found: dict[int, dict[str, float]] = {at: {"multipath": 0.0, "hybrid": 0.0} for at in range(BROKERS)}
+    found: dict[int, dict[str, float]] = {
+        at: dict.fromkeys(("basic", "multipath", "hybrid"), 0.0) for at in range(BROKERS)
+    }
     for path in paths:
         source, target = path.brokers[0], path.brokers[-1]
         [pair] = predictor.to(target, [(source, LIFETIME_S)])
         share = 1 / (BROKERS - 1)
+        parts = [overlay.brokers[each] for each in path.brokers] + [
+            overlay.links[each].component for each in path.links
+        ]
+        found[target]["basic"] += share * prod(map(slides.availability, parts))
         disjoint = disjoint_bound(overlay, source, target).paths
         found[target]["multipath"] += share * slides.multipath(overlay, disjoint)
         others = alternates(overlay, path).paths
