@@ -12,6 +12,7 @@ from holdfast.reproduce.study import Runs
 
 VARIANTS = ("best effort", "nack", "digests", "records, R = 1", "records, R = 10", "push")
 OTHERS = {
+    "live": Runs([{"seed": 3, "seconds": 60, "predicted": 0.73, "expected": 0.8, "measured": 0.79, "owed": 1_000}]),
     "shared": Runs(list(hop_errors(Setting("trees", "low-end", 1, 1)))),
     "losses": Runs(
         [
@@ -66,6 +67,7 @@ def test_claims_say_what_holds_and_what_does_not(rows: list[dict[str, Any]]) -> 
     assert claims["slides-multipath-low-end"].ours > 0.05
     assert claims["ours-exact-30"].ours == pytest.approx(0.2)
     assert claims["ours-shared-brokers"].holds
+    assert claims["live-basic"].holds
     assert claims["slides-basic-low-end"].ours < -0.5
     assert claims["loss-nack-0.1"].holds
     assert not claims["loss-best effort-0.1"].holds  # all arrived in these rows, which is not what is to be expected

@@ -23,6 +23,7 @@ from holdfast.planner.connectivity import diagram_between
 from holdfast.planner.failures import SCHEMES
 from holdfast.planner.overlay import Link, Overlay
 from holdfast.reproduce.claims import Claim, Interval, estimate
+from holdfast.reproduce.prediction_live import live_claim, live_rows
 from holdfast.reproduce.prediction_losses import loss_claims, loss_plans
 from holdfast.reproduce.prediction_networks import CLASSES, TOPOLOGIES, Setting, hop_errors, rows_of
 from holdfast.reproduce.study import Row, Runs, Scale, Study
@@ -59,6 +60,7 @@ def _measured(spark: "SparkSession", scale: Scale, out: Path) -> Mapping[str, Ru
         "subscribers": Runs(pq.read_table(file).to_pylist()),
         "exact": Runs(list(_exact_times())),
         "shared": Runs(shared),
+        "live": live_rows(scale, out),
     }
 
 
@@ -102,6 +104,7 @@ def _claims(runs: Mapping[str, Runs]) -> Iterator[Claim]:
     yield from _errors(rows)
     yield from _of_slides(rows)
     yield from loss_claims(runs["losses"])
+    yield live_claim(runs["live"])
     yield _shared(runs["shared"])
     seconds = max(runs["exact"].column("seconds"))
     known = min(runs["exact"].column("reliability")) >= 0
