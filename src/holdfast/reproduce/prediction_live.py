@@ -97,5 +97,6 @@ def live_claim(rows: Runs) -> Claim:
         abs(off) <= _WANTED,
         f"a line of 3 brokers, {row['seconds']} s, up 27 s and down 3 s on average, seed {row['seed']}",
         note=f"measured {row['measured']:.4f} of {row['owed']:,}; {row['expected']:.4f} were published with all "
-        f"brokers up; the planner's long-run value is {row['predicted']:.4f}; brokers need a moment to find each other again",
+        f"brokers up; the planner's long-run value is {row['predicted']:.4f}; brokers need a moment to find "
+        "each other again",
     )
