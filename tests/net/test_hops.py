@@ -139,3 +139,47 @@ def test_hundreds_of_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) ->
     path, out = tmp_path / "net.toml", tmp_path / "run"
     path.write_text(killed(200, 3, 1, 4.0, 0.1, 6))
     nothing_acknowledged_is_lost(up(path, "--out", str(out), patience_s=3_600), out)
+
+
+AROUND = """
+seed = 4
+duration_s = 6
+routing = "destinations"
+[topology]
+kind = "listed"
+brokers = ["b1", "b2", "b3", "b4", "b5"]
+links = [["b1", "b2"], ["b2", "b3"], ["b3", "b4"], ["b4", "b5"], ["b5", "b1"]]
+[links]
+delay_ms = 1
+[transport]
+kind = "tcp"
+[reliability]
+hops = "multipath"
+[[client]]
+id = "p"
+broker = "b1"
+publish = [{ every_s = 0.02, at_s = 0.5, attributes = { n = 1 } }]
+[[client]]
+id = "s"
+broker = "b3"
+subscriptions = ["n = 1"]
+[[fault]]
+at_s = 2
+kind = "crash"
+broker = "b2"
+for_s = 3
+"""
+
+
+@pytest.mark.parametrize("hops", ["multipath", "hybrid"])
+def test_live_brokers_send_events_round_one_that_is_down(tmp_path: Path, hops: str) -> None:
+    path, out = tmp_path / "net.toml", tmp_path / "run"
+    path.write_text(AROUND)
+    found = up(path, "--in-process", "--set", f"reliability.hops={hops}", "--out", str(out))
+    assert found["owed"] == found["delivered"] > 200
+    assert found["duplicates"] == 0
+    assert found["delay_us"]["p99"] < 2_000_000  # nobody waited for it
+    if hops == "hybrid":
+        assert found["recovered"]["multipath"] > 50
+    verdicts = check(out)
+    assert all(verdicts[promise].holds for promise in ("P1", "P2", "P4", "P5", "P7"))

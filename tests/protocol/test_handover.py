@@ -1,0 +1,178 @@
+"""Events that are stored before they are acknowledged: whoever dies, wherever, each arrives once and in order."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.model.messages import Handover, Publication, Publish, Taken
+from holdfast.protocol.hops.incoming import Incoming
+from holdfast.protocol.hops.outgoing import Kept, Outgoing
+from holdfast.protocol.hops.settings import HandoverSettings, WatchSettings
+from holdfast.protocol.hops.watch import Watch
+from tests.protocol.stored_rooms import Line
+
+SETTINGS = HandoverSettings(window=4)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    brokers=st.integers(1, 3),
+    loss=st.sampled_from([0.0, 0.0, 0.3]),
+    runs=st.booleans(),
+    doings=st.lists(st.sampled_from(["publish", "publish", "step", "steps", "crash", "restart", "wait"]), max_size=120),
+)
+def test_each_event_arrives_once_and_in_order_whoever_dies_wherever(
+    seed: int, brokers: int, loss: float, runs: bool, doings: list[str]
+) -> None:
+    line = Line(seed, brokers, loss, runs)
+    published = 0
+    for doing in doings:
+        if doing == "publish":
+            published += 1
+            line.publish(published)
+        elif doing == "step":
+            line.step()
+        elif doing == "steps":
+            for _ in range(line.dice.randrange(30)):
+                line.step()
+        elif doing == "wait":
+            line.settle(line.dice.randrange(1_000_000))
+        elif doing == "crash" and len(line.down) < brokers:
+            line.crash(line.dice.choice([name for name in line.names if name not in line.down]))
+        elif doing == "restart" and line.down:
+            line.restart(line.dice.choice(sorted(line.down)))
+    line.loss = 0.0
+    for name in sorted(line.down):
+        line.restart(name)
+    line.settle(30_000_000)
+    assert line.delivered == list(range(1, published + 1))
+    assert line.acknowledged == line.delivered
+    for name, store in line.stores.items():
+        assert not store.holds_events, name
+
+
+def kept(number: int, lifetime_us: int | None = None) -> Kept:
+    return Kept(number, Publish(Publication("p", number, 0, lifetime_us, {})), 0, 1_000_000)
+
+
+def test_no_more_than_a_window_is_under_way() -> None:
+    outgoing = Outgoing(5, SETTINGS)
+    for number in range(1, 11):
+        outgoing.put(kept(number))
+    assert [each.seq for each in outgoing.release(10, 0)] == [1, 2, 3, 4]
+    assert len(outgoing.on_taken(Taken(5, 2), 100)) == 2
+    assert [each.seq for each in outgoing.fill(100)] == [5, 6]
+
+
+def test_nothing_leaves_before_it_is_stored() -> None:
+    outgoing = Outgoing(5, SETTINGS)
+    outgoing.put(kept(1))
+    assert outgoing.fill(0) == []
+    assert [each.seq for each in outgoing.release(1, 0)] == [1]
+
+
+def test_what_is_missed_is_sent_again_once_and_then_only_when_there_is_no_answer() -> None:
+    outgoing = Outgoing(5, SETTINGS)
+    for number in range(1, 5):
+        outgoing.put(kept(number))
+    outgoing.release(4, 0)
+    outgoing.on_taken(Taken(5, 1, (2,)), 1_000)
+    again = outgoing.missed(Taken(5, 1, (2,)), 1_000)
+    assert [(each.seq, each.again, each.first) for each in again] == [(2, True, 2)]
+    assert outgoing.missed(Taken(5, 1, (2,)), 2_000) == []
+    assert outgoing.due_us is not None
+    assert [each.seq for each in outgoing.on_timer(outgoing.due_us)] == [2]
+
+
+def test_a_neighbour_that_is_down_is_tried_less_and_less_often() -> None:
+    outgoing = Outgoing(5, SETTINGS)
+    outgoing.put(kept(1))
+    outgoing.release(1, 0)
+    waits, now_us = [], 0
+    for _ in range(8):
+        assert outgoing.due_us is not None
+        waits.append(outgoing.due_us - now_us)
+        now_us = outgoing.due_us
+        assert [each.seq for each in outgoing.on_timer(now_us)] == [1]
+    assert waits == sorted(waits)
+    assert waits[-1] == SETTINGS.wait_max_us
+
+
+def test_an_event_that_expires_is_handed_over_empty_when_others_wait_behind_it() -> None:
+    outgoing = Outgoing(5, SETTINGS)
+    for number, lifetime_us in ((1, None), (2, 10), (3, None)):
+        outgoing.put(kept(number, lifetime_us))
+    assert [seq for seq, _ in outgoing.expire(100)] == [2]
+    sent = outgoing.release(3, 100)
+    assert [(each.seq, each.message is None) for each in sent] == [(1, False), (2, True), (3, False)]
+    incoming = Incoming(4)
+    found = [incoming.take(each) for each in sent]
+    assert [None if ready is None else len(ready) for ready in found] == [1, 1, 1]
+
+
+def test_what_comes_early_waits_and_what_comes_twice_is_dropped() -> None:
+    incoming = Incoming(4)
+    messages = {seq: Handover(5, seq, 1, False, kept(seq).message) for seq in range(1, 8)}
+    assert incoming.take(messages[2]) == []
+    assert incoming.taken == Taken(5, 0, (1,))
+    assert incoming.take(messages[1]) == [messages[1].message, messages[2].message]
+    assert incoming.take(messages[1]) == []
+    assert incoming.take(messages[7]) == []  # beyond the window
+    assert len(incoming) == 0
+    assert incoming.take(Handover(4, 9, 9, False, None)) is None  # of an earlier stream
+
+
+def test_a_receiver_that_forgot_how_far_it_was_is_told_by_the_sender() -> None:
+    incoming = Incoming(4)
+    last = Handover(5, 103, 102, False, kept(103).message)
+    assert incoming.take(last) == []
+    assert incoming.taken == Taken(5, 101, (102,))
+
+
+BEAT_US = WatchSettings().beat_us
+
+
+def watched(silences_us: list[int]) -> tuple[Watch, int]:
+    watch, now_us = Watch(WatchSettings(), 0), 0
+    watch.begin("n", 0)
+    for each in silences_us:
+        now_us += each
+        watch.on_heard("n", True, now_us)
+    return watch, now_us
+
+
+def suspected_after_us(silences_us: list[int]) -> int:
+    watch, heard_us = watched(silences_us)
+    now_us = heard_us
+    while not watch.suspects("n"):
+        now_us = max(now_us, watch.next_due_us())
+        watch.on_timer(now_us)
+    return now_us - heard_us
+
+
+def test_a_regular_neighbour_is_missed_within_a_second_and_an_irregular_one_later() -> None:
+    regular = suspected_after_us([BEAT_US] * 100)
+    irregular = suspected_after_us([BEAT_US, BEAT_US, BEAT_US, 3 * BEAT_US] * 25)
+    assert regular <= 4 * BEAT_US
+    assert irregular > regular
+
+
+@pytest.mark.parametrize("lost_every", [3, 10])
+def test_beats_that_are_lost_now_and_then_make_nobody_suspect(lost_every: int) -> None:
+    watch, now_us = Watch(WatchSettings(), 0), 0
+    watch.begin("n", 0)
+    suspicions = 0
+    for number in range(1, 1_000):
+        now_us += BEAT_US
+        if number % lost_every:
+            watch.on_heard("n", True, now_us)
+        suspicions += len(watch.on_timer(now_us) or ())
+    assert suspicions == 0
+
+
+def test_one_that_speaks_again_is_trusted_again() -> None:
+    watch, now_us = watched([BEAT_US] * 10)
+    assert watch.on_timer(now_us + 20 * BEAT_US) == ["n"]
+    assert watch.on_heard("n", False, now_us + 21 * BEAT_US)
+    assert not watch.suspects("n")
