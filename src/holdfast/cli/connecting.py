@@ -24,6 +24,7 @@ Authority = Annotated[
     str | None, typer.Option("--ca", metavar="FILE", help="Trust only certificates signed by this authority.")
 ]
 
+Durably = Annotated[bool, typer.Option("--durable", help="For brokers that store events (--hops retransmission).")]
 Recovery = Annotated[bool, typer.Option("--recovery", help="Recover lost events; both sides need it.")]
 InOrder = Annotated[
     str, typer.Option("--order", metavar="none|fifo|strict", help="Keep the order in which each source published.")
@@ -40,6 +41,7 @@ def client_of(
     authority: str | None,
     recovery: bool = False,
     order: str = "none",
+    durable: bool = False,
 ) -> "Client":
     """The client that these options describe, not connected yet."""
     from holdfast.net.client import connect
@@ -53,6 +55,7 @@ def client_of(
         authority=authority,
         recovery=recovery,
         order=order,  # type: ignore[arg-type]  # what else it says is told
+        durable=durable,
     )
 
 

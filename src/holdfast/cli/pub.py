@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.connecting import Authority, Broker, Certificate, InOrder, Name, PrivateKey, Recovery, client_of
+from holdfast.cli.connecting import (
+    Authority,
+    Broker,
+    Certificate,
+    Durably,
+    InOrder,
+    Name,
+    PrivateKey,
+    Recovery,
+    client_of,
+)
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +42,7 @@ def run(
     private_key: PrivateKey = None,
     authority: Authority = None,
     recovery: Recovery = False,
+    durable: Durably = False,
     order: InOrder = "none",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
@@ -51,7 +62,7 @@ def run(
         raise InputError(f"--rate {rate:g}: a positive number of events a second")
     if lifetime is not None and not lifetime > 0:
         raise InputError(f"--lifetime {lifetime:g}: a positive number of seconds")
-    client = client_of(broker, name, certificate, private_key, authority, recovery, order)
+    client = client_of(broker, name, certificate, private_key, authority, recovery, order, durable)
     published, skipped = run_loop(_publish(client, lifetime, rate))
     if as_json:
         print(json.dumps({"published": published, "skipped": skipped}))

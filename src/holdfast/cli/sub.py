@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.connecting import Authority, Broker, Certificate, InOrder, Name, PrivateKey, Recovery, client_of
+from holdfast.cli.connecting import (
+    Authority,
+    Broker,
+    Certificate,
+    Durably,
+    InOrder,
+    Name,
+    PrivateKey,
+    Recovery,
+    client_of,
+)
 from holdfast.cli.slow_output import SlowOutput
 from holdfast.model.errors import InputError
 
@@ -28,6 +38,7 @@ def run(
     private_key: PrivateKey = None,
     authority: Authority = None,
     recovery: Recovery = False,
+    durable: Durably = False,
     order: InOrder = "none",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each event with its source, number, delay and payload.")
@@ -46,7 +57,7 @@ def run(
     from holdfast.net.loop import run as run_loop
 
     parse(condition)  # a wrong condition needs no connection
-    client = client_of(broker, name, certificate, private_key, authority, recovery, order)
+    client = client_of(broker, name, certificate, private_key, authority, recovery, order, durable)
     if not run_loop(_subscribe(client, condition, count, timeout, as_json)):
         raise typer.Exit(1)
 

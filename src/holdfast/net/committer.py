@@ -14,6 +14,7 @@ from holdfast.protocol.hops.changes import Change
 from holdfast.store.interface import Store, StoreError
 
 _AGAIN_S = 1.0  # between attempts to write to a store that cannot
+_FINISH_S = 5.0  # that stopping waits for it: what is not written was not acknowledged
 
 
 class Committer:
@@ -57,7 +58,7 @@ class Committer:
     async def finish(self) -> None:
         """Write what waits, then close."""
         if self._working is not None:
-            await asyncio.wait([self._working])
+            await asyncio.wait([self._working], timeout=_FINISH_S)
         self.abandon()
 
     def abandon(self) -> None:

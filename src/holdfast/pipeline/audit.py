@@ -25,6 +25,7 @@ from holdfast.pipeline.audit_metrics import (
 from holdfast.pipeline.audit_promises import (
     Asked,
     Verdict,
+    acknowledged_survives,
     causes_of,
     examples,
     from_figures,
@@ -190,6 +191,8 @@ def _summed_up(
             unexplained = unexplained_missing(found, trace, numbers["delay_max_us"])
         verdicts = from_figures(trace, numbers, causes, unexplained, asked)
         verdicts |= {"P7": limits.result()[trace.label], "P8": bytes_.result()[trace.label]}
+        if "acknowledged" in outcome.incidents:
+            verdicts["P5"] = acknowledged_survives(found, trace)
         runs.append(AuditedRun(trace.label, trace.folder, trace.about, outcome, numbers, verdicts))
     return _with_examples(runs, found)
 

@@ -22,6 +22,7 @@ from holdfast.protocol.settings import ProtocolSettings
 
 EXAMPLES_MAX = 5  # of one broken promise: enough to see a pattern, and to look them up
 _EVENT = ["subscriber", "source", "seq"]
+_KNOWN_US = 300_000  # after which every broker of a small network has heard of a subscription
 _BREAKS = {"P1": CHECKED["foreign"], "P2": CHECKED["repeated"], "P3": "overtaken", "P4": CHECKED["missing"]}
 # Incidents after which nothing is missing; anything else may have cost an event.
 _HARMLESS = frozenset(
@@ -139,6 +140,24 @@ def unexplained_missing(facts: DataFrame, run: TraceRun, longest_delay_us: int |
     grace_us = max(ProtocolSettings().heartbeat_us, 2 * (longest_delay_us or 0))
     missing = facts.where(F.expr(CHECKED["missing"]) & (F.col("run") == run.label))
     return missing.where(F.col("settled_us") >= grace_us).count()
+
+
+def acknowledged_survives(facts: DataFrame, run: TraceRun) -> Verdict:
+    """P5: of what publishers were told is stored, what never came to subscriptions that were known and lived on."""
+    place = F.regexp_extract("about", r"^(.*)/(\d+)$", 2).cast("long")
+    told = together([run], "incidents").where("kind = 'acknowledged'")
+    told = told.select(
+        F.regexp_extract("about", r"^(.*)/(\d+)$", 1).alias("source"),
+        F.explode(F.sequence(place, place + F.col("count") - 1)).alias("seq"),
+    )
+    owed = facts.where((F.col("run") == run.label) & F.col("owed") & ~F.col("expired"))
+    owed = owed.where(F.col("settled_us") >= _KNOWN_US)
+    # Key: source and seq. An event has as many rows as it has subscribers.
+    row = owed.join(told, ["source", "seq"], "left_semi").agg(
+        F.count("*").alias("checked"), F.count_if(F.col("arrived_us").isNull()).alias("broken")
+    )
+    ((checked, broken),) = row.collect()
+    return Verdict("P5", not broken, checked, broken)
 
 
 def examples(facts: DataFrame) -> dict[tuple[str, str], tuple[dict[str, Any], ...]]:
