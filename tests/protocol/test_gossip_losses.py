@@ -92,6 +92,17 @@ def test_losses_are_given_up_when_they_are_old_or_too_many() -> None:
     assert numbers(known) == [4, 5]
 
 
+def test_a_loss_counts_once_also_for_who_forgot_how_far_it_was() -> None:
+    known = Losses(100, 10_000_000, streams_max=1)
+    known.want(TAG, 0)
+    known.want(TAG + 1, 0)
+    for _ in range(2):
+        known.on_stamp(stamp(3), 0)
+        known.on_stamp(stamp(1, tag=TAG + 1), 0)  # only one stream is remembered
+    assert len(known) == 2
+    assert numbers(known) == [1, 2]
+
+
 @given(st.lists(st.integers(1, 60), max_size=80))
 def test_losses_are_the_gaps_below_the_highest_number(seen: list[int]) -> None:
     known = losses(lost_max=1_000)

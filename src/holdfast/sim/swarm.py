@@ -3,7 +3,8 @@
 A seed draws topology, routing, loss, delays, workload, subscription churn and faults. Halfway through, everything is
 mended: links lose nothing, brokers are up, clients are attached. Whatever is published after tables have had time to
 heal must arrive completely; and at no time may an event reach somebody who did not ask for it, or twice. Every third
-scenario is told once more with recovery and perhaps order; then limits and strict order must hold at every moment.
+scenario is told once more with recovery and perhaps order; then limits and strict order must hold at every moment. Every
+third is also told with brokers that recover losses by gossip, some on links that repair themselves.
 """
 
 import tempfile
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 import pyarrow.compute as pc
 
@@ -18,6 +20,8 @@ from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSp
 from holdfast.network.workload.listed import Scheduled
 from holdfast.network.workload.publication import Window
 from holdfast.network.workload.workloads import Silent
+from holdfast.protocol.gossip.settings import GossipSettings, StyleName, Transfer
+from holdfast.protocol.hops.settings import HopSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import Guarantees, ProtocolSettings
@@ -49,11 +53,16 @@ def swarm(seeds: range) -> Iterator[Report]:
     for seed in seeds:
         yield run_seed(seed)
         if seed % 3 == 0:
-            yield run_seed(seed, reliably=True)
+            yield run_network(seed, reliable_scenario(seed))
+        if seed % 3 == 1:
+            yield run_network(seed, gossiping_scenario(seed))
 
 
-def run_seed(seed: int, reliably: bool = False) -> Report:
-    network = reliable_scenario(seed) if reliably else scenario(seed)
+def run_seed(seed: int) -> Report:
+    return run_network(seed, scenario(seed))
+
+
+def run_network(seed: int, network: Network) -> Report:
     with tempfile.TemporaryDirectory(prefix="holdfast-swarm-") as folder:
         run = Path(folder) / "run"
         trace = TraceWriter(run, {"name": network.name, "seed": seed})
@@ -123,6 +132,29 @@ def reliable_scenario(seed: int) -> Network:
     guarantees = Guarantees(recovery, order)
     name = f"{network.name}, recovery, order {'none' if order is None else order.mode}"
     return replace(network, name=name, reliability=replace(network.reliability, guarantees=guarantees))
+
+
+def gossiping_scenario(seed: int) -> Network:
+    """The same, with brokers that recover losses, and perhaps links and clients that do."""
+    dice = Random(f"{seed}/swarm/gossip")
+    network = reliable_scenario(seed) if dice.random() < 0.3 else scenario(seed)
+    gossip = GossipSettings(
+        style=dice.choice(get_args(StyleName)),
+        interval_us=dice.choice([10_000, 100_000]),
+        buffer=dice.choice([5, 1_500]),
+        forward_ratio=dice.choice([0.5, 1.0]),
+        lost_us=dice.choice([_SECOND, 10 * _SECOND]),
+        adaptive=dice.random() < 0.5,
+        transfer=dice.choice(get_args(Transfer)),
+        transfer_loss_ratio=dice.choice([0.0, 0.3]),
+        lost_max=dice.choice([10, 20_000]),
+        streams_max=dice.choice([5, 200_000]),
+        origins_max=dice.choice([2, 4_096]),
+        digest_max=dice.choice([3, 1_000]),
+    )
+    hops = HopSettings(dice.choice(["basic", "nack"]))  # type: ignore[arg-type]
+    name = f"{network.name}, {gossip.style}, hops {hops.hops}"
+    return replace(network, name=name, reliability=replace(network.reliability, hops=hops, gossip=gossip))
 
 
 def _is_strict(network: Network) -> bool:

@@ -135,6 +135,8 @@ class Gossip:
         effects = self._roads.forward(sender, publish)
         is_ours = from_client
         for at, effect in enumerate(effects):
+            if type(effect) is Incident:
+                continue
             message = effect.message  # type: ignore[union-attr]
             if type(message) is Deliver:
                 is_ours = True

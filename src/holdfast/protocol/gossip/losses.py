@@ -98,6 +98,8 @@ class Losses:
         counting.next = number + 1
 
     def _note(self, stream: Stream, number: int, now_us: int) -> None:
+        if number in self._lost.get(stream, ()):
+            return  # we had forgotten how far we were
         if self.count >= self._lost_max:
             self._give_up_oldest()
         lost = self._lost.get(stream)
