@@ -33,7 +33,7 @@ from holdfast.reproduce.gossip_measures import (
 from holdfast.reproduce.study import Runs, Scale, Study
 
 _PRESET = "epidemic-100"
-_SECONDS: dict[Scale, float] = {"quick": 5.0, "paper": 25.0}
+_SECONDS: dict[Scale, float] = {"quick": 7.0, "paper": 25.0}
 _CALM_S: dict[Scale, float] = {
     "quick": 12.0,
     "paper": 25.0,

@@ -14,7 +14,7 @@ PUSH, COMBINED, PUBLISHER, RANDOM, SUBSCRIBER = (
     "subscriber-pull",
 )
 _WARM_S = 1.0  # buffers fill, and the first losses are noticed
-_LATE_S = 1.5  # before the end: what is lost then may be noticed too late
+_LATE_S = 3.5  # before the end: as long as a full buffer keeps an event, so that all have had their time, and no more
 _DIGESTS = ("GossipDigest", "GossipPull", "GossipVector")  # what the paper counts as gossip
 _REQUESTS = ("GossipRequest",)
 _EVENTS = ("GossipEvent",)

@@ -3,8 +3,8 @@
 A seed draws topology, routing, loss, delays, workload, subscription churn and faults. Halfway through, everything is
 mended: links lose nothing, brokers are up, clients are attached. Whatever is published after tables have had time to
 heal must arrive completely; and at no time may an event reach somebody who did not ask for it, or twice. Every third
-scenario is told once more with recovery and perhaps order; then limits and strict order must hold at every moment. Every
-third is also told with brokers that recover losses by gossip, some on links that repair themselves.
+scenario is told once more with recovery and perhaps order; then limits and strict order must hold at every moment.
+Every third is also told with brokers that recover losses by gossip, some on links that repair themselves.
 """
 
 import tempfile
@@ -152,7 +152,7 @@ def gossiping_scenario(seed: int) -> Network:
         origins_max=dice.choice([2, 4_096]),
         digest_max=dice.choice([3, 1_000]),
     )
-    hops = HopSettings(dice.choice(["basic", "nack"]))  # type: ignore[arg-type]
+    hops = HopSettings(dice.choice(["basic", "nack"]))
     name = f"{network.name}, {gossip.style}, hops {hops.hops}"
     return replace(network, name=name, reliability=replace(network.reliability, hops=hops, gossip=gossip))
 

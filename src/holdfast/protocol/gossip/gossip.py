@@ -36,7 +36,7 @@ from holdfast.protocol.gossip.settings import GossipSettings, ReconcilingSetting
 from holdfast.protocol.gossip.styles import STYLES, AskAnybody, AskOrigin, AskSubscribers, Have, Holdings, Saying
 from holdfast.protocol.seen import Seen
 
-_SETTLED_US = 1_300_000  # without a new event or loss: longer than answers take, and a vector to who is silent
+_SETTLED_US = 1_300_000  # without a new event: longer than answers take, and a vector to who is silent
 _SEARCHED_US = 6_000_000  # while an origin is asked for something that it may still have: three of the longest pauses
 
 
@@ -102,7 +102,7 @@ class Gossip:
         return gauges
 
     def has_settled(self, now_us: int) -> bool:
-        """Whether nothing has come or been noticed for so long that nothing more is to be expected."""
+        """Whether nothing has come on its own for so long that little more is to be expected."""
         searches = self._partners is not None and bool(self._losses)
         return now_us - self._active_us >= (_SEARCHED_US if searches else _SETTLED_US)
 
@@ -176,7 +176,6 @@ class Gossip:
             if self._losses.begun_unsure > unsure:
                 self._partners.ask_what_was_before(stamp.origin, now_us)
         if self._losses.noticed > before:
-            self._active_us = now_us
             self._stretch = 1
         if self._due_us is None and (self._losses or self._partners is not None):
             self._wake(now_us)
