@@ -244,7 +244,7 @@ def test_a_record_is_not_carried_by_an_earlier_publication() -> None:
     [
         (ColumnSettings, {"code_bits": 13}, "3 to 12 bits"),
         (ColumnSettings, {"code_bits": 2}, "3 to 12 bits"),
-        (BloomSettings, {"bits": 100}, "64, 128 or 256"),
+        (BloomSettings, {"bits": 100}, "64, 128, 256 or 2,048"),
         (BloomSettings, {"hashes": 9}, "1 to 8 bits"),
         (BloomSettings, {"items": 0}, "at least one tag"),
         (BloomSettings, {"optional": tuple(f"a{n}" for n in range(17))}, "at most 16"),
