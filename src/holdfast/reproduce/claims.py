@@ -25,7 +25,7 @@ class Claim:
     claim: str
     paper: str  # its value, or what it asks for
     ours: float
-    holds: bool
+    holds: bool | None  # None where nothing is claimed that could fail: a value to look at
     settings: str  # of the runs
     interval: Interval | None = None  # of ours, 95 %
     note: str = ""  # why it does not hold, or how ours differs
@@ -72,7 +72,12 @@ def _interval_text(interval: Interval | None) -> str:
 
 
 def _verdict(claim: Claim) -> str:
-    return "holds" if claim.holds else "does not hold"
+    return {True: "holds", False: "does not hold", None: ""}[claim.holds]
+
+
+def _summary(claims: Sequence[Claim]) -> str:
+    verdicts = [each.holds for each in claims if each.holds is not None]
+    return f"{sum(verdicts)} of {len(verdicts)} claims hold"
 
 
 _HEADS = ("id", "claim", "paper", "ours", "95 %", "", "settings", "note")
@@ -102,12 +107,11 @@ def html(title: str, claims: Sequence[Claim], figures: Sequence[tuple[str, str]]
     """A page that stands alone: the table, then the figures (title and SVG)."""
     head = "".join(f"<th>{escape(each)}</th>" for each in _HEADS)
     rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(each)) + "</tr>" for each in claims)
-    held = sum(each.holds for each in claims)
     pictures = "".join(f'<section class="card wide">{picture}</section>' for _, picture in figures)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}{_OWN_STYLE}</style></head><body><main>'
-        f'<h1>{escape(title)}</h1><p class="about">{held} of {len(claims)} claims hold</p>'
+        f'<h1>{escape(title)}</h1><p class="about">{_summary(claims)}</p>'
         f'<section class="card wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></section>'
         f"{pictures}</main></body></html>\n"
     )
@@ -122,9 +126,8 @@ svg { max-width: 100%; height: auto; }
 
 def page(title: str, claims: Sequence[Claim], figures: Sequence[str]) -> str:
     """The table and the figures as Markdown; the figures are files beside it, numbered from 1."""
-    held = sum(each.holds for each in claims)
     pictures = "".join(f"\n![{each}]({figure_file(number)})\n" for number, each in enumerate(figures, 1))
-    return f"# {title}\n\n{held} of {len(claims)} claims hold.\n\n{markdown(claims)}{pictures}"
+    return f"# {title}\n\n{_summary(claims)}.\n\n{markdown(claims)}{pictures}"
 
 
 def figure_file(number: int) -> str:

@@ -209,7 +209,7 @@ def _others(runs: Mapping[str, Runs]) -> Iterator[Claim]:
         yield Claim(f"000-g-{size}", claim, "more than 1", ratio, ratio > 1, settings, interval)
         hits, interval = ratio_of_sums(paper.column(f"recovery.{c.ANSWERED}"), paper.column(f"recovery.{c.WANTED}"))
         claim = f"share of the requested events that somebody repairs, {size} brokers"
-        yield Claim(f"000-j-{size}", claim, "climbs within seconds; no value", hits, True, settings, interval)
+        yield Claim(f"000-j-{size}", claim, "climbs within seconds; no value", hits, None, settings, interval)
         length, interval = _cached(paper)
         claim = f"events of one publisher in a subscriber's cache, {size} brokers"
         yield Claim(f"000-k-{size}", claim, "mean near 5, at most 300", length, length <= 25, settings, interval)
@@ -315,7 +315,7 @@ def _more_bytes(runs: Runs, variant: str, id_: str, settings: str, most: float |
         f"{variant}, bytes beyond best effort, {settings.partition(',')[0]}",
         "about 0.68, by a prototype of it" if most is None else f"at most {most:g} is wanted",
         ratio - 1,
-        most is None or ratio - 1 <= most,
+        None if most is None else ratio - 1 <= most,
         settings,
         None if interval is None else (interval[0] - 1, interval[1] - 1),
     )
