@@ -9,7 +9,7 @@ from holdfast.model import limits
 from holdfast.model.messages import Latest, Missing, Numbered
 from holdfast.protocol.hops.settings import NackSettings
 
-_BACKOFF = 1.5  # each wait to the one before it: patient with bursts, and ten requests stay within 60 round trips
+_BACKOFF = 1.5  # each wait to the one before it: ten requests stay within 60 round trips
 _FORGOTTEN_MAX = 64  # a stream that we meet above this number began before we did,
 _CLOCKS_US = 1_000_000  # and so did one that is older than we are by more than clocks differ
 
@@ -74,7 +74,8 @@ class NackReceiver:
         self._give_up([seq for seq, hole in due if hole.tries >= self._settings.tries])
         asked = [(seq, hole) for seq, hole in due if seq in self._holes][: limits.MISSING_MAX]
         for _, hole in asked:
-            hole.due_us = now_us + int(self._wait_us() * _BACKOFF**hole.tries)
+            wait_us = min(self._wait_us() * _BACKOFF**hole.tries, self._settings.wait_max_us)
+            hole.due_us = now_us + int(wait_us)
             hole.asked_us = now_us
             hole.tries += 1
         self.due_us = min((hole.due_us for hole in self._holes.values()), default=None)

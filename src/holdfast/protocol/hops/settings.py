@@ -12,7 +12,8 @@ class NackSettings:
     ring: int = 1_024  # events kept for each link, to send once more: a second of it at a thousand a second
     idle_us: int = 25_000  # silence after which the sender says what its last number was
     beats: int = 10  # that it says so, each time after twice the silence: 25 s in all, then it rests
-    tries: int = 10  # requests for an event: at a loss of a tenth, request or answer fails once in 10**7 losses
+    tries: int = 30  # requests for an event: two are enough for most, a burst on a quiet link ends only with messages
+    wait_max_us: int = 500_000  # between two of them: all are over in 15 s
     first_wait_us: int = 50_000  # for an answer, until one was measured: a link across a continent
     slack_us: int = 2_000  # above the measured time of an answer: a busy broker's turn
 
