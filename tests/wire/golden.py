@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 
 from holdfast.model.messages import (
     Alive,
+    CopyDone,
+    CopyOpen,
     Deliver,
     Detach,
     GossipDigest,
@@ -17,13 +19,19 @@ from holdfast.model.messages import (
     GossipRequest,
     GossipVector,
     Handover,
+    LastAdvertisement,
+    LastSubscription,
     Latest,
     LinkState,
+    Marks,
     Message,
     Missing,
+    Neighbours,
     Numbered,
     Publication,
     Publish,
+    ReplicaRequest,
+    Retired,
     Run,
     Stamp,
     Stamped,
@@ -141,10 +149,21 @@ MESSAGES: list[tuple[str, Message]] = [
     ("01 00 91 96 a3686e64 05 09 07 c3 c0", Handover(5, 9, 7, True, None)),
     ("01 00 91 94 a3746b6e 05 09 91 0b", Taken(5, 9, (11,))),
     ("01 00 91 91 a3616c76", Alive()),
+    (
+        "01 00 91 95 a3727271 05 a166 a56261736963 a86661696c6f766572",
+        ReplicaRequest(5, "f", "basic", "failover"),
+    ),
+    ("01 00 91 93 a36c6164 05 09", LastAdvertisement(5, 9)),
+    ("01 00 91 94 a36c7375 05 09 07", LastSubscription(5, 9, 7)),
+    ("01 00 91 92 a3726f70 05", CopyOpen(5)),
+    ("01 00 91 93 a372646e 05 09", CopyDone(5, 9)),
+    ("01 00 91 93 a36d726b 91 92 a170 07 c3", Marks((("p", 7),), onwards=True)),
+    ("01 00 91 92 a36e6273 92 a161 a162", Neighbours(("a", "b"))),
+    ("01 00 91 92 a3727464 a3662b31", Retired("f+1")),
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [
-    ("01 01 94 a568656c6c6f a26231 a662726f6b6572 05", Hello("b1", "broker", 5)),
+    ("01 01 95 a568656c6c6f a26231 a662726f6b6572 05 c0", Hello("b1", "broker", 5)),
     ("01 01 94 a777656c636f6d65 a26232 a662726f6b6572 06", Welcome("b2", "broker", 6)),
     (
         "01 01 93 a77265667573616c a574616b656e"

@@ -30,6 +30,7 @@ VERBS: tuple[str, ...] = (
     "sweep",
     "reproduce",
     "broker",
+    "replicate",
     "pub",
     "sub",
     "gateway",

@@ -14,7 +14,9 @@ from holdfast.protocol.broker import Routing
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
 
 if TYPE_CHECKING:
+    from holdfast.net.driver import Application
     from holdfast.net.node import NodeSettings
+    from holdfast.protocol.effects import ReplicaWanted
 
 
 def run(
@@ -34,6 +36,12 @@ def run(
     store: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where it stores events, with --hops retransmission or hybrid.")
     ] = None,
+    replaceable: Annotated[
+        bool,
+        typer.Option(
+            "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
+        ),
+    ] = False,
     certificate: Certificate = None,
     private_key: PrivateKey = None,
     authority: Authority = None,
@@ -52,37 +60,44 @@ def run(
     from holdfast.net.loop import run as run_loop
     from holdfast.net.node import NodeSettings
     from holdfast.net.tls import TlsFiles
+    from holdfast.protocol.replication.settings import ReplicationSettings
 
     if hops in DURABLE and store is None:
         raise InputError(f"--hops {hops} stores events: say where with --store FILE")
     settings = NodeSettings(
         id_,
         tuple(parse_address(each) for each in listen or [DEFAULT_BROKER]),
-        dict(_peer(each) for each in peer or ()),
+        dict(peer_of(each) for each in peer or ()),
         routing,
         tls=TlsFiles(certificate, private_key, authority),
         push_back=push_back,
         hops=HopSettings(hops),
         store=store,
+        replication=ReplicationSettings() if replaceable else None,
     )
-    run_loop(_serve(settings, as_json))
+    run_loop(serve(settings, as_json))
 
 
-def _peer(text: str) -> tuple[str, Address]:
+def peer_of(text: str) -> tuple[str, Address]:
     name, equals, address = text.partition("=")
     if not name or not equals:
         raise InputError(f"--peer {text}: write it as NAME=ADDRESS, such as b2=tcp://127.0.0.1:7002")
     return name, parse_address(address)
 
 
-async def _serve(settings: "NodeSettings", as_json: bool) -> None:
+async def serve(settings: "NodeSettings", as_json: bool, application: "Application | None" = None) -> None:
     from holdfast.cli.connecting import stopping
     from holdfast.net.node import BrokerNode
 
     def log(line: str) -> None:
         print(f"{settings.name}: {line}", file=sys.stderr, flush=True)
 
-    node = BrokerNode(settings, log=log)
+    def wanted(replica: "ReplicaWanted") -> None:
+        peers = " ".join(f"--peer {name}=ADDRESS" for name in replica.neighbours)
+        log(f"{replica.faulty} is gone; replace it with: holdfast replicate --faulty {replica.faulty} {peers}")
+
+    node = BrokerNode(settings, application, log=log)
+    node.driver.on_replica_wanted = wanted
     with stopping() as stop:
         await node.start()
         places = [str(each) for each in node.listening]

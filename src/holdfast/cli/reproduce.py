@@ -20,7 +20,10 @@ _LINE_EVERY_S = 10  # between progress lines
 def run(
     study: Annotated[
         str,
-        typer.Argument(metavar="STUDY", help="end-to-end (paper 000), gossip (001), fifo (002) or prediction (004)."),
+        typer.Argument(
+            metavar="STUDY",
+            help="end-to-end (paper 000), gossip (001), fifo (002), replication (003) or prediction (004).",
+        ),
     ],
     out: Annotated[Path | None, typer.Option(help="The folder for tables and figures; STUDY-SCALE otherwise.")] = None,
     scale: Annotated[

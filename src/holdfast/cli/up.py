@@ -3,20 +3,21 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import msgspec
 import typer
 
 if TYPE_CHECKING:
     from holdfast.cli.live_books import LiveBooks
     from holdfast.net.clock import Clock
-    from holdfast.net.live import LiveRun
-    from holdfast.net.member import Host, NewImpairment
+    from holdfast.net.live import LiveRun, NewHost
+    from holdfast.net.member import NewImpairment, OnWanted
     from holdfast.network.schema import Network
+    from holdfast.protocol.replication.replica import Role
 
 
 def run(
@@ -30,6 +31,7 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Write the trace into this folder.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a run that is in the folder already.")] = False,
     member: Annotated[str | None, typer.Option(hidden=True)] = None,
+    role: Annotated[str | None, typer.Option(hidden=True)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a network file live: brokers and clients over real sockets on this machine, with the file's loss and delay.
@@ -53,7 +55,7 @@ def run(
     if network.reliability.hops.durable and network.reliability.store is None:
         with TemporaryDirectory(prefix="holdfast-store-") as folder:
             stored = [*(settings or ()), f"reliability.store={json.dumps(folder)}"]
-            run(path, seed, duration, stored, in_process, out, overwrite, member, as_json)
+            run(path, seed, duration, stored, in_process, out, overwrite, member, role, as_json)
         return
     chosen = network.seed if seed is None else seed
     new_impairment = _impairments(chosen)
@@ -62,7 +64,7 @@ def run(
         from holdfast.net.member import Member
         from holdfast.net.member_process import serve
 
-        run_loop(serve(Member(member, network, new_impairment, clock)))
+        run_loop(serve(Member(member, network, new_impairment, clock, _role(role))))
         return
     from holdfast.cli.live_books import LiveBooks
     from holdfast.network.about import about_run
@@ -103,20 +105,29 @@ def _hosts(
     new_impairment: "NewImpairment",
     clock: "Clock",
     books: "LiveBooks",
-) -> Callable[[str], "Host"]:
+) -> "NewHost":
     """Brokers as processes that are started with these arguments; without any, in this process."""
     from holdfast.net.member import Member
     from holdfast.net.member_process import MemberProcess
 
     if arguments is None:
-        return lambda name: Member(name, network, new_impairment, clock)
+        return lambda name, role, on_wanted: Member(name, network, new_impairment, clock, role, on_wanted)
     command = [sys.executable, "-c", "from holdfast.cli import main; main()", "up", *arguments, "--member"]
-    return lambda name: MemberProcess(name, [*command, name], books.on_rows)
+
+    def new_process(name: str, role: "Role | None", on_wanted: "OnWanted") -> MemberProcess:
+        words = [] if role is None else ["--role", msgspec.json.encode(role).decode()]
+        return MemberProcess(name, [*command, name, *words], books.on_rows, on_wanted)
+
+    return new_process
 
 
-async def _run(
-    network: "Network", seed: int, new_host: Callable[[str], "Host"], books: "LiveBooks", clock: "Clock"
-) -> int | None:
+def _role(text: str | None) -> "Role | None":
+    from holdfast.protocol.replication.replica import Role
+
+    return None if text is None else msgspec.json.decode(text, type=Role)
+
+
+async def _run(network: "Network", seed: int, new_host: "NewHost", books: "LiveBooks", clock: "Clock") -> int | None:
     """By how much the workload was behind its times at most; None if it was stopped before anything had begun."""
     from holdfast.cli.connecting import stopping
     from holdfast.net.live import LiveRun

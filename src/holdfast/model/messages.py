@@ -297,6 +297,72 @@ class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alv", gc=False):
     """I am here: to neighbours that watch each other closely."""
 
 
+# Replication of a broker, while it lasts: between a replica and the neighbours of the broker that it stands for.
+
+Copying = Literal["basic", "synchronous", "incremental", "ordered"]  # when events take the new way, and how
+Use = Literal["failover", "scheduling", "reordering"]  # instead of the faulty broker, or beside it
+
+
+class ReplicaRequest(msgspec.Struct, frozen=True, array_like=True, tag="rrq"):
+    """I stand in for this broker: tell me your tables, but nothing that you have from it."""
+
+    epoch: Count  # when the replica began: a later attempt has a higher one
+    faulty: NodeName
+    copying: Copying
+    use: Use
+
+
+class LastAdvertisement(msgspec.Struct, frozen=True, array_like=True, tag="lad"):
+    """I have told you all advertisements: this is what you should have of them."""
+
+    epoch: Count
+    digest: Digest
+
+
+class LastSubscription(msgspec.Struct, frozen=True, array_like=True, tag="lsu"):
+    """I have told you all subscriptions that meet the advertisements I have of you, of which this is the digest."""
+
+    epoch: Count
+    answers: Digest  # the digest of the advertisements that it answers
+    digest: Digest
+
+
+class CopyOpen(msgspec.Struct, frozen=True, array_like=True, tag="rop"):
+    """The replica has all advertisements and can send events to every neighbour, in their order."""
+
+    epoch: Count
+
+
+class CopyDone(msgspec.Struct, frozen=True, array_like=True, tag="rdn"):
+    """The replica has all tables: this is the digest of the subscriptions that it has told the receiver."""
+
+    epoch: Count
+    digest: Digest
+
+
+class Marks(msgspec.Struct, frozen=True, array_like=True, tag="mrk"):
+    """Of these sources, the sender has sent everything up to these numbers, here or by the other way."""
+
+    marks: Annotated[tuple[tuple[NodeName, Count], ...], Meta(max_length=limits.NODES_MAX)]
+    onwards: bool  # to be passed on to the receiver's other neighbours, and no further
+
+
+class Neighbours(msgspec.Struct, frozen=True, array_like=True, tag="nbs"):
+    """The brokers next to the sender: whom to ask when it has to be replaced."""
+
+    names: NodeNames
+
+
+class Retired(msgspec.Struct, frozen=True, array_like=True, tag="rtd"):
+    """This replica has taken your place."""
+
+    replica: NodeName
+
+
+ReplicationMessage = (
+    ReplicaRequest | LastAdvertisement | LastSubscription | CopyOpen | CopyDone | Marks | Neighbours | Retired
+)
+
 Message = (
     Publish
     | Deliver
@@ -314,6 +380,7 @@ Message = (
     | Handover
     | Taken
     | Alive
+    | ReplicationMessage
 )
 
 TABLES: tuple[Table, ...] = ("subscriptions", "advertisements")

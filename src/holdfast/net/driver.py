@@ -8,6 +8,7 @@ down those who feed it.
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.model.messages import Message, NodeKind, Publication, Run
@@ -28,6 +29,7 @@ from holdfast.protocol.effects import (
     Persist,
     Persisted,
     Published,
+    ReplicaWanted,
     Send,
     Spread,
     Wake,
@@ -86,6 +88,7 @@ class Driver:
         self.counters = counters
         self.links: dict[str, Link] = {}
         self.tallies: dict[str, Tally] | None = {} if tallied else None
+        self.on_replica_wanted: Callable[[ReplicaWanted], None] = lambda wanted: None  # whoever starts brokers
         self._clock = clock
         self._application = application
         self._push_back_bytes = push_back_bytes
@@ -148,7 +151,7 @@ class Driver:
         self.links[link.name] = link
         if self._full:
             self._pause_or_resume()
-        self.give(LinkUp(link.name, link.kind))
+        self.give(LinkUp(link.name, link.kind, link.replaces))
 
     def detach(self, link: Link) -> None:
         link.end()
@@ -204,6 +207,8 @@ class Driver:
             elif type(effect) is Persist:
                 assert self._committer is not None
                 self._committer.persist(effect)
+            elif type(effect) is ReplicaWanted:
+                self.on_replica_wanted(effect)
             elif self._application is not None:
                 if type(effect) is Delivered:
                     self._application.on_delivered(effect, now_us)

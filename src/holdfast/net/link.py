@@ -36,8 +36,10 @@ class Link:
         bytes_max: int = BYTES_MAX,
         impairment: Impairment | None = None,
         lossy_control: bool = True,
+        replaces: str | None = None,
     ) -> None:
         self.name = name
+        self.replaces = replaces  # the far end is the replica of this broker
         self.kind = kind
         self.wire = wire
         self.outbox = Outbox(wire.frame_aim, wire.frame_max, counters, bytes_max)

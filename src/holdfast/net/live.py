@@ -8,6 +8,7 @@ calls that the simulator offers, so that both are struck by the same ones.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from holdfast.model.errors import InputError, TransportError
@@ -15,11 +16,19 @@ from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
-from holdfast.net.member import Host, Member, Row, Rows
+from holdfast.net.member import Host, Member, OnWanted, Row, Rows
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.tls import TlsFiles
 from holdfast.network.schema import ClientSpec, LinkSpec, Network
-from holdfast.protocol.effects import AdvertiseCall, Delivered, PublishCall, SubscribeCall, UnsubscribeCall
+from holdfast.protocol.effects import (
+    AdvertiseCall,
+    Delivered,
+    PublishCall,
+    ReplicaWanted,
+    SubscribeCall,
+    UnsubscribeCall,
+)
+from holdfast.protocol.replication.replica import Role
 from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.wire.outgoing import sendable
 
@@ -64,10 +73,11 @@ class _Participant(Rows):
         self._books.on_delivered(self._name, delivered, now_us)
 
 
+NewHost = Callable[[str, Role | None, OnWanted], Host]
+
+
 class LiveRun:
-    def __init__(
-        self, network: Network, seed: int, new_host: Callable[[str], Host], books: Books, clock: Clock
-    ) -> None:
+    def __init__(self, network: Network, seed: int, new_host: NewHost, books: Books, clock: Clock) -> None:
         gossip = network.reliability.gossip
         if gossip is not None and gossip.transfer == "direct":
             raise InputError(
@@ -84,6 +94,9 @@ class LiveRun:
         self._addresses: dict[str, Address] = {}
         self._links: dict[frozenset[str], LinkSpec] = {}
         self._down: set[str] = set()
+        self._stopping = False  # brokers that end now are not to be replaced
+        self._roles: dict[str, Role] = {}  # of the replicas
+        self._replicas: dict[str, str] = {}  # broker -> its last replica
         self._clients: dict[str, Client] = {}
         self._participants: dict[str, _Participant] = {}
         self._errands: deque[Awaitable[None]] = deque()
@@ -123,7 +136,7 @@ class LiveRun:
         return Address(transport.kind, transport.host, transport.port + number if transport.port else 0)
 
     async def _start_broker(self, name: str) -> None:
-        host = self._hosts[name] = self._new_host(name)
+        host = self._hosts[name] = self._new_host(name, self._roles.get(name), self.want)
         again = self._addresses.get(name)  # a broker that restarts takes the same port
         self._addresses[name] = await host.start(again or self._listen_address(name))
 
@@ -235,6 +248,7 @@ class LiveRun:
 
     async def stop(self) -> None:
         """Clients leave, then brokers stop; what is left in queues is counted."""
+        self._stopping = True
         if self._errand is not None:
             await asyncio.wait([self._errand], timeout=_DRAIN_S)
         await asyncio.gather(*[each.close(in_haste=True) for each in self._clients.values()], return_exceptions=True)
@@ -259,6 +273,35 @@ class LiveRun:
 
     def note(self, node: str, kind: str, about: str, times: int = 1) -> None:
         self._books.on_rows([("incidents", node, self._clock.now_us(), kind, about, times)])
+
+    def want(self, wanted: ReplicaWanted) -> None:
+        """Start a replica as a process like the others, unless there is one already."""
+        latest = self._replicas.get(wanted.faulty)
+        if self._stopping or (latest is not None and latest not in self._down):
+            return
+        name = self._replicas[wanted.faulty] = f"{wanted.faulty}+{len(self._roles) + 1}"
+        self._roles[name] = Role(wanted.faulty, wanted.neighbours, wanted.copying, wanted.use)
+        self.note(name, "replica wanted", wanted.faulty)
+        self._do(self._start_replica(name))
+
+    async def _start_replica(self, name: str) -> None:
+        role = self._roles[name]
+        faulty = role.faulty
+        if faulty in self._down and role.use == "failover":
+            self._addresses[name] = self._addresses[faulty]  # where its clients look for it
+        else:
+            self._addresses[name] = Address(self.network.transport.kind, self.network.transport.host, 0)
+        await self._start_broker(name)
+        self.note(name, "replica started", faulty)
+        for neighbour in role.neighbours:
+            spec = self._links.get(frozenset((faulty, neighbour)))
+            if spec is None or neighbour in self._down:
+                continue
+            if role.use == "failover":
+                await self._hosts[neighbour].unlink(faulty)
+            link = self._links[frozenset((name, neighbour))] = replace(spec, a=name, b=neighbour)
+            await self._hosts[neighbour].link(link, name, None)
+            await self._hosts[name].link(link, neighbour, self._addresses[neighbour])
 
     def subscribe(self, client: str, id_: str, condition: str) -> None:
         self._clients[client].driver.give(SubscribeCall(id_, condition))

@@ -18,9 +18,11 @@ from holdfast.net.link import Impairment
 from holdfast.net.node import BrokerNode, NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.network.schema import LinkSpec, Network
-from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredRun, Incident, Lost
+from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredRun, Incident, Lost, ReplicaWanted
+from holdfast.protocol.replication.replica import Role
 
 Row = tuple[Any, ...]  # the table's name, then its columns
+OnWanted = Callable[[ReplicaWanted], None]  # somebody asks for a replica
 NewImpairment = Callable[[LinkSpec, str, str], Impairment]  # of a link, in the direction from one node to another
 
 
@@ -108,8 +110,18 @@ class Rows:
 
 
 class Member:
-    def __init__(self, name: str, network: Network, new_impairment: NewImpairment, clock: Clock) -> None:
+    def __init__(
+        self,
+        name: str,
+        network: Network,
+        new_impairment: NewImpairment,
+        clock: Clock,
+        role: Role | None = None,
+        on_wanted: OnWanted = lambda wanted: None,
+    ) -> None:
         self.name = name
+        self.role = role
+        self.on_wanted = on_wanted
         self._network = network
         self._new_impairment = new_impairment
         self._clock = clock
@@ -127,12 +139,15 @@ class Member:
             protocol=network.protocol,
             hops=network.reliability.hops,
             store=None if network.reliability.store is None else Path(network.reliability.store) / f"{self.name}.db",
+            replication=network.replication,
+            role=self.role,
             tls=TlsFiles(transport.certificate, transport.private_key, transport.authority),
             impairments=self._impairments,
             lossy_control=network.lossy_control,
             gossip=network.reliability.gossip,
         )
         self.node = BrokerNode(settings, self._rows, clock=self._clock, tallied=True)
+        self.node.driver.on_replica_wanted = self.on_wanted
         await self.node.start()
         return self.node.listening[0]
 

@@ -15,8 +15,9 @@ import msgspec
 
 from holdfast.model.errors import TransportError
 from holdfast.net.address import Address, parse_address
-from holdfast.net.member import Member, Row
+from holdfast.net.member import Member, OnWanted, Row
 from holdfast.network.schema import LinkSpec
+from holdfast.protocol.effects import ReplicaWanted
 
 _REPORT_S = 1.0  # the interval of the `messages` table
 _LINE_BYTES_MAX = 64 * 2**20  # a second's incidents when everything goes wrong at once
@@ -65,9 +66,13 @@ class Report(msgspec.Struct, frozen=True, tag=True):
     rows: list[list[Any]]
 
 
+class Wanted(msgspec.Struct, frozen=True, tag=True):
+    wanted: ReplicaWanted
+
+
 _encode = msgspec.json.Encoder().encode
 _orders: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
-_reports: msgspec.json.Decoder[Done | Report] = msgspec.json.Decoder(Done | Report)
+_reports: msgspec.json.Decoder[Done | Report | Wanted] = msgspec.json.Decoder(Done | Report | Wanted)
 
 
 # The process itself --------------------------------------------------------------------------------------------
@@ -75,6 +80,7 @@ _reports: msgspec.json.Decoder[Done | Report] = msgspec.json.Decoder(Done | Repo
 
 async def serve(member: Member) -> None:
     """Do what is ordered until standard input ends."""
+    member.on_wanted = lambda wanted: _say(Wanted(wanted))
     reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -122,7 +128,7 @@ async def _report(member: Member) -> None:
         _say(Report([list(row) for row in member.take_rows()]))
 
 
-def _say(report: Done | Report) -> None:
+def _say(report: Done | Report | Wanted) -> None:
     data = memoryview(_encode(report) + b"\n")
     while data:
         data = data[os.write(1, data) :]
@@ -132,8 +138,11 @@ def _say(report: Done | Report) -> None:
 
 
 class MemberProcess:
-    def __init__(self, name: str, command: Sequence[str], on_rows: Callable[[list[Row]], None]) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], on_rows: Callable[[list[Row]], None], on_wanted: OnWanted
+    ) -> None:
         self.name = name
+        self._on_wanted = on_wanted
         self._command = command
         self._on_rows = on_rows
         self._process: asyncio.subprocess.Process
@@ -200,6 +209,8 @@ class MemberProcess:
                 report = _reports.decode(line)
                 if isinstance(report, Report):
                     self._on_rows([tuple(row) for row in report.rows])
+                elif isinstance(report, Wanted):
+                    self._on_wanted(report.wanted)
                 else:
                     self._finish(report)
         finally:

@@ -30,8 +30,13 @@ from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.broker import Routing
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.gossip.settings import GossipSettings
-from holdfast.protocol.hops.choice import new_broker
+from holdfast.protocol.hops.changes import Stored
+from holdfast.protocol.hops.choice import AnyBroker, new_broker
+from holdfast.protocol.hops.nack import NackBroker
 from holdfast.protocol.hops.settings import BASIC, HopSettings
+from holdfast.protocol.replication.broker import ReplicatingBroker
+from holdfast.protocol.replication.replica import Role
+from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.store.sqlite import SqliteStore
 from holdfast.wire.outgoing import sendable_name
@@ -53,6 +58,8 @@ class NodeSettings:
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
     hops: HopSettings = BASIC
     store: Path | None = None  # the file in which a broker that stores events does so
+    replication: ReplicationSettings | None = None  # None: it neither replaces nor relieves anybody
+    role: Role | None = None  # it is a replica
     tls: TlsFiles | None = None
     queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
     push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
@@ -80,21 +87,10 @@ class BrokerNode:
         epoch = self._clock.now_us()
         self._committer = self._open_store()
         stored = None if self._committer is None else self._committer.store.load()
-        machine = new_broker(
-            settings.name,
-            settings.routing,
-            settings.protocol,
-            ConditionBook(),
-            Index,
-            epoch,
-            Random(f"{epoch}/{settings.name}/heartbeat"),
-            settings.hops,
-            stored,
-            settings.gossip,
-        )
+        machine = self._new_machine(epoch, stored)
         if stored is not None and stored.epoch is not None:
             epoch = stored.epoch  # to its neighbours a broker that remembers has only been silent
-        self.hello = Hello(settings.name, "broker", epoch)
+        self.hello = Hello(settings.name, "broker", epoch, settings.role.faulty if settings.role else None)
         push_back_bytes = settings.queue_bytes if settings.push_back else None
         self.driver = Driver(
             machine, self._clock, self.counters, application, push_back_bytes, tallied, self._committer
@@ -113,6 +109,20 @@ class BrokerNode:
         if self.settings.store is None:
             raise InputError(f'hops = "{self.settings.hops.hops}" stores events: {self.settings.name} needs a store')
         return Committer(SqliteStore(self.settings.store), self._log)
+
+    def _new_machine(self, epoch: int, stored: Stored | None) -> AnyBroker:
+        settings, hops = self.settings, self.settings.hops
+        dice = Random(f"{epoch}/{settings.name}/heartbeat")
+        parts = settings.name, settings.routing, settings.protocol, ConditionBook(), Index, epoch, dice
+        if settings.replication is None:
+            return new_broker(*parts, hops, stored, settings.gossip)
+        broker = ReplicatingBroker(*parts, settings.replication, settings.role)
+        broker.queue_length = self._queue_length
+        return NackBroker(broker, hops.nack) if hops.hops == "nack" else broker
+
+    def _queue_length(self, neighbour: str) -> int:
+        link = self.driver.links.get(neighbour)
+        return 0 if link is None else link.waiting
 
     # Starting and stopping -----------------------------------------------------------------------
 
@@ -263,6 +273,7 @@ class BrokerNode:
             self.settings.queue_bytes + (FRAME_BYTES_MAX if self.settings.push_back else 0),
             self.settings.impairments.get(far.node),
             self.settings.lossy_control,
+            far.replaces if isinstance(far, Hello) else None,
         )
 
     def on_pong(self, token: int) -> None: ...

@@ -19,6 +19,7 @@ from holdfast.network.workload.publication import Publication, Window, at_us_of
 from holdfast.network.workload.workloads import Silent, Workload
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import BASIC, HopSettings
+from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
 
 Routing = Literal["subscriptions", "advertisements", "destinations"]
@@ -162,6 +163,7 @@ class Network:
     window: Window = _NEVER  # in which the workload publishes
     reliability: Reliability = Reliability()
     plan: PlanSettings = PlanSettings()
+    replication: ReplicationSettings | None = None  # None: a broker that fails is not replaced
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
     lossy_control: bool = True  # links lose control messages as well as events
     transport: Transport = Transport()

@@ -53,7 +53,7 @@ BETWEEN_BROKERS = get_args(GossipMessage)
 Routing = Literal["subscriptions", "advertisements", "destinations"]
 
 
-class _Neighbour:
+class Neighbour:
     def __init__(self, kind: NodeKind, now_us: int) -> None:
         self.kind = kind
         self.heard: dict[Table, Heard] = {table: Heard() for table in TABLES}
@@ -78,7 +78,7 @@ class Broker:
         self._settings = settings
         self._book = book
         self._epoch = epoch
-        self._neighbours: dict[str, _Neighbour] = {}
+        self._neighbours: dict[str, Neighbour] = {}
         classes = None if gossip is None else Classes(name, epoch, gossip.fading_us, book, new_index)
         self._router: TreeRouter | DestinationRouter
         if routing == "destinations":
@@ -171,14 +171,14 @@ class Broker:
         if type(given) is Wake:
             return self._on_wake(now_us)
         if type(given) is LinkUp:
-            return self._on_link_up(given.neighbour, given.kind, now_us)
+            return self._on_link_up(given.neighbour, given.kind, now_us, given.replaces)
         if type(given) is LinkDown:
             return self._on_link_down(given.neighbour, now_us)
         raise AssertionError(f"a broker cannot handle {given!r}")
 
     # Events --------------------------------------------------------------------------------------
 
-    def _on_publish(self, sender: str, neighbour: _Neighbour, publish: Publish | Stamped, now_us: int) -> list[Effect]:
+    def _on_publish(self, sender: str, neighbour: Neighbour, publish: Publish | Stamped, now_us: int) -> list[Effect]:
         publication = publish.publication
         if neighbour.kind == "client" and publication.source != sender:
             return [Incident("forged source", sender)]  # its numbers would silence the real source
@@ -186,9 +186,12 @@ class Broker:
             return [Incident("expired", publication.id_text)]
         if self._gossip is not None and publication.seq != CONTROL_SEQ:
             return self._gossip.on_event(sender, neighbour.kind == "client", publish, now_us)
+        return self._forward(sender, publish, now_us)
+
+    def _forward(self, sender: str, publish: Publish | Stamped, now_us: int) -> list[Effect]:
         return self._router.forward(sender, publish)
 
-    def _on_run(self, sender: str, neighbour: _Neighbour, run: Run, now_us: int) -> list[Effect]:
+    def _on_run(self, sender: str, neighbour: Neighbour, run: Run, now_us: int) -> list[Effect]:
         if neighbour.kind == "client" and run.source != sender:
             return [Incident("forged source", sender, len(run.seqs))]
         if self._gossip is not None:
@@ -196,15 +199,15 @@ class Broker:
             return [effect for effects in each for effect in effects]
         if isinstance(self._router, TreeRouter):
             return self._router.forward_run(sender, run)
-        return [effect for publish in run.published() for effect in self._router.forward(sender, publish)]
+        return [effect for publish in run.published() for effect in self._forward(sender, publish, now_us)]
 
     # Links ---------------------------------------------------------------------------------------
 
-    def _on_link_up(self, name: str, kind: NodeKind, now_us: int) -> list[Effect]:
+    def _on_link_up(self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None) -> list[Effect]:
         if name in self._neighbours:
             effects = self._on_link_down(name, now_us)
-            return effects + self._on_link_up(name, kind, now_us)
-        neighbour = self._neighbours[name] = _Neighbour(kind, now_us)
+            return effects + self._on_link_up(name, kind, now_us, replaces)
+        neighbour = self._neighbours[name] = Neighbour(kind, now_us)
         greeting: list[Effect] = [Send(name, self._summary(neighbour))]
         return greeting + self._router.on_link_up(name, kind, now_us)
 
@@ -224,7 +227,7 @@ class Broker:
         self._router.on_link_down(name)
         return self._forget(name, neighbour, now_us)
 
-    def _forget(self, name: str, neighbour: _Neighbour, now_us: int) -> list[Effect]:
+    def _forget(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """Drop all that a neighbour has told us."""
         effects: list[Effect] = []
         for table, heard in neighbour.heard.items():
@@ -234,7 +237,7 @@ class Broker:
     def _on_change(
         self,
         name: str,
-        neighbour: _Neighbour,
+        neighbour: Neighbour,
         table: Table,
         added: Iterable[str],
         dropped: Iterable[str],
@@ -248,7 +251,7 @@ class Broker:
 
     # Control -------------------------------------------------------------------------------------
 
-    def _on_control(self, name: str, neighbour: _Neighbour, message: Message, now_us: int) -> list[Effect]:
+    def _on_control(self, name: str, neighbour: Neighbour, message: Message, now_us: int) -> list[Effect]:
         neighbour.heard_us = now_us
         effects: list[Effect] = []
         if neighbour.silent:
@@ -269,7 +272,7 @@ class Broker:
                 effects.append(Incident("unexpected message", name))
         return effects
 
-    def _on_table(self, name: str, neighbour: _Neighbour, change: Tell | Whole, now_us: int) -> list[Effect]:
+    def _on_table(self, name: str, neighbour: Neighbour, change: Tell | Whole, now_us: int) -> list[Effect]:
         heard = neighbour.heard[change.table]
         given = change.add if isinstance(change, Tell) else change.conditions
         if len(heard.conditions) + len(given) > self._settings.conditions_max:
@@ -282,7 +285,7 @@ class Broker:
         added, dropped = heard.on_tell(change) if isinstance(change, Tell) else heard.on_whole(change)
         return self._on_change(name, neighbour, change.table, added, dropped, now_us)
 
-    def _on_summary(self, name: str, neighbour: _Neighbour, summary: Summary, now_us: int) -> list[Effect]:
+    def _on_summary(self, name: str, neighbour: Neighbour, summary: Summary, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         if neighbour.epoch != summary.epoch:
             restarted = neighbour.epoch is not None
@@ -309,15 +312,18 @@ class Broker:
         effects: list[Effect] = []
         for name, neighbour in list(self._neighbours.items()):
             if not neighbour.silent and now_us - neighbour.heard_us > self._settings.lease_us:
-                neighbour.silent = True
-                effects.append(Incident("lease ran out", name))
-                self._router.on_link_down(name)
-                effects += self._forget(name, neighbour, now_us)
+                effects += self._on_silence(name, neighbour, now_us)
             effects.append(Send(name, self._summary(neighbour)))
         self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
         return effects
 
-    def _summary(self, neighbour: _Neighbour) -> Summary:
+    def _on_silence(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
+        """A lease has run out: the neighbour is forgotten until it speaks again."""
+        neighbour.silent = True
+        self._router.on_link_down(name)
+        return [Incident("lease ran out", name), *self._forget(name, neighbour, now_us)]
+
+    def _summary(self, neighbour: Neighbour) -> Summary:
         heard = tuple([neighbour.heard[table].summary for table in TABLES])
         known = self._router.known if isinstance(self._router, DestinationRouter) else (0, 0)
         return Summary(self._epoch, heard, known)

@@ -6,7 +6,7 @@ driver, simulator or sockets alike, performs the effects and keeps the clock; it
 
 import msgspec
 
-from holdfast.model.messages import Message, NodeKind, Publication, Scalar, Via
+from holdfast.model.messages import Copying, Message, NodeKind, Publication, Scalar, Use, Via
 from holdfast.protocol.hops.changes import Change
 
 # Inputs --------------------------------------------------------------------------------------------------------
@@ -24,6 +24,7 @@ class LinkUp(msgspec.Struct, frozen=True):
 
     neighbour: str
     kind: NodeKind
+    replaces: str | None = None  # it is the replica of this broker
 
 
 class LinkDown(msgspec.Struct, frozen=True):
@@ -162,4 +163,25 @@ class Persist(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]
 
 
-Effect = Send | Spread | Direct | Delivered | DeliveredRun | Published | Lost | Incident | Acknowledged | Persist
+class ReplicaWanted(msgspec.Struct, frozen=True):
+    """Start a replica of this broker and link it with these; whoever runs brokers does it once, however many ask."""
+
+    faulty: str
+    neighbours: tuple[str, ...]
+    copying: Copying
+    use: Use
+
+
+Effect = (
+    Send
+    | Spread
+    | Direct
+    | Delivered
+    | DeliveredRun
+    | Published
+    | Lost
+    | Incident
+    | Acknowledged
+    | Persist
+    | ReplicaWanted
+)

@@ -74,9 +74,9 @@ class Interests:
         """Condition -> the neighbours that want it, one bit each; neighbour -> its bit."""
         return self._wanted, self._bits
 
-    def wanted_apart_from(self, condition: str, neighbour: str) -> bool:
-        """Whether anybody but this neighbour wants it."""
-        return bool(self._wanted.get(condition, 0) & ~self._bits.get(neighbour, 0))
+    def wanted_apart_from(self, condition: str, neighbour: str, twin: str) -> bool:
+        """Whether anybody but this neighbour, and who stands in its place, wants it."""
+        return bool(self._wanted.get(condition, 0) & ~(self._bits.get(neighbour, 0) | self._bits.get(twin, 0)))
 
     def asking_for(self, condition: str) -> tuple[str, ...]:
         """The neighbours that want exactly this condition."""

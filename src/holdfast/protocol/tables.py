@@ -54,6 +54,10 @@ class Told:
             del self._digests[next(iter(self._digests))]
         return Tell(self.table, self.version, added, dropped)
 
+    @property
+    def digest(self) -> int:
+        return self._digest
+
     def whole(self) -> Whole:
         return Whole(self.table, self.version, tuple(self.conditions))
 

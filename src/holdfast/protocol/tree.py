@@ -20,6 +20,7 @@ from holdfast.protocol.interests import Interests, Watch
 from holdfast.protocol.tables import Told
 
 _ENCODED_MAX = 2  # times that a publication of a run may be encoded, for neighbours that want other parts of the run
+_WHOLE = 2**62  # conditions in one message, where nothing asks for less
 _WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
@@ -50,6 +51,8 @@ class TreeRouter:
         self._peers: dict[str, _Peer] = {}
         self._clients: dict[str, None] = {}
         self._ways: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self.chunk = _WHOLE  # conditions told in one message
+        self._twins: dict[str, str] = {}  # brokers that stand in one place: a faulty one and its replica
         self.version = 0  # goes up whenever `forward` may begin to answer differently
 
     # Links ---------------------------------------------------------------------------------------
@@ -62,10 +65,27 @@ class TreeRouter:
             return []
         peer = self._peers[neighbour] = _Peer(self._new_cover(self._book), now_us)
         effects: list[Effect] = []
-        told = peer.advertisements.change(self._advertised, (), now_us)
-        if told is not None:
-            effects.append(Send(neighbour, told))
+        elsewhere = [each for each, origins in self._advertised.items() if self._from_elsewhere(origins, neighbour)]
+        effects += self._tell(neighbour, peer.advertisements, elsewhere, (), now_us)
         return effects + self._retell(self._interests.conditions(), [neighbour], now_us)
+
+    def pair(self, one: str, other: str) -> None:
+        """These two stand in one place: neither is told, or sent, what came from the other."""
+        self.unpair(one)
+        self.unpair(other)
+        self._twins[one], self._twins[other] = other, one
+        self._ways.clear()
+
+    def unpair(self, name: str) -> None:
+        other = self._twins.pop(name, None)
+        if other is not None:
+            del self._twins[other]
+            self._ways.clear()
+
+    def _from_elsewhere(self, origins: dict[str, None], neighbour: str) -> bool:
+        """Whether anything but this neighbour, and who stands in its place, is among the origins."""
+        twin = self._twins.get(neighbour)
+        return len(origins) > (neighbour in origins) + (twin in origins)
 
     def on_link_down(self, neighbour: str) -> None:
         self._ways.clear()
@@ -104,11 +124,9 @@ class TreeRouter:
         effects: list[Effect] = []
         for name, peer in self._peers.items():
             known = {each: self._advertised.get(each, {}) for each in (*added, *dropped)}
-            tell = [each for each, origins in known.items() if len(origins) > (name in origins)]
+            tell = [each for each, origins in known.items() if self._from_elsewhere(origins, name)]
             untell = [each for each in known if each not in tell]
-            told = peer.advertisements.change(tell, untell, now_us)
-            if told is not None:
-                effects.append(Send(name, told))
+            effects += self._tell(name, peer.advertisements, tell, untell, now_us)
         if self._advertised_only and neighbour in self._peers:
             effects += self._retell(self._interests.conditions(), [neighbour], now_us)
         return effects
@@ -131,13 +149,20 @@ class TreeRouter:
                 for each in chosen:
                     if drop.pop(each, self) is self:
                         add[each] = None
-            told = peer.subscriptions.change(add, drop, now_us)
+            effects += self._tell(name, peer.subscriptions, list(add), drop, now_us)
+        return effects
+
+    def _tell(self, name: str, table: Told, add: list[str], drop: Iterable[str], now_us: int) -> list[Effect]:
+        """A change of a table, in messages of not too many conditions."""
+        effects: list[Effect] = []
+        for start in range(0, max(len(add), 1), self.chunk):
+            told = table.change(add[start : start + self.chunk], drop if start == 0 else (), now_us)
             if told is not None:
                 effects.append(Send(name, told))
         return effects
 
     def _is_for(self, condition: str, neighbour: str) -> bool:
-        if not self._interests.wanted_apart_from(condition, neighbour):
+        if not self._interests.wanted_apart_from(condition, neighbour, self._twins.get(neighbour, neighbour)):
             return False
         if not self._advertised_only:
             return True
@@ -148,6 +173,10 @@ class TreeRouter:
         )
 
     # Events --------------------------------------------------------------------------------------
+
+    def wanting(self, attributes: Attributes) -> tuple[str, ...]:
+        """The neighbours that want this event."""
+        return self._interests.wanting(attributes)
 
     def forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]:
         if publish.hops > self._hops_max:  # somebody has linked brokers in a circle
@@ -221,7 +250,8 @@ class TreeRouter:
         """Those who want an event that came from `sender`: brokers to send it on to, and clients."""
         if len(self._ways) >= _WAYS_MAX:
             self._ways.clear()
-        onwards = tuple([name for name in wanting if name not in self._clients and name != sender])
+        behind = sender, self._twins.get(sender, sender)
+        onwards = tuple([name for name in wanting if name not in self._clients and name not in behind])
         home = tuple([name for name in wanting if name in self._clients])
         self._ways[wanting, sender] = onwards, home
         return onwards, home

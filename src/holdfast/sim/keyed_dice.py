@@ -31,6 +31,20 @@ def event_key(of_source: int, seq: int) -> int:
     return mix(of_source + seq * GOLDEN & _WORD)
 
 
+class EventKeys:
+    """The keys of events, with those of their sources remembered."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._sources: dict[str, int] = {}
+
+    def of(self, source: str, seq: int) -> int:
+        known = self._sources.get(source)
+        if known is None:
+            known = self._sources[source] = source_key(self._seed, source)
+        return event_key(known, seq)
+
+
 class KeyedDice:
     """The numbers for one event that is sent on one link at one time."""
 

@@ -32,6 +32,7 @@ from holdfast.protocol.effects import (
     PublishCall,
     Published,
     Received,
+    ReplicaWanted,
     Send,
     Spread,
     SubscribeCall,
@@ -44,9 +45,10 @@ from holdfast.protocol.sorts import RECOVERY_KINDS, sort_of
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.host import Channel, Host
-from holdfast.sim.keyed_dice import event_key, source_key
+from holdfast.sim.keyed_dice import EventKeys
 from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.links import Link
+from holdfast.sim.provisioner import Provisioner
 from holdfast.sim.rare_collections import rare_collections
 from holdfast.sim.shared_index import SharedIndex
 from holdfast.sim.tallies import add_recovery, take_tallies, write_samples
@@ -84,14 +86,15 @@ class Simulation:
                 self.seed, network.protocol.hops_max, self.hosts, self._book, self._index, self.ledger, trace, self._see
             )
         self._stores = defaultdict[str, MemoryStore](MemoryStore)  # of brokers that store events: they outlive crashes
-        self._source_keys: dict[str, int] = {}
+        self._event_key = EventKeys(self.seed).of
         self._tallied_us = 0
         self._gossips = network.reliability.gossip is not None
         self._watched = self._gossips or network.reliability.guarantees != BEST_EFFORT  # bytes are counted by link
         self._since: dict[tuple[str, str], int] = {}  # live subscriptions, and since when
-        self._services = {spec.id: spec for spec in network.brokers}
+        self.services = {spec.id: spec for spec in network.brokers}
         self._unicast = Unicast(self)
-        self._dice = {spec.id: Random(f"{self.seed}/{spec.id}/service") for spec in network.brokers}
+        self.service_dice = {spec.id: Random(f"{self.seed}/{spec.id}/service") for spec in network.brokers}
+        self.provisioner = Provisioner(self)
         self._build()
 
     # Time ----------------------------------------------------------------------------------------
@@ -133,6 +136,7 @@ class Simulation:
         """Whether nothing is on its way any more, and nobody looks for anything."""
         self._carry(time_us)
         waits = self._flying or self._express or any(store.holds_events for store in self._stores.values())
+        waits = waits or not self.provisioner.is_settled
         return not waits and all(each.has_settled(time_us) for each in self._recovering)
 
     def _carry(self, until_us: int | None = None) -> None:
@@ -151,7 +155,7 @@ class Simulation:
         self._carry()
         if self._trace is not None and self.now_us:
             self._write_tallies(self.now_us)
-            write_samples(self.hosts.values(), self._services, self._trace, self.now_us)
+            write_samples(self.hosts.values(), self.services, self._trace, self.now_us)
         self.at(self.now_us + _TALLY_US, self._each_second, progress)
 
     def _publish(self, planned: Planned) -> None:
@@ -162,10 +166,10 @@ class Simulation:
 
     def _build(self) -> None:
         for broker in self.network.brokers:
-            machine = self._new_machine(broker.id, "broker")
+            machine = self.new_machine(broker.id, "broker")
             self.hosts[broker.id] = Host(broker.id, "broker", machine, broker.service_us > 0)
         for client in self.network.clients:
-            self.hosts[client.id] = Host(client.id, "client", self._new_machine(client.id, "client"))
+            self.hosts[client.id] = Host(client.id, "client", self.new_machine(client.id, "client"))
         recovers = {"client": True, "broker": self._gossips}
         self._recovering = [host for host in self.hosts.values() if recovers[host.kind]]
         for link in self.network.links:
@@ -175,13 +179,14 @@ class Simulation:
             self._schedule_calls(client)
         Faults(self)
 
-    def _new_machine(self, name: str, kind: NodeKind) -> AnyBroker | AnyClient:
+    def new_machine(self, name: str, kind: NodeKind) -> AnyBroker | AnyClient:
         dice = Random(f"{self.seed}/{name}/heartbeat")
         settings, hops = self.network.protocol, self.network.reliability.hops
         if kind == "broker":
-            routing = self.network.routing
+            own = name, self.network.routing, settings, self._book, self._index.view, self.now_us, dice
+            if self.network.replication is not None:
+                return self.provisioner.new_broker(*own)
             stored = self._stores[name].load() if hops.durable else None
-            own = name, routing, settings, self._book, self._index.view, self.now_us, dice
             return new_broker(*own, hops, stored, self.network.reliability.gossip)
         guarantees = self.network.reliability.guarantees
         client = Client(name, settings, self._book, self._index.view, self.now_us, dice, guarantees=guarantees)
@@ -196,15 +201,15 @@ class Simulation:
             if each.until_us is not None:
                 self.at(each.until_us, lambda host, each: self.unsubscribe(host.name, each.id), host, each)
 
-    def connect(self, spec: LinkSpec) -> None:
-        """A link appears, and both ends learn of it."""
+    def connect(self, spec: LinkSpec, replaces: str | None = None) -> None:
+        """A link appears, and both ends learn of it; the second may be the replica of a broker."""
         self._carry()
         for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
             link = Link(spec, self.seed, one, other)
             self.hosts[one].channels[other] = Channel(link, self.hosts[other])
         self._redraw()
         for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
-            self.give(self.hosts[one], LinkUp(other, self.hosts[other].kind))
+            self.give(self.hosts[one], LinkUp(other, self.hosts[other].kind, replaces if other == spec.b else None))
 
     def disconnect(self, a: str, b: str) -> None:
         """A link is gone, and both ends learn of it."""
@@ -280,7 +285,7 @@ class Simulation:
             return
         self._carry()
         host.up = True
-        host.machine = self._new_machine(name, host.kind)
+        host.machine = self.new_machine(name, host.kind)
         host.routes_version = -1  # its tables are new, whatever their number
         self._redraw()
         self.note(name, "restart", name)
@@ -339,6 +344,8 @@ class Simulation:
                 self._unicast.send(host, effect.to, effect.message)
             elif type(effect) is Published:
                 self._count_published(effect)
+            elif type(effect) is ReplicaWanted:
+                self.provisioner.want(effect)
             elif type(effect) is Lost:
                 about, count = f"{effect.source}/{effect.first}", effect.last - effect.first + 1
                 self.note(host.name, f"unrecoverable: {effect.reason}", about, count)
@@ -360,7 +367,8 @@ class Simulation:
         kind, flies = sort_of(message)
         may_be_lost = flies or kind in RECOVERY_KINDS or self._lossy_control
         size, now_us = size_of(message), self.now_us
-        event = self._key(message.publication) if flies else None  # type: ignore[union-attr]
+        publication: Publication | None = message.publication if flies else None  # type: ignore[union-attr]
+        event = None if publication is None else self._event_key(publication.source, publication.seq)
         tally = host.tallies.get(kind) or host.tally(kind)
         tally.sent += len(names)
         tally.sent_bytes += len(names) * size
@@ -382,14 +390,6 @@ class Simulation:
             if flies:
                 self._flying += len(arrivals)
 
-    def _key(self, publication: Publication) -> int:
-        """For the dice of links."""
-        source = publication.source
-        known = self._source_keys.get(source)
-        if known is None:
-            known = self._source_keys[source] = source_key(self.seed, source)
-        return event_key(known, publication.seq)
-
     def _see(self, host: Host, received: Received, time_us: int) -> bool:
         """What the express lane has brought to a machine; True when it is delivered."""
         now_us, self.now_us = self.now_us, time_us
@@ -410,7 +410,7 @@ class Simulation:
         tally = host.tallies.get(kind) or host.tally(kind)
         tally.received += 1
         if host.takes_time:
-            self._queue(host, received, self._services[host.name].queue_max)
+            self._queue(host, received, self.services[host.name].queue_max)
             return
         self._flying -= flies
         self.give(host, received)
@@ -427,11 +427,11 @@ class Simulation:
             self._serve(host)
 
     def _serve(self, host: Host) -> None:
-        spec = self._services[host.name]
+        spec = self.services[host.name]
         host.busy = True
         took_us = spec.service_us
         if spec.service == "exponential":
-            took_us = max(1, int(self._dice[host.name].expovariate(1 / spec.service_us)))
+            took_us = max(1, int(self.service_dice[host.name].expovariate(1 / spec.service_us)))
         self.at(self.now_us + took_us, self._served, host, host.incarnation)
 
     def _served(self, host: Host, incarnation: int) -> None:

@@ -31,6 +31,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     node: NodeName
     kind: NodeKind
     epoch: Count  # when the node began: the same name with another epoch is another incarnation
+    replaces: NodeName | None = None  # it is the replica of this broker
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):

@@ -28,6 +28,7 @@ from holdfast.protocol.records.bloom import SIZES
 from holdfast.protocol.records.settings import paper
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
+from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import Guarantees, ProtocolSettings
 
 
@@ -50,6 +51,15 @@ def build(document: Document) -> Network:
     window = window_of(values["workload"], "workload", values["duration_s"], problems)
     transport = _transport(values["transport"], document, problems)
     protocol = _protocol(values["protocol"], problems)
+    if values["replication"] is not None and _gossip(values["reliability"]) is not None:
+        message = "replicas do not gossip: what they would recover nobody has counted for them"
+        problems.add(("replication",), message, 'use recovery = "end-to-end", or leave [replication] out')
+    if values["replication"] is not None and values["reliability"]["hops"] not in ("basic", "nack"):
+        message = f'replicas do not go with hops = "{values["reliability"]["hops"]}", which looks after failures itself'
+        problems.add(("replication",), message, 'use hops = "basic" or "nack", or leave [replication] out')
+    if values["replication"] is not None and values["routing"] == "destinations":
+        message = 'replicas need a tree: with routing = "destinations" events find another way by themselves'
+        problems.add(("replication",), message, 'use routing = "advertisements", or leave [replication] out')
     check_advertisements(drafts, values["routing"], problems)
     if graph is not None:
         check_graph(graph, values["routing"], problems)
@@ -70,6 +80,7 @@ def build(document: Document) -> Network:
         window=window,
         reliability=_reliability(values["reliability"], document.folder, problems),
         plan=PlanSettings(**values["plan"]),
+        replication=_replication(values),
         protocol=protocol,
         lossy_control=not transport.reliable if lossy is None else lossy,
         transport=transport,
@@ -176,6 +187,22 @@ def _protocol(values: Values, problems: Problems) -> ProtocolSettings:
         problems.add(("protocol", "lease_s"), message, "make it three times heartbeat_s or more")
     times = {"heartbeat_us": values["heartbeat_s"], "lease_us": values["lease_s"]}
     return ProtocolSettings(**times, **{name: value for name, value in values.items() if not name.endswith("_s")})
+
+
+def _replication(values: Values) -> ReplicationSettings | None:
+    given = values["replication"]
+    if given is None:
+        return None
+    return ReplicationSettings(
+        copying=given["protocol"],
+        replace=given["replace"],
+        relieve_queue=given["relieve_queue"],
+        reorder=given["reorder"],
+        suspect_us=given["suspect_s"],
+        patience_us=given["patience_s"],
+        pending_max=given["pending"],
+        provision_us=given["start_s"],
+    )
 
 
 def _transport(values: Values, document: Document, problems: Problems) -> Transport:

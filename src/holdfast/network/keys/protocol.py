@@ -2,14 +2,16 @@
 
 from typing import get_args
 
+from holdfast.model.messages import Copying
 from holdfast.network import limits
 from holdfast.network.keys.gossip import GOSSIP_KEYS
-from holdfast.network.keys.units import PAUSE, SPAN, seconds
+from holdfast.network.keys.units import PAUSE, QUEUE, SPAN, seconds
 from holdfast.network.shapes import Flag, Number, Text, Word
 from holdfast.network.tables import Key, Table
 from holdfast.protocol.hops.settings import HandoverSettings, NackSettings, WatchSettings
 from holdfast.protocol.order.settings import EstimatorName, LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import ProtocolSettings
 
 _RECOVERY = RecoverySettings()  # the defaults are the machines'; their reasons are told here once more, for users
@@ -173,6 +175,59 @@ RELIABILITY = Table(
             Number(1, 100_000_000, whole=True),
             "retransmission: events that a client keeps until its broker has stored them; it then publishes no more",
             _HANDOVER.published_max,
+        ),
+    ),
+)
+
+_REPLICATION = ReplicationSettings()
+
+REPLICATION = Table(
+    "replication",
+    "Replicas for brokers that fail or cannot keep up; without this table there are none. On a tree only.",
+    (
+        Key(
+            "protocol",
+            Word(get_args(Copying)),
+            "how events find the replica while it learns its tables; incremental: soon but out of order; synchronous: "
+            "in order when it has everything; ordered: soon and in order; basic: some are lost",
+            _REPLICATION.copying,
+        ),
+        Key("replace", Flag(), "a broker that is silent gets a replica in its place", _REPLICATION.replace),
+        Key(
+            "relieve_queue",
+            QUEUE,
+            "so many messages waiting for a broker at two heartbeats in a row get it a replica beside it",
+            default_words="never",
+        ),
+        Key(
+            "reorder",
+            Flag(),
+            "where a broker and its replica share events, put them in order again behind the two",
+            _REPLICATION.reorder,
+        ),
+        Key(
+            "suspect_s",
+            SPAN,
+            "how long a connection may be gone before a replica is asked for; silence on a connection takes `lease_s`",
+            seconds(_REPLICATION.suspect_us),
+        ),
+        Key(
+            "patience_s",
+            SPAN,
+            "how long events wait for a replica; after that they are dropped and the broker is forgotten",
+            seconds(_REPLICATION.patience_us),
+        ),
+        Key(
+            "pending",
+            QUEUE,
+            "events that may wait for a replica; the oldest are dropped beyond that",
+            _REPLICATION.pending_max,
+        ),
+        Key(
+            "start_s",
+            SPAN,
+            "how long a replica takes to start, in the simulator; a process on this machine takes about so long",
+            seconds(_REPLICATION.provision_us),
         ),
     ),
 )

@@ -1,0 +1,82 @@
+"""`holdfast replicate`: put a replica in the place of a broker, or beside it, by hand."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.broker import peer_of, serve
+from holdfast.cli.connecting import Authority, Certificate, PrivateKey
+from holdfast.model.errors import InputError
+from holdfast.model.messages import Copying, Publication, Use
+from holdfast.net.address import parse_address
+from holdfast.protocol.broker import Routing
+
+if TYPE_CHECKING:
+    from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredRun, Incident, Lost
+
+
+def run(
+    faulty: Annotated[str, typer.Option(metavar="NAME", help="The broker to replace or to relieve.")],
+    peer: Annotated[list[str], typer.Option(metavar="NAME=ADDRESS", help="A neighbour of that broker; name them all.")],
+    protocol: Annotated[Copying, typer.Option(help="How events find the replica while it is built.")] = "incremental",
+    use: Annotated[Use, typer.Option(help="Instead of the broker, or sharing its events, with or without order.")] = (
+        "failover"
+    ),
+    id_: Annotated[str | None, typer.Option("--id", metavar="NAME", help="Of the replica; FAULTY+1 otherwise.")] = None,
+    listen: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="The faulty broker's, and its clients find the replica by themselves."),
+    ] = "tcp://127.0.0.1:0",
+    routing: Annotated[Routing, typer.Option(help="That of the network.")] = "advertisements",
+    certificate: Certificate = None,
+    private_key: PrivateKey = None,
+    authority: Authority = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
+) -> None:
+    """Run a replica of a broker until Ctrl-C or SIGTERM. Its tables come from the broker's neighbours.
+
+    The neighbours must have been started with --replaceable. How far the replica is, is told on stderr; once it
+    has everything it is a broker like any other.
+
+    \b
+    Example:
+      holdfast replicate --faulty b3 --protocol incremental --peer b2=tcp://127.0.0.1:7002 --peer b5=tcp://127.0.0.1:7005
+    """
+    from holdfast.net.loop import run as run_loop
+    from holdfast.net.node import NodeSettings
+    from holdfast.net.tls import TlsFiles
+    from holdfast.protocol.replication.replica import Role
+    from holdfast.protocol.replication.settings import ReplicationSettings
+
+    peers = dict(peer_of(each) for each in peer)
+    if faulty in peers:
+        raise InputError(f"--peer {faulty}: this is the broker to be replaced; name its neighbours")
+    if routing == "destinations":
+        raise InputError('--routing destinations: replicas need a tree; use "advertisements" or "subscriptions"')
+    settings = NodeSettings(
+        id_ or f"{faulty}+1",
+        (parse_address(listen),),
+        peers,
+        routing,
+        tls=TlsFiles(certificate, private_key, authority),
+        replication=ReplicationSettings(copying=protocol),
+        role=Role(faulty, tuple(peers), protocol, use),
+    )
+    run_loop(serve(settings, as_json, _Progress(settings.name)))
+
+
+class _Progress:
+    """Tells what happens to the replication."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def on_published(self, publication: Publication, now_us: int) -> None: ...
+    def on_delivered(self, delivered: "Delivered", now_us: int) -> None: ...
+    def on_delivered_run(self, delivered: "DeliveredRun", now_us: int) -> None: ...
+    def on_lost(self, lost: "Lost", now_us: int) -> None: ...
+    def on_acknowledged(self, acknowledged: "Acknowledged", now_us: int) -> None: ...
+
+    def on_incident(self, incident: "Incident", now_us: int) -> None:
+        print(f"{self._name}: {incident.kind} ({incident.about})", file=sys.stderr, flush=True)

@@ -1,0 +1,130 @@
+"""What a replica does beyond what any broker does, until it has everything.
+
+It asks every neighbour, passes events on as its protocol has it, and says when it is done. Basic and synchronous
+replicas forward by the tables they have. An incremental one also keeps every event for subscriptions to come. An
+ordered one sends every event to all neighbours that have not told everything yet: they know themselves what they want,
+and nothing can overtake anything.
+"""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from holdfast.model.messages import (
+    CopyDone,
+    CopyOpen,
+    LastAdvertisement,
+    LastSubscription,
+    Marks,
+    Publish,
+    ReplicaRequest,
+)
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import Effect, Incident, Send, Spread
+from holdfast.protocol.replication.cache import EventCache
+from holdfast.protocol.replication.replica import Copies, Phase, Replica, Role
+from holdfast.protocol.replication.settings import ReplicationSettings
+from holdfast.protocol.tree import TreeRouter
+
+
+class BeingReplica:
+    def __init__(
+        self,
+        role: Role,
+        epoch: int,
+        settings: ReplicationSettings,
+        book: ConditionBook,
+        copies: Callable[[str], Copies | None],
+    ) -> None:
+        self._role = role
+        self._replica = Replica(role, epoch, settings, copies)
+        self._request = ReplicaRequest(epoch, role.faulty, role.copying, role.use)
+        self._marks: dict[str, dict[str, int]] = {}  # for neighbours that may still get earlier events
+        self.cache = EventCache(book, settings.cache_max)
+
+    @property
+    def is_done(self) -> bool:
+        return self._replica.phase is Phase.REPLICATED
+
+    def next_due_us(self) -> int | None:
+        return self._replica.next_due_us()
+
+    def on_link_up(self, name: str) -> list[Effect]:
+        return [Send(name, self._request)] if name in self._replica.neighbours and not self.is_done else []
+
+    def on_said(self, name: str, said: LastAdvertisement | LastSubscription, tree: TreeRouter) -> list[Effect]:
+        if isinstance(said, LastAdvertisement):
+            self._replica.on_last_advertisement(name, said)
+            return []
+        self._replica.on_last_subscription(name, said)
+        return self._done(name, tree) if self.is_done else []
+
+    def advance(self, tree: TreeRouter) -> list[Effect]:
+        effects: list[Effect] = []
+        if self.cache.dropped:
+            effects.append(Incident("too many kept by a replica", self._role.faulty, self.cache.dropped))
+            self.cache.dropped = 0
+        began = self._replica.advance()
+        if began is None:
+            return effects
+        effects.append(Incident(f"replication: {began.value}", self._role.faulty))
+        if began is Phase.SUBSCRIPTIONS and self._role.copying == "ordered":
+            effects.append(Spread(self._replica.neighbours, CopyOpen(self._replica.epoch)))
+        if began is not Phase.REPLICATED:
+            return effects
+        self.cache.clear()
+        for name, marks in self._marks.items():
+            effects.append(Send(name, Marks(tuple(marks.items()), onwards=False)))
+        self._marks.clear()
+        return effects + [each for name in self._replica.neighbours for each in self._done(name, tree)]
+
+    def _done(self, name: str, tree: TreeRouter) -> list[Effect]:
+        told = tree.told(name)
+        return [Send(name, CopyDone(self._replica.epoch, told["subscriptions"].digest))] if told else []
+
+    def on_timer(self, now_us: int, tree: TreeRouter) -> list[Effect]:
+        due_us = self._replica.next_due_us()
+        if due_us is None or due_us > now_us:
+            return []
+        again, lost = self._replica.on_timer(now_us)
+        effects: list[Effect] = [Incident("neighbour left out", name) for name in lost]
+        for name in again:
+            effects.append(Send(name, self._request))
+            told = tree.told(name)
+            if told:
+                effects.append(Send(name, told["advertisements"].whole()))
+        return effects
+
+    # Events --------------------------------------------------------------------------------------
+
+    def forward(self, sender: str, publish: Publish, effects: list[Effect]) -> list[Effect]:
+        if self.is_done or self._role.copying in ("basic", "synchronous"):
+            return effects
+        sent_to = [name for effect in effects if type(effect) is Spread for name in effect.to]
+        if self._role.copying == "incremental":
+            self.cache.on_event(sender, publish, sent_to)
+            return effects
+        unsettled = [
+            name
+            for name in self._replica.neighbours
+            if name != sender and name not in sent_to and not self._replica.is_settled(name)
+        ]
+        if not unsettled:
+            return effects
+        return [*effects, Spread(tuple(unsettled), replace(publish, hops=publish.hops + 1))]
+
+    def on_subscriptions(self, name: str, conditions: list[str]) -> list[Effect]:
+        if self.is_done or self._role.copying != "incremental":
+            return []
+        late = self.cache.on_subscriptions(name, conditions)
+        return [Send(name, replace(each, hops=each.hops + 1)) for each in late]
+
+    def ready_for_marks(self, names: Sequence[str], marks: Marks) -> list[str]:
+        """Whom a mark does not deceive; for the others it is kept until nothing earlier can come."""
+        if self.is_done or self._role.copying != "incremental":
+            return list(names)
+        for name in names:
+            kept = self._marks.setdefault(name, {})
+            for source, seq in marks.marks:
+                kept[source] = max(kept.get(source, 0), seq)
+        return []

@@ -1,0 +1,489 @@
+"""A broker that can be replaced, that helps to replace its neighbours, and that can be a replica itself.
+
+It is a broker like any other; what it adds happens only when a neighbour fails or a replica speaks to it. Tables are
+told to a replica as to any neighbour, except that a faulty broker and its replica stand in one place: neither is told
+what came from the other, so there is never a second or a circular way.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import get_args
+
+from msgspec.structs import replace
+
+from holdfast.model.messages import (
+    CopyDone,
+    CopyOpen,
+    LastAdvertisement,
+    LastSubscription,
+    Marks,
+    Message,
+    Neighbours,
+    NodeKind,
+    Publish,
+    ReplicaRequest,
+    ReplicationMessage,
+    Retired,
+    Run,
+    Stamped,
+    Summary,
+    Tell,
+    Use,
+    Whole,
+)
+from holdfast.protocol.broker import Broker, Neighbour, Routing
+from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.effects import Effect, Gauges, Incident, Input, ReplicaWanted, Send, Spread
+from holdfast.protocol.replication.being_replica import BeingReplica
+from holdfast.protocol.replication.directory import Directory
+from holdfast.protocol.replication.queue_watch import QueueWatch
+from holdfast.protocol.replication.reordering import Reordering
+from holdfast.protocol.replication.replica import Copies, Role
+from holdfast.protocol.replication.settings import ReplicationSettings
+from holdfast.protocol.replication.stand import Phase, Stand
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.tree import TreeRouter
+
+_SAYS = get_args(ReplicationMessage)
+
+
+class ReplicatingBroker(Broker):
+    def __init__(
+        self,
+        name: str,
+        routing: Routing,
+        settings: ProtocolSettings,
+        book: ConditionBook,
+        new_index: Callable[[], EventIndex[str]],
+        epoch: int,
+        rng: Random,
+        replication: ReplicationSettings,
+        role: Role | None = None,
+    ) -> None:
+        super().__init__(name, routing, settings, book, new_index, epoch, rng)
+        assert isinstance(self._router, TreeRouter)
+        self._tree = self._router
+        self._tree.chunk = replication.chunk
+        self._plan = replication
+        self._stands: dict[str, Stand] = {}  # by the faulty broker
+        self._faulty_of: dict[str, str] = {}  # replica -> for whom it stands
+        self._joints: dict[str, Reordering] = {}  # by each of the two whose events are put in order together
+        self._directory = Directory(name)
+        self._retired: dict[str, str] = {}  # brokers that were replaced, and by whom
+        self._watch = QueueWatch(replication.relieve_queue)
+        self.queue_length: Callable[[str], int] = lambda neighbour: 0  # that wait for it, as the driver sees it
+        self._being: BeingReplica | None = None
+        if role is not None:
+            self._being = BeingReplica(role, epoch, replication, book, self._copies)
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def next_due_us(self) -> int:
+        due_us = super().next_due_us()
+        if self._being is not None:
+            due_us = min(due_us, self._being.next_due_us() or due_us)
+        for stand in self._stands.values():
+            due_us = min(due_us, *self._dues_us(stand))
+        return due_us
+
+    def _dues_us(self, stand: Stand) -> Iterable[int]:
+        yield stand.began_us + self._plan.patience_us if stand.phase is Phase.SUSPECTED else 2**62
+        if stand.ask_us is not None:
+            yield stand.ask_us
+        if stand.phase is Phase.COPYING:
+            yield stand.said_us + self._plan.retry_us
+        if stand.use == "reordering" and stand.marks_left:
+            yield stand.marks_us
+        out_us = stand.out.next_due_us()
+        if out_us is not None:
+            yield out_us
+
+    def gauges(self) -> Gauges:
+        pending = max((len(each.out) for each in self._stands.values()), default=0)
+        held = max(map(len, self._joints.values()), default=0)
+        return {
+            **super().gauges(),
+            "waiting for a replica": (pending, self._plan.pending_max),
+            "waiting for their order": (held, self._plan.held_max),
+            "kept by a replica": (len(self._being.cache) if self._being else 0, self._plan.cache_max),
+        }
+
+    def take_work(self) -> int:
+        """Entries of queues and caches handled since the last look: what the bookkeeping of replication costs."""
+        work = 0
+        for stand in self._stands.values():
+            work += stand.out.filed
+            stand.out.filed = 0
+        if self._being is not None:
+            work += self._being.cache.matched
+            self._being.cache.matched = 0
+        return work
+
+    @property
+    def holds_events(self) -> bool:
+        return any(map(len, self._joints.values())) or any(len(each.out) for each in self._stands.values())
+
+    # Inputs --------------------------------------------------------------------------------------
+
+    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        if not self._is_busy:
+            return super().receive(sender, messages, now_us)
+        effects: list[Effect] = []
+        for each in messages:
+            effects += super().receive(sender, (each,), now_us)
+        return self._after(effects, now_us)
+
+    def handle(self, given: Input, now_us: int) -> list[Effect]:
+        effects = super().handle(given, now_us)
+        return self._after(effects, now_us) if self._is_busy else effects
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._stands or self._joints or (self._being is not None and not self._being.is_done))
+
+    def _on_wake(self, now_us: int) -> list[Effect]:
+        beats = now_us >= self._due_us
+        effects = super()._on_wake(now_us)
+        if beats:
+            effects += self._tell_neighbours()
+            effects += self._look_at_queues()
+        if self._being is not None:
+            effects += self._being.on_timer(now_us, self._tree)
+        for stand in list(self._stands.values()):
+            effects += self._on_stand_timer(stand, now_us)
+        return effects
+
+    def _tell_neighbours(self) -> list[Effect]:
+        brokers = tuple(name for name, each in self._neighbours.items() if each.kind == "broker" and not each.silent)
+        return [Spread(brokers, Neighbours(brokers))] if brokers else []
+
+    def _look_at_queues(self) -> list[Effect]:
+        """Whoever has too much waiting for it gets a replica beside it."""
+        apart = {**self._stands, **self._faulty_of}
+        brokers = [name for name, each in self._neighbours.items() if each.kind == "broker" and name not in apart]
+        use: Use = "reordering" if self._plan.reorder else "scheduling"
+        effects: list[Effect] = []
+        for name in self._watch.look((each, self.queue_length(each)) for each in brokers):
+            effects.append(Incident("overloaded", name))
+            effects.append(ReplicaWanted(name, self._directory.around(name), self._plan.copying, use))
+        return effects
+
+    def _on_stand_timer(self, stand: Stand, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if stand.phase is Phase.SUSPECTED and now_us >= stand.began_us + self._plan.patience_us:
+            return self._give_up(stand, now_us)
+        if stand.ask_us is not None and now_us >= stand.ask_us:
+            stand.ask_us = now_us + self._plan.takeover_us * (1 + len(self._directory.around(stand.faulty)))
+            around = self._directory.around(stand.faulty)
+            effects.append(ReplicaWanted(stand.faulty, around, self._plan.copying, "failover"))
+        if stand.phase is Phase.COPYING and now_us >= stand.said_us + self._plan.retry_us:
+            stand.said_subscriptions = None  # say it again
+            stand.said_us = now_us
+        if stand.use == "reordering" and stand.marks_left and now_us >= stand.marks_us:
+            effects += stand.take_marks(now_us)
+        return effects
+
+    # A neighbour fails ---------------------------------------------------------------------------
+
+    def _on_silence(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
+        if name in self._faulty_of:
+            return [*self._on_replica_gone(name, now_us), *super()._on_silence(name, neighbour, now_us)]
+        if neighbour.kind == "broker" and name in self._stands:
+            return self._on_both_gone(name, now_us)
+        if neighbour.kind != "broker" or not self._plan.replace:
+            return super()._on_silence(name, neighbour, now_us)
+        return [Incident("lease ran out", name), *self._suspect(name, neighbour, now_us, now_us)]
+
+    def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
+        neighbour = self._neighbours.get(name)
+        effects: list[Effect] = []
+        if neighbour is None:
+            return effects
+        if name in self._faulty_of:
+            effects += self._on_replica_gone(name, now_us)
+        elif name in self._stands:
+            return self._on_both_gone(name, now_us)
+        elif neighbour.kind == "broker" and self._plan.replace and name not in self._retired:
+            return self._suspect(name, neighbour, now_us, now_us + self._plan.suspect_us)
+        return effects + super()._on_link_down(name, now_us)
+
+    def _suspect(self, name: str, neighbour: Neighbour, now_us: int, ask_us: int) -> list[Effect]:
+        """Its tables are kept as they are, and what is for it waits."""
+        neighbour.silent = True
+        stand = self._stands[name] = Stand(name, self._plan, now_us)
+        stand.ask_us = ask_us + self._directory.rank(name) * self._plan.takeover_us
+        return [Incident("suspected", name)]
+
+    def _on_both_gone(self, name: str, now_us: int) -> list[Effect]:
+        """A broker that has a replica, or is to get one, falls silent: the replica goes on alone."""
+        stand = self._stands[name]
+        self._neighbours[name].silent = True
+        if stand.phase is Phase.BESIDE:
+            return self._flush(stand, now_us) + self._finish(stand, now_us)
+        if stand.phase is Phase.COPYING and not stand.takes_over:
+            stand.use = "failover"
+            return [Incident("suspected", name), *self._flush(stand, now_us)]
+        return []
+
+    def _give_up(self, stand: Stand, now_us: int) -> list[Effect]:
+        del self._stands[stand.faulty]
+        effects: list[Effect] = [Incident("no replica came", stand.faulty)]
+        if len(stand.out):
+            effects.append(Incident("waited for a replica in vain", stand.faulty, len(stand.out)))
+        return effects + super()._on_link_down(stand.faulty, now_us)
+
+    def _thaw(self, stand: Stand) -> list[Effect]:
+        """The suspected broker is back before it was replaced: it gets what waited for it."""
+        del self._stands[stand.faulty]
+        self._neighbours[stand.faulty].silent = False
+        waited = [Send(stand.faulty, each) for each in stand.out.held()]
+        return [Incident("back again", stand.faulty), *waited]
+
+    # Links ---------------------------------------------------------------------------------------
+
+    def _on_link_up(self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None) -> list[Effect]:
+        if name in self._retired:
+            return [Incident("replaced broker came back", name), Send(name, Retired(self._retired[name]))]
+        stand = self._stands.get(name)
+        if stand is not None and stand.phase is Phase.SUSPECTED:
+            return [*self._thaw(stand), Send(name, self._summary(self._neighbours[name]))]
+        if stand is not None and stand.takes_over:
+            return [Send(name, Retired(stand.replica or self.name))]
+        if replaces is not None and kind == "broker":
+            effects = self._on_link_down(name, now_us) if name in self._neighbours else []
+            self._neighbours[name] = Neighbour(kind, now_us)  # told nothing until it says what it wants
+            return effects
+        effects = super()._on_link_up(name, kind, now_us)
+        if self._being is not None:
+            effects += self._being.on_link_up(name)
+        return effects
+
+    def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
+        if name in self._retired:
+            return [Incident("replaced broker came back", name), Send(name, Retired(self._retired[name]))]
+        if isinstance(message, ReplicaRequest):
+            self._neighbours[name] = Neighbour("broker", now_us)
+            return self._on_control(name, self._neighbours[name], message, now_us)
+        return super()._on_stranger(name, message, now_us)
+
+    # Control -------------------------------------------------------------------------------------
+
+    def _on_control(self, name: str, neighbour: Neighbour, message: Message, now_us: int) -> list[Effect]:
+        if type(message) in _SAYS:
+            neighbour.heard_us = now_us
+            return self._on_replication(name, message, now_us)
+        stand = self._stands.get(name)
+        if stand is None or not stand.takes_over:
+            return super()._on_control(name, neighbour, message, now_us)
+        if stand.phase is Phase.SUSPECTED:
+            return self._thaw(stand) + super()._on_control(name, neighbour, message, now_us)
+        return []  # it is being replaced: its tables no longer count
+
+    def _on_summary(self, name: str, neighbour: Neighbour, summary: Summary, now_us: int) -> list[Effect]:
+        copying = self._being is not None and not self._being.is_done
+        stand = self._stands.get(self._faulty_of.get(name, ""))
+        if not copying and (stand is None or stand.phase is not Phase.COPYING):
+            return super()._on_summary(name, neighbour, summary, now_us)
+        neighbour.epoch = summary.epoch  # tables on their way to a replica take long; what is missing is asked for
+        return []
+
+    def _on_replication(self, name: str, message: Message, now_us: int) -> list[Effect]:
+        being = self._being
+        stand = self._stands.get(self._faulty_of.get(name, ""))
+        match message:
+            case ReplicaRequest():
+                return self._on_request(name, message, now_us)
+            case Neighbours():
+                self._directory.on_neighbours(name, message)
+            case Marks(onwards=True):
+                return self._pass_marks_on(name, message)
+            case Marks() if name in self._joints:
+                return self._let_go(self._joints[name].on_marks(name, message.marks), now_us)
+            case LastAdvertisement() | LastSubscription() if being is not None:
+                return being.on_said(name, message, self._tree)
+            case CopyOpen(epoch) if stand is not None and stand.epoch == epoch:
+                stand.on_open()
+            case CopyDone(epoch, digest) if stand is not None and stand.epoch == epoch:
+                return self._on_copy_done(stand, digest, now_us)
+            case Retired():
+                self._retired[name] = message.replica
+                return [Incident("replaced", message.replica), *super()._on_link_down(name, now_us)]
+        return []
+
+    def _on_request(self, name: str, request: ReplicaRequest, now_us: int) -> list[Effect]:
+        faulty = request.faulty
+        stand = self._stands.get(faulty)
+        if stand is not None and stand.replica is not None and request.epoch < stand.epoch:
+            return [Incident("outdated replica", name)]
+        if stand is not None and stand.replica == name and stand.epoch == request.epoch:
+            return self._say_all_again(stand, now_us)
+        if self._retired.get(faulty) == name:
+            return []
+        if stand is None:
+            stand = self._stands[faulty] = Stand(faulty, self._plan, now_us)
+        effects: list[Effect] = []
+        if stand.replica is not None and stand.replica != name:
+            effects += self._on_replica_gone(stand.replica, now_us)
+        stand.on_request(name, request, now_us)
+        self._faulty_of[name] = faulty
+        self._tree.on_link_down(name)
+        self._tree.pair(faulty, name)
+        if stand.takes_over and faulty in self._neighbours:
+            self._neighbours[faulty].silent = True
+        if request.use == "reordering":
+            unordered = name if request.copying == "incremental" else None
+            self._joints[faulty] = self._joints[name] = Reordering((faulty, name), unordered, self._plan.held_max)
+        effects.append(Incident(f"replication: {request.copying}, {request.use}", f"{faulty} by {name}"))
+        return effects + self._tree.on_link_up(name, "broker", now_us)
+
+    def _say_all_again(self, stand: Stand, now_us: int) -> list[Effect]:
+        assert stand.replica is not None
+        stand.said_advertisements = stand.said_subscriptions = None
+        tables = self._tree.told(stand.replica).values() if stand.phase is Phase.COPYING else ()
+        return [Send(stand.replica, each.whole()) for each in tables]
+
+    def _on_table(self, name: str, neighbour: Neighbour, change: Tell | Whole, now_us: int) -> list[Effect]:
+        effects = super()._on_table(name, neighbour, change, now_us)
+        if change.table != "subscriptions":
+            return effects
+        given = list(change.add if isinstance(change, Tell) else change.conditions)
+        if self._being is not None:
+            effects += self._being.on_subscriptions(name, given)
+        stand = self._stands.get(self._faulty_of.get(name, ""))
+        if stand is not None:
+            stand.on_subscriptions(given, self._matches)
+        return effects
+
+    def _matches(self, condition: str, publish: Publish) -> bool:
+        return self._book.subscription(condition).matches(publish.publication.attributes)
+
+    # The end of a replication --------------------------------------------------------------------
+
+    def _on_copy_done(self, stand: Stand, digest: int, now_us: int) -> list[Effect]:
+        assert stand.replica is not None
+        if stand.phase is not Phase.COPYING:
+            return []
+        if self._neighbours[stand.replica].heard["subscriptions"].summary[1] != digest:
+            return []  # something was lost on the way; it is told again, and so is this
+        stand.on_done()
+        return self._finish(stand, now_us) if stand.takes_over else []
+
+    def _finish(self, stand: Stand, now_us: int) -> list[Effect]:
+        """The replica is the broker now."""
+        assert stand.replica is not None
+        faulty, replica = stand.faulty, stand.replica
+        stand.phase, stand.use = Phase.DRAINING, "failover"
+        if len(self._retired) >= self._plan.retired_max:
+            del self._retired[next(iter(self._retired))]
+        self._retired[faulty] = replica
+        self._directory.forget(faulty)
+        effects: list[Effect] = [Incident("replaced by", f"{faulty} by {replica}"), Send(faulty, Retired(replica))]
+        effects += super()._on_link_down(faulty, now_us)
+        self._tree.unpair(replica)
+        return effects
+
+    def _on_replica_gone(self, name: str, now_us: int) -> list[Effect]:
+        faulty = self._faulty_of.pop(name)
+        stand = self._stands[faulty]
+        self._tree.unpair(name)
+        effects: list[Effect] = [Incident("replica lost", name)]
+        if stand.phase is Phase.DRAINING or not stand.takes_over:
+            effects += self._flush(stand, now_us)
+            del self._stands[faulty]
+        else:
+            stand.on_replica_gone(now_us)
+        return effects
+
+    def _flush(self, stand: Stand, now_us: int) -> list[Effect]:
+        """One of two ways is gone: nothing waits for its order any more."""
+        joint = self._joints.pop(stand.faulty, None)
+        if joint is None:
+            return []
+        self._joints = {name: each for name, each in self._joints.items() if each is not joint}
+        return self._let_go(joint.flush(), now_us)
+
+    # Events --------------------------------------------------------------------------------------
+
+    def _on_publish(self, sender: str, neighbour: Neighbour, publish: Publish | Stamped, now_us: int) -> list[Effect]:
+        joint = self._joints.get(sender)
+        if joint is None or not isinstance(publish, Publish):
+            return super()._on_publish(sender, neighbour, publish, now_us)
+        return self._let_go(joint.on_event(sender, publish), now_us)
+
+    def _let_go(self, events: Iterable[tuple[str, Publish]], now_us: int) -> list[Effect]:
+        return [effect for way, publish in events for effect in self._forward(way, publish, now_us)]
+
+    def _on_run(self, sender: str, neighbour: Neighbour, run: Run, now_us: int) -> list[Effect]:
+        if not self._is_busy:
+            return super()._on_run(sender, neighbour, run, now_us)
+        singles = run.published()
+        return [effect for each in singles for effect in self._on_publish(sender, neighbour, each, now_us)]
+
+    def _forward(self, sender: str, publish: Publish | Stamped, now_us: int) -> list[Effect]:
+        effects = super()._forward(sender, publish, now_us)
+        if self._being is not None and isinstance(publish, Publish):
+            effects = self._being.forward(sender, publish, effects)
+        for stand in self._stands.values():
+            effects = self._split_off(stand, effects)
+        return effects
+
+    def _split_off(self, stand: Stand, effects: list[Effect]) -> list[Effect]:
+        """Take out what is for the faulty broker or its replica, and send it as the protocol has it."""
+        out: list[Effect] = []
+        pair = stand.faulty, stand.replica
+        for effect in effects:
+            if type(effect) is not Spread or type(effect.message) is not Publish or not set(pair) & set(effect.to):
+                out.append(effect)
+                continue
+            others = tuple([name for name in effect.to if name not in pair])
+            if others:
+                out.append(Spread(others, effect.message))
+            to_faulty, to_replica = (name in effect.to for name in pair)
+            if stand.takes_over:
+                stand.keep(replace(effect.message, via="replica"), to_replica)
+            else:
+                out.append(self._share(stand, effect.message, to_faulty, to_replica))
+        return out
+
+    def _share(self, stand: Stand, publish: Publish, to_faulty: bool, to_replica: bool) -> Effect:
+        chosen = stand.choose(to_faulty, to_replica, self.queue_length)
+        stand.on_shared(chosen, publish)
+        return Send(chosen, publish if chosen == stand.faulty else replace(publish, via="replica"))
+
+    def _pass_marks_on(self, sender: str, marks: Marks) -> list[Effect]:
+        names = [name for name, each in self._neighbours.items() if each.kind == "broker" and name != sender]
+        if self._being is not None:
+            names = self._being.ready_for_marks(names, marks)
+        return [Spread(tuple(names), replace(marks, onwards=False))] if names else []
+
+    # After every input ---------------------------------------------------------------------------
+
+    def _after(self, effects: list[Effect], now_us: int) -> list[Effect]:
+        if self._being is not None and not self._being.is_done:
+            effects = effects + self._being.advance(self._tree)
+        for stand in list(self._stands.values()):
+            if stand.replica is not None:
+                copies, told = self._copies(stand.replica), self._tree.told(stand.replica)
+                if stand.phase is Phase.COPYING and copies is not None:
+                    effects = stand.queue_tables(effects, copies, told["subscriptions"].digest, now_us)
+                effects = effects + stand.what_goes(now_us, self._tree.wanting)
+            if stand.out.dropped:
+                effects = [*effects, Incident("too many wait for a replica", stand.faulty, stand.out.dropped)]
+                stand.out.dropped = 0
+            joint = self._joints.get(stand.faulty)
+            if joint is not None and joint.overflowed:
+                effects = [*effects, Incident("too many wait for their order", stand.faulty, joint.overflowed)]
+                joint.overflowed = 0
+            if stand.phase is Phase.DRAINING and not len(stand.out):
+                del self._stands[stand.faulty]
+                self._faulty_of.pop(stand.replica or "", None)
+        return effects
+
+    def _copies(self, name: str) -> Copies | None:
+        neighbour, told = self._neighbours.get(name), self._tree.told(name)
+        if neighbour is None or not told:
+            return None
+        heard = neighbour.heard
+        return Copies(
+            heard["advertisements"].summary[1], heard["subscriptions"].summary[1], told["advertisements"].digest
+        )

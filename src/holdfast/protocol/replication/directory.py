@@ -1,0 +1,27 @@
+"""The neighbours of one's neighbours: all that is known in advance of a failure.
+
+Each broker tells its neighbours who its neighbours are, with every heartbeat. When one of them fails, those around it
+agree without a word on who asks for a replica: the first by name, and the next when nothing comes of it.
+"""
+
+from holdfast.model.messages import Neighbours
+
+
+class Directory:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._beside: dict[str, tuple[str, ...]] = {}
+
+    def on_neighbours(self, sender: str, said: Neighbours) -> None:
+        self._beside[sender] = said.names
+
+    def forget(self, broker: str) -> None:
+        self._beside.pop(broker, None)
+
+    def around(self, broker: str) -> tuple[str, ...]:
+        """The brokers next to this one, sorted: we are one of them."""
+        return tuple(sorted({self._name, *self._beside.get(broker, ())} - {broker}))
+
+    def rank(self, broker: str) -> int:
+        """How many of them ask before we do."""
+        return self.around(broker).index(self._name)

@@ -1,0 +1,72 @@
+"""Put the events of two ways in order again: what a broker does behind a faulty broker and its replica.
+
+Each way keeps the order of what goes by it, so an event with number s of a source says that nothing earlier will come
+by the same way; a mark says so without an event. What both ways have passed is let go, in the order of numbers. The
+paper releases all but the last message of each queue, which lets a later event overtake an earlier one
+that is still on the slower way; a low-water mark per source does not.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from holdfast.model.messages import Publish
+
+
+class _Stream:
+    """One source."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, tuple[str, Publish]] = {}  # by number, with the way that it came by
+        self.passed: dict[str, int] = {}  # way -> the highest number that it has passed
+
+
+class Reordering:
+    def __init__(self, ways: Sequence[str], unordered: str | None, held_max: int) -> None:
+        self._ways = tuple(ways)
+        self._unordered = unordered  # a way whose events do not come in order: only its marks count
+        self._held_max = held_max
+        self._streams: dict[str, _Stream] = {}
+        self._count = 0
+        self.overflowed = 0  # events let through too early, since the last look
+
+    def __len__(self) -> int:
+        return self._count
+
+    def on_event(self, way: str, publish: Publish) -> list[tuple[str, Publish]]:
+        """What can go on now, with the ways that it came by."""
+        publication = publish.publication
+        stream = self._streams.setdefault(publication.source, _Stream())
+        if publication.seq not in stream.held:
+            stream.held[publication.seq] = way, publish
+            self._count += 1
+        if way != self._unordered:
+            stream.passed[way] = max(stream.passed.get(way, 0), publication.seq)
+        released = self._release(stream)
+        while self._count > self._held_max:
+            fullest = max(self._streams.values(), key=lambda each: len(each.held))
+            released += self._let_go(fullest, [min(fullest.held)])
+            self.overflowed += 1
+        return released
+
+    def on_marks(self, way: str, marks: Iterable[tuple[str, int]]) -> list[tuple[str, Publish]]:
+        released = []
+        for source, seq in marks:
+            stream = self._streams.setdefault(source, _Stream())
+            stream.passed[way] = max(stream.passed.get(way, 0), seq)
+            released += self._release(stream)
+        return released
+
+    def on_ordered(self) -> None:
+        """From now on the events of every way are in order."""
+        self._unordered = None
+
+    def _release(self, stream: _Stream) -> list[tuple[str, Publish]]:
+        passed = min(stream.passed.get(way, 0) for way in self._ways)
+        return self._let_go(stream, sorted(seq for seq in stream.held if seq <= passed))
+
+    def _let_go(self, stream: _Stream, seqs: Sequence[int]) -> list[tuple[str, Publish]]:
+        self._count -= len(seqs)
+        return [stream.held.pop(seq) for seq in seqs]
+
+    def flush(self) -> list[tuple[str, Publish]]:
+        """A way is gone: everything, in order."""
+        return [each for stream in self._streams.values() for each in self._let_go(stream, sorted(stream.held))]

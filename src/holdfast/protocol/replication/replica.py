@@ -1,0 +1,120 @@
+"""The replica's own part: who still has to tell what, and when all is told (algorithm 4 of paper 003, corrected).
+
+The paper counts: so many advertisements, so many answers to each. A late advertisement makes such counters wrong, and a
+lost message makes them wait for ever. Here every neighbour says what the replica should have by now, as a digest, and
+the replica compares: a neighbour is settled when its advertisements are here, ours are answered by it, and its
+subscriptions are here. What makes no progress is asked for again, and a neighbour that never answers is left out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from holdfast.model.messages import Copying, LastAdvertisement, LastSubscription, Use
+from holdfast.protocol.replication.settings import ReplicationSettings
+
+
+class Phase(Enum):
+    ADVERTISEMENTS = "waiting for advertisements"
+    SUBSCRIPTIONS = "waiting for subscriptions"
+    REPLICATED = "replicated"
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a replica is started with."""
+
+    faulty: str
+    neighbours: tuple[str, ...]
+    copying: Copying
+    use: Use
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Digests of the tables between the replica and one neighbour."""
+
+    heard_advertisements: int
+    heard_subscriptions: int
+    told_advertisements: int
+
+
+class _Progress:
+    def __init__(self) -> None:
+        self.advertisements: int | None = None  # the digest that a neighbour says we should have
+        self.subscriptions: LastSubscription | None = None
+        self.tries = 0
+        self.seen: Copies | None = None  # at the last look
+
+
+class Replica:
+    def __init__(
+        self, role: Role, epoch: int, settings: ReplicationSettings, copies: Callable[[str], Copies | None]
+    ) -> None:
+        self.role = role
+        self.epoch = epoch
+        self.phase = Phase.ADVERTISEMENTS
+        self._settings = settings
+        self._copies = copies  # what we have of a neighbour; None when there is no link to it
+        self._progress = {name: _Progress() for name in role.neighbours}
+        self._due_us = epoch + settings.retry_us
+
+    @property
+    def neighbours(self) -> tuple[str, ...]:
+        """Those that take part; a neighbour that never answered is no longer among them."""
+        return tuple(self._progress)
+
+    def next_due_us(self) -> int | None:
+        return None if self.phase is Phase.REPLICATED else self._due_us
+
+    def on_last_advertisement(self, neighbour: str, said: LastAdvertisement) -> None:
+        if neighbour in self._progress and said.epoch == self.epoch:
+            self._progress[neighbour].advertisements = said.digest
+
+    def on_last_subscription(self, neighbour: str, said: LastSubscription) -> None:
+        if neighbour in self._progress and said.epoch == self.epoch:
+            self._progress[neighbour].subscriptions = said
+
+    def has_advertisements(self, neighbour: str) -> bool:
+        copies, progress = self._copies(neighbour), self._progress[neighbour]
+        return copies is not None and copies.heard_advertisements == progress.advertisements
+
+    def is_settled(self, neighbour: str) -> bool:
+        """Whether all that this neighbour has for us is here."""
+        copies, progress = self._copies(neighbour), self._progress[neighbour]
+        said = progress.subscriptions
+        return (
+            copies is not None
+            and said is not None
+            and copies.heard_advertisements == progress.advertisements
+            and copies.told_advertisements == said.answers
+            and copies.heard_subscriptions == said.digest
+        )
+
+    def advance(self) -> Phase | None:
+        """The phase that has just begun, if one has; the last counts when two do."""
+        before = self.phase
+        if self.phase is Phase.ADVERTISEMENTS and all(map(self.has_advertisements, self._progress)):
+            self.phase = Phase.SUBSCRIPTIONS
+        if self.phase is Phase.SUBSCRIPTIONS and all(map(self.is_settled, self._progress)):
+            self.phase = Phase.REPLICATED
+        return None if self.phase is before else self.phase
+
+    def on_timer(self, now_us: int) -> tuple[list[str], list[str]]:
+        """Neighbours to ask again, and those that are given up."""
+        self._due_us = now_us + self._settings.retry_us
+        again, lost = [], []
+        for name, progress in list(self._progress.items()):
+            seen = self._copies(name)
+            if self.is_settled(name):
+                continue
+            if seen is not None and seen != progress.seen:
+                progress.seen, progress.tries = seen, 0
+                continue
+            progress.tries += 1
+            if progress.tries > self._settings.tries:
+                del self._progress[name]
+                lost.append(name)
+            else:
+                again.append(name)
+        return again, lost

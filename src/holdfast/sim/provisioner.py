@@ -1,0 +1,104 @@
+"""Starts replicas in the simulator: a new broker with links like those of the broker that it stands for.
+
+However many neighbours ask, a broker gets one replica at a time; while one is alive, or about to start, no other is
+wanted. Clients of a broker that is down find its replica, as live ones do at the same address.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING
+
+from holdfast.network.schema import LinkSpec
+from holdfast.protocol.broker import Routing
+from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.effects import ReplicaWanted
+from holdfast.protocol.hops.nack import NackBroker
+from holdfast.protocol.replication.broker import ReplicatingBroker
+from holdfast.protocol.replication.replica import Role
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.sim.host import Host
+
+if TYPE_CHECKING:
+    from holdfast.sim.simulator import Simulation
+
+
+class Provisioner:
+    def __init__(self, simulation: "Simulation") -> None:
+        self._simulation = simulation
+        self._specs = {each.id: each for each in simulation.network.brokers}
+        self._roles: dict[str, Role] = {}
+        self._latest: dict[str, str] = {}  # broker -> its last replica
+        self._count = 0
+        self._links: dict[str, dict[str, LinkSpec]] = {}  # broker -> neighbour -> the link between them
+        for link in simulation.network.links:
+            self._links.setdefault(link.a, {})[link.b] = link
+            self._links.setdefault(link.b, {})[link.a] = link
+
+    def new_broker(
+        self,
+        name: str,
+        routing: Routing,
+        settings: ProtocolSettings,
+        book: ConditionBook,
+        new_index: Callable[[], EventIndex[str]],
+        epoch: int,
+        dice: Random,
+    ) -> ReplicatingBroker | NackBroker:
+        plan = self._simulation.network.replication
+        assert plan is not None
+        role = self._roles.get(name)
+        broker = ReplicatingBroker(name, routing, settings, book, new_index, epoch, dice, plan, role)
+        broker.queue_length = self._queue_length
+        hops = self._simulation.network.reliability.hops
+        return NackBroker(broker, hops.nack) if hops.hops == "nack" else broker
+
+    def _queue_length(self, name: str) -> int:
+        host = self._simulation.hosts.get(name)
+        return len(host.waiting) if host is not None else 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no broker holds back events that it is going to send."""
+        if self._simulation.network.replication is None:
+            return True
+        brokers = [host.machine for host in self._simulation.hosts.values() if host.up]
+        return not any(isinstance(each, ReplicatingBroker) and each.holds_events for each in brokers)
+
+    def want(self, wanted: ReplicaWanted) -> None:
+        """Start a replica, unless there is one already."""
+        plan = self._simulation.network.replication
+        latest = self._latest.get(wanted.faulty)
+        if plan is None or (latest is not None and (latest not in self._simulation.hosts or self._is_up(latest))):
+            return
+        self._count += 1
+        name = self._latest[wanted.faulty] = f"{wanted.faulty}+{self._count}"
+        self._roles[name] = Role(wanted.faulty, wanted.neighbours, wanted.copying, wanted.use)
+        self._simulation.note(name, "replica wanted", wanted.faulty)
+        self._simulation.at(self._simulation.now_us + plan.provision_us, self._start, name)
+
+    def _is_up(self, name: str) -> bool:
+        return self._simulation.hosts[name].up
+
+    def _start(self, name: str, _: object) -> None:
+        simulation, role = self._simulation, self._roles[name]
+        spec = self._specs[name] = replace(self._specs[role.faulty], id=name, mtbf_us=None, mttr_us=None)
+        simulation.services[name] = spec
+        simulation.service_dice[name] = Random(f"{simulation.seed}/{name}/service")
+        simulation.hosts[name] = Host(name, "broker", simulation.new_machine(name, "broker"), spec.service_us > 0)
+        simulation.note(name, "replica started", role.faulty)
+        like = self._links[role.faulty]
+        for neighbour in role.neighbours:
+            link = replace(like[neighbour], a=neighbour, b=name)
+            self._links.setdefault(name, {})[neighbour] = link
+            self._links[neighbour][name] = link
+            simulation.connect(link, replaces=role.faulty)
+        if role.use == "failover" and not self._is_up(role.faulty):
+            self._move_clients(role.faulty, name)
+
+    def _move_clients(self, faulty: str, replica: str) -> None:
+        simulation = self._simulation
+        for client, channel in list(simulation.hosts[faulty].channels.items()):
+            if channel.receiver.kind == "client":
+                simulation.detach(client)
+                simulation.at(simulation.now_us + 2, simulation.attach, client, replica)
