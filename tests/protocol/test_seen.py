@@ -46,3 +46,14 @@ def test_the_source_heard_of_longest_ago_is_forgotten_first() -> None:
         seen.first_time(source, 1)
     assert not seen.first_time("a", 1)  # heard of again after b
     assert seen.first_time("b", 1)
+
+
+def test_the_lowest_new_number_of_a_range_is_the_one_that_a_look_at_each_would_find() -> None:
+    rng = Random(3)
+    for _ in range(300):
+        seen = Seen(window=8, sources_max=3)
+        for seq in rng.choices(range(30), k=rng.randint(0, 12)):
+            seen.first_time("a", seq)
+        first, last = rng.randrange(35), rng.randrange(35)
+        expected = next((seq for seq in range(first, last + 1) if not seen.has("a", seq)), None)
+        assert seen.lowest_new("a", first, last) == expected

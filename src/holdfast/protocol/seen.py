@@ -42,6 +42,19 @@ class Seen:
         behind = known.highest - seq
         return behind >= self._window or bool(known.settle(self._mask) >> behind & 1)
 
+    def lowest_new(self, source: str, first: int, last: int) -> int | None:
+        """The lowest of these numbers that `has` denies; quick, however many there are."""
+        known = self._sources.get(source)
+        if known is not None:
+            first = max(first, known.highest - self._window + 1)
+            upto = min(last, known.highest)
+            if first <= upto:
+                noted = known.settle(self._mask) >> known.highest - upto  # the lower the number, the higher its bit
+                if absent := ~noted & (1 << upto - first + 1) - 1:
+                    return upto - absent.bit_length() + 1
+                first = upto + 1
+        return first if first <= last else None
+
     def first_time(self, source: str, seq: int) -> bool:
         """Note a publication; False when it was noted before or is too old to tell."""
         known = self._sources[source] if source == self._latest else self._move_up(source, seq)

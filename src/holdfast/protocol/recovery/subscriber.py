@@ -219,9 +219,8 @@ class Subscriber:
             return []
         found = [(each, missing.departure_us) for each, missing in known.missing.items() if each < seq]
         if also_untold:
-            has = self._seen.has
             for first, last in known.untold.ranges():
-                unseen = next((each for each in range(first, min(last + 1, seq)) if not has(source, each)), None)
+                unseen = self._seen.lowest_new(source, first, min(last, seq - 1))
                 found += [] if unseen is None else [(unseen, 0)]
         return found
 
