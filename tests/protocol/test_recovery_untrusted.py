@@ -8,11 +8,22 @@ from hypothesis import strategies as st
 
 from holdfast.matching.index import Index
 from holdfast.model.errors import PeerError
-from holdfast.model.messages import Deliver, Publication, Scalar
+from holdfast.model.messages import Deliver, Publication, Publish, Scalar
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Delivered, Incident, LinkUp, PublishCall, Received, SubscribeCall, Wake
-from holdfast.protocol.records import RecordSettings, RecordWriter
+from holdfast.protocol.effects import (
+    Delivered,
+    Effect,
+    Incident,
+    LinkUp,
+    PublishCall,
+    Published,
+    Received,
+    Send,
+    SubscribeCall,
+    Wake,
+)
+from holdfast.protocol.records import RecordReader, RecordSettings, RecordWriter
 from holdfast.protocol.recovery import control
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import Guarantees, ProtocolSettings, guarantees_of
@@ -127,3 +138,57 @@ def test_who_does_not_recover_ignores_it_all() -> None:
     plain.handle(SubscribeCall("s", "TRUE"), 0)
     for payload in real_messages():
         assert plain.handle(said({control.KIND: "d"}, payload), NOW_US) == []
+
+
+def after(made: Client, given: Received) -> list[Effect]:
+    """What a client does about it and in the next seconds, while it goes on publishing."""
+    effects = made.handle(given, NOW_US)
+    for step in range(10):
+        effects += made.handle(PublishCall({"x": step}), NOW_US + 1_000_000 * step)
+        effects += made.handle(Wake(), NOW_US + 1_000_000 * step + 500_000)
+    return effects
+
+
+@pytest.mark.parametrize(
+    "control_message",
+    [
+        control.Request((2**62, 2**62, 2**62)),
+        control.Greeting(0, ("x" * 300,), 0),
+        control.Repair((control.Repaired(0, 500, None, {"x": 7}, control.encoded(control.Repair())),)),
+    ],
+    ids=["numbers past all counting", "a name past its limit", "a repair of a repair"],
+)
+def test_what_no_client_would_say_is_refused_and_the_publisher_goes_on(control_message: control.Control) -> None:
+    made = client()
+    effects = after(made, said(control.labels(control_message, ("desk",)), control.encoded(control_message)))
+    assert effects[0] == Incident("bad reliability message", "feed")
+    assert sum(isinstance(each, Published) for each in effects) == 10
+
+
+def test_a_repair_for_all_of_what_is_no_event_is_refused() -> None:
+    marks: dict[str, Scalar] = {control.SEQ: 0, control.OF: "feed", control.TIME: 1, "x": 1}
+    with pytest.raises(PeerError):
+        control.from_open_untrusted(Publication("feed", 0, 1, None, marks))
+
+
+def test_a_stranger_cannot_make_every_event_carry_the_whole_past() -> None:
+    made = client()
+    greeting = control.Greeting(0, ("x",), 2**62)
+    made.handle(said(control.labels(greeting, ("desk",)), control.encoded(greeting)), NOW_US)
+    for number in range(500):
+        effects = made.handle(PublishCall({"x": number}), NOW_US + 1_000 * number)
+    (record,) = [each.publication.record for each in effects if isinstance(each, Published)]
+    assert record is not None
+    read = RecordReader(RecordSettings()).read_untrusted("desk", record, made.last_seq, NOW_US + 500_000)
+    assert 10 <= len(read) <= 100
+
+
+def test_many_numbers_that_are_gone_are_told_in_messages_that_can_be_read() -> None:
+    made, gone = client(), range(10**6, 10**6 + 6_000)
+    for at in range(0, len(gone), 1_000):
+        request = control.Request(control.distances(list(gone[at : at + 1_000])))
+        made.handle(said(control.labels(request, ("desk",)), control.encoded(request)), NOW_US)
+    sent = [each.message for each in made.handle(Wake(), NOW_US + 1_000_000) if isinstance(each, Send)]
+    told = [each.publication for each in sent if isinstance(each, Publish)]
+    answers = [control.decode_untrusted(each) for each in told if control.kind_of(each) == "Repair"]
+    assert [seq for each in answers if isinstance(each, control.Repair) for seq in each.gone] == list(gone)

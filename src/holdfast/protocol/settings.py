@@ -34,10 +34,12 @@ Order = Literal["none", "fifo", "strict"]
 
 def guarantees_of(recovery: bool | RecoverySettings | SrmSettings, order: Order | LatchSettings) -> Guarantees:
     """As an application says it in few words."""
-    if isinstance(recovery, bool):
-        wanted: RecoverySettings | SrmSettings | None = RecoverySettings() if recovery else None
+    if isinstance(recovery, RecoverySettings | SrmSettings):
+        wanted: RecoverySettings | SrmSettings | None = recovery
+    elif isinstance(recovery, bool):
+        wanted = RecoverySettings() if recovery else None
     else:
-        wanted = recovery
+        raise InputError(f"recovery is {recovery!r}; it can be True, False, or RecoverySettings or SrmSettings")
     if isinstance(order, LatchSettings):
         return Guarantees(wanted, order)
     if order not in get_args(Order):

@@ -1,7 +1,7 @@
 """The settings of the latch, each with the reason for its default."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from holdfast.model.errors import MisuseError
 
@@ -34,7 +34,12 @@ class LatchSettings:
     steering_gain: float = 0.2  # nats a violation, of a source and once more for all: two lower the level by half
 
     def __post_init__(self) -> None:
-        wrong = []
+        choices = {"mode": self.mode, "late": self.late, "estimator": self.estimator, "of": self.of}
+        wrong = [
+            f"{name} is {value!r}; it can be {', '.join(words)}"
+            for name, value in choices.items()
+            if value not in (words := get_args(self.__annotations__[name]))
+        ]
         if not 0 < self.target < 0.5:
             wrong.append(f"target must lie between 0 and 0.5, found {self.target}")
         wrong += [

@@ -17,7 +17,7 @@ from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Subscription, subscription_of
 from holdfast.model.errors import PeerError
 from holdfast.model.event import RESERVED, Attributes
-from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX
+from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
 from holdfast.model.messages import SCALAR_TYPES, Count, Publication, Scalar
 
 KIND = RESERVED  # what a control publication is; a repair that goes to all has none
@@ -28,9 +28,12 @@ LIFETIME = f"{RESERVED}life"
 CONTROL_SEQ = 0
 CONTROL_ADVERTISEMENT = str(Constraint(KIND, "IS NOT NULL", None))  # of every recovering client
 
-_ASKED_MAX = 4_096  # numbers or ranges in one request
+ASKED_MAX = 4_096  # numbers or ranges in one request
 _REPAIRED_MAX = 1_024  # publications in one repair
 _TESTED_MAX = 512  # attributes that a subscriber says it tests; more count as all
+
+_AttributeName = Annotated[str, Meta(max_length=NAME_CHARACTERS_MAX)]
+_EventNumber = Annotated[int, Meta(gt=CONTROL_SEQ, le=TIME_US_MAX)]
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
@@ -46,22 +49,22 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     """I follow you, and this is what matters to me."""
 
     since_us: Count  # by the publisher's clock; earlier publications are of no interest
-    tests: Annotated[tuple[str, ...], Meta(max_length=_TESTED_MAX)] | None  # attributes; None is any
+    tests: Annotated[tuple[_AttributeName, ...], Meta(max_length=_TESTED_MAX)] | None  # attributes; None is any
     record: Count  # publications that yours should tell of, for order
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     """Send me these publications, and tell me again of those."""
 
-    wanted: Annotated[tuple[Count, ...], Meta(max_length=_ASKED_MAX)]  # the first number, then distances
-    untold: Annotated[tuple[tuple[Count, Count], ...], Meta(max_length=_ASKED_MAX)] = ()  # ranges of numbers
+    wanted: Annotated[tuple[Count, ...], Meta(max_length=ASKED_MAX)]  # the first number, then distances
+    untold: Annotated[tuple[tuple[Count, Count], ...], Meta(max_length=ASKED_MAX)] = ()  # ranges of numbers
     book: bool = False  # I do not know your codebook
 
 
 class Repaired(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A publication inside a repair."""
 
-    seq: Count
+    seq: _EventNumber  # a repair of what clients say to each other could hold another, and so on
     time_us: Count
     lifetime_us: Count | None
     attributes: Annotated[dict[str, Any], Meta(max_length=ATTRIBUTES_MAX)]
@@ -70,7 +73,7 @@ class Repaired(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class Repair(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
     publications: Annotated[tuple[Repaired, ...], Meta(max_length=_REPAIRED_MAX)] = ()
-    gone: Annotated[tuple[Count, ...], Meta(max_length=_ASKED_MAX)] = ()  # numbers that are not kept any more
+    gone: Annotated[tuple[Count, ...], Meta(max_length=ASKED_MAX)] = ()  # numbers that are not kept any more
 
 
 Control = Digest | Greeting | Request | Repair
@@ -126,6 +129,8 @@ def decode_untrusted(publication: Publication) -> Control:
         control: Control = _decode(publication.payload)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as problem:
         raise PeerError(f"not about recovery: {problem}") from None
+    if isinstance(control, Request) and sum(control.wanted) > TIME_US_MAX:
+        raise PeerError("a request for numbers that no publication has")
     if isinstance(control, Repair):
         for each in control.publications:
             _check_attributes(each.attributes)
@@ -170,6 +175,8 @@ def from_open_untrusted(repair: Publication) -> Publication:
     if not isinstance(source, str) or not all(type(each) is int and each >= 0 for each in numbers):
         raise PeerError("a repair that does not say what it repairs")
     seq, time_us, lifetime_us = numbers
+    if seq == CONTROL_SEQ:
+        raise PeerError("a repair of what is no event")
     attributes = {name: value for name, value in marks.items() if not name.startswith(RESERVED)}
     return Publication(source, seq, time_us, lifetime_us or None, attributes, repair.payload)  # type: ignore[arg-type]
 

@@ -15,6 +15,7 @@ from holdfast.protocol.effects import Gauges
 from holdfast.protocol.records import RecordWriter
 from holdfast.protocol.recovery.cache import Cache
 from holdfast.protocol.recovery.control import (
+    ASKED_MAX,
     Digest,
     Greeting,
     Repair,
@@ -31,6 +32,7 @@ from holdfast.protocol.recovery.settings import RecoverySettings
 
 _FOLLOWERS_MAX = 10_000  # subscribers whose greetings are remembered; with more, all attributes are told
 _FOCUS_MAX = 512  # attributes that a digest tells of; when more are tested, of those that are published most
+_RECORD_MAX = 64  # entries that a subscriber can make every publication carry; the papers have ten
 _RANGES_MAX = 16  # that are told again at one request
 _SENT_MAX = 64  # digests whose time is remembered: a dozen seconds
 _FOCUS_US = 1_000_000  # how often the told attributes may change: every change costs a codebook
@@ -150,7 +152,8 @@ class Publisher:
         if len(self._followers) >= _FOLLOWERS_MAX:
             del self._followers[next(iter(self._followers))]
         self._followers[subscriber] = greeting
-        self.record = max(self._settings.record, *(each.record for each in self._followers.values()))
+        asked = max(each.record for each in self._followers.values())
+        self.record = max(self._settings.record, min(asked, _RECORD_MAX))
         if self._focus_due_us is None:
             self._focus_due_us = now_us + _FOCUS_US
 
@@ -232,8 +235,9 @@ class Publisher:
         for requesters_of, publications in groups.items():
             wishes += self._repairs(requesters_of, publications)
         for each, seqs in gone.items():
-            repair = Repair((), tuple(seqs))
-            wishes.append(Say(labels(repair, (each,)), encoded(repair)))
+            for at in range(0, len(seqs), ASKED_MAX):
+                repair = Repair((), tuple(seqs[at : at + ASKED_MAX]))
+                wishes.append(Say(labels(repair, (each,)), encoded(repair)))
         return wishes
 
     def _is_for_all(self, publication: Publication, requesters: int) -> bool:
