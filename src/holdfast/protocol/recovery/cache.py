@@ -42,5 +42,6 @@ class Cache:
 
 
 def kept_bytes(publication: Publication) -> int:
-    """About; texts are not measured."""
-    return _ENTRY_BYTES + _VALUE_BYTES * len(publication.attributes) + len(publication.payload)
+    """About."""
+    texts = sum(len(value) for value in publication.attributes.values() if type(value) is str)
+    return _ENTRY_BYTES + _VALUE_BYTES * len(publication.attributes) + texts + len(publication.payload)

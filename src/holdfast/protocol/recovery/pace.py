@@ -3,6 +3,7 @@
 _FOLLOW = 0.125  # weight of a new sample in the mean,
 _SPREAD = 0.25  # and in the mean deviation
 _DEVIATIONS = 4  # beyond the mean: one in some hundreds takes longer when delays are jittery
+_FIRST_US_MAX = 250_000  # the first deviation is an eighth of two seconds at most: what is longer comes of two clocks
 _LEAST_US = 1_000  # a deviation cannot shrink below this; timers are no finer
 
 
@@ -17,7 +18,7 @@ class Pace:
     def add(self, took_us: int) -> None:
         if not self.known:
             self.known = True
-            self._mean_us, self._deviation_us = float(took_us), abs(took_us) / 8
+            self._mean_us, self._deviation_us = float(took_us), min(abs(took_us) / 8, _FIRST_US_MAX)
             return
         off_us = took_us - self._mean_us
         self._mean_us += _FOLLOW * off_us

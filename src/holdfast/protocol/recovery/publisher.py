@@ -244,14 +244,19 @@ class Publisher:
         """Whether a repair goes to all whom it matches: many miss it, or it does not fit into another's payload."""
         if len(publication.attributes) > ATTRIBUTES_MAX - _MARKS:
             return False
-        return requesters > self._settings.scope_max or len(publication.payload) > PAYLOAD_BYTES_MAX // 2
+        return requesters > self._settings.scope_max or self._repair_bytes(publication) > PAYLOAD_BYTES_MAX // 2
+
+    def _repair_bytes(self, publication: Publication) -> int:
+        """What it takes in a repair, about; exactly where that is much, because its attributes may be."""
+        whole = len(encoded(Repair((repaired(publication),))))
+        return whole if whole > self._settings.repair_bytes else _HEAD_BYTES + len(publication.payload)
 
     def _repairs(self, to: tuple[str, ...], publications: list[Publication]) -> list[Wish]:
         wishes: list[Wish] = []
         taken: list[Repaired] = []
         size = 0
         for each in publications:
-            more = _HEAD_BYTES + len(each.payload)
+            more = self._repair_bytes(each)
             if taken and size + more > self._settings.repair_bytes:
                 wishes += self._repair(to, taken)
                 taken, size = [], 0
@@ -262,5 +267,8 @@ class Publisher:
     def _repair(self, to: tuple[str, ...], publications: list[Repaired]) -> list[Wish]:
         repair = Repair(tuple(publications))
         payload = encoded(repair)
+        if len(payload) > PAYLOAD_BYTES_MAX:  # one that is both large and too wide for a repair to all
+            repair = Repair((), tuple(each.seq for each in publications))
+            payload = encoded(repair)
         step = self._settings.scope_max
         return [Say(labels(repair, to[at : at + step]), payload) for at in range(0, len(to), step)]
