@@ -110,7 +110,7 @@ class Assurance:
         if self._latch is None:
             return []
         outcomes: list[Outcome] = []
-        for seq in range(lost.first, lost.last + 1):
+        for seq in self._latch.awaited_within(lost.source, lost.first, lost.last):
             outcomes += _released(self._latch.on_lost(lost.source, seq, now_us))
         return outcomes
 

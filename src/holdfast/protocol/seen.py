@@ -42,11 +42,14 @@ class Seen:
         behind = known.highest - seq
         return behind >= self._window or bool(known.settle(self._mask) >> behind & 1)
 
-    def lowest_new(self, source: str, first: int, last: int) -> int | None:
-        """The lowest of these numbers that `has` denies; quick, however many there are."""
+    def lowest_new(self, source: str, first: int, last: int, old_too: bool = False) -> int | None:
+        """The lowest of these numbers that `has` denies, or that is too old to tell; quick, however many there are."""
         known = self._sources.get(source)
         if known is not None:
-            first = max(first, known.highest - self._window + 1)
+            oldest = known.highest - self._window + 1
+            if old_too and first < oldest and first <= last:
+                return first
+            first = max(first, oldest)
             upto = min(last, known.highest)
             if first <= upto:
                 noted = known.settle(self._mask) >> known.highest - upto  # the lower the number, the higher its bit

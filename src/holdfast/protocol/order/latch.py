@@ -154,6 +154,10 @@ class Latch(Generic[Item]):
         self._missing -= 1
         return self._settle(source, known, now_us)
 
+    def awaited_within(self, source: str, first: int, last: int) -> list[int]:
+        known = self._sources.get(source)
+        return [] if known is None else known.waiting.awaited_within(first, last)
+
     @property
     def blocked(self) -> list[str]:
         """Sources with messages that wait."""

@@ -5,7 +5,7 @@ and when it goes, everything up to the next one is free. Nothing at or below the
 message has been let go already, or its time has run out.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from typing import Generic, TypeVar
 
 import msgspec
@@ -67,6 +67,9 @@ class Waiting(Generic[Item]):
 
     def awaits(self, seq: int) -> bool:
         return seq in self._missing
+
+    def awaited_within(self, first: int, last: int) -> list[int]:
+        return self._missing_seqs[bisect_left(self._missing_seqs, first) : bisect_right(self._missing_seqs, last)]
 
     def holds(self, seq: int) -> bool:
         return seq in self._held

@@ -98,9 +98,11 @@ class Untold:
         news.append(range(max(first, told_to + 1), last + 1))
         return (seq for each in news for seq in each)
 
-    def close_below(self, oldest: int) -> None:
-        """Nobody can tell of earlier ones."""
+    def close_below(self, oldest: int) -> list[tuple[int, int]]:
+        """Nobody can tell of earlier ones; what is closed by that."""
+        closed = [(first, min(last, oldest - 1)) for first, last in self._ranges if first < oldest]
         self._ranges = [[max(first, oldest), last] for first, last in self._ranges if last >= oldest]
+        return closed
 
     def due(self, now_us: int, patience_us: int, search_us: int) -> bool:
         """Whether to ask now; then the next time is later. After too long what was not told is let go."""
@@ -122,7 +124,9 @@ class Source:
         self.heard_us = now_us  # the last digest
         self.travel = Pace(0)  # arrival - departure, with the difference of the two clocks
         self.reply = Pace(reply_us)
+        self.first = 0  # the first number that we know of; what was before is not owed
         self.told_to = 0  # the highest number that we know of
+        self.latest = 0  # the highest number that has come
         self.missing: dict[int, Missing] = {}
         self.untold = Untold()
         self.needs_book = False

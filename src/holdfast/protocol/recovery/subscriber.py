@@ -38,6 +38,8 @@ _GROWTH = 1.5  # of the wait from one request to the next: losses need less pati
 _LONGER = 8.0  # and the longest wait is so many usual ones, until
 _TRIES = 16  # requests were in vain: with a third lost each way once in ten thousand. Then something is down
 _FIRST_US = 2_000_000  # a new publisher is told which attributes matter to us, and when it knows, asked what we missed
+_NOT_KEPT = "the publisher does not keep it any more"
+_ANEW = "the publisher has begun anew"
 _GREETINGS_MAX = 8  # if it still does not tell of them after so many greetings, all that it tells of counts as missing
 
 
@@ -87,11 +89,12 @@ class Subscriber:
             if known is None:
                 return []
             known.untold.open(0, publication.seq - 1, now_us + _FIRST_US)
-            known.told_to = publication.seq
+            known.first = known.told_to = publication.seq
             self._rearm(known, known.next_due_us(self._settings.forget_us))
         elif not is_repair:
             known.travel.add(now_us - publication.time_us)
         known.heard_us = now_us
+        known.latest = max(known.latest, publication.seq)
         self._end(known, publication.seq, now_us, is_repair)
         if self._record and publication.record is None and not is_repair and known.greetings <= _GREETINGS_MAX:
             wishes += self._greet_again(known, now_us)
@@ -117,7 +120,7 @@ class Subscriber:
         assert publication.record is not None
         record = self._reader.read_untrusted(known.name, publication.record, publication.seq, publication.time_us)
         # What lies between the last digest and this record, the next digest will tell.
-        return self._told(known, record, 0, now_us, self._settings.wait_us_max + self._settings.digest_us)
+        return self._told(known, record, now_us, self._settings.wait_us_max + self._settings.digest_us)
 
     def on_digest(self, publication: Publication, digest: Digest, now_us: int) -> list[Wish]:
         """Raises only PeerError."""
@@ -126,27 +129,30 @@ class Subscriber:
         known = self._sources.get(source)
         wishes: list[Wish] = []
         if known is None or digest.epoch > known.epoch > 0:
-            wishes = [] if known is None else self._forget(known, "the publisher has begun anew", now_us)
+            wishes = [] if known is None else self._forget(known, _ANEW, now_us)
             known, met = self._meet(source, publication.time_us, now_us)
             wishes += met
             if known is None:
                 return wishes
-            known.told_to = record.first_seq - 1
+            known.first, known.told_to = record.first_seq, record.first_seq - 1
             known.untold.open(digest.oldest, known.told_to, now_us)
         elif digest.epoch < known.epoch:
             return []
+        closed = known.untold.close_below(digest.oldest)
+        if known.epoch:  # before the first digest of a publisher these may be numbers that there never were
+            wishes += self._never_told(known, closed, _NOT_KEPT)
         known.epoch = digest.epoch
         known.heard_us = now_us
         if OF not in publication.attributes and known.untold.tries == 1:  # it is for us alone, and answers our request
             known.reply.add(now_us - known.untold.asked_us)
-        return wishes + self._told(known, record, digest.oldest, now_us)
+        return wishes + self._told(known, record, now_us)
 
     def on_repair(self, source: str, repair: Repair) -> list[Wish]:
         known = self._sources.get(source)
         wishes: list[Wish] = [Recovered(publication_of(each, source)) for each in repair.publications]
         for seq in repair.gone:
             if known is not None and self._found(known, seq) is not None:
-                wishes.append(Unrecoverable(source, seq, seq, "the publisher does not keep it any more"))
+                wishes.append(Unrecoverable(source, seq, seq, _NOT_KEPT))
         return wishes
 
     def on_answered(self, publication: Publication, now_us: int) -> None:
@@ -169,12 +175,8 @@ class Subscriber:
         known.travel.add(now_us - departure_us)
         return known, [*wishes, Follow(digest_condition(name)), self._greet(known)]
 
-    def _told(self, known: Source, record: Record, oldest: int, now_us: int, wait_us: int = 0) -> list[Wish]:
-        """A record, together with the number before which nothing can be told any more.
-
-        Numbers that it skips are asked for after a while.
-        """
-        known.untold.close_below(oldest)
+    def _told(self, known: Source, record: Record, now_us: int, wait_us: int = 0) -> list[Wish]:
+        """Numbers that the record skips are asked for after a while."""
         if not len(record):
             return []
         wishes: list[Wish] = []
@@ -235,6 +237,17 @@ class Subscriber:
         self._missing -= 1
         return [Unrecoverable(known.name, seq, seq, reason)]
 
+    def _never_told(self, known: Source, ranges: Iterable[tuple[int, int]], reason: str) -> list[Wish]:
+        """Nobody has told us of these numbers, and nobody will: events for us may be among them."""
+        if not self._settings.asks:
+            return []
+        wishes: list[Wish] = []
+        for first, last in ranges:
+            unseen = self._seen.lowest_new(known.name, max(first, known.first), last, old_too=True)
+            if unseen is not None:
+                wishes.append(Unrecoverable(known.name, unseen, last, reason))
+        return wishes
+
     # Asking --------------------------------------------------------------------------------------
 
     def on_timer(self, now_us: int) -> list[Wish]:
@@ -265,7 +278,10 @@ class Subscriber:
             missing.due_us = now_us + self._patience_us(known, missing.tries)
             missing.tries += 1
             wanted.append(seq)
+        ranges = known.untold.ranges()
         untold = known.untold.due(now_us, self._patience_us(known, known.untold.tries), self._settings.search_us)
+        if ranges and not known.untold.ranges():
+            wishes += self._never_told(known, ranges, "nobody answers")
         if wanted or untold:
             wishes.append(self._request(known, sorted(wanted), untold))
         return wishes
@@ -305,5 +321,7 @@ class Subscriber:
     def _forget(self, known: Source, reason: str, now_us: int) -> list[Wish]:
         del self._sources[known.name]
         self._missing -= len(known.missing)
-        lost = [Unrecoverable(known.name, seq, seq, reason) for seq in known.missing]
+        lost: list[Wish] = [Unrecoverable(known.name, seq, seq, reason) for seq in known.missing]
+        if known.epoch and reason != _ANEW:  # who never told us anything does not recover; and no lives are mixed up
+            lost += self._never_told(known, (*known.untold.ranges(), (known.told_to + 1, known.latest - 1)), reason)
         return [*lost, Unfollow(digest_condition(known.name))]

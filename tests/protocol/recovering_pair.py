@@ -1,0 +1,64 @@
+"""A publisher and a subscriber that recover, in a world without brokers where only what a test says is lost."""
+
+from collections.abc import Sequence
+from random import Random
+
+from holdfast.matching.index import Index
+from holdfast.model.messages import Deliver, Publish, Scalar
+from holdfast.protocol.client import Client
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import Delivered, Effect, LinkUp, Lost, PublishCall, Received, Send, SubscribeCall, Wake
+from holdfast.protocol.settings import Order, ProtocolSettings, guarantees_of
+from holdfast.wire.codec import decode_untrusted, encode
+
+SECOND_US = 1_000_000
+_STEP_US = 20_000
+
+
+class Pair:
+    """The subscriber's clock is ahead by the offset."""
+
+    def __init__(self, order: Order = "none", offset_us: int = 0, first_seq: int = 1) -> None:
+        self.feed, self.desk = _client("feed", "none", first_seq), _client("desk", order, 1)
+        self.is_dead = False  # the publisher is
+        self.now_us = 1_000 * SECOND_US
+        self._offset_us = offset_us
+        self._effects: list[Effect] = []
+        self.desk.handle(SubscribeCall("s", "n >= 0"), self.now_us + offset_us)
+
+    def publish(self, attributes: dict[str, Scalar], payload: bytes = b"", is_lost: bool = False) -> None:
+        effects = self.feed.handle(PublishCall(attributes, payload), self.now_us)
+        if not is_lost:
+            self._carry(effects, self.desk)
+
+    def go_on(self, seconds: float) -> None:
+        for _ in range(int(seconds * SECOND_US / _STEP_US)):
+            self.now_us += _STEP_US
+            if not self.is_dead:
+                self._carry(self.feed.handle(Wake(), self.now_us), self.desk)
+            self._carry(self.desk.handle(Wake(), self.now_us + self._offset_us), self.feed)
+
+    def _carry(self, effects: Sequence[Effect], to: Client) -> None:
+        self._effects += effects
+        for each in effects:
+            if isinstance(each, Send) and isinstance(each.message, Publish) and not (self.is_dead and to is self.feed):
+                sent = decode_untrusted(encode(each.message))  # which refuses what is past a limit
+                assert isinstance(sent, Publish)
+                now_us = self.now_us + (self._offset_us if to is self.desk else 0)
+                answer = to.handle(Received("b1", Deliver(sent.publication)), now_us)
+                self._carry(answer, self.feed if to is self.desk else self.desk)
+
+    @property
+    def delivered(self) -> list[Scalar]:
+        return [each.publication.attributes["n"] for each in self._effects if isinstance(each, Delivered)]
+
+    @property
+    def lost(self) -> list[tuple[int, int]]:
+        return sorted((each.first, each.last) for each in self._effects if isinstance(each, Lost))
+
+
+def _client(name: str, order: Order, first_seq: int) -> Client:
+    wanted = guarantees_of(True, order)
+    made = Client(name, ProtocolSettings(), ConditionBook(), Index, 1, Random(1), first_seq, wanted)
+    made.handle(LinkUp("b1", "broker"), 0)
+    return made
