@@ -105,6 +105,7 @@ def measure(cell: Cell) -> dict[str, Any]:
         "dropped": found.dropped,
         "fanout": found.fanout,
         "throughput": found.throughput,
+        "finished_s": found.finished_s,
         "matching": found.matching,
         **{f"sent.{kind}": count for kind, count in found.messages.items()},
     }

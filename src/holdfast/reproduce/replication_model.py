@@ -75,6 +75,7 @@ class Measured:
     dropped: float  # share of the deliveries owed by way of the replica that never came
     fanout: float  # subscriptions that a publication matches, on average
     matching: int  # subscriptions that the advertisement meets, and that therefore travel
+    finished_s: float  # from the replica's start to the last delivery
     throughput: float  # deliveries a second, from the first to the last
     messages: dict[str, int]
     deliveries: dict[str, list[tuple[int, int, str]]]  # by client: number, time, by which way
@@ -221,6 +222,7 @@ class Model(Simulation):
             missing / owed,
             fanout,
             sum(value < _VALUES for value in self.wanted),
+            (max(times) - started_us) / 1e6,
             len(times) / max(1, max(times) - min(times)) * 1e6,
             {kind: counts["sent"] for kind, counts in self.ledger.outcome.messages.items()},
             self.arrived,
