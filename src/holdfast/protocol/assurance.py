@@ -89,6 +89,9 @@ class Assurance:
         if self._latch is None:
             return [delivered, *wishes]
         source, seq = publication.source, publication.seq
+        top = self._latch.highest_held(source) if self._strict else None
+        if top is not None and top > seq:  # this may be the one that stood for a range nobody has told us of
+            self._latch.await_also(source, self._recovery.gaps(source, top, True), now_us)
         gaps = self._recovery.gaps(source, seq, self._strict)
         effects = self._latch.on_message(source, seq, publication.time_us, now_us, gaps, delivered, via != "original")
         return [*_released(effects), *wishes]

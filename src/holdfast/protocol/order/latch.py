@@ -167,13 +167,17 @@ class Latch(Generic[Item]):
         known = self._sources.get(source)
         return None if known is None else known.waiting.highest_held
 
-    def await_only(self, source: str, gaps: Sequence[tuple[int, int]], now_us: int) -> list[Effect[Item]]:
-        """What is missing has become clearer: wait for these numbers and for no others."""
+    def await_also(self, source: str, gaps: Sequence[tuple[int, int]], now_us: int) -> None:
+        """Before a message comes that stood for others: what is held waits for these numbers as well."""
         known = self._sources[source]
         top = known.waiting.highest_held
         assert top is not None
         self._notice(source, known, gaps, top, known.newest_departure_us, now_us)
-        still = dict(gaps)
+
+    def await_only(self, source: str, gaps: Sequence[tuple[int, int]], now_us: int) -> list[Effect[Item]]:
+        """What is missing has become clearer: wait for these numbers and for no others."""
+        self.await_also(source, gaps, now_us)
+        known, still = self._sources[source], dict(gaps)
         for seq in known.waiting.missing_seqs():
             if seq not in still:
                 known.waiting.end(seq)

@@ -221,7 +221,10 @@ class Subscriber:
             return []
         found = [(each, missing.departure_us) for each, missing in known.missing.items() if each < seq]
         if also_untold:
-            for first, last in known.untold.ranges():
+            ranges = list(known.untold.ranges())
+            if known.epoch:  # it tells; of its last events it may not have done so yet, and they have no records
+                ranges.append((known.told_to + 1, seq - 1))
+            for first, last in ranges:
                 unseen = self._seen.lowest_new(source, first, min(last, seq - 1))
                 found += [] if unseen is None else [(unseen, 0)]
         return found
