@@ -6,9 +6,7 @@ JetStream there are two: one that syncs each event before it acknowledges it, as
 its default, which syncs every two minutes and is measured for comparison.
 """
 
-import argparse
 import asyncio
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,9 +15,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench.beside_peers import asked, concluded, taking_part
 from bench.durable_systems import SYNCING, SYSTEMS, Durable
-from bench.page import put_section
-from bench.results import Check, machine, save
+from bench.results import Check, machine
 from bench.rounds import say
 from bench.workloads import REPOSITORY
 
@@ -107,26 +105,11 @@ take them. Every broker of Holdfast syncs before it acknowledges, many events at
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(prog="bench.durable", description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--only", action="append", choices=sorted(SYSTEMS), help="leave out the others")
-    options.add_argument("--save", action="store_true", help="keep the results and put them into docs/benchmarks.md")
-    given = options.parse_args()
-    if given.save and (given.only or given.rounds < 5):
-        options.error("--save needs the whole run: leave out --only, and at least 5 rounds")
-    left_out = [f"{name}: {why}" for name, kind in SYSTEMS.items() if (why := kind.missing())]
-    able = [name for name, kind in SYSTEMS.items() if not kind.missing() and name in (given.only or SYSTEMS)]
+    given = asked("durable", __doc__, SYSTEMS)
+    able, left_out = taking_part(given, SYSTEMS)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
         data = as_data(measure(able, given.rounds, Path(folder)), left_out, given.rounds)
-    print(json.dumps(data, indent=2) if given.json else table(data))
-    if given.save and left_out:
-        print("not saved, because something was left out", file=sys.stderr)
-        return 1
-    if given.save:
-        save(data, SAVED)
-        put_section("durable", section(data))
-    return 0 if all(each["holds"] for each in data["checks"]) else 1
+    return concluded(given, "durable", data, table, section, SAVED)
 
 
 if __name__ == "__main__":

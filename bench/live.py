@@ -6,7 +6,6 @@ ratio the median of the rounds' ratios. With many subscriptions in the broker, o
 none, but whether they do has to be found out from the content. bench/live_report.py says what the contestants are.
 """
 
-import argparse
 import asyncio
 import json
 import subprocess
@@ -20,10 +19,10 @@ from statistics import median
 from typing import Any
 
 from bench import live_report
+from bench.beside_peers import asked, concluded, taking_part
 from bench.live_overload import overload
 from bench.live_systems import SYSTEMS, Server
-from bench.page import put_section
-from bench.results import Check, machine, save
+from bench.results import Check, machine
 from bench.rounds import say
 from bench.workloads import REPOSITORY
 
@@ -239,27 +238,12 @@ def _ratio(found: dict[Case, Found], other: Case) -> float | None:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(prog="bench.live", description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--only", action="append", choices=sorted(SYSTEMS), help="leave out the others")
-    options.add_argument("--save", action="store_true", help="keep the results and put them into docs/benchmarks.md")
-    given = options.parse_args()
-    if given.save and (given.only or given.rounds < 5):
-        options.error("--save needs the whole run: leave out --only, and at least 5 rounds")
-    left_out = [f"{name}: {why}" for name, kind in SYSTEMS.items() if (why := kind.missing())]
-    able = [name for name, kind in SYSTEMS.items() if not kind.missing() and name in (given.only or SYSTEMS)]
+    given = asked("live", __doc__, SYSTEMS)
+    able, left_out = taking_part(given, SYSTEMS)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
         found = measure([case for case in CASES if case.system in able], given.rounds, Path(folder))
     data = as_data(found, left_out, asyncio.run(overload()), given.rounds)
-    print(json.dumps(data, indent=2) if given.json else live_report.plain(data))
-    if given.save and left_out:
-        print("not saved, because something was left out", file=sys.stderr)
-        return 1
-    if given.save:
-        save(data, SAVED)
-        put_section("live", live_report.section(data))
-    return 0 if all(each["holds"] for each in data["checks"]) else 1
+    return concluded(given, "live", data, live_report.plain, live_report.section, SAVED)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from tests.net.test_impairment import impaired
 
 NUMBER = 400
 # Rings that keep everything, and distances of a loopback: whether they adapt is looked at in simulations.
-SUBSCRIBERS_REPAIR = SrmSettings(kept_min=300, kept_first=300, soft_state_us=100_000, distance_us=20_000)
+_FAST = {"kept_min": 300, "kept_first": 300, "soft_state_us": 100_000, "distance_us": 20_000}
+SUBSCRIBERS_REPAIR = SrmSettings(**_FAST)
 
 CACHE = f"""
 import asyncio
@@ -18,7 +19,7 @@ from holdfast.net.client import connect
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 
 async def main():
-    settings = SrmSettings(kept_min=300, kept_first=300, soft_state_us=100_000, distance_us=20_000)
+    settings = SrmSettings(**{_FAST})
     async with connect(ADDRESS, name=NAME, recovery=settings) as client:
         subscription = client.subscribe("n >= 0")
         print("ready", flush=True)

@@ -31,8 +31,7 @@ from holdfast.protocol.broker import Routing
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.changes import Stored
-from holdfast.protocol.hops.choice import AnyBroker, new_broker
-from holdfast.protocol.hops.nack import NackBroker
+from holdfast.protocol.hops.choice import AnyBroker, new_broker, on_its_links
 from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.replication.broker import ReplicatingBroker
 from holdfast.protocol.replication.replica import Role
@@ -118,7 +117,7 @@ class BrokerNode:
             return new_broker(*parts, hops, stored, settings.gossip)
         broker = ReplicatingBroker(*parts, settings.replication, settings.role)
         broker.queue_length = self._queue_length
-        return NackBroker(broker, hops.nack) if hops.hops == "nack" else broker
+        return on_its_links(broker, hops)
 
     def _queue_length(self, neighbour: str) -> int:
         link = self.driver.links.get(neighbour)

@@ -39,7 +39,6 @@ _LONG_S: dict[Scale, dict[int, float]] = {"quick": {12: 220.0, 46: 75.0}, "paper
 _SEEDS: dict[Scale, int] = {"quick": 2, "paper": 5}
 _PAYLOAD = {"workload.payload_bytes": 500}
 _LOSSES_MIN = 30_000  # that must be seen before 99.99 % means something
-_RINGS = ("publications kept", "publishers followed")
 _SLICE_S: dict[Scale, float] = {"quick": 2.0, "paper": 10.0}
 _GROWING_S = (2.0, 4.0, 8.0, 16.0, 30.0)  # the same run, stopped after so long: how caches grow
 _DIGEST_S = (0.1, 0.2, 0.4, 1.0)
@@ -411,7 +410,7 @@ def _hit_ratios(runs: Runs) -> Iterator[Spot]:
 
 
 def _cached(runs: Runs) -> Estimate:
-    kept, followed = (runs.column(f"recovery.{name} at the end") for name in _RINGS)
+    kept, followed = (runs.column(f"recovery.{name} at the end") for name in (c.KEPT, c.FOLLOWED))
     return ratio_of_sums(kept, followed)
 
 

@@ -10,9 +10,10 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from holdfast.network.schema import LinkSpec
-from holdfast.protocol.broker import Routing
+from holdfast.protocol.broker import Broker, Routing
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import ReplicaWanted
+from holdfast.protocol.hops.choice import on_its_links
 from holdfast.protocol.hops.nack import NackBroker
 from holdfast.protocol.replication.broker import ReplicatingBroker
 from holdfast.protocol.replication.replica import Role
@@ -44,14 +45,14 @@ class Provisioner:
         new_index: Callable[[], EventIndex[str]],
         epoch: int,
         dice: Random,
-    ) -> ReplicatingBroker | NackBroker:
+    ) -> Broker | NackBroker:
         plan = self._simulation.network.replication
         assert plan is not None
         role = self._roles.get(name)
         broker = ReplicatingBroker(name, routing, settings, book, new_index, epoch, dice, plan, role)
         broker.queue_length = self._queue_length
         hops = self._simulation.network.reliability.hops
-        return NackBroker(broker, hops.nack) if hops.hops == "nack" else broker
+        return on_its_links(broker, hops)
 
     def _queue_length(self, name: str) -> int:
         host = self._simulation.hosts.get(name)

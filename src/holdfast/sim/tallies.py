@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.network.schema import BrokerSpec
 from holdfast.protocol.hops.choice import AnyClient
+from holdfast.protocol.recovery.srm.counts import FOLLOWED, KEPT
 from holdfast.sim.host import Host
 from holdfast.sim.ledger import DelayHistogram, Outcome
 from holdfast.wire.trace import TraceWriter
-
-_KEPT = ("publications kept", "publishers followed")  # by a client: their ratio is the mean length of a ring
 
 
 def take_tallies(
@@ -45,7 +44,7 @@ def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:
         if isinstance(host.machine, AnyClient):
             if counts:
                 gauges = host.machine.gauges()
-                counts = counts | {f"{name} at the end": gauges[name][0] for name in _KEPT}
+                counts = counts | {f"{name} at the end": gauges[name][0] for name in (KEPT, FOLLOWED)}
             for answer_us in host.machine.answered_us:
                 answers.add(answer_us)
         for name, count in counts.items():

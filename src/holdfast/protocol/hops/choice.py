@@ -45,9 +45,12 @@ def new_broker(
             return HybridBroker(broker, hops.handover, stored, now_us, hops.watch)
         return DurableBroker(broker, hops.handover, stored, now_us)
     broker = Broker(name, routing, settings, book, new_index, now_us, rng, gossip)
-    if hops.hops == "nack":
-        return NackBroker(broker, hops.nack)
-    return MultipathBroker(broker, hops.watch, now_us) if hops.hops == "multipath" else broker
+    return MultipathBroker(broker, hops.watch, now_us) if hops.hops == "multipath" else on_its_links(broker, hops)
+
+
+def on_its_links(broker: Broker, hops: HopSettings) -> Broker | NackBroker:
+    """With links that repair their own losses, where that is asked for: this goes with any broker."""
+    return NackBroker(broker, hops.nack) if hops.hops == "nack" else broker
 
 
 def with_hops(client: Client, hops: HopSettings, runs: bool = False) -> AnyClient:

@@ -6,11 +6,11 @@ another way. Nothing is stored: what no way leads to is lost.
 """
 
 from collections import deque
-from collections.abc import Sequence
 
-from holdfast.model.messages import Alive, Message, NodeKind, Publish
+from holdfast.model.messages import Alive, Publish
 from holdfast.protocol.broker import Broker
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Received, Send, Wake
+from holdfast.protocol.hops.around import AroundBroker
 from holdfast.protocol.hops.settings import WatchSettings
 from holdfast.protocol.hops.watch import Watch
 
@@ -18,10 +18,9 @@ _WAKE = Wake()
 _ALIVE = Alive()
 
 
-class MultipathBroker:
+class MultipathBroker(AroundBroker):
     def __init__(self, broker: Broker, settings: WatchSettings, now_us: int) -> None:
-        self.name = broker.name
-        self._broker = broker
+        super().__init__(broker)
         self._settings = settings
         self._watch = Watch(settings, now_us)
         self._recent: dict[str, deque[tuple[int, Publish]]] = {}  # sent to each neighbour, and when
@@ -33,23 +32,6 @@ class MultipathBroker:
     def gauges(self) -> Gauges:
         recent = max(map(len, self._recent.values()), default=0)
         return {**self._broker.gauges(), "recent events for a neighbour": (recent, self._settings.recent_max)}
-
-    def has_settled(self, now_us: int) -> bool:
-        return self._broker.has_settled(now_us)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return self._broker.counts
-
-    def kind_of(self, neighbour: str) -> NodeKind | None:
-        return self._broker.kind_of(neighbour)
-
-    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
-        """What `Received` with each of these would do, in one go."""
-        effects: list[Effect] = []
-        for message in messages:
-            effects += self.handle(Received(sender, message), now_us)
-        return effects
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         effects: list[Effect] = []

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.model.messages import Latest, Message, Missing, NodeKind, Numbered, Publish, Run, Stamped
+from holdfast.model.messages import Latest, Missing, Numbered, Publish, Run, Stamped
 from holdfast.protocol.broker import Broker
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Received, Send, Spread, Wake
+from holdfast.protocol.hops.around import AroundBroker
 from holdfast.protocol.hops.nack_receiver import NackReceiver
 from holdfast.protocol.hops.nack_sender import NackSender
 from holdfast.protocol.hops.settings import NackSettings
@@ -20,10 +21,9 @@ _WAKE = Wake()
 _NEVER_US = 2**62
 
 
-class NackBroker:
+class NackBroker(AroundBroker):
     def __init__(self, broker: Broker, settings: NackSettings) -> None:
-        self.name = broker.name
-        self._broker = broker
+        super().__init__(broker)
         self._settings = settings
         self._senders: dict[str, NackSender] = {}
         self._receivers: dict[str, NackReceiver] = {}
@@ -37,23 +37,6 @@ class NackBroker:
         missing = max(map(len, self._receivers.values()), default=0)
         ring = self._settings.ring
         return {**self._broker.gauges(), "kept for a link": (kept, ring), "missing on a link": (missing, ring)}
-
-    def has_settled(self, now_us: int) -> bool:
-        return self._broker.has_settled(now_us)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return self._broker.counts
-
-    def kind_of(self, neighbour: str) -> NodeKind | None:
-        return self._broker.kind_of(neighbour)
-
-    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
-        """What `Received` with each of these would do, in one go."""
-        effects: list[Effect] = []
-        for message in messages:
-            effects += self.handle(Received(sender, message), now_us)
-        return effects
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:

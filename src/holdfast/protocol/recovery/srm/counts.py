@@ -20,6 +20,10 @@ HITS = "cache hits"  # requests for what we keep
 MISSES = "cache misses"  # requests for what we had and keep no longer; the ratio is the hit ratio of the node
 SOFT_STATE = "records sent alone"
 
+# Gauges, of which the ratio is the mean length of a ring.
+KEPT = "publications kept"
+FOLLOWED = "publishers followed"
+
 _ALL = (
     DETECTED,
     OVERHEARD,

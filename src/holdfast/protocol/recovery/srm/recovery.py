@@ -73,8 +73,8 @@ class SrmRecovery:
         return {
             "publications looked for": (len(self._requester), settings.missing_max),
             "repairs about to be sent": (len(self._repairer), settings.repairs_max),
-            "publishers followed": (len(self._sources), settings.sources_max),
-            "publications kept": (len(self._rings), settings.kept_max * settings.sources_max),
+            c.FOLLOWED: (len(self._sources), settings.sources_max),
+            c.KEPT: (len(self._rings), settings.kept_max * settings.sources_max),
             "bytes kept": (self._rings.bytes, self._rings.bytes_max),
             "own publications kept": (len(published), published.count_max),
         }
