@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.model.messages import (
+    GossipComplete,
     GossipDigest,
     GossipEvent,
     GossipPull,
@@ -43,7 +44,7 @@ def spoken(wires: Wires, *kinds: type[Message]) -> list[tuple[str, str, Message]
     return [each for each in wires.sent if isinstance(each[2], kinds)]
 
 
-GOSSIP = (GossipDigest, GossipPull, GossipVector, GossipRequest, GossipEvent)
+GOSSIP = (GossipDigest, GossipPull, GossipVector, GossipComplete, GossipRequest, GossipEvent)
 STYLES: list[StyleName] = ["push", "subscriber-pull", "publisher-pull", "combined-pull", "random-pull", "reconcile"]
 
 
@@ -95,6 +96,33 @@ def test_the_last_events_before_a_silence_are_recovered_without_anybody_noticing
     wires.loses = lambda *_: False
     wires.pass_time(3_000_000)
     assert [event["n"] for name, event in wires.delivered if name == "east"] == [1, 2]
+
+
+def test_an_origin_is_asked_soon_again_until_it_says_that_this_was_all() -> None:
+    wires = line("reconcile")
+    wires.publish("west", p=1, n=1)
+    losing(wires, "b2", "b3")
+    wires.publish("west", p=1, n=2)
+    in_vain = iter(range(5))
+    wires.loses = lambda one, other, message: (
+        isinstance(message, GossipVector) and (one, other) == ("b4", "b3") and next(in_vain, None) is not None
+    )
+    wires.pass_time(7_000_000)
+    assert [event["n"] for name, event in wires.delivered if name == "east"] == [1, 2]
+    assert [message for *way, message in spoken(wires, GossipComplete) if way == ["b3", "b4"]]
+    said = len(spoken(wires, GossipVector))
+    wires.pass_time(500_000)
+    assert len(spoken(wires, GossipVector)) - said <= 3  # b2, b3 and b4 at most once each: they know
+
+
+def test_an_origin_that_is_gone_is_asked_a_while_and_then_no_more() -> None:
+    wires = line("reconcile")
+    wires.publish("west", p=1)
+    wires.loses = lambda one, other, message: "b1" in (one, other)
+    wires.pass_time(60_000_000)
+    said = len(spoken(wires, GossipVector))
+    wires.pass_time(60_000_000)
+    assert len(spoken(wires, GossipVector)) == said
 
 
 def test_a_broker_that_was_down_gets_what_it_missed() -> None:

@@ -13,6 +13,7 @@ from holdfast.model.messages import (
     CopyOpen,
     Deliver,
     Detach,
+    GossipComplete,
     GossipDigest,
     GossipEvent,
     GossipPull,
@@ -130,6 +131,7 @@ MESSAGES: list[tuple[str, Message]] = [
         "01 00 91 95 a3676f76 91 a26231 05 92 94 07 04 00 91 02 94 09 00 cd012c 90 90",
         GossipVector(("b1",), 5, ((7, 4, 0, (2,)), (9, 0, 300, ()))),
     ),
+    ("01 00 91 93 a3676f63 a26231 91 a26232", GossipComplete("b1", ("b2",))),
     (
         "01 00 91 94 a3676f72 91 a26231 91 92 a170 91 01 91 a26232",
         GossipRequest(("b1",), (("p", (1,)),), ("b2",)),

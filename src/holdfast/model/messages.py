@@ -176,6 +176,13 @@ class GossipVector(msgspec.Struct, frozen=True, array_like=True, tag="gov"):
     way: NodeNames = ()
 
 
+class GossipComplete(msgspec.Struct, frozen=True, array_like=True, tag="goc"):
+    """An origin's answer to a vector: you have all of mine."""
+
+    origin: NodeName
+    way: NodeNames = ()
+
+
 class GossipRequest(msgspec.Struct, frozen=True, array_like=True, tag="gor"):
     """Hand me these events that your digest tells of."""
 
@@ -192,7 +199,7 @@ class GossipEvent(msgspec.Struct, frozen=True, array_like=True, tag="goe", gc=Fa
     way: NodeNames = ()
 
 
-Gossip = GossipDigest | GossipPull | GossipVector | GossipRequest | GossipEvent
+Gossip = GossipDigest | GossipPull | GossipVector | GossipComplete | GossipRequest | GossipEvent
 
 
 # Tables --------------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ _START_S = 60.0  # a machine that starts a hundred brokers at once takes its tim
 _DRAIN_S = 10.0  # how long after the last publication a run waits for what is still on its way
 _RECOVERY_S = 60.0  # and for what is being recovered: past the last request for it
 _QUIET_S = 1.0  # and after this long without a delivery nothing is, links' own delays apart
-_GOSSIP_S = 3.0  # where brokers recover: they may take this long between two successes
+_GOSSIP_S = 20.0  # where brokers recover: as long as they ask an origin that does not answer
 _AT_ONCE = 64  # publications between two turns of the event loop when the workload is behind its schedule
 _DIALLING_MAX = 50  # clients that connect at the same time
 

@@ -15,7 +15,7 @@ PUSH, COMBINED, PUBLISHER, RANDOM, SUBSCRIBER = (
 )
 _WARM_S = 1.0  # buffers fill, and the first losses are noticed
 _LATE_S = 3.5  # before the end: as long as a full buffer keeps an event, so that all have had their time, and no more
-_DIGESTS = ("GossipDigest", "GossipPull", "GossipVector")  # what the paper counts as gossip
+_DIGESTS = ("GossipDigest", "GossipPull", "GossipVector", "GossipComplete")  # what the paper counts as gossip
 _REQUESTS = ("GossipRequest",)
 _EVENTS = ("GossipEvent",)
 

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.model.event import Attributes
 from holdfast.model.messages import (
     Deliver,
+    GossipComplete,
     GossipDigest,
     GossipEvent,
     GossipPull,
@@ -37,7 +38,9 @@ from holdfast.protocol.gossip.styles import STYLES, AskAnybody, AskOrigin, AskSu
 from holdfast.protocol.seen import Seen
 
 _SETTLED_US = 1_300_000  # without a new event: longer than answers take, and a vector to who is silent
-_SEARCHED_US = 6_000_000  # while an origin is asked for something that it may still have: three of the longest pauses
+_SEARCHED_US = 20_000_000  # while an origin has not said that this was all: until it is not asked any more
+
+_ToOne = GossipRequest | GossipEvent | GossipVector | GossipComplete
 
 
 class Roads(Protocol):
@@ -103,7 +106,7 @@ class Gossip:
 
     def has_settled(self, now_us: int) -> bool:
         """Whether nothing has come on its own for so long that little more is to be expected."""
-        searches = self._partners is not None and bool(self._losses)
+        searches = self._partners is not None and (bool(self._losses) or self._partners.wait_for_answers)
         return now_us - self._active_us >= (_SEARCHED_US if searches else _SETTLED_US)
 
     # Our clients -----------------------------------------------------------------------------------
@@ -147,7 +150,7 @@ class Gossip:
             self._keep(publication, stamp, now_us)
             if stamp is not None and not from_client:
                 self._on_stamp(stamp, route, now_us)
-        elif self._partners is not None and stamp is not None:
+        elif self._partners is not None and stamp is not None and self._local:
             self._partners.heard(stamp.origin, route, False, now_us)
         return effects
 
@@ -284,6 +287,10 @@ class Gossip:
                 return self._hand_out([each for each in kept if each is not None], message.path)
             case GossipVector(way=()):
                 return self._on_vector(message, now_us)
+            case GossipComplete(way=()):
+                if self._partners is not None:
+                    self._partners.complete(message.origin, now_us)
+                return []
             case _:
                 return self._pass_on(message)
 
@@ -312,15 +319,21 @@ class Gossip:
         return effects + (self._to_anybody(rest, sender) if goes_on else [])
 
     def _on_vector(self, vector: GossipVector, now_us: int) -> list[Effect]:
-        """Somebody tells how far it has got with what we let in: hand it the rest."""
+        """Somebody tells how far it has got with what we let in: hand it the rest, or say that there is none."""
         kept: dict[tuple[str, int], Kept] = {}
+        is_complete = True
         settled_us, count_max = now_us - self._reconciling.settle_us, self._settings.digest_max
         for tag, number, since_us, missing in vector.reached:
             known = number if vector.epoch == self._epoch or not number else 1
             for each, is_asked in numbers_for(self._classes.last_number(tag), known, missing, count_max):
                 found = self._buffer.at((self._name, self._epoch, tag, each))
-                if found is not None and (is_asked or since_us <= found.at_us <= settled_us):
+                if found is None or (found.at_us < since_us and not is_asked):
+                    continue
+                is_complete = False  # also when it is on its way and we do not know whether it arrives
+                if is_asked or found.at_us <= settled_us:
                     kept[found.publication.source, found.publication.seq] = found
+        if is_complete:
+            return self._back(vector.path, GossipComplete(self._name))
         return self._hand_out(list(kept.values())[:count_max], vector.path)
 
     def _hand_out(self, kept: list[Kept], path: tuple[str, ...]) -> list[Effect]:
@@ -382,21 +395,21 @@ class Gossip:
         name = others[int(self._dice.random() * len(others))]
         return [Send(name, msgspec.structs.replace(pull, path=self._longer(pull.path), hops=pull.hops + 1))]
 
-    def _back(self, path: tuple[str, ...], message: GossipRequest | GossipEvent) -> list[Effect]:
+    def _back(self, path: tuple[str, ...], message: _ToOne) -> list[Effect]:
         return self._to(path[0], path[::-1], message)
 
     def _to(
-        self, broker: str, way: tuple[str, ...], message: GossipRequest | GossipEvent | GossipVector
+        self, broker: str, way: tuple[str, ...], message: _ToOne
     ) -> list[Effect]:
         """To one broker: beside the links, or along this way."""
         if not self._by_links:
             return [Direct(broker, message)]
         return self._pass_on(msgspec.structs.replace(message, way=way))
 
-    def _pass_on(self, message: GossipRequest | GossipEvent | GossipVector) -> list[Effect]:
+    def _pass_on(self, message: _ToOne) -> list[Effect]:
         if not message.way or message.way[0] not in self._roads.brokers:
             return []  # the way is not there any more
         hop, rest = message.way[0], message.way[1:]
-        if isinstance(message, GossipEvent):
+        if isinstance(message, GossipEvent | GossipComplete):
             return [Send(hop, msgspec.structs.replace(message, way=rest))]
         return [Send(hop, msgspec.structs.replace(message, way=rest, path=self._longer(message.path)))]

@@ -3,8 +3,8 @@
 Events are numbered by origin and class, so "all that I should have of yours" is a few numbers: how far I have got in
 each class I want, and the gaps. Such a vector goes to the origin alone, which hands out exactly the difference, also
 what nobody has noticed to be missing: the last events before a silence, and those from while we were down. Origins of
-which something is missing come first, each again after a while that doubles; the others when they have fallen silent, a
-few times, ever more rarely.
+which something is missing come first, each again after a while that doubles; the others when they have fallen silent:
+until they say that this was all, and then a few times more, ever more rarely.
 """
 
 from heapq import heappop, heappush
@@ -15,7 +15,7 @@ _NEVER_US = -1
 
 
 class _Origin:
-    __slots__ = ("due_us", "heard_us", "missing", "route", "tries", "unsure", "wait_us")
+    __slots__ = ("due_us", "heard_us", "missing", "route", "silences", "tries", "unsure", "wait_us")
 
     def __init__(self, wait_us: int) -> None:
         self.route: tuple[str, ...] = ()  # brokers from there to here, as the last event came
@@ -25,6 +25,7 @@ class _Origin:
         self.missing = False
         self.unsure = 0  # vectors to send whatever we know: there may have been something before we heard of it
         self.tries = 0  # vectors in vain, for what is missing
+        self.silences = 0  # vectors that may be unanswered, since it has fallen silent
 
 
 class Partners:
@@ -33,9 +34,14 @@ class Partners:
         self._origins_max = origins_max
         self._origins: dict[str, _Origin] = {}
         self._due: list[tuple[int, str]] = []  # a heap; an entry counts if it is its origin's `due_us`
+        self._open: dict[str, None] = {}  # origins that have not said yet that we have all of theirs
 
     def __len__(self) -> int:
         return len(self._origins)
+
+    @property
+    def wait_for_answers(self) -> bool:
+        return bool(self._open)
 
     def route(self, origin: str) -> tuple[str, ...]:
         known = self._origins.get(origin)
@@ -55,11 +61,15 @@ class Partners:
         known = self._origins.get(origin)
         if known is None:
             if len(self._origins) >= self._origins_max:
-                del self._origins[next(iter(self._origins))]
+                oldest = next(iter(self._origins))
+                del self._origins[oldest]
+                self._open.pop(oldest, None)
             known = self._origins[origin] = _Origin(self._settings.sync_us)
         known.route = route or known.route
         known.heard_us = now_us
         known.wait_us = self._settings.sync_us
+        known.silences = 0
+        self._open[origin] = None
         if missing and not known.missing:
             known.missing, known.tries = True, 0
             self._arm(origin, known, now_us)
@@ -77,6 +87,16 @@ class Partners:
         if known is not None and known.missing and known.tries > 1:
             known.tries = 1
             self._arm(origin, known, min(known.due_us, now_us + self._settings.retry_us))
+
+    def complete(self, origin: str, now_us: int) -> None:
+        """We have all of its events, it says; it may have more to say before it is heard of again."""
+        known = self._origins.get(origin)
+        if known is None or not known.silences:
+            return  # there was an event since we asked
+        self._open.pop(origin, None)
+        known.silences = 0
+        self._arm(origin, known, now_us + known.wait_us if known.wait_us <= self._settings.sync_us_max else _NEVER_US)
+        known.wait_us *= 2
 
     def take(self, now_us: int, missing: dict[str, None]) -> list[tuple[str, int]]:
         """Origins to send a vector to now, and how many before it were in vain."""
@@ -100,9 +120,16 @@ class Partners:
                 self._arm(name, known, known.heard_us + self._settings.sync_us)
             else:
                 taken.append((name, 0))
-                self._arm(name, known, now_us + known.wait_us if known.wait_us <= self._settings.sync_us_max else -1)
-                known.wait_us *= 2
+                self._await_answer(name, known, now_us)
         return taken
+
+    def _await_answer(self, name: str, known: _Origin, now_us: int) -> None:
+        if known.silences < self._settings.sync_tries:
+            self._arm(name, known, now_us + self._retry_us(known.silences))
+            known.silences += 1
+        else:
+            self._open.pop(name, None)
+            self._arm(name, known, _NEVER_US)
 
     def _retry_us(self, tries: int) -> int:
         return min(self._settings.retry_us << min(tries, 16), self._settings.retry_us_max)
