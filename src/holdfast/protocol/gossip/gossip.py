@@ -398,9 +398,7 @@ class Gossip:
     def _back(self, path: tuple[str, ...], message: _ToOne) -> list[Effect]:
         return self._to(path[0], path[::-1], message)
 
-    def _to(
-        self, broker: str, way: tuple[str, ...], message: _ToOne
-    ) -> list[Effect]:
+    def _to(self, broker: str, way: tuple[str, ...], message: _ToOne) -> list[Effect]:
         """To one broker: beside the links, or along this way."""
         if not self._by_links:
             return [Direct(broker, message)]
