@@ -21,7 +21,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
         if item.get_closest_marker("spark"):
             # Tests of one group run in one process, and so share the session.
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            if not item.get_closest_marker("xdist_group"):
+                item.add_marker(pytest.mark.xdist_group("spark"))
             if os.environ.get("HOLDFAST_NO_SPARK") == "1":
                 item.add_marker(pytest.mark.skip(reason="HOLDFAST_NO_SPARK=1"))
 

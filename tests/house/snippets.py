@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from holdfast.pipeline.session import SHORT_JVM
+
 # What would install, run for minutes or run this test again.
 NOT_RUN = (
     "git clone",
@@ -131,7 +133,12 @@ def _run_command(place: str, command: str, expected: str, folder: str) -> None:
     done = subprocess.run(
         ["bash", "-c", re.sub(r"\./run (holdfast|python)\b", r"\1", command)],
         cwd=folder,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"},
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "COLUMNS": "100",
+            "SPARK_SUBMIT_OPTS": SHORT_JVM,
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

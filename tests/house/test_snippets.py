@@ -30,12 +30,15 @@ def test_python_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def pages_with_commands() -> list[object]:
-    """Every command of a Spark page starts Spark anew, a minute for a page: apart from README's they are slow."""
+    """Every command of a Spark page starts Spark anew, a minute for a page: apart from README's they are slow.
+
+    As they do not share a session, they need not run where the others do that use Spark.
+    """
     return [
-        pytest.param(*page.values, id=page.id, marks=[*page.marks, pytest.mark.slow])  # type: ignore[attr-defined]
-        if page.marks and page.id != "README.md"  # type: ignore[attr-defined]
-        else page
+        pytest.param(*page.values, id=page.id, marks=[*page.marks, apart, *slow])
         for page in pages()
+        for apart in [pytest.mark.xdist_group(page.id)]  # type: ignore[attr-defined]
+        for slow in [[pytest.mark.slow] if page.marks and page.id != "README.md" else []]  # type: ignore[attr-defined]
     ]
 
 

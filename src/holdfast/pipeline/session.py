@@ -28,7 +28,7 @@ Profile = Literal["run", "test"]
 
 _JAVA_MIN = 17  # what Spark 4 needs
 # A test ends before the optimising compiler and a parallel collector pay off: without them it takes half the time.
-_TEST_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+SHORT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOCAL = f"local[{os.cpu_count() or 1},3]"  # three attempts a task, as on a cluster; plain local[N] never tries again
 
 
@@ -81,7 +81,7 @@ def plain_interrupts() -> None:
 def _settings(master: str, profile: Profile) -> dict[str, str]:
     quiet = f"-Dlog4j2.configurationFile={files('holdfast.pipeline') / 'log4j2.properties'}"
     made = {
-        "spark.driver.extraJavaOptions": f"{quiet} {_TEST_JVM}" if profile == "test" else quiet,
+        "spark.driver.extraJavaOptions": f"{quiet} {SHORT_JVM}" if profile == "test" else quiet,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.executorEnv.NUMBA_NUM_THREADS": "1",  # Spark runs a task for every core already
