@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 import tomllib
 from typing import Any
 
@@ -238,6 +239,39 @@ def test_what_is_probably_not_meant_is_a_warning() -> None:
         "client.0.subscriptions.0: this subscription can never match",
         "fault.5: at 30 s the run is over; left out",
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "warning"),
+    [
+        ({"digest_s": 1}, 'digest_s: this has no effect without recovery = "end-to-end"'),
+        ({"recovery": "end-to-end", "scheme": "srm", "told": 3}, 'told: this has no effect without scheme = "digest"'),
+        ({"recovery": "end-to-end", "publisher_cache": True}, 'publisher_cache: ... without scheme = "srm"'),
+        ({"order": "strict", "order_target": 0.1}, 'order_target: this has no effect without order = "fifo"'),
+        ({"late": "drop"}, 'late: this has no effect without order = "fifo" or "strict"'),
+        ({"gossip": "push", "gossip_source": 1}, 'gossip_source: ... without gossip = "combined-pull"'),
+        ({"gossip_transfer": "direct", "gossip_transfer_ms": 3}, "gossip_transfer: ... without gossip = "),
+        ({"link_ring": 9}, 'link_ring: this has no effect without hops = "nack"'),
+        ({"hops": "nack", "phi": 9}, 'phi: this has no effect without hops = "multipath" or "hybrid"'),
+    ],
+)
+def test_a_key_that_has_no_effect_is_a_warning(written: dict[str, Any], warning: str) -> None:
+    first = parse_text(TREE | {"reliability": written}).warnings[0]
+    assert re.match(re.escape(f"reliability.{warning}").replace(r"\.\.\.", ".*"), first), first
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"recovery": "end-to-end", "digest_s": 1, "told": 3, "kept": 100},
+        {"recovery": "end-to-end", "scheme": "srm", "publisher_cache": True, "filter_bits": 64},
+        {"order": "fifo", "order_target": 0.1, "late": "drop", "record": 10},
+        {"gossip": "combined-pull", "gossip_source": 1, "gossip_transfer": "direct", "gossip_transfer_ms": 3},
+        {"hops": "nack", "link_ring": 9},
+    ],
+)
+def test_a_key_that_has_its_effect_is_none(written: dict[str, Any]) -> None:
+    assert parse_text(TREE | {"reliability": written}).warnings == ()
 
 
 def test_a_workload_that_nobody_wants_is_a_warning() -> None:

@@ -21,6 +21,7 @@ class Key:
     default: object = None  # as the file would spell it; None leaves the value out
     default_words: str = ""  # where the default is not one value
     required: bool = False
+    goes_with: tuple[str, tuple[str, ...]] | None = None  # without one of these values of that key it has no effect
 
 
 Values = dict[str, Any]
@@ -61,7 +62,19 @@ class Table:
                 value = key.shape.read(key.default, (*path, name), problems) if key.default is not None else None
             if value is not BAD:
                 values[name] = value
+        self._warn_of_idle_keys(found, values, path, problems)
         return values
+
+    def _warn_of_idle_keys(self, found: Mapping[str, Any], values: Values, path: KeyPath, problems: Problems) -> None:
+        for name in found:
+            asked = self.all_keys.get(name)
+            while asked is not None and asked.goes_with is not None:
+                other, wanted = asked.goes_with
+                if values.get(other, wanted[0]) not in wanted:
+                    choices = " or ".join(f'"{each}"' for each in wanted)
+                    problems.warn((*path, name), f"this has no effect without {other} = {choices}")
+                    break
+                asked = self.all_keys[other]
 
     @cached_property
     def all_keys(self) -> dict[str, Key]:

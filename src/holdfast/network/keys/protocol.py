@@ -20,6 +20,15 @@ _NACK = NackSettings()
 _HANDOVER = HandoverSettings()
 _WATCH = WatchSettings()
 
+_RECOVERS = ("recovery", ("end-to-end",))  # what a key goes with
+_DIGEST = ("scheme", ("digest",))
+_SRM = ("scheme", ("srm",))
+_ORDER = ("order", ("fifo", "strict"))
+_FIFO = ("order", ("fifo",))
+_NACKS = ("hops", ("nack",))
+_STORES = ("hops", ("retransmission", "hybrid"))
+_WATCHES = ("hops", ("multipath", "hybrid"))
+
 
 RELIABILITY = Table(
     "reliability",
@@ -52,18 +61,21 @@ RELIABILITY = Table(
             Number(0, 0.5, above=True),
             "fifo: share of the violations that may remain; 99.5 % are removed, as in paper 002",
             _LATCH.target,
+            goes_with=_FIFO,
         ),
         Key(
             "order_estimator",
             Word(get_args(EstimatorName)),
             "fifo: how the time to wait is found out; the first one keeps closest to its target",
             _LATCH.estimator,
+            goes_with=_FIFO,
         ),
         Key(
             "late",
             Word(("deliver", "drop")),
             "what becomes of an event that comes after a later one was delivered",
             _LATCH.late,
+            goes_with=_ORDER,
         ),
         Key(
             "scheme",
@@ -71,12 +83,14 @@ RELIABILITY = Table(
             "end-to-end: how it is done; digest: publishers tell what there was and repair it; srm: subscribers repair "
             "each other's losses, as paper 000 has it, and publisher_cache, filter_bits and record are for that",
             "digest",
+            goes_with=_RECOVERS,
         ),
         Key(
             "publisher_cache",
             Flag(),
             "srm: whether publishers repair as well; paper 000 leaves it to subscribers, so what all lost is lost",
             False,
+            goes_with=_SRM,
         ),
         Key(
             "filter_bits",
@@ -84,18 +98,21 @@ RELIABILITY = Table(
             "srm: bits of the filter that stands for an event in a record: 64, 128, 256 or 2048; paper 000 has 256 for "
             "events of ten attributes",
             256,
+            goes_with=_SRM,
         ),
         Key(
             "digest_s",
             SPAN,
             "end-to-end: how often publishers tell what they have published; what a loss takes at most to be noticed",
             seconds(_RECOVERY.digest_us),
+            goes_with=_DIGEST,
         ),
         Key(
             "told",
             Number(1, 16, whole=True),
             "end-to-end: digests that tell of each event; who misses them all asks",
             _RECOVERY.told,
+            goes_with=_DIGEST,
         ),
         Key(
             "record",
@@ -108,18 +125,21 @@ RELIABILITY = Table(
             Number(1, 10_000_000, whole=True),
             "end-to-end: events that a publisher keeps for those who missed them; forty seconds at 500 a second",
             _RECOVERY.kept_max,
+            goes_with=_RECOVERS,
         ),
         Key(
             "search_s",
             SPAN,
             "end-to-end: how long a lost event is looked for; as long as its publisher keeps it",
             seconds(_RECOVERY.search_us),
+            goes_with=_RECOVERS,
         ),
         Key(
             "link_ring",
             Number(1, 1_000_000, whole=True),
             "nack: events that a broker keeps for each link, to send once more; a second at a thousand a second",
             _NACK.ring,
+            goes_with=_NACKS,
         ),
         Key(
             "link_idle_ms",
@@ -127,54 +147,63 @@ RELIABILITY = Table(
             "nack: silence on a link after which its sender says what its last number was: a loss at the end takes so "
             "long to be noticed",
             _NACK.idle_us // 1_000,
+            goes_with=_NACKS,
         ),
         Key(
             "link_tries",
             Number(1, 100, whole=True),
             "nack: requests for an event before it is given up",
             _NACK.tries,
+            goes_with=_NACKS,
         ),
         Key(
             "store",
             Text("a folder in quotes"),
             "retransmission: where live brokers keep what they store, a file for each",
             default_words="a folder that is gone after the run",
+            goes_with=_STORES,
         ),
         Key(
             "stored",
             Number(1, 100_000_000, whole=True),
             "retransmission: events that a broker stores; when there are so many it takes no more",
             _HANDOVER.stored_max,
+            goes_with=_STORES,
         ),
         Key(
             "keep_s",
             SPAN,
             "retransmission: how long an event without a lifetime is kept for somebody who is down",
             seconds(_HANDOVER.keep_us),
+            goes_with=_STORES,
         ),
         Key(
             "window",
             Number(1, 4_096, whole=True),
             "retransmission: messages under way to one neighbour",
             _HANDOVER.window,
+            goes_with=_STORES,
         ),
         Key(
             "beat_ms",
             PAUSE,
             "multipath and hybrid: how often brokers tell each other that they are there",
             _WATCH.beat_us // 1_000,
+            goes_with=_WATCHES,
         ),
         Key(
             "phi",
             Number(1, 30),
             "multipath and hybrid: a neighbour is down when its silence has a chance of 1 in 10 to this power",
             _WATCH.phi,
+            goes_with=_WATCHES,
         ),
         Key(
             "published",
             Number(1, 100_000_000, whole=True),
             "retransmission: events that a client keeps until its broker has stored them; it then publishes no more",
             _HANDOVER.published_max,
+            goes_with=_STORES,
         ),
     ),
 )

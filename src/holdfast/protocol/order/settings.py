@@ -1,9 +1,10 @@
 """The settings of the latch, each with the reason for its default."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from holdfast.model.errors import MisuseError
+from holdfast.protocol.checked import complaints
 
 EstimatorName = Literal["age-conformal", "late-conformal", "parametric", "bernstein", "quantile"]
 
@@ -34,18 +35,8 @@ class LatchSettings:
     steering_gain: float = 0.2  # nats a violation, of a source and once more for all: two lower the level by half
 
     def __post_init__(self) -> None:
-        choices = {"mode": self.mode, "late": self.late, "estimator": self.estimator, "of": self.of}
-        wrong = [
-            f"{name} is {value!r}; it can be {', '.join(words)}"
-            for name, value in choices.items()
-            if value not in (words := get_args(self.__annotations__[name]))
-        ]
-        if not 0 < self.target < 0.5:
-            wrong.append(f"target must lie between 0 and 0.5, found {self.target}")
-        wrong += [
-            f"{name} must be at least 1, found {value}"
-            for name, value in vars(self).items()
-            if isinstance(value, int) and value < 1
-        ]
+        wrong = complaints(self)
+        if isinstance(self.target, float) and self.target >= 0.5:
+            wrong.insert(0, f"target must be below 0.5, found {self.target}")
         if wrong:
             raise MisuseError("; ".join(wrong))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.model.errors import MisuseError
+from holdfast.protocol.checked import complaints
 from holdfast.protocol.records import RecordSettings
 
 _RECORDS = RecordSettings(time_unit_us=1_024)  # a millisecond: only order needs finer times
@@ -41,10 +42,5 @@ class RecoverySettings:
     repair_bytes: int = 1_200  # publications for the same requesters share a message of about this size: one datagram
 
     def __post_init__(self) -> None:
-        wrong = [
-            f"{name} must be at least {least}, found {value}"
-            for name, value in vars(self).items()
-            if type(value) is int and value < (least := 0 if name == "record" else 1)
-        ]
-        if wrong:
+        if wrong := complaints(self, may_be_zero=("record",)):
             raise MisuseError("; ".join(wrong))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.model.errors import MisuseError
+from holdfast.protocol.checked import complaints
 from holdfast.protocol.records import PAPER, RecordSettings
 
 _MAY_BE_ZERO = ("record", "soft_state_us", "request_spread", "repair_spread")
@@ -50,11 +51,9 @@ class SrmSettings:
     remembered_max: int = 20_000  # ids given up, and ids in hold-down: 4 MB each; the oldest are forgotten first
 
     def __post_init__(self) -> None:
-        wrong = [
-            f"{name} must be above 0, found {value}"
-            for name, value in vars(self).items()
-            if type(value) in (int, float) and (value < 0 or (value == 0 and name not in _MAY_BE_ZERO))
-        ]
+        wrong = complaints(self, _MAY_BE_ZERO)
+        if wrong:
+            raise MisuseError("; ".join(wrong))
         if self.backoff < 1:
             wrong.append(f"backoff must be at least 1, or requests come ever faster; found {self.backoff}")
         if not self.kept_min <= self.kept_first <= self.kept_max:
