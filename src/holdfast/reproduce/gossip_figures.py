@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 from holdfast.pipeline.line_charts import Line, LineChart, Spot
 from holdfast.reproduce.claims import spot
 from holdfast.reproduce.gossip_measures import (
-    COMBINED,
+    FEW,
     NONE,
     OURS,
-    PUSH,
     bytes_per_delivery,
     delivered,
     gossip_per_event,
@@ -18,7 +17,6 @@ from holdfast.reproduce.gossip_measures import (
 from holdfast.reproduce.study import Runs
 
 _SHARE = "share of what is owed that is delivered"
-_FEW = (PUSH, COMBINED)
 
 
 def figures(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
@@ -36,8 +34,7 @@ def figures(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
     yield _by_setting(
         "Delivery by the gossip interval (figure 4)", "interval (s)", runs, "intervals", "gossip_interval_s"
     )
-    if "both" in runs:
-        yield _both(runs["both"])
+    yield _both(runs["both"])
     yield from _by_size(runs)
     yield from _by_patterns(runs)
     yield _by_loss(runs)
@@ -65,7 +62,7 @@ def _by_setting(title: str, label: str, runs: Mapping[str, Runs], key: str, name
     """With the default, which the runs by loss have."""
     setting, lines = f"reliability.{name}", []
     default = {"gossip_buffer": 1_500, "gossip_interval_s": 0.03}[name]
-    for style in _FEW:
+    for style in FEW:
         of_style = runs[key].of(variant=style)
         spots = {
             value: delivered(Runs([row for row in of_style.rows if row[setting] == value]))
@@ -88,7 +85,7 @@ def _both(runs: Runs) -> LineChart:
 
 
 def _by_size(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
-    by_style: dict[str, dict[int, Runs]] = {style: {} for style in _FEW}
+    by_style: dict[str, dict[int, Runs]] = {style: {} for style in FEW}
     for name, found in _by_variant(runs["sizes"]).items():
         style, _, size = name.rpartition(", ")
         by_style[style][int(size)] = found
@@ -134,7 +131,7 @@ def _by_patterns(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
                 style,
                 tuple(spot(each, delivered(runs[key].of(variant=style, workload__per_client=each))) for each in counts),
             )
-            for style in _FEW
+            for style in FEW
         ]
         title = f"Delivery by patterns of a broker, {load} publications/s, 4,000 events kept (figure 8)"
         yield LineChart(title, "patterns of a broker", _SHARE, tuple(lines), y_limits=(0, 1))
@@ -146,7 +143,7 @@ def _by_patterns(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
                 for each in counts
             ),
         )
-        for style in _FEW
+        for style in FEW
     ]
     title, label = "Gossip and events by patterns of a broker (figure 9b)", "gossip messages for each event message"
     yield LineChart(title, "patterns of a broker", label, tuple(lines))
@@ -155,7 +152,7 @@ def _by_patterns(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
 def _by_loss(runs: Mapping[str, Runs]) -> LineChart:
     lines = []
     for key, load in (("losses", "50"), ("calm", "5")):
-        for style in _FEW:
+        for style in FEW:
             found = runs[key].of(variant=style) if key in runs else Runs([])
             losses = sorted({row["links.loss"] for row in found.rows})
             if losses:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from holdfast.reproduce.claims import Estimate, ratio_of_sums
 from holdfast.reproduce.study import Row, Runs
 
-NONE, OURS = "no recovery", "reconcile"
+PRESET = "epidemic-100"
+NONE, OURS, NACK = "no recovery", "reconcile", "nack"
 PUSH, COMBINED, PUBLISHER, RANDOM, SUBSCRIBER = (
     "push",
     "combined-pull",
@@ -13,6 +14,8 @@ PUSH, COMBINED, PUBLISHER, RANDOM, SUBSCRIBER = (
     "random-pull",
     "subscriber-pull",
 )
+FEW = (PUSH, COMBINED)
+STYLES = (PUSH, COMBINED, PUBLISHER, RANDOM, SUBSCRIBER, OURS)
 _WARM_S = 1.0  # buffers fill, and the first losses are noticed
 _LATE_S = 3.5  # before the end: as long as a full buffer keeps an event, so that all have had their time, and no more
 _DIGESTS = ("GossipDigest", "GossipPull", "GossipVector", "GossipComplete")  # what the paper counts as gossip
@@ -33,10 +36,12 @@ def _steady(row: Row) -> list[tuple[float, float, float]]:
 
 
 def delivered(runs: Runs) -> Estimate:
-    """The share of what was owed, over events published in the middle of the runs."""
-    rows = sorted(runs.rows, key=lambda row: row["seed"])
-    owed = [sum(each[1] for each in _steady(row)) for row in rows]
-    return ratio_of_sums([sum(each[2] for each in _steady(row)) for row in rows], owed)
+    """The share of what was owed, over events published in the middle of the runs.
+
+    The interval is over slices of time of all runs; neighbours share what buffers hold, so it is a little short.
+    """
+    steady = [each for row in sorted(runs.rows, key=lambda row: row["seed"]) for each in _steady(row)]
+    return ratio_of_sums([got for _, _, got in steady], [owed for _, owed, _ in steady])
 
 
 def worst_slice(runs: Runs) -> float:
@@ -45,6 +50,10 @@ def worst_slice(runs: Runs) -> float:
 
 def _total(runs: Runs, kinds: tuple[str, ...], what: str) -> float:
     return sum(runs.total(f"messages.{kind}.{what}") for kind in kinds)
+
+
+def sent(runs: Runs, *kinds: str) -> float:
+    return _total(runs, kinds, "sent")
 
 
 def gossip_per_s(runs: Runs, brokers: int) -> float:

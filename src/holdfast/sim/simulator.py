@@ -170,7 +170,7 @@ class Simulation:
             self.hosts[broker.id] = Host(broker.id, "broker", machine, broker.service_us > 0)
         for client in self.network.clients:
             self.hosts[client.id] = Host(client.id, "client", self.new_machine(client.id, "client"))
-        recovers = {"client": True, "broker": self._gossips}
+        recovers = {"client": True, "broker": self._gossips or self.network.reliability.hops.hops == "nack"}
         self._recovering = [host for host in self.hosts.values() if recovers[host.kind]]
         for link in self.network.links:
             self.connect(link)

@@ -95,8 +95,8 @@ class Partners:
             return  # there was an event since we asked
         self._open.pop(origin, None)
         known.silences = 0
+        known.wait_us *= 4
         self._arm(origin, known, now_us + known.wait_us if known.wait_us <= self._settings.sync_us_max else _NEVER_US)
-        known.wait_us *= 2
 
     def take(self, now_us: int, missing: dict[str, None]) -> list[tuple[str, int]]:
         """Origins to send a vector to now, and how many before it were in vain."""

@@ -37,7 +37,7 @@ class ReconcilingSettings:
     retry_us: int = 120_000  # until an origin is asked again: several times the way there and back; doubled each time
     retry_us_max: int = 1_000_000  # so that a dozen tries go before a loss is given up
     tries_origin: int = 2  # after so many vectors in vain the others who want the class are asked as well
-    sync_us: int = 1_000_000  # a vector goes to an origin that was not heard of for so long; doubled each time
+    sync_us: int = 1_000_000  # a vector goes to an origin that was not heard of for so long; then after four times that
     sync_tries: int = 20  # vectors without an answer: 18 s; one in two of them or of the answers may be lost
     sync_us_max: int = 16_000_000
     before_us: int = 10_000_000  # a broker that has just begun wants what came so long before: it may have been down

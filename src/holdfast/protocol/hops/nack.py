@@ -32,6 +32,10 @@ class NackBroker(AroundBroker):
     def next_due_us(self) -> int:
         return min(self._due_us, self._broker.next_due_us())
 
+    def has_settled(self, now_us: int) -> bool:
+        told = all(each.has_told for each in self._senders.values())
+        return told and not any(map(len, self._receivers.values())) and self._broker.has_settled(now_us)
+
     def gauges(self) -> Gauges:
         kept = max(map(len, self._senders.values()), default=0)
         missing = max(map(len, self._receivers.values()), default=0)
