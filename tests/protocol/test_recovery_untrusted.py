@@ -77,6 +77,21 @@ def test_random_bytes_are_counted_and_dropped(payload: bytes, kind: str) -> None
     assert not any(isinstance(each, Delivered) for each in effects)
 
 
+def test_a_flood_of_requests_finds_a_limit_and_who_asks_in_earnest_is_answered() -> None:
+    made = client(Guarantees(RecoverySettings(kept_max=50)))
+    for requester in range(100):
+        request = control.Request(control.distances(list(range(10 * requester, 10 * requester + 10))), (), False)
+        marks = control.labels(request, ("desk",))
+        made.handle(said(marks, control.encoded(request), f"crowd-{requester}"), NOW_US)
+        asked, limit = made.gauges()["publications asked for"]
+        assert asked <= limit == 50
+    request = control.Request((3,), (), False)
+    made.handle(said(control.labels(request, ("desk",)), control.encoded(request), "earnest"), NOW_US)
+    effects = made.handle(Wake(), NOW_US + RecoverySettings().gather_us_max)
+    sent = [each.message.publication for each in effects if isinstance(each, Send) and isinstance(each.message, Publish)]
+    assert any(control.address_of("earnest") in each.attributes for each in sent)
+
+
 @given(st.data())
 @settings(max_examples=400, deadline=None)
 def test_damaged_messages_do_no_harm(data: st.DataObject) -> None:

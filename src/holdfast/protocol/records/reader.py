@@ -17,7 +17,6 @@ from holdfast.protocol.records.learning import first_book
 from holdfast.protocol.records.settings import RecordSettings
 
 _BOOKS_MAX = 4  # per publisher: the present one, and some that late records still use
-_SOURCES_MAX = 1_000  # publishers whose books are kept: 30 MB at 4 kB a book; the one heard longest ago goes first
 
 
 class Sighting(NamedTuple):
@@ -60,7 +59,9 @@ NOTHING = Record(0, None, 1, 0, 1, (), None)  # what a message without a record 
 
 
 class RecordReader:
-    def __init__(self, settings: RecordSettings) -> None:
+    def __init__(self, settings: RecordSettings, sources_max: int = 1_000) -> None:
+        """Books of so many publishers are kept: 30 kB each at most; of the one heard longest ago they go first."""
+        self._sources_max = sources_max
         self._first_book = first_book(settings.encoding)
         self._books: dict[str, dict[int, Codebook]] = {}  # both in the order in which they were last used
 
@@ -100,5 +101,5 @@ class RecordReader:
             del books[next(iter(books))]
         self._books.pop(source, None)
         self._books[source] = books
-        if len(self._books) > _SOURCES_MAX:
+        if len(self._books) > self._sources_max:
             del self._books[next(iter(self._books))]

@@ -86,6 +86,7 @@ class Publisher:
         return {
             "publications kept": (len(self._cache), self._cache.count_max),
             "bytes kept": (self._cache.bytes, self._cache.bytes_max),
+            "publications asked for": (len(self._asked), self._settings.kept_max),
         }
 
     # Publishing ----------------------------------------------------------------------------------
@@ -187,8 +188,13 @@ class Publisher:
         if wanted:
             due_us = now_us + self._gather_us(wanted[-1], now_us)
             for seq in wanted:
-                asked = self._asked.setdefault(seq, _Asked(due_us))
-                asked.by[requester] = None
+                asked = self._asked.get(seq)
+                if asked is None:
+                    if len(self._asked) >= self._settings.kept_max:
+                        break  # more than we can have kept; who asks in earnest asks again
+                    asked = self._asked[seq] = _Asked(due_us)
+                if len(asked.by) <= self._settings.scope_max:  # one more than that, and all get it
+                    asked.by[requester] = None
                 asked.due_us = min(asked.due_us, due_us)
             self._answer_us = due_us if self._answer_us is None else min(self._answer_us, due_us)
         book = request.book

@@ -48,7 +48,7 @@ class Subscriber:
         self._settings = settings
         self._seen = seen
         self._record = record  # entries that publications should carry, for order
-        self._reader = RecordReader(settings.records)
+        self._reader = RecordReader(settings.records, settings.sources_max)
         self._interest = Interest(())
         self._sources: dict[str, Source] = {}  # in the order in which they were last heard of
         self._due: list[tuple[int, str]] = []  # a heap; an entry counts if it is its source's `due_us`

@@ -43,7 +43,7 @@ class SrmRecovery:
         self._seen = seen
         self.counts = c.new_counts()
         self._teller = Teller(name, epoch, settings, first_seq, self.counts)
-        self._reader = RecordReader(settings.records)
+        self._reader = RecordReader(settings.records, settings.sources_max)
         self._interest = Interest(())
         self._listening = Listening(first_book(settings.records.encoding))
         self._sources = Sources(settings)
