@@ -88,7 +88,9 @@ def test_a_flood_of_requests_finds_a_limit_and_who_asks_in_earnest_is_answered()
     request = control.Request((3,), (), False)
     made.handle(said(control.labels(request, ("desk",)), control.encoded(request), "earnest"), NOW_US)
     effects = made.handle(Wake(), NOW_US + RecoverySettings().gather_us_max)
-    sent = [each.message.publication for each in effects if isinstance(each, Send) and isinstance(each.message, Publish)]
+    sent = [
+        each.message.publication for each in effects if isinstance(each, Send) and isinstance(each.message, Publish)
+    ]
     assert any(control.address_of("earnest") in each.attributes for each in sent)
 
 
