@@ -81,8 +81,9 @@ def section(data: dict[str, Any]) -> str:
 
 `./run bench gossip --save`, {data["date"]}, {made["processor"]}, Python {made["python"]}: 100 brokers, combined pull, a
 tenth lost on every link, {data["seconds"]:g} simulated seconds, seed 1. It takes {data["took_s"]:.0f} s of CPU time for
-{data["transmissions"]:,} transmissions, {rate:,.0f} a second. Brokers that gossip remember every event, so none of it goes the
-way of compiled code that a run without recovery takes. Where a profiled run of {min(data["seconds"], PROFILED_S):g} s spends its time:
+{data["transmissions"]:,} transmissions, {rate:,.0f} a second. Brokers that gossip remember every event, so none of
+it goes the way of compiled code that a run without recovery takes. Where a profiled run of
+{min(data["seconds"], PROFILED_S):g} s spends its time:
 
 | room | share |
 |---|--:|
