@@ -112,7 +112,7 @@ async def test_whoever_answers_in_the_place_of_another_is_not_taken_for_it() -> 
     async with lab() as net:
         b1 = await net.broker("b1")
         lines: list[str] = []
-        b2 = await net.broker("b2", peers={"b9": b1.listening[0]}, log=lines.append)
+        b2 = await net.broker("b2", peers={"b9": b1.listening[0]}, log=lambda note: lines.append(note.text))
         await until(lambda: any("it is b1, not b9" in line for line in lines))
         assert b2.neighbours == ()
 

@@ -35,6 +35,7 @@ VERBS: tuple[str, ...] = (
     "sub",
     "gateway",
     "explain",
+    "doctor",
 )
 
 

@@ -1,19 +1,16 @@
 """`holdfast replicate`: put a replica in the place of a broker, or beside it, by hand."""
 
-import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from holdfast.cli.broker import peer_of, serve
 from holdfast.cli.connecting import Authority, Certificate, PrivateKey
+from holdfast.cli.peers import peer_of
+from holdfast.cli.serving import Log, Metrics, Operation, serve
 from holdfast.model.errors import InputError
-from holdfast.model.messages import Copying, Publication, Use
+from holdfast.model.messages import Copying, Use
 from holdfast.net.address import parse_address
 from holdfast.protocol.broker import Routing
-
-if TYPE_CHECKING:
-    from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredRun, Incident, Lost
 
 
 def run(
@@ -32,6 +29,8 @@ def run(
     certificate: Certificate = None,
     private_key: PrivateKey = None,
     authority: Authority = None,
+    metrics: Metrics = None,
+    log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
     """Run a replica of a broker until Ctrl-C or SIGTERM. Its tables come from the broker's neighbours.
@@ -43,6 +42,7 @@ def run(
     Example:
       holdfast replicate --faulty b3 --protocol incremental --peer b2=tcp://127.0.0.1:7002 --peer b5=tcp://127.0.0.1:7005
     """
+    from holdfast.net.http import parse_place
     from holdfast.net.loop import run as run_loop
     from holdfast.net.node import NodeSettings
     from holdfast.net.tls import TlsFiles
@@ -63,20 +63,4 @@ def run(
         replication=ReplicationSettings(copying=protocol),
         role=Role(faulty, tuple(peers), protocol, use),
     )
-    run_loop(serve(settings, as_json, _Progress(settings.name)))
-
-
-class _Progress:
-    """Tells what happens to the replication."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def on_published(self, publication: Publication, now_us: int) -> None: ...
-    def on_delivered(self, delivered: "Delivered", now_us: int) -> None: ...
-    def on_delivered_run(self, delivered: "DeliveredRun", now_us: int) -> None: ...
-    def on_lost(self, lost: "Lost", now_us: int) -> None: ...
-    def on_acknowledged(self, acknowledged: "Acknowledged", now_us: int) -> None: ...
-
-    def on_incident(self, incident: "Incident", now_us: int) -> None:
-        print(f"{self._name}: {incident.kind} ({incident.about})", file=sys.stderr, flush=True)
+    run_loop(serve(settings, Operation(as_json, log, None if metrics is None else parse_place(metrics))))

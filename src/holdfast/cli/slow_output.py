@@ -1,17 +1,21 @@
-"""Standard output that may be slow, or stuck, without holding up the event loop.
+"""Standard output and error that may be slow, or stuck, without holding up the event loop.
 
-A pipe whose reader has stopped blocks whoever writes to it, and a client that is blocked sends no heartbeats and loses
-its connection. So a thread writes, one batch at a time, and the loop waits for that as it does for anything else.
+A pipe whose reader has stopped blocks whoever writes to it, and a node that is blocked sends no heartbeats and loses
+its connections. So a thread writes. For results, one batch at a time, and the loop waits for that as it does for
+anything else; for a log, lines from a bounded queue, and lines that find it full are dropped and counted.
 Nobody waits at the end for a write that is stuck: the thread is a daemon, and nothing is left in a buffer of Python's.
 """
 
 import asyncio
 import os
 from concurrent.futures import Future
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Full, Queue, SimpleQueue
 from threading import Thread
 
-_STANDARD_OUTPUT = 1
+_STANDARD_OUTPUT, _STANDARD_ERROR = 1, 2
+_LINES_MAX = 1_000  # that wait to be written: some 100 kB; a log that is behind by more is not being read
+_FINISH_S = 1.0  # that the end waits for the last lines
 
 
 class SlowOutput:
@@ -32,9 +36,43 @@ class SlowOutput:
         while True:
             data, done = self._batches.get()
             try:
-                while data:
-                    data = data[os.write(self._descriptor, data) :]
+                _write(self._descriptor, data)
             except OSError as problem:
                 done.set_exception(problem)
             else:
                 done.set_result(None)
+
+
+class SlowLines:
+    def __init__(self, descriptor: int = _STANDARD_ERROR) -> None:
+        self._descriptor = descriptor
+        self._dropped = 0
+        self._lines: Queue[str | None] = Queue(_LINES_MAX)
+        self._thread = Thread(target=self._write_all, daemon=True)
+        self._thread.start()
+
+    def put(self, line: str) -> None:
+        """Write this when there is time; never waits."""
+        try:
+            if self._dropped:
+                self._lines.put_nowait(f"holdfast: {self._dropped:,} lines of the log were dropped: nobody read them")
+                self._dropped = 0
+            self._lines.put_nowait(line)
+        except Full:
+            self._dropped += 1
+
+    def finish(self) -> None:
+        """Write what waits, if somebody reads it."""
+        with suppress(Full):
+            self._lines.put_nowait(None)
+            self._thread.join(_FINISH_S)
+
+    def _write_all(self) -> None:
+        while (line := self._lines.get()) is not None:
+            with suppress(OSError):  # nobody is there to be told
+                _write(self._descriptor, f"{line}\n".encode(errors="backslashreplace"))
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -21,12 +21,19 @@ class Committer:
     def __init__(self, store: Store, log: Callable[[str], None]) -> None:
         self.store = store
         self.on_safe: Callable[[int], None] = lambda token: None
+        self.problem: str | None = None  # why the last attempt to write has failed; None when it has not
         self._log = log
         self._thread = ThreadPoolExecutor(1, "holdfast-store")
         self._waiting: list[Change] = []
+        self._writing = 0  # changes of the transaction under way
         self._token = 0  # of the last of them
         self._working: asyncio.Task[None] | None = None
         self._stopped = False
+
+    @property
+    def unwritten(self) -> int:
+        """Changes that are not safe yet."""
+        return len(self._waiting) + self._writing
 
     def persist(self, persist: Persist) -> None:
         self._waiting += persist.changes
@@ -38,12 +45,17 @@ class Committer:
         loop = asyncio.get_running_loop()
         while self._waiting and not self._stopped:
             changes, self._waiting = self._waiting, []
-            token = self._token
+            token, self._writing = self._token, len(changes)
             while (problem := await loop.run_in_executor(self._thread, self._write, changes)) is not None:
-                self._log(f"{problem}; trying again")
+                if self.problem is None:  # not again with every attempt
+                    self._log(f"{problem}; trying again")
+                self.problem = str(problem)
                 if self._stopped:
                     return
                 await asyncio.sleep(_AGAIN_S)
+            if self.problem is not None:
+                self._log("the store can be written again")
+            self.problem, self._writing = None, 0
             if not self._stopped:
                 self.on_safe(token)
         self._working = None

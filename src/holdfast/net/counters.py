@@ -2,6 +2,9 @@
 
 from dataclasses import asdict, dataclass, field
 
+# Counters that stay 0 while all is well; whoever keeps a trace or a log tells of them when they grow.
+WORTH_TELLING = ("dropped", "oversized", "unsent", "bad_frames")
+
 
 @dataclass
 class Tally:

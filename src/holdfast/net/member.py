@@ -12,11 +12,13 @@ from typing import Any, Protocol
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
-from holdfast.net.counters import Counters
+from holdfast.net.counters import WORTH_TELLING, Counters
 from holdfast.net.driver import Driver
+from holdfast.net.http import HttpServer
 from holdfast.net.link import Impairment
 from holdfast.net.node import BrokerNode, NodeSettings
 from holdfast.net.tls import TlsFiles
+from holdfast.net.watching import watch
 from holdfast.network.schema import LinkSpec, Network
 from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredRun, Incident, Lost, ReplicaWanted
 from holdfast.protocol.replication.replica import Role
@@ -92,7 +94,7 @@ class Rows:
             self._rows.append(("messages", self._node, kind, self._from_us, now_us, *counts))
         if driver.tallies:
             driver.tallies.clear()
-        for what in ("dropped", "oversized", "unsent", "bad_frames"):
+        for what in WORTH_TELLING:
             count = getattr(counters, what)
             if count > self._told.get(what, 0):
                 name = what.replace("_", " ")
@@ -127,6 +129,7 @@ class Member:
         self._clock = clock
         self._impairments: dict[str, _Cut] = {}
         self._rows: Rows
+        self._watched: HttpServer | None = None
         self.node: BrokerNode
 
     async def start(self, listen: Address) -> Address:
@@ -149,7 +152,15 @@ class Member:
         self.node = BrokerNode(settings, self._rows, clock=self._clock, tallied=True)
         self.node.driver.on_replica_wanted = self.on_wanted
         await self.node.start()
+        await self._watch()
         return self.node.listening[0]
+
+    async def _watch(self) -> None:
+        """A replica has no place in the file, and so no port of its own."""
+        transport, names = self._network.transport, [each.id for each in self._network.brokers]
+        if transport.metrics_port is not None and self.name in names:
+            port = transport.metrics_port + names.index(self.name)
+            self._watched = await watch(self.node, Address("tcp", transport.host, port))
 
     async def link(self, spec: LinkSpec, far: str, address: Address | None) -> None:
         impairment = self._impairments[far] = _Cut(self._new_impairment(spec, self.name, far))
@@ -171,7 +182,13 @@ class Member:
         return self._rows.take(self.node.driver, self.node.counters, self.node.settings.queue_bytes)
 
     async def crash(self) -> None:
+        self._unwatch()
         self.node.crash()
 
     async def stop(self) -> None:
+        self._unwatch()
         await self.node.stop()
+
+    def _unwatch(self) -> None:
+        if self._watched is not None:
+            self._watched.close()

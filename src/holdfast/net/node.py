@@ -21,6 +21,7 @@ from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
 from holdfast.net.driver import Application, Driver
+from holdfast.net.journal import Note
 from holdfast.net.link import Impairment, Link
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.session import Session, open_session
@@ -73,7 +74,7 @@ class BrokerNode:
         self,
         settings: NodeSettings,
         application: Application | None = None,
-        log: Callable[[str], None] | None = None,
+        log: Callable[[Note], None] | None = None,
         clock: Clock | None = None,
         tallied: bool = False,
     ) -> None:
@@ -82,7 +83,7 @@ class BrokerNode:
         self.counters = Counters()
         self.listening: tuple[Address, ...] = ()
         self._clock = clock or Clock()
-        self._log = log or (lambda line: None)
+        self._log = log or (lambda note: None)
         epoch = self._clock.now_us()
         self._committer = self._open_store()
         stored = None if self._committer is None else self._committer.store.load()
@@ -97,7 +98,9 @@ class BrokerNode:
         self._listeners: list[Listener] = []
         self._sessions: dict[str, Session] = {}
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet
+        self.peers: dict[str, Address] = {}  # those it dials
         self._dialling: dict[str, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()  # from peers that are gone
         self._watching: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
@@ -107,7 +110,7 @@ class BrokerNode:
             return None
         if self.settings.store is None:
             raise InputError(f'hops = "{self.settings.hops.hops}" stores events: {self.settings.name} needs a store')
-        return Committer(SqliteStore(self.settings.store), self._log)
+        return Committer(SqliteStore(self.settings.store), lambda line: self._log(Note("store", "", line)))
 
     def _new_machine(self, epoch: int, stored: Stored | None) -> AnyBroker:
         settings, hops = self.settings, self.settings.hops
@@ -143,15 +146,44 @@ class BrokerNode:
 
     def add_peer(self, name: str, address: Address) -> None:
         """Dial this broker, now and whenever the connection is lost."""
+        self.peers[name] = address
         self._dialling[name] = asyncio.create_task(self._keep_dialling(name, address))
 
     def remove_peer(self, name: str) -> None:
         """Stop dialling this broker, and take leave of it."""
+        self._stop_dialling(name)
+        if name in self._sessions:
+            self._sessions[name].end(f"{self.settings.name} takes leave")
+
+    def set_peers(self, peers: Mapping[str, Address]) -> None:
+        """From now on these are the brokers to dial. Who stays is not touched; who is gone is sent what waits for it."""
+        before = dict(self.peers)
+        for name, address in before.items():
+            if peers.get(name) != address:
+                self._log(Note("peer gone", name, f"peer {name} at {address} is not wanted any more"))
+                self._stop_dialling(name)
+                leaving = asyncio.create_task(self._take_leave(name))
+                self._leaving.add(leaving)
+                leaving.add_done_callback(self._leaving.discard)
+        for name, address in peers.items():
+            if before.get(name) != address:
+                self._log(Note("peer new", name, f"peer {name} at {address} is new"))
+                self.add_peer(name, address)
+
+    def _stop_dialling(self, name: str) -> None:
+        self.peers.pop(name, None)
         dialling = self._dialling.pop(name, None)
         if dialling is not None:
             dialling.cancel()
-        if name in self._sessions:
-            self._sessions[name].end(f"{self.settings.name} takes leave")
+
+    async def _take_leave(self, name: str) -> None:
+        session = self._sessions.get(name)
+        if session is None or session.link is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_S):
+                await session.link.drained(0)
+        session.end(f"{self.settings.name} takes leave")
 
     def crash(self) -> None:
         """Stop as a killed process does: nothing is sent, nobody is told."""
@@ -163,7 +195,7 @@ class BrokerNode:
 
     def _stop_working(self) -> None:
         self._stop_listening()
-        for task in (self._watching, *self._dialling.values()):
+        for task in (self._watching, *self._dialling.values(), *self._leaving):
             if task is not None:
                 task.cancel()
         self._dialling.clear()
@@ -221,6 +253,11 @@ class BrokerNode:
         """Open ones, also those that have not greeted yet."""
         return len(self._wires)
 
+    @property
+    def store(self) -> Committer | None:
+        """Who writes its durable store, if it has one."""
+        return self._committer
+
     def dialled(self, name: str) -> bool | None:
         """Whether we dialled this neighbour, or it us; None when it is not connected."""
         session = self._sessions.get(name)
@@ -260,7 +297,7 @@ class BrokerNode:
         self._wires[session] = None
         if known is not None:
             known.end("replaced by a newer connection")
-        self._log(f"{far.kind} {far.node} connected ({session.wire.far})")
+        self._log(Note("connected", far.node, f"{far.kind} {far.node} connected ({session.wire.far})"))
         self._changed.set()
         return Link(
             far.node,
@@ -283,9 +320,9 @@ class BrokerNode:
         if self._sessions.get(name) is session:
             del self._sessions[name]
             self._changed.set()
-            self._log(f"{name} disconnected: {reason}")
+            self._log(Note("disconnected", name, f"{name} disconnected: {reason}"))
         elif session.link is None and not session.dialled:
-            self._log(f"{name} was not let in: {reason}")
+            self._log(Note("not let in", name, f"{name} was not let in: {reason}"))
 
     async def _keep_dialling(self, name: str, address: Address) -> None:
         backoff = Backoff(Random(f"{self.hello.epoch}/{self.settings.name}/{name}/backoff"))
@@ -300,7 +337,7 @@ class BrokerNode:
                 except TransportError as problem:
                     if str(problem) != told and name not in self._sessions:
                         told = str(problem)
-                        self._log(f"{told}; trying again")
+                        self._log(Note("cannot connect", name, f"{told}; trying again"))
             if session is not None:
                 await asyncio.wait([session.ended])
                 told = ""

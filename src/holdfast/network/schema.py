@@ -115,6 +115,7 @@ class Transport:
     kind: Literal["udp", "tcp", "tls"] = "udp"
     host: str = "127.0.0.1"
     port: int = 0  # of the first broker, the next ones count up; 0 takes any free ones
+    metrics_port: int | None = None  # likewise, for /metrics and /health; None serves none
     certificate: str | None = None
     private_key: str | None = None
     authority: str | None = None

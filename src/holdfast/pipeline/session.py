@@ -51,7 +51,7 @@ def session(
         connected = SparkSession.builder.appName(name).remote(remote).getOrCreate()
         ship(connected)
         return connected
-    _check_java()
+    check_java()
     # Otherwise Spark's workers take the machine's python3, which does not have us.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
@@ -101,8 +101,8 @@ def _settings(master: str, profile: Profile) -> dict[str, str]:
     return made
 
 
-def _check_java() -> None:
-    """One line instead of a stack trace from Spark's launcher."""
+def check_java() -> str:
+    """The Java that Spark will take, in words; one line instead of a stack trace from Spark's launcher if it cannot."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home) / "bin" / "java" if home else shutil.which("java")
     if java is None or not Path(java).exists():
@@ -116,6 +116,7 @@ def _check_java() -> None:
     if version is None or int(version[1]) < _JAVA_MIN:
         first = (said.splitlines() or ["nothing"])[0]
         raise InputError(f"Spark needs Java {_JAVA_MIN} or newer; {java} says {first}; on Debian: {_INSTALL}")
+    return f"{version[1]} ({java})"
 
 
 _INSTALL = "apt-get install openjdk-17-jre-headless"

@@ -49,7 +49,7 @@ def build(document: Document) -> Network:
     reconfiguration = _reconfiguration(values, problems)
     _check_hops(values, problems)
     window = window_of(values["workload"], "workload", values["duration_s"], problems)
-    transport = _transport(values["transport"], document, problems)
+    transport = _transport(values["transport"], len(brokers or ()), document, problems)
     protocol = _protocol(values["protocol"], problems)
     if values["replication"] is not None and _gossip(values["reliability"]) is not None:
         message = "replicas do not gossip: what they would recover nobody has counted for them"
@@ -205,7 +205,14 @@ def _replication(values: Values) -> ReplicationSettings | None:
     )
 
 
-def _transport(values: Values, document: Document, problems: Problems) -> Transport:
+_PORT_MAX = 65_535
+
+
+def _transport(values: Values, brokers: int, document: Document, problems: Problems) -> Transport:
+    for name in ("port", "metrics_port"):
+        if values[name] and values[name] + brokers - 1 > _PORT_MAX:
+            message = f"{values[name]} and the next {brokers - 1:,}, one a broker, go beyond {_PORT_MAX}"
+            problems.add(("transport", name), message, f"begin at {_PORT_MAX - brokers + 1} or lower")
     paths = {}
     for name in ("certificate", "private_key", "authority"):
         found = values[name]
@@ -214,4 +221,4 @@ def _transport(values: Values, document: Document, problems: Problems) -> Transp
         elif found is None and values["kind"] == "tls":
             problems.add(("transport",), f'"{name}" is missing', 'kind = "tls" needs it')
         paths[name] = None if found is None else str(document.folder / found)
-    return Transport(values["kind"], values["host"], values["port"], **paths)
+    return Transport(values["kind"], values["host"], values["port"], values["metrics_port"], **paths)

@@ -314,6 +314,12 @@ TRANSPORT = Table(
         Key("kind", Word(("udp", "tcp", "tls")), "udp loses what the network loses, as links in this file do", "udp"),
         Key("host", Text("a host in quotes"), "where live brokers listen; this machine only", "127.0.0.1"),
         Key("port", Number(0, 65_535, whole=True), "of the first broker, the next ones count up; 0: free ones", 0),
+        Key(
+            "metrics_port",
+            Number(1, 65_535, whole=True),
+            "the first broker serves /metrics and /health here on `host`, the next ones count up",
+            default_words="none are served",
+        ),
         Key("certificate", Text("a path in quotes"), "PEM file, for tls"),
         Key("private_key", Text("a path in quotes"), "PEM file, for tls"),
         Key("authority", Text("a path in quotes"), "PEM file: who signed the certificates of the others"),

@@ -1,0 +1,53 @@
+"""`holdfast doctor`: say whether this machine can run brokers and Spark jobs, and what to do if not."""
+
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from holdfast.cli.machine_checks import Finding
+
+
+def run(
+    port: Annotated[
+        list[int] | None, typer.Option(min=1, max=65_535, help="A port that must be free, too; may be repeated.")
+    ] = None,
+    no_spark: Annotated[bool, typer.Option("--no-spark", help="Leave Java and Spark out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say whether this machine can run brokers and Spark jobs, and what to do if not.
+
+    Each line is ok, warn (it works, but worse or only in parts) or fail. HOLDFAST_NO_SPARK=1 is --no-spark.
+
+    Exit code 0: nothing fails. 1: something does.
+
+    \b
+    Example:
+      holdfast doctor
+      holdfast doctor --port 7002 --port 9100 --no-spark
+    """
+    from holdfast.cli import machine_checks
+
+    asked = tuple(port or ())
+    without = no_spark or os.environ.get("HOLDFAST_NO_SPARK") == "1"
+    findings: list["Finding"] = []
+    for check in machine_checks.CHECKS:
+        if check is machine_checks.java and without:
+            continue
+        for finding in machine_checks.ports(asked) if check is machine_checks.ports else check():
+            findings.append(finding)
+            if not as_json:
+                print(_line(finding), flush=True)  # as it is found: Spark takes a while
+    failed = any(each.level == "fail" for each in findings)
+    if as_json:
+        print(json.dumps({"ok": not failed, "findings": [asdict(each) for each in findings]}))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _line(finding: "Finding") -> str:
+    advice = f"\n{'':19}{finding.advice}" if finding.advice else ""
+    return f"{finding.level:<6}{finding.check:<13}{finding.found}{advice}"

@@ -1,0 +1,133 @@
+"""Run a broker process until it is asked to stop: its log, its metrics, its peers again when they have changed."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.connecting import stopping
+from holdfast.cli.slow_output import SlowLines
+from holdfast.model.errors import InputError
+from holdfast.net.address import Address
+from holdfast.net.journal import Journal, LogStyle, Note
+
+if TYPE_CHECKING:
+    from holdfast.net.node import BrokerNode, NodeSettings
+    from holdfast.protocol.effects import ReplicaWanted
+
+Metrics = Annotated[
+    str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /health there.")
+]
+Log = Annotated[LogStyle, typer.Option("--log", help="How incidents are told on stderr, one a line.")]
+
+_TICK_S = 1.0  # between looks at the counters that should not grow
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What whoever runs a broker wants beside the broker itself."""
+
+    as_json: bool = False  # the lines on standard output
+    log: LogStyle = "text"
+    metrics: Address | None = None
+    peers: Callable[[], dict[str, Address]] | None = None  # read again at SIGHUP
+
+
+async def serve(settings: "NodeSettings", operation: Operation) -> None:
+    from holdfast.net.node import BrokerNode
+
+    lines = SlowLines()
+    journal = Journal(settings.name, operation.log, lines.put)
+
+    def wanted(replica: "ReplicaWanted") -> None:
+        peers = " ".join(f"--peer {name}=ADDRESS" for name in replica.neighbours)
+        text = f"{replica.faulty} is gone; replace it with: holdfast replicate --faulty {replica.faulty} {peers}"
+        journal.note(Note("replica wanted", replica.faulty, text))
+
+    node = BrokerNode(settings, journal, log=journal.note)
+    node.driver.on_replica_wanted = wanted
+    try:
+        with stopping() as stop, _reloading(node, operation, journal):
+            await node.start()
+            await _work(node, operation, journal, stop)
+        await node.stop()
+        journal.tick(node.counters)
+    finally:
+        lines.finish()
+    _tell_end(node, operation.as_json)
+
+
+async def _work(node: "BrokerNode", operation: Operation, journal: Journal, stop: asyncio.Event) -> None:
+    """Until it is asked to stop."""
+    watched = None
+    if operation.metrics is not None:
+        from holdfast.net.watching import watch
+
+        try:
+            watched = await watch(node, operation.metrics)
+        except BaseException:
+            await node.stop(0)
+            raise
+    _tell_ready(node, None if watched is None else watched.address, operation.as_json)
+    ticking = asyncio.create_task(_tick(node, journal))
+    await stop.wait()
+    ticking.cancel()
+    if watched is not None:
+        watched.close()
+
+
+async def _tick(node: "BrokerNode", journal: Journal) -> None:
+    while True:
+        await asyncio.sleep(_TICK_S)
+        journal.tick(node.counters)
+
+
+@contextmanager
+def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> Iterator[None]:
+    """At SIGHUP the peers are read again; if they cannot be, those there are stay."""
+    if operation.peers is None:  # then SIGHUP means what it always does
+        yield
+        return
+    read = operation.peers
+
+    def reload() -> None:
+        try:
+            peers = read()
+        except InputError as problem:
+            journal.note(Note("reload refused", "", f"peers stay as they are: {problem}"))
+            return
+        node.set_peers(peers)
+        journal.note(Note("reloaded", "", f"peers are now {', '.join(peers) or 'none'}"))
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+
+
+def _tell_ready(node: "BrokerNode", watched: str | None, as_json: bool) -> None:
+    name, places = node.settings.name, [str(each) for each in node.listening]
+    if as_json:
+        print(json.dumps({"ready": name, "listen": places, **({"metrics": watched} if watched else {})}), flush=True)
+    else:
+        metrics = f"; metrics on {watched}/metrics" if watched else ""
+        print(f"{name} ready on {', '.join(places)}{metrics}", flush=True)
+
+
+def _tell_end(node: "BrokerNode", as_json: bool) -> None:
+    name, counted = node.settings.name, node.counters
+    if as_json:
+        print(json.dumps({"stopped": name, **counted.as_json()}), flush=True)
+    else:
+        print(
+            f"{name} stopped: {counted.received:,} messages received, {counted.sent:,} sent, "
+            f"{counted.dropped:,} dropped, {counted.unsent:,} left unsent, {counted.bad_frames:,} bad frames",
+            flush=True,
+        )

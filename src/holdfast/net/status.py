@@ -1,0 +1,105 @@
+"""How a live broker is, at one moment: what both its health and its metrics are made of.
+
+A broker is well when every peer that it dials is connected, no neighbour's queue is so full that events are dropped
+or held up, and its store takes what it is given. None of these means that the broker should be restarted: they are
+for whoever looks after the network, or decides where to send new clients.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.net.counters import Counters
+from holdfast.net.node import BrokerNode
+from holdfast.protocol.effects import Gauges
+
+_FULL = 0.9  # of what may wait for a neighbour: past this, the next burst costs events
+
+
+@dataclass(frozen=True)
+class Queue:
+    """What waits for one neighbour."""
+
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    unwritten: int  # changes that are not safe yet
+    problem: str | None  # why it cannot be written
+    file_bytes: int
+
+
+@dataclass(frozen=True)
+class Status:
+    broker: str
+    routing: str
+    hops: str
+    peers: dict[str, bool]  # brokers that it dials or is connected to; whether there is a connection
+    clients: int
+    broker_queues: dict[str, Queue]
+    client_queues: tuple[Queue, ...]  # without names: there may be thousands, and they come and go
+    queue_bytes_max: int  # of one neighbour
+    store: StoreStatus | None
+    gauges: Gauges
+    counters: Counters
+
+    @property
+    def problems(self) -> list[str]:
+        found = [f"peer {name} is not connected" for name, up in self.peers.items() if not up]
+        limit = _FULL * self.queue_bytes_max
+        for name, queue in self.broker_queues.items():
+            if queue.bytes > limit:
+                found.append(f"the queue for {name} is full: {queue.bytes:,} of {self.queue_bytes_max:,} bytes")
+        full = sum(queue.bytes > limit for queue in self.client_queues)
+        if full:
+            found.append(f"the queues of {full:,} clients are full")
+        if self.store is not None and self.store.problem is not None:
+            found.append(self.store.problem)
+        return found
+
+    def as_json(self) -> dict[str, object]:
+        problems = self.problems
+        store = None if self.store is None else {"unwritten": self.store.unwritten, "problem": self.store.problem}
+        return {
+            "ok": not problems,
+            "problems": problems,
+            "broker": self.broker,
+            "peers": self.peers,
+            "clients": self.clients,
+            "queues": {
+                "brokers": {name: queue.bytes for name, queue in self.broker_queues.items()},
+                "clients_max": max((queue.bytes for queue in self.client_queues), default=0),
+                "limit": self.queue_bytes_max,
+            },
+            "store": store,
+            "gauges": {name: {"value": value, "limit": limit} for name, (value, limit) in self.gauges.items()},
+        }
+
+
+def status_of(node: BrokerNode) -> Status:
+    links = node.driver.links.values()
+    queues = {each.name: Queue(each.waiting, each.outbox.waiting_bytes) for each in links}
+    brokers = [each.name for each in links if each.kind == "broker"]
+    clients = [each.name for each in links if each.kind == "client"]
+    return Status(
+        broker=node.settings.name,
+        routing=node.settings.routing,
+        hops=node.settings.hops.hops,
+        peers={name: name in queues for name in sorted({*node.peers, *brokers})},
+        clients=len(clients),
+        broker_queues={name: queues[name] for name in sorted(brokers)},
+        client_queues=tuple(queues[name] for name in clients),
+        queue_bytes_max=node.settings.queue_bytes,
+        store=_store(node),
+        gauges=node.driver.machine.gauges(),
+        counters=node.counters,
+    )
+
+
+def _store(node: BrokerNode) -> StoreStatus | None:
+    if node.store is None or node.settings.store is None:
+        return None
+    path = node.settings.store
+    files = (path, path.with_name(f"{path.name}-wal"))  # SQLite's log counts as well
+    size = sum(each.stat().st_size for each in files if each.exists())
+    return StoreStatus(node.store.unwritten, node.store.problem, size)

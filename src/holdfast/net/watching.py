@@ -1,0 +1,24 @@
+"""The two pages by which a broker can be watched: /metrics for Prometheus, /health for people and balancers."""
+
+import json
+
+from holdfast.net import http
+from holdfast.net.address import Address
+from holdfast.net.http import Answer, HttpServer
+from holdfast.net.metrics import CONTENT_TYPE, exposition
+from holdfast.net.node import BrokerNode
+from holdfast.net.status import status_of
+
+
+async def watch(node: BrokerNode, place: Address) -> HttpServer:
+    """Serve both until the server is closed; a TransportError when the port is not to be had."""
+    return await http.listen(place, {"/metrics": lambda: _metrics(node), "/health": lambda: _health(node)})
+
+
+def _metrics(node: BrokerNode) -> Answer:
+    return Answer(exposition(status_of(node)), CONTENT_TYPE)
+
+
+def _health(node: BrokerNode) -> Answer:
+    found = status_of(node).as_json()
+    return Answer(json.dumps(found, indent=2) + "\n", code=200 if found["ok"] else 503)

@@ -1,0 +1,118 @@
+"""`holdfast doctor` finds what is wrong with a machine, and says what to do."""
+
+import json
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli import machine_checks
+from holdfast.cli.machine_checks import Finding
+
+PROGRAM = [sys.executable, "-c", "from holdfast.cli import main; main()", "doctor"]
+
+
+def doctor(*arguments: str, limit: int | None = None, **environment: str) -> tuple[int, list[dict[str, str]]]:
+    def less() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
+    done = subprocess.run(
+        [*PROGRAM, "--json", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        preexec_fn=less,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout)
+    assert found["ok"] is (done.returncode == 0)
+    return done.returncode, found["findings"]
+
+
+def of(findings: list[dict[str, str]], check: str, level: str) -> list[dict[str, str]]:
+    return [each for each in findings if (each["check"], each["level"]) == (check, level)]
+
+
+def test_a_machine_that_is_well_has_no_failures_and_nothing_to_do() -> None:
+    code, findings = doctor("--no-spark")
+    assert code == 0
+    assert {each["check"] for each in findings} >= {"python", "numba cache", "clock", "port", "open files", "disk"}
+    assert all(bool(each["advice"]) is (each["level"] != "ok") for each in findings)
+
+
+def test_several_things_that_are_wrong_are_all_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        code, findings = doctor("--no-spark", "--port", port, limit=128, NUMBA_CACHE_DIR="/dev/null/cache")
+    assert code == 1
+    assert port in of(findings, "port", "fail")[0]["found"]
+    assert "ulimit -n" in of(findings, "open files", "fail")[0]["advice"]
+    assert "NUMBA_CACHE_DIR" in of(findings, "numba cache", "fail")[0]["advice"]
+
+
+def test_a_java_that_is_not_there_is_told_with_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    (found,) = machine_checks.java()
+    assert (found.check, found.level) == ("java", "fail")
+    assert "apt-get install" in found.advice
+
+
+def test_without_pyspark_the_rest_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_checks, "find_spec", lambda name: None)
+    (found,) = machine_checks.java()
+    assert (found.check, found.level) == ("spark", "warn")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_spark_starts_here() -> None:
+    assert [(each.check, each.level) for each in machine_checks.java()] == [("java", "ok"), ("spark", "ok")]
+
+
+@pytest.mark.parametrize(("free", "level"), [(1, "fail"), (2**30, "warn"), (2**40, "ok")])
+def test_a_disk_is_judged_by_what_is_free(free: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(2**41, 0, free))
+    assert {each.level for each in machine_checks.disk()} == {level}
+
+
+@pytest.mark.parametrize(
+    ("readings", "now_s", "unsynchronised", "level"),
+    [
+        (lambda: 1, 2e9, False, "ok"),
+        (lambda: 1, 2e9, True, "warn"),
+        (lambda: 1, 0.0, False, "fail"),
+        (iter(range(10**6, 0, -1)).__next__, 2e9, False, "fail"),
+    ],
+)
+def test_a_clock_is_judged(
+    readings: Any, now_s: float, unsynchronised: bool, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.monotonic_ns", readings)
+    monkeypatch.setattr("time.time", lambda: now_s)
+    monkeypatch.setattr(machine_checks, "_unsynchronised", lambda: unsynchronised)
+    (found,) = machine_checks.clock()
+    assert found.level == level
+
+
+def test_the_kernel_can_be_asked_about_its_clock() -> None:
+    assert machine_checks._unsynchronised() in (True, False)
+
+
+def test_a_finding_for_people_is_a_line_and_below_it_what_to_do() -> None:
+    from holdfast.cli.doctor import _line
+
+    found = _line(Finding("clock", "warn", "not kept right", "set it"))
+    assert [line.split() for line in found.splitlines()] == [["warn", "clock", "not", "kept", "right"], ["set", "it"]]
