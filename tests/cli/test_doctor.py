@@ -1,60 +1,54 @@
 """`holdfast doctor` finds what is wrong with a machine, and says what to do."""
 
 import json
-import os
 import resource
 import shutil
 import socket
-import subprocess
-import sys
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.cli import machine_checks
+from holdfast.cli import machine_checks, main
 from holdfast.cli.machine_checks import Finding
 
-PROGRAM = [sys.executable, "-c", "from holdfast.cli import main; main()", "doctor"]
 
-
-def doctor(*arguments: str, limit: int | None = None, **environment: str) -> tuple[int, list[dict[str, str]]]:
-    def less() -> None:
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-
-    done = subprocess.run(
-        [*PROGRAM, "--json", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        preexec_fn=less,
-        check=False,
-    )
-    assert done.stdout, done.stderr
-    found = json.loads(done.stdout)
-    assert found["ok"] is (done.returncode == 0)
-    return done.returncode, found["findings"]
+def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[dict[str, str]]]:
+    code = 0
+    try:
+        main(["doctor", "--json", *arguments])
+    except SystemExit as end:
+        code = int(end.code or 0)
+    found = json.loads(capsys.readouterr().out)
+    assert found["ok"] is (code == 0)
+    return code, found["findings"]
 
 
 def of(findings: list[dict[str, str]], check: str, level: str) -> list[dict[str, str]]:
     return [each for each in findings if (each["check"], each["level"]) == (check, level)]
 
 
-def test_a_machine_that_is_well_has_no_failures_and_nothing_to_do() -> None:
-    code, findings = doctor("--no-spark")
+def test_a_machine_that_is_well_has_no_failures_and_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    code, findings = doctor(capsys, "--no-spark")
     assert code == 0
     assert {each["check"] for each in findings} >= {"python", "numba cache", "clock", "port", "open files", "disk"}
     assert all(bool(each["advice"]) is (each["level"] != "ok") for each in findings)
 
 
-def test_several_things_that_are_wrong_are_all_told() -> None:
+def test_several_things_that_are_wrong_are_all_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(dir: Path) -> None:
+        raise OSError(f"read-only file system: {dir}")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (128, 128))
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        code, findings = doctor("--no-spark", "--port", port, limit=128, NUMBA_CACHE_DIR="/dev/null/cache")
+        code, findings = doctor(capsys, "--no-spark", "--port", port)
     assert code == 1
     assert port in of(findings, "port", "fail")[0]["found"]
     assert "ulimit -n" in of(findings, "open files", "fail")[0]["advice"]

@@ -90,6 +90,9 @@ def test_peers_come_and_go_and_those_who_stay_lose_nothing(processes: Processes,
             write(peers, b2=second)
             hang_up(b1)
             b3.line("b1 disconnected", error=True)
+            peers.write_text("b2 tcp://127.0.0.1:1\n\nb3 = 7003\n")  # a file that is wrong changes nothing
+            hang_up(b1)
+            assert "line 1" in log_line(b1, "reload refused")["text"]
             got += [wanted.next(timeout=PATIENCE_S).event["n"] for _ in range(HEADSTART)]
         finally:
             published = feed.stop()
@@ -98,19 +101,6 @@ def test_peers_come_and_go_and_those_who_stay_lose_nothing(processes: Processes,
         assert got == list(range(published))
         assert 0 < began < published
         assert json.loads(urlopen(health).read())["peers"] == {"b2": True}
-
-
-def test_a_file_that_is_wrong_changes_nothing_and_is_told(processes: Processes, tmp_path: Path) -> None:
-    peers = tmp_path / "peers.txt"
-    _, second = processes.broker("b2")
-    write(peers, b2=second)
-    b1, first = processes.broker("b1", "--peers", str(peers))
-    b1.line("b2 connected", error=True)
-    peers.write_text("b2 tcp://127.0.0.1:1\n\nb3 = 7003\n")
-    hang_up(b1)
-    assert "peers stay as they are" in b1.line("line 1", error=True)
-    with holdfast.connect_sync(first) as near, holdfast.connect_sync(second) as far:
-        _reaches(near, far)
 
 
 @live

@@ -147,6 +147,8 @@ def test_problems_come_in_the_order_of_the_file() -> None:
         (TREE | {"client": [{"id": "x", "broker": "b1", "publishes": True}]}, "there is no workload to take part in"),
         (TREE | {"workload": {"kind": "files"}, "clients": {}}, "it names no file"),
         (TREE | {"transport": {"kind": "tls"}}, '"certificate" is missing'),
+        (TREE | {"transport": {"port": 65_530}}, "65530 and the next 9, one a broker, go beyond 65535"),
+        (TREE | {"transport": {"metrics_port": 65_530}}, "65530 and the next 9, one a broker, go beyond 65535"),
         (TREE | {"links": 3}, "found 3, expected a table"),
         (TREE | {"client": {"id": "x", "broker": "b1"}}, "found a table, expected tables [[client]]"),
         (

@@ -50,9 +50,8 @@ def run(
 ) -> None:
     """Run one broker until Ctrl-C or SIGTERM. Peers may start in any order; one that is not there is tried again.
 
-    Prints one line when it is ready and one with its counters when it has stopped; who comes and goes, and what goes
-    wrong, is told on stderr. At SIGHUP, peers that are new in the --peers file are dialled and those that are gone are
-    taken leave of; who stays does not notice.
+    Prints a line when it is ready and one with its counters when it has stopped; incidents are told on stderr.
+    At SIGHUP, peers that are new in the --peers file are dialled and those gone are left; who stays does not notice.
 
     \b
     Example:

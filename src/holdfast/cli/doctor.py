@@ -33,7 +33,7 @@ def run(
 
     asked = tuple(port or ())
     without = no_spark or os.environ.get("HOLDFAST_NO_SPARK") == "1"
-    findings: list["Finding"] = []
+    findings: list[Finding] = []
     for check in machine_checks.CHECKS:
         if check is machine_checks.java and without:
             continue

@@ -6,7 +6,6 @@ written, Spark started.
 """
 
 import ctypes
-import os
 import re
 import resource
 import shutil
@@ -18,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +33,7 @@ _SPARK_S_MAX = 180.0  # a busy machine takes half a minute
 _CLOCK_READINGS = 1_000
 _BEFORE_S = 1_735_689_600  # 2025: a clock that is behind this was never set
 _CLOCK_UNSYNCHRONISED = 5  # TIME_ERROR of adjtimex
+_KEEP_RIGHT = "timedatectl set-ntp true"
 _FILES_MIN, _FILES_GOOD = 256, 4_096  # a broker's connections are files, and Spark opens some hundreds
 _DISK_MIN, _DISK_GOOD = 100 * _MIB, 2 * _GIB  # a trace of a minute; what Spark may spill
 _MEMORY_MIN, _MEMORY_GOOD = 256 * _MIB, 3 * _GIB  # a broker with 100,000 conditions; Spark's driver and its workers
@@ -116,13 +117,13 @@ def datagrams() -> Iterator[Finding]:
 
 def clock() -> Iterator[Finding]:
     readings = [time.monotonic_ns() for _ in range(_CLOCK_READINGS)]
-    if any(later < earlier for earlier, later in zip(readings, readings[1:], strict=False)):
+    if any(later < earlier for earlier, later in pairwise(readings)):
         advice = "brokers cannot run on it; look at the machine's clocksource"
         yield Finding("clock", "fail", "the monotonic clock steps back", advice)
     elif time.time() < _BEFORE_S:
-        yield Finding("clock", "fail", f"it is {time.strftime('%Y-%m-%d')} here", "set the clock: timedatectl set-ntp true")
+        yield Finding("clock", "fail", f"it is {time.strftime('%Y-%m-%d')} here", f"set the clock: {_KEEP_RIGHT}")
     elif _unsynchronised():
-        advice = "fine on one machine; between machines delays and lifetimes are off by as much: timedatectl set-ntp true"
+        advice = f"fine on one machine; between machines delays and lifetimes are off by as much: {_KEEP_RIGHT}"
         yield Finding("clock", "warn", "monotonic, but not kept right by NTP", advice)
     else:
         yield Finding("clock", "ok", "monotonic, and kept right by NTP")
@@ -143,7 +144,7 @@ def numba_cache() -> Iterator[Finding]:
     try:
         from holdfast.matching import kernels
 
-        folder = Path(kernels.open_buckets.stats.cache_path)
+        folder = Path(kernels.open_buckets.stats.cache_path or "")
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass

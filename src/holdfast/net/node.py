@@ -156,7 +156,7 @@ class BrokerNode:
             self._sessions[name].end(f"{self.settings.name} takes leave")
 
     def set_peers(self, peers: Mapping[str, Address]) -> None:
-        """From now on these are the brokers to dial. Who stays is not touched; who is gone is sent what waits for it."""
+        """Dial these and no others. Who stays is not touched; who is gone is sent what waits for it."""
         before = dict(self.peers)
         for name, address in before.items():
             if peers.get(name) != address:
