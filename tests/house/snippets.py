@@ -3,7 +3,8 @@
 A fence's first word is its language; further words are ours. `python` blocks of one file share a namespace,
 and one that holds `>>>` is checked as a doctest. In a `console` block each line after `$ ` is a command, run
 by bash in an empty folder; the lines below it, if any, are what it must print, where `...` stands for any
-text, and alone on a line for any lines. `notest` leaves a block out; `spark` says that it needs Spark.
+text, and alone on a line for any lines. `notest` leaves a block out; `spark` says that it needs Spark. In a block
+that is `live`, commands that end with `&` go on while the next ones run (`tests/house/live_snippets.py`).
 """
 
 import doctest
@@ -19,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from holdfast.pipeline.session import SHORT_JVM
+from tests.house.tree import ROOT
 
 # What would install, run for minutes or run this test again.
 NOT_RUN = (
@@ -114,9 +116,14 @@ def run_console(found: list[Block]) -> None:
     with tempfile.TemporaryDirectory(prefix="holdfast-page-") as folder:
         for block in found:
             if block.language == "console" and block.tested:
+                if "live" in block.words:
+                    from tests.house.live_snippets import run_live
+
+                    run_live(block.place, block.text, folder)
+                    continue
                 for command, expected in commands(block.text):
                     if not command.startswith(NOT_RUN):
-                        _run_command(block.place, command, expected, folder)
+                        run_command(block.place, command, expected, folder)
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
@@ -129,16 +136,26 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
         yield re.sub(r"^> ", "", part[:length], flags=re.MULTILINE), part[length:].strip("\n")
 
 
-def _run_command(place: str, command: str, expected: str, folder: str) -> None:
+def as_here(command: str) -> list[str]:
+    """The command with this environment's programs in the place of `./run`; examples are those of this tree."""
+    command = re.sub(r"\./run (holdfast|python)\b", r"\1", command)
+    return ["bash", "-c", re.sub(r"(?<![\w./])examples/", f"{ROOT}/examples/", command)]
+
+
+def environment() -> dict[str, str]:
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COLUMNS": "100",
+        "SPARK_SUBMIT_OPTS": SHORT_JVM,
+    }
+
+
+def run_command(place: str, command: str, expected: str, folder: str) -> None:
     done = subprocess.run(
-        ["bash", "-c", re.sub(r"\./run (holdfast|python)\b", r"\1", command)],
+        as_here(command),
         cwd=folder,
-        env={
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "COLUMNS": "100",
-            "SPARK_SUBMIT_OPTS": SHORT_JVM,
-        },
+        env=environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

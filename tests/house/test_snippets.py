@@ -1,5 +1,6 @@
 """The examples in README.md and docs/ run and print what they show."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,20 +31,28 @@ def test_python_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def pages_with_commands() -> list[object]:
-    """Every command of a Spark page starts Spark anew, a minute for a page: apart from README's they are slow.
+    """Every command of a Spark page starts Spark anew, a minute for a page, and live ones start several processes.
 
-    As they do not share a session, they need not run where the others do that use Spark.
+    Apart from README's they are slow. As they do not share a session, they need not run where the others do that use Spark.
     """
     return [
         pytest.param(*page.values, id=page.id, marks=[*page.marks, apart, *slow])
         for page in pages()
         for apart in [pytest.mark.xdist_group(page.id)]  # type: ignore[attr-defined]
-        for slow in [[pytest.mark.slow] if page.marks and page.id != "README.md" else []]  # type: ignore[attr-defined]
+        for heavy in [page.id != "README.md" and (page.marks or _is_live(*page.values))]  # type: ignore[attr-defined]
+        for slow in [[pytest.mark.slow] if heavy else []]
     ]
+
+
+def _is_live(path: Path) -> bool:
+    return any("live" in each.words for each in read(path))
 
 
 @pytest.mark.parametrize("path", pages_with_commands())
 def test_console_examples_run(path: Path) -> None:
+    for tool in ("curl", "openssl"):
+        if f"{tool} " in path.read_text() and shutil.which(tool) is None:
+            pytest.skip(f"the page uses {tool}, and there is none here")
     snippets.run_console(read(path))
 
 
@@ -101,6 +110,29 @@ def test_a_block_that_is_wrong_fails(language: str, text: str, complaint: str) -
     with pytest.raises(SnippetError) as caught:
         snippets.run_python(found)
         snippets.run_console(found)
+    assert complaint in str(caught.value)
+
+
+TALKS = (
+    "$ {{ echo b1 ready on tcp://127.0.0.1:7001; sleep {}; }} &\n{}\n$ echo tcp://127.0.0.1:7001\ntcp://127.0.0.1:7001"
+)
+
+
+def test_commands_in_the_background_go_on_while_others_run() -> None:
+    snippets.run_console(fake("console live", TALKS.format(100, "b1 ready on tcp://127.0.0.1:7001")))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("$ echo never mind &", "does not say that it is ready"),
+        (TALKS.format(0, "b2 ready"), "the page shows:\nb2 ready"),
+        (TALKS.format(100, "...").replace("$ echo tcp", "$ exit 3 #"), "the page shows"),
+    ],
+)
+def test_what_is_wrong_with_commands_in_the_background_is_told(text: str, complaint: str) -> None:
+    with pytest.raises(SnippetError) as caught:
+        snippets.run_console(fake("console live", text))
     assert complaint in str(caught.value)
 
 
