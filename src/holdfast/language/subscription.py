@@ -21,6 +21,8 @@ Filter = tuple[Constraint, ...]
 
 
 class Subscription:
+    """A condition that has been read; `str` gives its canonical text, and equal conditions are equal."""
+
     __slots__ = ("filters", "warnings")
 
     filters: tuple[Filter, ...]
@@ -33,6 +35,7 @@ class Subscription:
         self.warnings = warnings
 
     def matches(self, event: Mapping[str, object]) -> bool:
+        """Whether the condition is true of this event; unknown is not."""
         attributes = attributes_of(event)
         return any(holds(each, attributes) for each in self.filters)
 

@@ -59,6 +59,7 @@ class Matcher:
             self._compiled.add(id_, filters)
 
     def remove(self, id_: Id) -> None:
+        """Take a subscription out; a MisuseError when there is none of this id."""
         filters = self._read().pop(id_, None)
         if filters is None:
             raise MisuseError(f"there is no subscription {id_!r}")

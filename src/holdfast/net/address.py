@@ -21,6 +21,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
+    """Such as tcp://127.0.0.1:7001; an InputError when it is none."""
     wrong = f"{text!r} is not an address; write it as tcp://host:port, tls://host:port or udp://host:port"
     try:
         parts = urlsplit(text)

@@ -102,6 +102,8 @@ def connect(
 
 
 class Client:
+    """A node that publishes and subscribes at one broker, and goes to the next one when that is gone."""
+
     def __init__(
         self,
         addresses: Sequence[Address],

@@ -78,14 +78,14 @@ class RefusedError(HoldfastError):
 class LoggedEvent(msgspec.Struct, frozen=True, gc=False):
     """One event of a stream's log."""
 
-    offset: int
+    offset: int  # its place in the log
     event: Attributes
     payload: bytes
-    source: str
-    seq: int
-    via: Via
-    time_us: int
-    logged_us: int
+    source: str  # who published it
+    seq: int  # its number among the events of that source
+    via: Via  # how it came: on the normal way, or by which kind of recovery
+    time_us: int  # when it was published, by the publisher's clock
+    logged_us: int  # when the gateway got it, by the gateway's clock
 
     @property
     def time(self) -> datetime:
@@ -106,6 +106,8 @@ def connect_gateway(
 
 
 class GatewayClient:
+    """Reads the logs of a gateway and publishes through it; a connection that breaks is made again."""
+
     def __init__(
         self,
         address: Address,
@@ -135,6 +137,7 @@ class GatewayClient:
     # Reading -------------------------------------------------------------------------------------
 
     async def streams(self) -> list[Stream]:
+        """All that the gateway logs."""
         return (await self._ask(ListStreams(), Streams)).streams
 
     async def open(self, condition: str, name: str = "") -> Stream:
@@ -206,9 +209,11 @@ class GatewayClient:
         return not (await self._ask(Commit(query, batch, list(parts)), Committed)).again
 
     async def abort(self, query: str, batch: int, parts: Sequence[Part]) -> None:
+        """Forget what was staged."""
         await self._ask(Abort(query, batch, list(parts)), Done)
 
     async def counts(self) -> dict[str, int]:
+        """What the gateway has counted so far, by name."""
         return (await self._ask(AskCounts(), Counts)).counts
 
     # The connection ------------------------------------------------------------------------------

@@ -51,16 +51,18 @@ _DRAIN_S = 2.0  # what waits for others when we stop is given this long to leave
 
 @dataclass(frozen=True)
 class NodeSettings:
-    name: str
-    listen: tuple[Address, ...]
-    peers: Mapping[str, Address] = field(default_factory=dict)
-    routing: Routing = "subscriptions"
+    """What a live broker is to be."""
+
+    name: str  # unique in the network
+    listen: tuple[Address, ...]  # port 0 takes a free one
+    peers: Mapping[str, Address] = field(default_factory=dict)  # brokers to dial
+    routing: Routing = "subscriptions"  # the same for all brokers of a network
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
-    hops: HopSettings = BASIC
+    hops: HopSettings = BASIC  # what it does about losses and failures; the same for all
     store: Path | None = None  # the file in which a broker that stores events does so
     replication: ReplicationSettings | None = None  # None: it neither replaces nor relieves anybody
     role: Role | None = None  # it is a replica
-    tls: TlsFiles | None = None
+    tls: TlsFiles | None = None  # for addresses that begin with tls://
     queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
     push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
     blocked_s_max: float = 30.0  # with push-back: who takes nothing for so long no longer holds up the others
@@ -70,6 +72,8 @@ class NodeSettings:
 
 
 class BrokerNode:
+    """A broker that runs in this process's event loop, from `start` to `stop`."""
+
     def __init__(
         self,
         settings: NodeSettings,
@@ -246,6 +250,7 @@ class BrokerNode:
 
     @property
     def neighbours(self) -> tuple[str, ...]:
+        """Brokers and clients that are connected."""
         return tuple(self._sessions)
 
     @property

@@ -34,10 +34,12 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def event(self) -> Attributes:
+        """Its attributes."""
         return self.publication.attributes
 
     @property
     def payload(self) -> bytes:
+        """Bytes that nobody but the application looks into."""
         return self.publication.payload
 
     @property
@@ -57,6 +59,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def time(self) -> datetime:
+        """The same as a moment in UTC."""
         return _EPOCH + timedelta(microseconds=self.time_us)
 
     @property
@@ -142,6 +145,8 @@ class Inbox:
 
 
 class Subscription:
+    """What one subscription brings, to be read with `async for`."""
+
     def __init__(self, condition: str, inbox: Inbox, unsubscribe: Callable[[], None]) -> None:
         self.condition = condition
         self._inbox = inbox
@@ -170,10 +175,12 @@ class Subscription:
 
     @property
     def waiting(self) -> int:
+        """Deliveries that have come and were not read yet."""
         return len(self._inbox)
 
     @property
     def closed(self) -> bool:
+        """Whether it has ended."""
         return self._inbox.closed
 
     def close(self) -> None:

@@ -43,6 +43,7 @@ def connect_sync(
     settings: ProtocolSettings | None = None,
     recovery: bool | RecoverySettings | SrmSettings = False,
     order: Order | LatchSettings = "none",
+    durable: bool = False,
 ) -> "SyncClient":
     """A client that is connected already; leave it with `with` or `close()`. See `connect` for what it can be told."""
     client = connect(
@@ -54,6 +55,7 @@ def connect_sync(
         settings=settings,
         recovery=recovery,
         order=order,
+        durable=durable,
     )
     return SyncClient(client)
 
@@ -95,6 +97,8 @@ class _Thread:
 
 
 class SyncSubscription:
+    """What one subscription brings, to be read with `for`."""
+
     def __init__(self, subscription: Subscription, thread: _Thread) -> None:
         self._subscription = subscription
         self._thread = thread
@@ -155,6 +159,8 @@ class SyncAdvertisement:
 
 
 class SyncClient:
+    """The calls of `Client`, which wait here instead of being awaited; from any thread."""
+
     def __init__(self, client: Client) -> None:
         self._client = client
         self._thread = _Thread()

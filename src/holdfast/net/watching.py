@@ -11,7 +11,7 @@ from holdfast.net.status import status_of
 
 
 async def watch(node: BrokerNode, place: Address) -> HttpServer:
-    """Serve both until the server is closed; a TransportError when the port is not to be had."""
+    """Serve /metrics and /health of a broker until the server is closed; a TransportError if the port is taken."""
     return await http.listen(place, {"/metrics": lambda: _metrics(node), "/health": lambda: _health(node)})
 
 

@@ -11,6 +11,8 @@ from holdfast.protocol.recovery.srm.settings import SrmSettings
 
 @dataclass(frozen=True)
 class ProtocolSettings:
+    """What brokers and clients of a network have in common."""
+
     heartbeat_us: int = 1_000_000  # how often neighbours compare tables: the time a lost control message costs
     lease_us: int = 3_500_000  # silence after which a neighbour is forgotten: three heartbeats may be lost
     dedup_window: int = 4_096  # sequence numbers per source in which a duplicate is recognised: 512 bytes of bits

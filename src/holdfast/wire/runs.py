@@ -15,6 +15,8 @@ _PREFIX = "attr:"
 
 
 class Run:
+    """The trace of a run, read from its folder; `about` is the row of its table `run`."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         if not (folder / "run").is_dir():
@@ -24,6 +26,7 @@ class Run:
             raise InputError(f"{folder}: written in format {self.about['format']}, this version reads {FORMAT}")
 
     def table(self, name: str) -> pa.Table:
+        """One of the trace's tables, whole."""
         parts = sorted((self.folder / name).glob("*.parquet"))
         if not parts:
             raise InputError(f"{self.folder}: the table {name} is missing")

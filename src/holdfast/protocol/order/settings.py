@@ -11,6 +11,8 @@ EstimatorName = Literal["age-conformal", "late-conformal", "parametric", "bernst
 
 @dataclass(frozen=True)
 class LatchSettings:
+    """How long an event waits for an earlier one."""
+
     mode: Literal["fifo", "strict"] = "fifo"
     late: Literal["deliver", "drop"] = "deliver"  # what comes after its successor; with "drop" order is never violated
     estimator: EstimatorName = "age-conformal"

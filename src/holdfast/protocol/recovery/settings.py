@@ -11,6 +11,8 @@ _RECORDS = RecordSettings(time_unit_us=1_024)  # a millisecond: only order needs
 
 @dataclass(frozen=True)
 class RecoverySettings:
+    """How losses are told of, asked for and repaired."""
+
     # Telling
     records: RecordSettings = _RECORDS
     digest_us: int = 400_000  # between two digests of a publisher; half as much costs half as many bytes again

@@ -1,0 +1,246 @@
+"""docs/api.md, written from the signatures, docstrings and comments of the source so that it cannot go stale.
+
+    ./run python -m tests.house.api_reference docs/api.md
+
+writes it anew; a test wants the page to be what this would write. The source is read and not imported, so that the page
+is the same whether or not Spark is installed. Names that begin with an underscore, and `on_...`, which drivers call,
+are left out.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_SIGNATURE_MAX = 100  # characters; longer ones are cut into one argument a line
+
+_HEAD = """\
+# The Python interface
+
+Written by `python -m tests.house.api_reference` from the docstrings. What is from `holdfast` itself is loaded when it
+is first used; the rest is imported from the module that stands beside it. [Live networks](live.md),
+[the language](language.md) and [matching on Spark](spark.md) show it at work.
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    about: str
+    names: tuple[str, ...]  # module:name
+
+
+SECTIONS = (
+    Section(
+        "Conditions and matching",
+        "From `holdfast` itself. An event is a map from names to strings, numbers, booleans and timestamps.",
+        (
+            "holdfast.language.parser:parse",
+            "holdfast.language.subscription:Subscription",
+            "holdfast.language.covering:covers",
+            "holdfast.language.covering:overlaps",
+            "holdfast.matching.matcher:Matcher",
+        ),
+    ),
+    Section(
+        "Clients",
+        "`connect`, `connect_sync` and `Delivery` are from `holdfast` itself; the other classes are what these return.",
+        (
+            "holdfast.net.client:connect",
+            "holdfast.net.client:Client",
+            "holdfast.net.subscription:Subscription",
+            "holdfast.net.subscription:Delivery",
+            "holdfast.net.losses:Loss",
+            "holdfast.net.sync:connect_sync",
+            "holdfast.net.sync:SyncClient",
+            "holdfast.net.sync:SyncSubscription",
+        ),
+    ),
+    Section(
+        "Gateways",
+        "`connect_gateway` is from `holdfast` itself.",
+        (
+            "holdfast.net.gateway_client:connect_gateway",
+            "holdfast.net.gateway_client:GatewayClient",
+            "holdfast.net.gateway_client:LoggedEvent",
+        ),
+    ),
+    Section(
+        "Spark",
+        "From `holdfast.spark`; needs the `spark` extra.",
+        (
+            "holdfast.pipeline.match:match",
+            "holdfast.pipeline.match:match_counts",
+            "holdfast.pipeline.session:session",
+        ),
+    ),
+    Section(
+        "Brokers in a program",
+        "Usually a broker is a process, `holdfast broker`. In a test or a notebook it can be an object.",
+        (
+            "holdfast.net.address:parse_address",
+            "holdfast.net.node:NodeSettings",
+            "holdfast.net.node:BrokerNode",
+            "holdfast.net.watching:watch",
+        ),
+    ),
+    Section(
+        "Settings",
+        "What `settings=`, `recovery=` and `order=` of `connect` take beside plain words.",
+        (
+            "holdfast.protocol.settings:ProtocolSettings",
+            "holdfast.protocol.recovery.settings:RecoverySettings",
+            "holdfast.protocol.order.settings:LatchSettings",
+        ),
+    ),
+    Section(
+        "Networks and runs",
+        "Reading network files and traces without the command line.",
+        (
+            "holdfast.network.load:load",
+            "holdfast.wire.runs:Run",
+        ),
+    ),
+    Section(
+        "Errors",
+        "All are `holdfast.HoldfastError`.",
+        (
+            "holdfast.model.errors:HoldfastError",
+            "holdfast.model.errors:InputError",
+            "holdfast.language.problems:ConditionError",
+            "holdfast.model.errors:TransportError",
+            "holdfast.model.errors:MisuseError",
+        ),
+    ),
+)
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def reference() -> str:
+    lines = [_HEAD]
+    for section in SECTIONS:
+        lines += [f"## {section.title}\n", f"{section.about}\n"]
+        for name in section.names:
+            lines += _entry(name)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _entry(name: str) -> Iterator[str]:
+    module, _, what = name.partition(":")
+    path = ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
+    source = path.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    constants = {
+        _text(node.targets[0]): _text(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    }
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == what:
+            yield from _class(node, module, source, constants)
+            return
+        if isinstance(node, Function) and node.name == what:
+            yield from _function(node, module, constants)
+            return
+    raise LookupError(f"there is no {what} in {module}; mend SECTIONS in tests/house/api_reference.py")
+
+
+def _function(node: Function, module: str, constants: Mapping[str, str]) -> Iterator[str]:
+    yield f"### {node.name}\n"
+    yield f"```text\n{_signature(node, constants)}\n```\n"
+    yield f"{_doc(node)}\n\n`{module}`\n"
+
+
+def _class(node: ast.ClassDef, module: str, source: str, constants: Mapping[str, str]) -> Iterator[str]:
+    yield f"### {node.name}\n"
+    about = _doc(node)
+    yield f"{about}{' ' if about else ''}(`{module}`)\n"
+    rows = [*_fields(node, source), *_methods(node, constants)]
+    if rows:
+        yield "| | |\n|---|---|"
+        yield from (f"| `{_cell(left)}` | {_cell(right)} |" for left, right in rows)
+        yield ""
+
+
+def _fields(node: ast.ClassDef, source: str) -> Iterator[tuple[str, str]]:
+    """Annotated attributes with the comment behind them, or the string below."""
+    lines = source.splitlines()
+    for at, each in enumerate(node.body):
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and not each.target.id.startswith("_"):
+            default = f" = {_text(each.value)}" if each.value is not None else ""
+            text = f"{each.target.id}: {_text(each.annotation)}{default}"
+            comment = re.search(r"  # (.*)$", lines[(each.end_lineno or each.lineno) - 1])
+            below = node.body[at + 1] if at + 1 < len(node.body) else None
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                yield text, str(below.value.value)
+            else:
+                yield text, comment[1] if comment else ""
+
+
+def _methods(node: ast.ClassDef, constants: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for each in node.body:
+        if not isinstance(each, Function) or each.name.startswith(("_", "on_")):
+            continue
+        marks = {ast.unparse(mark) for mark in each.decorator_list}
+        if "property" in marks:
+            yield f"{each.name}: {_text(each.returns)}", _doc(each)
+        else:
+            yield _signature(each, constants, one_line=True), _doc(each)
+
+
+def _signature(node: Function, constants: Mapping[str, str], one_line: bool = False) -> str:
+    yields = node.returns is not None and "Iterator" in ast.unparse(node.returns)
+    words = ("async for" if yields else "await", "") if one_line else ("async def", "def")
+    word = words[0] if isinstance(node, ast.AsyncFunctionDef) else words[1]
+    back = f" -> {_text(node.returns)}" if node.returns is not None else ""
+    arguments = list(_arguments(node.args, constants))
+    text = f"{word} {node.name}({', '.join(arguments)}){back}".strip()
+    if one_line or len(text) <= _SIGNATURE_MAX:
+        return text
+    inside = "".join(f"    {each},\n" for each in arguments)
+    return f"{word} {node.name}(\n{inside}){back}"
+
+
+def _arguments(arguments: ast.arguments, constants: Mapping[str, str]) -> Iterator[str]:
+    """Each argument as it is written; a default that is a number with a name of its own file as that number."""
+
+    def written(argument: ast.arg, default: ast.expr | None) -> str:
+        kind = f": {_text(argument.annotation)}" if argument.annotation is not None else ""
+        value = "" if default is None else f" = {constants.get(_text(default), _text(default))}"
+        return f"{argument.arg}{kind}{value}"
+
+    first = len(arguments.args) - len(arguments.defaults)
+    for at, each in enumerate(arguments.args):
+        if at or each.arg not in ("self", "cls"):
+            yield written(each, arguments.defaults[at - first] if at >= first else None)
+    if arguments.vararg is not None:
+        yield f"*{written(arguments.vararg, None)}"
+    elif arguments.kwonlyargs:
+        yield "*"
+    for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield written(each, default)
+
+
+def _text(expression: ast.expr | None) -> str:
+    """As Python writes it; a forward reference without its quotes, and strings in double ones."""
+    if isinstance(expression, ast.Constant) and isinstance(expression.value, str) and expression.value.isidentifier():
+        return expression.value if expression.value[0].isupper() else f'"{expression.value}"'
+    return "" if expression is None else ast.unparse(expression).replace("'", '"')
+
+
+def _doc(node: Definition) -> str:
+    return (ast.get_docstring(node) or "").strip()
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s*\n\s*", " ", text).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    for page in map(Path, sys.argv[1:]):
+        page.write_text(reference(), encoding="utf-8")
