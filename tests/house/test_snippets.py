@@ -33,7 +33,7 @@ def test_python_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def pages_with_commands() -> list[object]:
     """Every command of a Spark page starts Spark anew, a minute for a page, and live ones start several processes.
 
-    Apart from README's they are slow. As they do not share a session, they need not run where the others do that use Spark.
+    Apart from README's they are slow. As they do not share a session, they need not run where others use Spark.
     """
     return [
         pytest.param(*page.values, id=page.id, marks=[*page.marks, apart, *slow])
