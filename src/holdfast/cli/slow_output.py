@@ -54,18 +54,23 @@ class SlowLines:
     def put(self, line: str) -> None:
         """Write this when there is time; never waits."""
         try:
-            if self._dropped:
-                self._lines.put_nowait(f"holdfast: {self._dropped:,} lines of the log were dropped: nobody read them")
-                self._dropped = 0
+            self._tell_dropped(0)
             self._lines.put_nowait(line)
         except Full:
             self._dropped += 1
 
-    def finish(self) -> None:
+    def _tell_dropped(self, limit_s: float) -> None:
+        if self._dropped:
+            told = f"holdfast: {self._dropped:,} lines of the log were dropped: nobody read them"
+            self._lines.put(told, block=limit_s > 0, timeout=limit_s)
+            self._dropped = 0
+
+    def finish(self, limit_s: float = _FINISH_S) -> None:
         """Write what waits, if somebody reads it."""
         with suppress(Full):
-            self._lines.put_nowait(None)
-            self._thread.join(_FINISH_S)
+            self._tell_dropped(limit_s)
+            self._lines.put(None, timeout=limit_s)
+            self._thread.join(limit_s)
 
     def _write_all(self) -> None:
         while (line := self._lines.get()) is not None:
