@@ -3,7 +3,7 @@
 A fence's first word is its language; further words are ours. `python` blocks of one file share a namespace,
 and one that holds `>>>` is checked as a doctest. In a `console` block each line after `$ ` is a command, run
 by bash in an empty folder; the lines below it, if any, are what it must print, where `...` stands for any
-text, and alone on a line for any lines. `notest` leaves a block out; `spark` says that it needs Spark. In a block
+text, and alone on a line for any lines. A block of any language with `file=NAME` is there for them as that file. `notest` leaves a block out; `spark` says that it needs Spark. In a block
 that is `live`, commands that end with `&` go on while the next ones run (`tests/house/live_snippets.py`).
 """
 
@@ -115,6 +115,8 @@ def run_console(found: list[Block]) -> None:
     """Run a page's commands one after the other in a folder of their own, which is then thrown away."""
     with tempfile.TemporaryDirectory(prefix="holdfast-page-") as folder:
         for block in found:
+            for name in (word.removeprefix("file=") for word in block.words if word.startswith("file=")):
+                Path(folder, name).write_text(block.text)
             if block.language == "console" and block.tested:
                 if "live" in block.words:
                     from tests.house.live_snippets import run_live

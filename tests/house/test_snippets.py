@@ -113,6 +113,11 @@ def test_a_block_that_is_wrong_fails(language: str, text: str, complaint: str) -
     assert complaint in str(caught.value)
 
 
+def test_a_block_may_be_a_file_that_commands_read() -> None:
+    page = "```toml file=net.toml\nseed = 7\n```\n\n```console\n$ cat net.toml\nseed = 7\n```\n"
+    snippets.run_console(blocks(page, "fake.md"))
+
+
 TALKS = (
     "$ {{ echo b1 ready on tcp://127.0.0.1:7001; sleep {}; }} &\n{}\n$ echo tcp://127.0.0.1:7001\ntcp://127.0.0.1:7001"
 )
