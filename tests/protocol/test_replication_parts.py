@@ -84,7 +84,7 @@ def test_two_ways_that_keep_their_order_are_merged_into_one(seed: int, count: in
     ways: dict[str, list[Publish]] = {"f": [], "r": []}
     for seq in range(1, count + 1):
         ways[dice.choice("fr")].append(event(seq))
-    joint = Reordering(("f", "r"), None, 1_000)
+    joint = Reordering(("f", "r"), None, 1_000, 100)
     released: list[int] = []
     while ways["f"] or ways["r"]:
         way = dice.choice([name for name in "fr" if ways[name]])
@@ -97,14 +97,14 @@ def test_two_ways_that_keep_their_order_are_merged_into_one(seed: int, count: in
 
 
 def test_the_papers_rule_would_let_a_later_event_pass() -> None:
-    joint = Reordering(("f", "r"), None, 1_000)
+    joint = Reordering(("f", "r"), None, 1_000, 100)
     assert joint.on_event("f", event(5)) == []
     assert joint.on_event("r", event(6)) == [("f", event(5))]
     assert joint.on_event("r", event(7)) == []  # the paper's rule lets go all but the last of each queue
 
 
 def test_a_way_without_order_counts_by_its_marks_only() -> None:
-    joint = Reordering(("f", "r"), "r", 1_000)
+    joint = Reordering(("f", "r"), "r", 1_000, 100)
     joint.on_marks("f", [("p", 9)])
     assert joint.on_event("r", event(4)) == []
     assert joint.on_event("r", event(2)) == []
@@ -112,9 +112,19 @@ def test_a_way_without_order_counts_by_its_marks_only() -> None:
 
 
 def test_what_waits_for_its_order_is_bounded() -> None:
-    joint = Reordering(("f", "r"), None, 2)
+    joint = Reordering(("f", "r"), None, 2, 100)
     assert [joint.on_event("r", event(seq)) for seq in (1, 2, 3)] == [[], [], [("r", event(1))]]
     assert joint.overflowed == 1
+
+
+def test_how_far_a_source_is_is_known_of_the_latest_sources_only() -> None:
+    joint = Reordering(("f", "r"), None, 1_000, 2)
+    assert joint.on_event("f", event(1, source="p")) == []
+    joint.on_marks("f", [("q", 7)])
+    assert joint.on_marks("r", [("s", 7)]) == [("f", event(1, source="p"))]  # out of memory, not out of the network
+    assert (len(joint), joint.overflowed) == (0, 1)
+    assert joint.on_event("r", event(8, source="q")) == []
+    assert joint.on_marks("f", [("q", 8)]) == [("r", event(8, source="q"))]  # q was heard of after p and is known
 
 
 def replica(copies: dict[str, Copies | None], tries: int = 2) -> Replica:

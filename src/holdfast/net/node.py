@@ -122,7 +122,7 @@ class BrokerNode:
         parts = settings.name, settings.routing, settings.protocol, ConditionBook(), Index, epoch, dice
         if settings.replication is None:
             return new_broker(*parts, hops, stored, settings.gossip)
-        broker = ReplicatingBroker(*parts, settings.replication, settings.role)
+        broker = ReplicatingBroker(*parts, settings.replication, settings.role, hops.watch)
         broker.queue_length = self._queue_length
         return on_its_links(broker, hops)
 

@@ -310,12 +310,17 @@ class Broker:
 
     def _on_heartbeat(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
+        # Who was held up itself has not read yet what others said meanwhile, and judges nobody.
+        punctual = now_us - self._due_us < self._settings.heartbeat_us // 2
         for name, neighbour in list(self._neighbours.items()):
-            if not neighbour.silent and now_us - neighbour.heard_us > self._settings.lease_us:
+            if punctual and not neighbour.silent and self._is_silent(name, neighbour, now_us):
                 effects += self._on_silence(name, neighbour, now_us)
             effects.append(Send(name, self._summary(neighbour)))
         self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
         return effects
+
+    def _is_silent(self, name: str, neighbour: Neighbour, now_us: int) -> bool:
+        return now_us - neighbour.heard_us > self._settings.lease_us
 
     def _on_silence(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """A lease has run out: the neighbour is forgotten until it speaks again."""

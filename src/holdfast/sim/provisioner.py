@@ -48,10 +48,9 @@ class Provisioner:
     ) -> Broker | NackBroker:
         plan = self._simulation.network.replication
         assert plan is not None
-        role = self._roles.get(name)
-        broker = ReplicatingBroker(name, routing, settings, book, new_index, epoch, dice, plan, role)
+        role, hops = self._roles.get(name), self._simulation.network.reliability.hops
+        broker = ReplicatingBroker(name, routing, settings, book, new_index, epoch, dice, plan, role, hops.watch)
         broker.queue_length = self._queue_length
-        hops = self._simulation.network.reliability.hops
         return on_its_links(broker, hops)
 
     def _queue_length(self, name: str) -> int:
@@ -61,10 +60,11 @@ class Provisioner:
     @property
     def is_settled(self) -> bool:
         """Whether no broker holds back events that it is going to send."""
-        if self._simulation.network.replication is None:
+        simulation = self._simulation
+        if simulation.network.replication is None:
             return True
-        brokers = [host.machine for host in self._simulation.hosts.values() if host.up]
-        return not any(isinstance(each, ReplicatingBroker) and each.holds_events for each in brokers)
+        brokers = [host for host in simulation.hosts.values() if host.kind == "broker"]
+        return all(host.has_settled(simulation.now_us) for host in brokers)
 
     def want(self, wanted: ReplicaWanted) -> None:
         """Start a replica, unless there is one already."""

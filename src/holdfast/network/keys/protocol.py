@@ -194,7 +194,7 @@ RELIABILITY = Table(
         Key(
             "phi",
             Number(1, 30),
-            "multipath and hybrid: a neighbour is down when its silence has a chance of 1 in 10 to this power",
+            "multipath, hybrid, replication: a neighbour is down when its silence has a chance of 1 in 10 to this",
             _WATCH.phi,
             goes_with=_WATCHES,
         ),

@@ -83,11 +83,13 @@ class Watch:
         if now_us < self._due_us:
             return None
         self._due_us = max(self._due_us + self._settings.beat_us, now_us + 1)
-        down = []
-        for name, watched in self._watched.items():
-            silent_us = now_us - watched.heard_us
-            if not watched.suspected and silent_us > self._settings.beat_us:
-                if silent_us > watched.patience_us(self._settings, self._deviations):
-                    watched.suspected = True
-                    down.append(name)
-        return down
+        return [name for name in self._watched if self.gives_up(name, now_us)]
+
+    def gives_up(self, neighbour: str, now_us: int) -> bool:
+        """Whether it is down from now on: silent for longer than it ever was by chance."""
+        watched = self._watched[neighbour]
+        silent_us = now_us - watched.heard_us
+        if watched.suspected or silent_us <= self._settings.beat_us:
+            return False
+        watched.suspected = silent_us > watched.patience_us(self._settings, self._deviations)
+        return watched.suspected

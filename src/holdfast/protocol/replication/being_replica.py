@@ -39,6 +39,7 @@ class BeingReplica:
         self._role = role
         self._replica = Replica(role, epoch, settings, copies)
         self._request = ReplicaRequest(epoch, role.faulty, role.copying, role.use)
+        self._sources_max = settings.sources_max
         self._marks: dict[str, dict[str, int]] = {}  # for neighbours that may still get earlier events
         self.cache = EventCache(book, settings.cache_max)
 
@@ -126,5 +127,7 @@ class BeingReplica:
         for name in names:
             kept = self._marks.setdefault(name, {})
             for source, seq in marks.marks:
-                kept[source] = max(kept.get(source, 0), seq)
+                kept[source] = max(kept.pop(source, 0), seq)  # the latest comes last
+            while len(kept) > self._sources_max:
+                del kept[next(iter(kept))]
         return []

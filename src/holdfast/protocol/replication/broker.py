@@ -6,6 +6,7 @@ what came from the other, so there is never a second or a circular way.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace as settings_with
 from random import Random
 from typing import get_args
 
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.model.messages import (
     CopyDone,
+    Copying,
     CopyOpen,
     LastAdvertisement,
     LastSubscription,
@@ -34,6 +36,8 @@ from holdfast.model.messages import (
 from holdfast.protocol.broker import Broker, Neighbour, Routing
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, ReplicaWanted, Send, Spread
+from holdfast.protocol.hops.settings import WatchSettings
+from holdfast.protocol.hops.watch import Watch
 from holdfast.protocol.replication.being_replica import BeingReplica
 from holdfast.protocol.replication.directory import Directory
 from holdfast.protocol.replication.queue_watch import QueueWatch
@@ -59,6 +63,7 @@ class ReplicatingBroker(Broker):
         rng: Random,
         replication: ReplicationSettings,
         role: Role | None = None,
+        watch: WatchSettings = WatchSettings(),  # noqa: B008 - it is frozen
     ) -> None:
         super().__init__(name, routing, settings, book, new_index, epoch, rng)
         assert isinstance(self._router, TreeRouter)
@@ -70,7 +75,9 @@ class ReplicatingBroker(Broker):
         self._joints: dict[str, Reordering] = {}  # by each of the two whose events are put in order together
         self._directory = Directory(name)
         self._retired: dict[str, str] = {}  # brokers that were replaced, and by whom
-        self._watch = QueueWatch(replication.relieve_queue)
+        self._queues = QueueWatch(replication.relieve_queue)
+        # Heartbeats are the beats: watching costs no message.
+        self._watch = Watch(settings_with(watch, beat_us=settings.heartbeat_us), epoch)
         self.queue_length: Callable[[str], int] = lambda neighbour: 0  # that wait for it, as the driver sees it
         self._being: BeingReplica | None = None
         if role is not None:
@@ -83,20 +90,8 @@ class ReplicatingBroker(Broker):
         if self._being is not None:
             due_us = min(due_us, self._being.next_due_us() or due_us)
         for stand in self._stands.values():
-            due_us = min(due_us, *self._dues_us(stand))
+            due_us = min(due_us, stand.next_due_us() or due_us)
         return due_us
-
-    def _dues_us(self, stand: Stand) -> Iterable[int]:
-        yield stand.began_us + self._plan.patience_us if stand.phase is Phase.SUSPECTED else 2**62
-        if stand.ask_us is not None:
-            yield stand.ask_us
-        if stand.phase is Phase.COPYING:
-            yield stand.said_us + self._plan.retry_us
-        if stand.use == "reordering" and stand.marks_left:
-            yield stand.marks_us
-        out_us = stand.out.next_due_us()
-        if out_us is not None:
-            yield out_us
 
     def gauges(self) -> Gauges:
         pending = max((len(each.out) for each in self._stands.values()), default=0)
@@ -119,9 +114,10 @@ class ReplicatingBroker(Broker):
             self._being.cache.matched = 0
         return work
 
-    @property
-    def holds_events(self) -> bool:
-        return any(map(len, self._joints.values())) or any(len(each.out) for each in self._stands.values())
+    def has_settled(self, now_us: int) -> bool:
+        """Whether it holds back no events that it is going to send."""
+        holds = any(map(len, self._joints.values())) or any(len(each.out) for each in self._stands.values())
+        return not holds and super().has_settled(now_us)
 
     # Inputs --------------------------------------------------------------------------------------
 
@@ -145,6 +141,8 @@ class ReplicatingBroker(Broker):
         beats = now_us >= self._due_us
         effects = super()._on_wake(now_us)
         if beats:
+            for name in [each for each in self._watch.names() if each not in self._neighbours]:
+                self._watch.end(name)
             effects += self._tell_neighbours()
             effects += self._look_at_queues()
         if self._being is not None:
@@ -163,7 +161,7 @@ class ReplicatingBroker(Broker):
         brokers = [name for name, each in self._neighbours.items() if each.kind == "broker" and name not in apart]
         use: Use = "reordering" if self._plan.reorder else "scheduling"
         effects: list[Effect] = []
-        for name in self._watch.look((each, self.queue_length(each)) for each in brokers):
+        for name in self._queues.look((each, self.queue_length(each)) for each in brokers):
             effects.append(Incident("overloaded", name))
             effects.append(ReplicaWanted(name, self._directory.around(name), self._plan.copying, use))
         return effects
@@ -185,6 +183,13 @@ class ReplicatingBroker(Broker):
 
     # A neighbour fails ---------------------------------------------------------------------------
 
+    def _is_silent(self, name: str, neighbour: Neighbour, now_us: int) -> bool:
+        """Of brokers that can be replaced, as regular as they were before; of others, by the lease."""
+        if neighbour.kind != "broker" or not self._plan.replace:
+            return super()._is_silent(name, neighbour, now_us)
+        self._watch.begin(name, neighbour.heard_us)
+        return self._watch.gives_up(name, now_us)
+
     def _on_silence(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         if name in self._faulty_of:
             return [*self._on_replica_gone(name, now_us), *super()._on_silence(name, neighbour, now_us)]
@@ -192,7 +197,7 @@ class ReplicatingBroker(Broker):
             return self._on_both_gone(name, now_us)
         if neighbour.kind != "broker" or not self._plan.replace:
             return super()._on_silence(name, neighbour, now_us)
-        return [Incident("lease ran out", name), *self._suspect(name, neighbour, now_us, now_us)]
+        return self._suspect(name, neighbour, now_us, now_us)
 
     def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
         neighbour = self._neighbours.get(name)
@@ -210,6 +215,7 @@ class ReplicatingBroker(Broker):
     def _suspect(self, name: str, neighbour: Neighbour, now_us: int, ask_us: int) -> list[Effect]:
         """Its tables are kept as they are, and what is for it waits."""
         neighbour.silent = True
+        self._watch.give_up(name)
         stand = self._stands[name] = Stand(name, self._plan, now_us)
         stand.ask_us = ask_us + self._directory.rank(name) * self._plan.takeover_us
         return [Incident("suspected", name)]
@@ -269,6 +275,9 @@ class ReplicatingBroker(Broker):
     # Control -------------------------------------------------------------------------------------
 
     def _on_control(self, name: str, neighbour: Neighbour, message: Message, now_us: int) -> list[Effect]:
+        if neighbour.kind == "broker":
+            self._watch.begin(name, now_us)
+            self._watch.on_heard(name, type(message) is Summary, now_us)
         if type(message) in _SAYS:
             neighbour.heard_us = now_us
             return self._on_replication(name, message, now_us)
@@ -331,10 +340,13 @@ class ReplicatingBroker(Broker):
         if stand.takes_over and faulty in self._neighbours:
             self._neighbours[faulty].silent = True
         if request.use == "reordering":
-            unordered = name if request.copying == "incremental" else None
-            self._joints[faulty] = self._joints[name] = Reordering((faulty, name), unordered, self._plan.held_max)
+            self._joints[faulty] = self._joints[name] = self._new_joint(faulty, name, request.copying)
         effects.append(Incident(f"replication: {request.copying}, {request.use}", f"{faulty} by {name}"))
         return effects + self._tree.on_link_up(name, "broker", now_us)
+
+    def _new_joint(self, faulty: str, replica: str, copying: Copying) -> Reordering:
+        unordered = replica if copying == "incremental" else None
+        return Reordering((faulty, replica), unordered, self._plan.held_max, self._plan.sources_max)
 
     def _say_all_again(self, stand: Stand, now_us: int) -> list[Effect]:
         assert stand.replica is not None
@@ -424,31 +436,8 @@ class ReplicatingBroker(Broker):
         if self._being is not None and isinstance(publish, Publish):
             effects = self._being.forward(sender, publish, effects)
         for stand in self._stands.values():
-            effects = self._split_off(stand, effects)
+            effects = stand.split_off(effects, self.queue_length)
         return effects
-
-    def _split_off(self, stand: Stand, effects: list[Effect]) -> list[Effect]:
-        """Take out what is for the faulty broker or its replica, and send it as the protocol has it."""
-        out: list[Effect] = []
-        pair = stand.faulty, stand.replica
-        for effect in effects:
-            if type(effect) is not Spread or type(effect.message) is not Publish or not set(pair) & set(effect.to):
-                out.append(effect)
-                continue
-            others = tuple([name for name in effect.to if name not in pair])
-            if others:
-                out.append(Spread(others, effect.message))
-            to_faulty, to_replica = (name in effect.to for name in pair)
-            if stand.takes_over:
-                stand.keep(replace(effect.message, via="replica"), to_replica)
-            else:
-                out.append(self._share(stand, effect.message, to_faulty, to_replica))
-        return out
-
-    def _share(self, stand: Stand, publish: Publish, to_faulty: bool, to_replica: bool) -> Effect:
-        chosen = stand.choose(to_faulty, to_replica, self.queue_length)
-        stand.on_shared(chosen, publish)
-        return Send(chosen, publish if chosen == stand.faulty else replace(publish, via="replica"))
 
     def _pass_marks_on(self, sender: str, marks: Marks) -> list[Effect]:
         names = [name for name, each in self._neighbours.items() if each.kind == "broker" and name != sender]

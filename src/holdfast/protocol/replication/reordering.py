@@ -20,11 +20,12 @@ class _Stream:
 
 
 class Reordering:
-    def __init__(self, ways: Sequence[str], unordered: str | None, held_max: int) -> None:
+    def __init__(self, ways: Sequence[str], unordered: str | None, held_max: int, sources_max: int) -> None:
         self._ways = tuple(ways)
         self._unordered = unordered  # a way whose events do not come in order: only its marks count
         self._held_max = held_max
-        self._streams: dict[str, _Stream] = {}
+        self._sources_max = sources_max
+        self._streams: dict[str, _Stream] = {}  # the one heard of last comes last
         self._count = 0
         self.overflowed = 0  # events let through too early, since the last look
 
@@ -34,13 +35,13 @@ class Reordering:
     def on_event(self, way: str, publish: Publish) -> list[tuple[str, Publish]]:
         """What can go on now, with the ways that it came by."""
         publication = publish.publication
-        stream = self._streams.setdefault(publication.source, _Stream())
+        stream = self._stream(publication.source)
         if publication.seq not in stream.held:
             stream.held[publication.seq] = way, publish
             self._count += 1
         if way != self._unordered:
             stream.passed[way] = max(stream.passed.get(way, 0), publication.seq)
-        released = self._release(stream)
+        released = self._release(stream) + self._forget_oldest()
         while self._count > self._held_max:
             fullest = max(self._streams.values(), key=lambda each: len(each.held))
             released += self._let_go(fullest, [min(fullest.held)])
@@ -50,14 +51,23 @@ class Reordering:
     def on_marks(self, way: str, marks: Iterable[tuple[str, int]]) -> list[tuple[str, Publish]]:
         released = []
         for source, seq in marks:
-            stream = self._streams.setdefault(source, _Stream())
+            stream = self._stream(source)
             stream.passed[way] = max(stream.passed.get(way, 0), seq)
             released += self._release(stream)
-        return released
+        return released + self._forget_oldest()
 
-    def on_ordered(self) -> None:
-        """From now on the events of every way are in order."""
-        self._unordered = None
+    def _stream(self, source: str) -> _Stream:
+        stream = self._streams[source] = self._streams.pop(source, _Stream())
+        return stream
+
+    def _forget_oldest(self) -> list[tuple[str, Publish]]:
+        """Sources that were not heard of for longest: a mark says again how far they are when they go on."""
+        released = []
+        while len(self._streams) > self._sources_max:
+            stream = self._streams.pop(next(iter(self._streams)))
+            self.overflowed += len(stream.held)
+            released += self._let_go(stream, sorted(stream.held))
+        return released
 
     def _release(self, stream: _Stream) -> list[tuple[str, Publish]]:
         passed = min(stream.passed.get(way, 0) for way in self._ways)

@@ -19,6 +19,7 @@ class ReplicationSettings:
     pending_max: int = 100_000  # events that wait for a replica, some 50 MB; the oldest are dropped and counted
     cache_max: int = 100_000  # events that a replica keeps for subscriptions to come; the same
     held_max: int = 100_000  # events that wait for their order; the oldest are let through and counted
+    sources_max: int = 10_000  # sources of which it is known how far each way is, 2 MB; those heard last are kept
     chunk: int = 512  # conditions in one message, so that a large table holds up no event for long
     provision_us: int = 1_000_000  # until a replica runs, in the simulator; a process takes about a second
     pace_us: int = 0  # time that a neighbour takes for each message to the replica; in studies, as in the paper

@@ -8,6 +8,8 @@ successor, and nothing is left of this, or works beside it.
 from collections.abc import Callable
 from enum import Enum
 
+from msgspec.structs import replace
+
 from holdfast.model.event import Attributes
 from holdfast.model.limits import NODES_MAX
 from holdfast.model.messages import (
@@ -21,7 +23,7 @@ from holdfast.model.messages import (
     Use,
     Whole,
 )
-from holdfast.protocol.effects import Effect, Incident, Send
+from holdfast.protocol.effects import Effect, Incident, Send, Spread
 from holdfast.protocol.replication.out_queue import OutQueue
 from holdfast.protocol.replication.replica import Copies
 from holdfast.protocol.replication.settings import ReplicationSettings
@@ -60,6 +62,16 @@ class Stand:
     @property
     def takes_over(self) -> bool:
         return self.use == "failover"
+
+    def next_due_us(self) -> int | None:
+        dues_us = [self.ask_us, self.out.next_due_us()]
+        if self.phase is Phase.SUSPECTED:
+            dues_us.append(self.began_us + self._settings.patience_us)
+        if self.phase is Phase.COPYING:
+            dues_us.append(self.said_us + self._settings.retry_us)
+        if self.use == "reordering" and self.marks_left:
+            dues_us.append(self.marks_us)
+        return min((each for each in dues_us if each is not None), default=None)
 
     def on_request(self, replica: str, request: ReplicaRequest, now_us: int) -> None:
         self.phase = Phase.COPYING
@@ -100,6 +112,24 @@ class Stand:
         self.phase = Phase.DRAINING if self.takes_over else Phase.BESIDE
         self.out.make_all_ready()
 
+    def split_off(self, effects: list[Effect], length: Callable[[str], int]) -> list[Effect]:
+        """Take out what is for the faulty broker or its replica, and keep or send it as the protocol has it."""
+        out: list[Effect] = []
+        pair = self.faulty, self.replica
+        for effect in effects:
+            if type(effect) is not Spread or type(effect.message) is not Publish or not set(pair) & set(effect.to):
+                out.append(effect)
+                continue
+            others = tuple([name for name in effect.to if name not in pair])
+            if others:
+                out.append(Spread(others, effect.message))
+            to_faulty, to_replica = (name in effect.to for name in pair)
+            if self.takes_over:
+                self.keep(replace(effect.message, via="replica"), to_replica)
+            else:
+                out.append(self._share(effect.message, self.choose(to_faulty, to_replica, length)))
+        return out
+
     def keep(self, publish: Publish, to_replica: bool) -> None:
         """Events instead of the faulty broker: held, or on their way as soon as their turn comes."""
         if self.phase is Phase.DRAINING or self.moves or (to_replica and self.copying == "incremental"):
@@ -118,11 +148,14 @@ class Stand:
             return self.replica
         return self.replica if length(self.replica) < length(self.faulty) else self.faulty
 
-    def on_shared(self, way: str, publish: Publish) -> None:
+    def _share(self, publish: Publish, way: str) -> Effect:
         source, seq = publish.publication.source, publish.publication.seq
-        self.marks[source] = max(self.marks.get(source, 0), seq)
+        self.marks[source] = max(self.marks.pop(source, 0), seq)  # the latest comes last
+        if len(self.marks) > self._settings.sources_max:
+            del self.marks[next(iter(self.marks))]
         self.used.setdefault(way, {})[source] = None
         self.marks_left = _MARKS_REPEATED
+        return Send(way, publish if way == self.faulty else replace(publish, via="replica"))
 
     def take_marks(self, now_us: int) -> list[Effect]:
         """For each way, how far the sources are of which it had no event lately: an event says as much by itself."""
