@@ -75,6 +75,20 @@ class Bucket(Generic[K]):
             del self._runs[shape]
         return True
 
+    def tests(self) -> list[tuple[Predicate | None, K]] | None:
+        """What is asked of an event, filter by filter; None where there are too many."""
+        if self._few is None:
+            return None
+        made = self._made()
+        return [*((None, key) for key in self._sure), *made]
+
+    def _made(self) -> list[tuple[Predicate, K]]:
+        assert self._few is not None
+        if self._tests is None:
+            self._sure = [key for rest, key in self._few if not rest]
+            self._tests = [(predicate(rest), key) for rest, key in self._few if rest]
+        return self._tests
+
     def collect(self, attributes: Attributes, out: list[K]) -> None:
         if self._few is None:
             for run in self._runs.values():
@@ -82,8 +96,7 @@ class Bucket(Generic[K]):
             return
         tests = self._tests
         if tests is None:
-            self._sure = [key for rest, key in self._few if not rest]
-            tests = self._tests = [(predicate(rest), key) for rest, key in self._few if rest]
+            tests = self._made()
         if self._sure:
             out += self._sure
         for test, key in tests:
@@ -120,6 +133,9 @@ class Index(Generic[K]):
     def __init__(self) -> None:
         self._doors: dict[str, _Doors[K]] = {}
         self._missing: dict[str, _Doors[K]] = {}  # those of _doors that an absent attribute opens
+        # The filters behind those doors in a row: most events pass most of them, and calls would cost the most.
+        self._absent: list[tuple[str, Predicate | None, K]] | None = None
+        self._absent_many: list[tuple[str, Bucket[K]]] = []  # doors with too many filters for that
         self._open: Bucket[K] = Bucket()  # filters that every event has to ask
         # Keys with several filters, which one event may reach twice: the place of each filter's access test in it.
         self._repeated: dict[K, list[int]] = {}
@@ -128,7 +144,7 @@ class Index(Generic[K]):
 
     def add(self, key: K, filters: Sequence[Filter]) -> None:
         places: list[int] = []
-        self._tests = None
+        self._tests = self._absent = None
         if self._tiny is not None:
             self._tiny += [(each, key) for each in filters]
             if len(self._tiny) > _TINY_MAX:
@@ -147,7 +163,7 @@ class Index(Generic[K]):
 
     def remove(self, key: K, filters: Sequence[Filter]) -> None:
         places = self._repeated.pop(key, None)
-        self._tests = None
+        self._tests = self._absent = None
         if self._tiny is not None:
             self._tiny = [each for each in self._tiny if each[1] != key or each[0] not in filters]
         for at, filter_ in enumerate(filters):
@@ -199,12 +215,35 @@ class Index(Generic[K]):
             if type(value) is str and doors.patterns.shelves:
                 for bucket in doors.patterns.matching(value):
                     bucket.collect(attributes, out)
-        for name, doors in self._missing.items():
-            if attributes.get(name) is None:
-                doors.missing[None].collect(attributes, out)
+        if self._missing:
+            self._collect_absent(attributes, out)
         if self._open._few or self._open._runs:
             self._open.collect(attributes, out)
         return list(dict.fromkeys(out)) if self._repeated else out
+
+    def _collect_absent(self, attributes: Attributes, out: list[K]) -> None:
+        absent = self._absent
+        if absent is None:
+            absent = self._line_up()
+        given = attributes.get
+        for name, test, key in absent:
+            if given(name) is None and (test is None or test(attributes)):
+                out.append(key)
+        for name, bucket in self._absent_many:
+            if given(name) is None:
+                bucket.collect(attributes, out)
+
+    def _line_up(self) -> list[tuple[str, Predicate | None, K]]:
+        absent: list[tuple[str, Predicate | None, K]] = []
+        self._absent_many = []
+        for name, doors in self._missing.items():
+            tests = doors.missing[None].tests()
+            if tests is None:
+                self._absent_many.append((name, doors.missing[None]))
+            else:
+                absent += [(name, test, key) for test, key in tests]
+        self._absent = absent
+        return absent
 
     def _doors_of(self, attribute: str) -> _Doors[K]:
         doors = self._doors.get(attribute)

@@ -202,8 +202,8 @@ class Driver:
                 outgoing[effect.to].append(encode_message(effect.message))
             elif type(effect) is Incident:
                 self.counters.note(effect.kind, effect.count)
-                if self._application is not None:
-                    self._application.on_incident(effect, now_us)
+                if self._application is not None:  # by now: a large table takes a while to handle
+                    self._application.on_incident(effect, self._clock.now_us())
             elif type(effect) is Persist:
                 assert self._committer is not None
                 self._committer.persist(effect)

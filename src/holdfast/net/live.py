@@ -38,7 +38,7 @@ _DRAIN_S = 10.0  # how long after the last publication a run waits for what is s
 _RECOVERY_S = 60.0  # and for what is being recovered: past the last request for it
 _QUIET_S = 1.0  # and after this long without a delivery nothing is, links' own delays apart
 _GOSSIP_S = 20.0  # where brokers recover: as long as they ask an origin that does not answer
-_AT_ONCE = 64  # publications between two turns of the event loop when the workload is behind its schedule
+_AT_ONCE = 64  # subscriptions, and publications that are behind their schedule, between two turns of the event loop
 _DIALLING_MAX = 50  # clients that connect at the same time
 
 
@@ -137,6 +137,7 @@ class LiveRun:
 
     async def _start_broker(self, name: str) -> None:
         host = self._hosts[name] = self._new_host(name, self._roles.get(name), self.want)
+        host.on_gone = self._on_gone
         again = self._addresses.get(name)  # a broker that restarts takes the same port
         self._addresses[name] = await host.start(again or self._listen_address(name))
 
@@ -172,9 +173,13 @@ class LiveRun:
 
     async def run(self, stop: asyncio.Event, progress: Callable[[], None]) -> None:
         """Until the file's duration is over, or stop is set; then until nothing is on its way."""
+        at_once = 0
         for spec in self.network.clients:
             for each in spec.subscriptions:
                 self._schedule(spec.id, each.id, each.condition, each.from_us, each.until_us)
+                at_once += 1
+                if at_once % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # ten thousand take seconds, in which clients would fall silent
         publishing = asyncio.create_task(self._publish_all())
         counting = asyncio.create_task(self._count(progress))
         stopped = asyncio.create_task(stop.wait())
@@ -287,21 +292,37 @@ class LiveRun:
     async def _start_replica(self, name: str) -> None:
         role = self._roles[name]
         faulty = role.faulty
-        if faulty in self._down and role.use == "failover":
+        if role.use == "failover":
+            if faulty not in self._down and await self._hosts[faulty].answers():
+                self.note(name, "replica not needed", f"{faulty} answers")
+                self._down.add(name)  # it never came up; the next one who asks gets another
+                return
+            await self._end(faulty)  # it may only hang, or be cut off: its place is to be free
             self._addresses[name] = self._addresses[faulty]  # where its clients look for it
         else:
             self._addresses[name] = Address(self.network.transport.kind, self.network.transport.host, 0)
-        await self._start_broker(name)
+        try:
+            await self._start_broker(name)
+        except TransportError:
+            self._down.add(name)  # the next one who asks gets another
+            raise
         self.note(name, "replica started", faulty)
         for neighbour in role.neighbours:
-            spec = self._links.get(frozenset((faulty, neighbour)))
-            if spec is None or neighbour in self._down:
-                continue
-            if role.use == "failover":
-                await self._hosts[neighbour].unlink(faulty)
-            link = self._links[frozenset((name, neighbour))] = replace(spec, a=name, b=neighbour)
-            await self._hosts[neighbour].link(link, name, None)
-            await self._hosts[name].link(link, neighbour, self._addresses[neighbour])
+            try:
+                await self._link_replica(name, neighbour)
+            except TransportError as problem:  # one of the two has died; the others go on
+                self.note(name, "replica not linked", f"{neighbour}: {problem}")
+
+    async def _link_replica(self, name: str, neighbour: str) -> None:
+        role = self._roles[name]
+        spec = self._links.get(frozenset((role.faulty, neighbour)))
+        if spec is None or neighbour in self._down:
+            return
+        if role.use == "failover":
+            await self._hosts[neighbour].unlink(role.faulty)
+        link = self._links[frozenset((name, neighbour))] = replace(spec, a=name, b=neighbour)
+        await self._hosts[neighbour].link(link, name, None)
+        await self._hosts[name].link(link, neighbour, self._addresses[neighbour])
 
     def subscribe(self, client: str, id_: str, condition: str) -> None:
         self._clients[client].driver.give(SubscribeCall(id_, condition))
@@ -344,13 +365,19 @@ class LiveRun:
         self.note(a, "link recovered" if up else "link failed", b)
 
     def crash(self, name: str) -> None:
-        async def crash() -> None:
-            if name not in self._down:
-                self._down.add(name)
-                await self._hosts[name].crash()
+        self._do(self._end(name))
 
-        self._do(crash())
-        self.note(name, "crash", name)
+    async def _end(self, name: str) -> None:
+        """As kill -9 does."""
+        if name not in self._down:
+            self._on_gone(name)
+            await self._hosts[name].crash()
+
+    def _on_gone(self, name: str) -> None:
+        """A broker is killed: by us, or by somebody else while we look on."""
+        if name not in self._down:
+            self._down.add(name)
+            self.note(name, "crash", name)
 
     def restart(self, name: str) -> None:
         async def restart() -> None:

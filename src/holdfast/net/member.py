@@ -25,6 +25,7 @@ from holdfast.protocol.replication.replica import Role
 
 Row = tuple[Any, ...]  # the table's name, then its columns
 OnWanted = Callable[[ReplicaWanted], None]  # somebody asks for a replica
+OnGone = Callable[[str], None]
 NewImpairment = Callable[[LinkSpec, str, str], Impairment]  # of a link, in the direction from one node to another
 
 
@@ -32,6 +33,7 @@ class Host(Protocol):
     """A broker as the run sees it, wherever it lives."""
 
     name: str
+    on_gone: OnGone  # it has ended, and nobody here has asked for that
 
     async def start(self, listen: Address) -> Address: ...
 
@@ -45,6 +47,9 @@ class Host(Protocol):
 
     async def connected(self, far: str) -> None:
         """Wait for the connection."""
+
+    async def answers(self) -> bool:
+        """Whether it works: somebody takes it for dead, and may be wrong."""
 
     async def crash(self) -> None: ...
     async def stop(self) -> None: ...
@@ -124,6 +129,7 @@ class Member:
         self.name = name
         self.role = role
         self.on_wanted = on_wanted
+        self.on_gone: OnGone = lambda name: None  # it ends when this process does
         self._network = network
         self._new_impairment = new_impairment
         self._clock = clock
@@ -180,6 +186,9 @@ class Member:
 
     def take_rows(self) -> list[Row]:
         return self._rows.take(self.node.driver, self.node.counters, self.node.settings.queue_bytes)
+
+    async def answers(self) -> bool:
+        return True  # it is as alive as who asks
 
     async def crash(self) -> None:
         self._unwatch()

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.model.errors import TransportError
 from holdfast.net.address import Address, parse_address
-from holdfast.net.member import Member, OnWanted, Row
+from holdfast.net.member import Member, OnGone, OnWanted, Row
 from holdfast.network.schema import LinkSpec
 from holdfast.protocol.effects import ReplicaWanted
 
@@ -23,6 +23,7 @@ _REPORT_S = 1.0  # the interval of the `messages` table
 _LINE_BYTES_MAX = 64 * 2**20  # a second's incidents when everything goes wrong at once
 _START_S = 60.0  # a machine that starts a hundred brokers at once takes its time
 _STOP_S = 10.0
+_ANSWER_S = 3.0  # a broker on a busy machine may be at a large table for so long; one that hangs never answers
 
 
 class Listen(msgspec.Struct, frozen=True, tag=True):
@@ -44,11 +45,15 @@ class SetLink(msgspec.Struct, frozen=True, tag=True):
     up: bool
 
 
+class Answer(msgspec.Struct, frozen=True, tag=True):
+    """Say that you are there."""
+
+
 class AwaitLink(msgspec.Struct, frozen=True, tag=True):
     far: str
 
 
-Command = Listen | AddLink | DropLink | SetLink | AwaitLink
+Command = Listen | AddLink | DropLink | SetLink | Answer | AwaitLink
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -142,6 +147,8 @@ class MemberProcess:
         self, name: str, command: Sequence[str], on_rows: Callable[[list[Row]], None], on_wanted: OnWanted
     ) -> None:
         self.name = name
+        self.on_gone: OnGone = lambda name: None
+        self._is_ending = False  # we have asked for it
         self._on_wanted = on_wanted
         self._command = command
         self._on_rows = on_rows
@@ -160,8 +167,12 @@ class MemberProcess:
             start_new_session=True,  # Ctrl-C is for us; we then stop the brokers in good order
         )
         self._reading = asyncio.create_task(self._read())
-        async with asyncio.timeout(_START_S):
-            return parse_address(await self._order(Listen(str(listen))))
+        try:
+            async with asyncio.timeout(_START_S):
+                return parse_address(await self._order(Listen(str(listen))))
+        except TimeoutError:
+            await self.crash()
+            raise TransportError(f"the broker {self.name} did not start within {_START_S:g} s") from None
 
     async def link(self, spec: LinkSpec, far: str, address: Address | None) -> None:
         await self._order(AddLink(spec, far, None if address is None else str(address)))
@@ -175,11 +186,22 @@ class MemberProcess:
     async def connected(self, far: str) -> None:
         await self._order(AwaitLink(far))
 
+    async def answers(self) -> bool:
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await self._order(Answer())
+        except (TimeoutError, TransportError):
+            return False
+        return True
+
     async def crash(self) -> None:
-        self._process.kill()
+        self._is_ending = True
+        with suppress(ProcessLookupError):  # somebody else was quicker
+            self._process.kill()
         await self._end()
 
     async def stop(self) -> None:
+        self._is_ending = True
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -193,6 +215,8 @@ class MemberProcess:
         await asyncio.gather(self._reading, return_exceptions=True)
 
     async def _order(self, command: Command) -> str:
+        if self._reading.done():
+            raise TransportError(f"the broker {self.name} has ended")
         self._number += 1
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._orders[self._number] = answer
@@ -214,6 +238,8 @@ class MemberProcess:
                 else:
                     self._finish(report)
         finally:
+            if not self._is_ending:
+                self.on_gone(self.name)
             for answer in self._orders.values():
                 if not answer.done():
                     answer.set_exception(TransportError(f"the broker {self.name} has ended"))

@@ -316,7 +316,8 @@ class Broker:
             if punctual and not neighbour.silent and self._is_silent(name, neighbour, now_us):
                 effects += self._on_silence(name, neighbour, now_us)
             effects.append(Send(name, self._summary(neighbour)))
-        self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
+        began_us = self._due_us if punctual else now_us
+        self._due_us = max(began_us + self._settings.heartbeat_us, now_us + 1)
         return effects
 
     def _is_silent(self, name: str, neighbour: Neighbour, now_us: int) -> bool:

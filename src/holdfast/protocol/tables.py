@@ -13,6 +13,7 @@ from holdfast.model.messages import Table, Tell, Whole
 _MODULUS = 2**64
 _digests: dict[str, int] = {}
 _VERSIONS_MAX = 256  # whose digests are remembered: more changes than fit into the patience of half a heartbeat
+_LARGE = 1_024  # conditions that take a while to read: who is seen to read on is not sent them all over again
 _DIGESTS_MAX = 200_000  # about 30 MB; recomputing one costs a microsecond
 
 
@@ -36,6 +37,7 @@ class Told:
         self._digest = 0
         self._changed_us = 0
         self._digests = {now_us: 0}  # of the last versions
+        self._heard_version = 0  # of the listener, when it last spoke
 
     def change(self, add: Iterable[str], drop: Iterable[str], now_us: int) -> Tell | None:
         """Note the change; the message that tells it, if it is one."""
@@ -70,8 +72,11 @@ class Told:
         if digest == self._digest:
             return None
         may_be_right = self._digests.get(version, digest) == digest
-        if may_be_right and version < self.version and now_us - self._changed_us < patience_us:
-            return None
+        if may_be_right and version < self.version:
+            reads_on = version > self._heard_version and len(self.conditions) > _LARGE
+            self._heard_version = version
+            if now_us - self._changed_us < patience_us or reads_on:
+                return None
         self.version = max(self.version, version)  # a listener that is ahead of us would take our table for an old one
         return self.whole()
 

@@ -94,7 +94,9 @@ class Provisioner:
             self._links.setdefault(name, {})[neighbour] = link
             self._links[neighbour][name] = link
             simulation.connect(link, replaces=role.faulty)
-        if role.use == "failover" and not self._is_up(role.faulty):
+        if role.use == "failover":
+            if self._is_up(role.faulty):
+                simulation.crash(role.faulty)  # it may only be cut off; its clients are to find the replica
             self._move_clients(role.faulty, name)
 
     def _move_clients(self, faulty: str, replica: str) -> None:

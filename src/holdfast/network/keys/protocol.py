@@ -194,7 +194,7 @@ RELIABILITY = Table(
         Key(
             "phi",
             Number(1, 30),
-            "multipath, hybrid, replication: a neighbour is down when its silence has a chance of 1 in 10 to this",
+            "multipath, hybrid, replication: a neighbour is down when its silence has a chance of 10 to minus this",
             _WATCH.phi,
             goes_with=_WATCHES,
         ),
