@@ -1,32 +1,45 @@
-"""Kill a broker of a live network that carries many subscriptions, and time its replacement.
+"""Kill a broker of a live network that carries many subscriptions, time its replacement, and set the model beside it.
 
 Real processes and sockets on this machine: a broker with a publisher, the one that is killed, one with subscribers.
 Times are read off the trace: from the replica's request to the first matching event that came by way of it
-(PDRD, the mean over subscriptions), and from the replica's start to its word that it has everything.
+(PDRD, the mean over subscriptions), and from that request to the replica's word that it has everything. The model's
+times are those of the paper's machines (`holdfast reproduce replication`), so shapes may be compared, not seconds.
 """
 
 import argparse
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from bench.page import put_section
+from bench.results import machine
+from bench.workloads import REPOSITORY
+from holdfast.model.messages import Copying
 from holdfast.network.writing import to_toml
-from holdfast.reproduce.replication_model import ordering_degree, zipf
+from holdfast.reproduce.replication_model import Model, Setting, ordering_degree, zipf
 from holdfast.wire.runs import Run
 
-_KILLED_S, _END_S = 25, 60  # tables of ten thousand conditions take a while to be everywhere on a busy machine
+SAVED = REPOSITORY / "bench" / "results" / "replication.json"
+_PROTOCOLS: tuple[Copying, ...] = ("synchronous", "incremental", "ordered")
+_KILLED_S, _END_S = 35, 75  # tables of ten thousand conditions take a while to be everywhere on a busy machine
+_PENDING = 100  # published while the replica starts: within these seconds after the kill
+_PENDING_S = 2.0
 
 
 def network(protocol: str, subscriptions: int, seed: int) -> tuple[dict[str, object], list[int]]:
-    wanted = zipf(Random(seed), 0.5, subscriptions, towards_high=False)
+    dice = Random(seed)
+    wanted = zipf(dice, 0.5, subscriptions, towards_high=False)
     conditions = [f"a{number} IS NULL AND v > {value}" for number, value in enumerate(wanted)]
-    publish = [
-        {"at_s": 5 + value / 20, "every_s": 1, "until_s": _END_S - 10, "attributes": {"v": value}}
-        for value in range(1, 21)
+    pending = [
+        {"at_s": _KILLED_S + _PENDING_S * number / _PENDING, "attributes": {"v": value}}
+        for number, value in enumerate(zipf(dice, 0.5, _PENDING, towards_high=False), 1)
     ]
+    steady = [{"at_s": 5, "every_s": 1, "until_s": _END_S - 10, "attributes": {"v": 20}}]
     return {
         "name": "replication",
         "seed": seed,
@@ -37,58 +50,111 @@ def network(protocol: str, subscriptions: int, seed: int) -> tuple[dict[str, obj
         "links": {"delay_ms": 0},
         "replication": {"protocol": protocol},
         "client": [
-            {"id": "p", "broker": "a", "advertisements": ["v >= 1 AND v <= 20"], "publish": publish},
+            {"id": "p", "broker": "a", "advertisements": ["v >= 1 AND v <= 20"], "publish": steady + pending},
             {"id": "c", "broker": "s", "subscriptions": conditions},
         ],
         "fault": [{"at_s": _KILLED_S, "kind": "crash", "broker": "f"}],
     }, wanted
 
 
-def measured(protocol: str, subscriptions: int, seed: int) -> dict[str, object]:
+def measured(protocol: Copying, subscriptions: int, seed: int) -> dict[str, Any]:
     text, wanted = network(protocol, subscriptions, seed)
     with TemporaryDirectory() as folder:
         file, out = Path(folder, "net.toml"), Path(folder, "run")
         file.write_text(to_toml(text), encoding="utf-8")
         command = [sys.executable, "-c", "from holdfast.cli import main; main()", "up", str(file), "--out", str(out)]
-        subprocess.run([*command, "--json"], check=True, stdout=subprocess.PIPE)
+        subprocess.run([*command, "--json"], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         run = Run(out)
-        incidents = run.table("incidents").to_pylist()
-        deliveries = run.table("deliveries").to_pylist()
-        published = {row["seq"]: row["attr:v"] for row in run.table("publications").to_pylist()}
-    at = {(row["kind"], row["node"]): row["time_us"] for row in reversed(incidents)}
-    asked_us = at[f"replication: {protocol}, failover", "s"]
-    started_us = at["replica started", "f+1"]
-    done_us = at["replication: replicated", "f+1"]
-    came = sorted((row["time_us"], row["seq"]) for row in deliveries if row["via"] == "replica")
-    delays = []
-    for value in wanted:
-        first = next((time_us for time_us, seq in came if published[seq] > value), None)
-        delays += [] if first is None else [(first - asked_us) / 1e6]
-    missing = sorted(set(published) - {row["seq"] for row in deliveries} - {s for s, v in published.items() if v == 1})
+        tables = {name: run.table(name).to_pylist() for name in ("incidents", "deliveries", "publications")}
+    return {"protocol": protocol, "subscriptions": subscriptions, **found_in(tables, protocol, wanted)}
+
+
+def found_in(tables: dict[str, list[dict[str, Any]]], protocol: Copying, wanted: list[int]) -> dict[str, Any]:
+    """What a trace says of the replacement of f."""
+    at: dict[tuple[str, str], int] = {}
+    for row in sorted(tables["incidents"], key=lambda row: row["time_us"], reverse=True):
+        at[row["kind"], row["node"]] = row["time_us"]  # the first of its kind
+    needed = [("crash", "f"), (f"replication: {protocol}, failover", "s"), ("replication: replicated", "f+1")]
+    if missing := [" at ".join(each) for each in needed if each not in at]:
+        kinds = sorted({row["kind"] for row in tables["incidents"]})
+        raise SystemExit(f"the trace has no {', '.join(missing)}; it has {', '.join(kinds)}")
+    killed_us, asked_us, done_us = (at[each] for each in needed)
+    values = {row["seq"]: row["attr:v"] for row in tables["publications"]}
+    came = sorted((row["time_us"], row["seq"]) for row in tables["deliveries"] if row["via"] == "replica")
+    firsts = [next((time_us for time_us, seq in came if values[seq] > value), None) for value in wanted]
+    delays_s = [(first - asked_us) / 1e6 for first in firsts if first is not None]
+    arrived = {row["seq"] for row in tables["deliveries"]}
+    lost = [row for row in tables["publications"] if row["attr:v"] > min(wanted) and row["seq"] not in arrived]
+    detected_us = max(at[each] for each in at if each[0] == "suspected" and killed_us <= at[each] <= asked_us)
     return {
-        "protocol": protocol,
-        "subscriptions": subscriptions,
-        "resumption_s": round(sum(delays) / len(delays), 3),
-        "replication_s": round((done_us - started_us) / 1e6, 3),
-        "detection_s": round(at["suspected", "a"] / 1e6 - _KILLED_S, 3),
-        "from the kill to the replica's start_s": round(started_us / 1e6 - _KILLED_S, 3),
-        "by way of the replica": len(came),
-        "degree of order": round(ordering_degree([seq for _, seq in came]), 4),
-        "lost": len(missing),
+        "resumption_s": sum(delays_s) / len(delays_s),
+        "replication_s": (done_us - asked_us) / 1e6,
+        "detection_s": (detected_us - killed_us) / 1e6,
+        "start_s": (asked_us - detected_us) / 1e6,
+        "by_replica": len(came),
+        "ordering": ordering_degree([seq for _, seq in came]),
+        "lost": len(lost),
+        "lost_outside": sum(not killed_us <= row["time_us"] <= detected_us for row in lost),
     }
+
+
+def modelled(protocol: Copying, subscriptions: int, seed: int) -> dict[str, float]:
+    found = Model(Setting(protocol, subscriptions=subscriptions, pending=_PENDING, seed=seed)).experiment()
+    return {"resumption_s": found.resumption_s, "replication_s": found.replication_s, "ordering": found.ordering}
+
+
+def table(data: dict[str, Any]) -> str:
+    lines = [
+        "| | live: PDRD | replication | order | kill to detection | to the replica's request | lost, outside | "
+        "model: PDRD | replication | order |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for row in data["rows"]:
+        live, model = row["live"], row["model"]
+        lines.append(
+            f"| {row['protocol']} | {live['resumption_s']:.2f} s | {live['replication_s']:.2f} s | "
+            f"{live['ordering']:.3f} | {live['detection_s']:.3f} s | {live['start_s']:.1f} s | "
+            f"{live['lost']}, {live['lost_outside']} | {model['resumption_s']:.2f} s | {model['replication_s']:.2f} s | "
+            f"{model['ordering']:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def section(data: dict[str, Any]) -> str:
+    return f"""## A live replacement
+
+`./run bench replication --save` ({data["date"]}). Three brokers in a line, each a process, {data["subscriptions"]:,} subscriptions; the one in the
+middle is killed, {data["pending"]} events are published while its replica starts. "Lost, outside": events that never came, and those of them that
+were not published between the kill and its detection. The model is the simulator with the service times of the paper's machines. One run each.
+
+{table(data)}
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--subscriptions", type=int, default=10_000)
-    parser.add_argument("--save", type=Path, help="Write the rows as JSON.")
-    arguments = parser.parse_args()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--save", action="store_true", help="Write bench/results/replication.json and the page.")
+    given = parser.parse_args()
     rows = []
-    for protocol in ("synchronous", "incremental", "ordered"):
-        rows.append(measured(protocol, arguments.subscriptions, 1))
-        print(json.dumps(rows[-1]), flush=True)
-    if arguments.save:
-        arguments.save.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    for protocol in _PROTOCOLS:
+        live = measured(protocol, given.subscriptions, given.seed)
+        rows.append({"protocol": protocol, "live": live, "model": modelled(protocol, given.subscriptions, given.seed)})
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    data = {
+        "benchmark": "replication",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(("msgspec", "uvloop")),
+        "subscriptions": given.subscriptions,
+        "pending": _PENDING,
+        "seed": given.seed,
+        "rows": rows,
+    }
+    print(table(data))
+    if given.save:
+        SAVED.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        put_section("replication", section(data))
 
 
 if __name__ == "__main__":

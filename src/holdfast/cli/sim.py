@@ -96,7 +96,8 @@ def _verdicts(run_folder: Path) -> list["Verdict"]:
     from holdfast.sim.promises import check
 
     verdicts = check(run_folder)
-    return [verdicts[name] for name in ("P1", "P2", "P5", "P7")]
+    replicated = ["P6"] if verdicts["P6"].checked else []
+    return [verdicts[name] for name in ("P1", "P2", "P5", *replicated, "P7")]
 
 
 def _verdict_line(verdict: "Verdict") -> str:

@@ -98,6 +98,7 @@ class LiveRun:
         self._roles: dict[str, Role] = {}  # of the replicas
         self._replicas: dict[str, str] = {}  # broker -> its last replica
         self._clients: dict[str, Client] = {}
+        self._homes: dict[str, str] = {}  # client -> its broker, or whose place that has taken
         self._participants: dict[str, _Participant] = {}
         self._errands: deque[Awaitable[None]] = deque()
         self._errand: asyncio.Task[None] | None = None
@@ -166,6 +167,7 @@ class LiveRun:
         async with dialling:
             await client.__aenter__()
         self._clients[spec.id] = client
+        self._homes[spec.id] = spec.broker
         for number, condition in enumerate(spec.advertisements):
             client.driver.give(AdvertiseCall(f"a{number}", condition))
 
@@ -333,6 +335,7 @@ class LiveRun:
         self._books.on_unsubscribed(client, id_, self._clock.now_us())
 
     def attach(self, client: str, broker: str) -> None:
+        self._homes[client] = broker
         self._do(self._clients[client].attach(self._addresses[broker]))
 
     def detach(self, client: str) -> None:
@@ -375,9 +378,13 @@ class LiveRun:
 
     def _on_gone(self, name: str) -> None:
         """A broker is killed: by us, or by somebody else while we look on."""
-        if name not in self._down:
-            self._down.add(name)
-            self.note(name, "crash", name)
+        if name in self._down:
+            return
+        self._down.add(name)
+        self.note(name, "crash", name)
+        for client, home in self._homes.items():
+            if self._addresses.get(home) == self._addresses.get(name):
+                self.note(client, "broker lost", name)
 
     def restart(self, name: str) -> None:
         async def restart() -> None:

@@ -7,7 +7,7 @@ is bounded: one row per run, kind of message, class of delay or slice of time, a
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from holdfast.pipeline.audit_promises import (
     unexplained_missing,
     within_limits,
 )
+from holdfast.pipeline.audit_replication import judged, replicates
 from holdfast.pipeline.exact_quantiles import KINDS, QUANTILES
 from holdfast.pipeline.spark_errors import explained
 from holdfast.pipeline.trace_footers import RunFooters
@@ -56,6 +57,7 @@ class AuditedRun:
     outcome: Outcome
     figures: dict[str, Any]
     verdicts: dict[str, Verdict]
+    failovers: list[dict[str, Any]] = field(default_factory=list)  # brokers that were replaced or relieved
 
     @property
     def recovered(self) -> dict[str, int]:
@@ -96,6 +98,7 @@ class AuditedRun:
             "ordering_degree": self.figures["ordering_degree"],
             "original_delay_us": self.delay_us("original_delay"),
             "overhead": self.overhead,
+            "failovers": self.failovers,
             "promises": {name: verdict.as_json() for name, verdict in self.verdicts.items()},
         }
 
@@ -193,7 +196,10 @@ def _summed_up(
         verdicts |= {"P7": limits.result()[trace.label], "P8": bytes_.result()[trace.label]}
         if "acknowledged" in outcome.incidents:
             verdicts["P5"] = acknowledged_survives(found, trace)
-        runs.append(AuditedRun(trace.label, trace.folder, trace.about, outcome, numbers, verdicts))
+        failovers: list[dict[str, Any]] = []
+        if replicates(outcome.incidents):
+            verdicts["P6"], failovers = judged(found, trace, outcome.incidents, outcome.messages)
+        runs.append(AuditedRun(trace.label, trace.folder, trace.about, outcome, numbers, verdicts, failovers))
     return _with_examples(runs, found)
 
 

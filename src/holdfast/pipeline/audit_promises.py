@@ -66,7 +66,7 @@ def from_figures(
         "P3": _order(run, figures["fifo_violations"], deliveries, asked.violations_max),
         "P4": _delivery(figures["missing"], owed, causes, unexplained, asked.delivery_min),
         "P5": Verdict("P5", True, 0, 0, note="the trace has no acknowledgements"),
-        "P6": Verdict("P6", True, 0, 0, note="a trace does not say what a replica had to bring"),
+        "P6": Verdict("P6", True, 0, 0, note="no broker was replaced or relieved"),
     }
 
 

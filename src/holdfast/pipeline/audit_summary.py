@@ -1,6 +1,7 @@
 """An audit in words for a terminal: one run, or two side by side."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from holdfast.pipeline import readable
 from holdfast.pipeline.audit import AuditedRun
@@ -40,7 +41,20 @@ def summary(run: AuditedRun) -> str:
         ),
     ]
     lines = [_title(run), *(f"  {name:<{_NAME}}{text}" for name, text in rows if text)]
-    return "\n".join([*lines, *map(verdict_line, run.verdicts.values())])
+    failovers = map(_failover_line, run.failovers)
+    return "\n".join([*lines, *failovers, *map(verdict_line, run.verdicts.values())])
+
+
+def _failover_line(row: dict[str, Any]) -> str:
+    ready = "never" if row["ready_us"] is None else f"at {row['ready_us'] / 1e6:,.2f} s"
+    words = f"{row['faulty']} by {row['replica']} ({row['protocol']}, {row['use']}), ready {ready}"
+    if row["failed_us"] is not None:
+        took_s = (row["noticed_us"] - row["failed_us"]) / 1e6
+        words += (
+            f"; failed at {row['failed_us'] / 1e6:,.2f} s, noticed after {took_s:.3f} s, {row['published']:,} "
+            f"published and {row['lost']:,} lost in between, {row['lost_outside']:,} lost at other times"
+        )
+    return f"  {'replica':<{_NAME}}{words}"
 
 
 def _title(run: AuditedRun) -> str:
@@ -62,7 +76,8 @@ def verdict_line(verdict: Verdict) -> str:
         return f"  {verdict.promise:<{_NAME}}nothing to check{': ' if verdict.note else ''}{verdict.note}"
     if verdict.broken:
         return f"  {verdict.promise:<{_NAME}}{verdict.broken:,} of {verdict.checked:,}: {verdict.note}"
-    return f"  {verdict.promise:<{_NAME}}holds ({verdict.checked:,} checked)"
+    parts = f"; {verdict.note}" if verdict.promise == "P6" and verdict.note else ""  # what was not looked at
+    return f"  {verdict.promise:<{_NAME}}holds ({verdict.checked:,} checked){parts}"
 
 
 def _told(verdict: Verdict) -> str:

@@ -1,8 +1,8 @@
 """The promises, checked on a run's trace and on nothing else.
 
 P1 only what matches is delivered. P2 at most once. P3 events of one source arrive in order. P4 what is owed is
-delivered (a rate). P5 what a broker acknowledged is not lost. P7 what has a limit stays within it. P8 the same seed
-gives the same trace. docs/promises.md says under which faults each one holds.
+delivered (a rate). P5 what a broker acknowledged is not lost. P6 replicas keep their protocol's promises. P7 what has
+a limit stays within it. P8 the same seed gives the same trace. docs/promises.md says under which faults each one holds.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.matching.matcher import Matcher
+from holdfast.sim.replication_promises import judged
 from holdfast.wire.runs import Run, same_bytes
 
 _EXAMPLES = 5
@@ -30,7 +31,7 @@ class Verdict:
 
 
 def check(folder: Path, strict_order: bool = False) -> dict[str, Verdict]:
-    """P1 to P5 and P7 of one run."""
+    """P1 to P7 of one run."""
     run = Run(folder)
     deliveries = run.table("deliveries")
     wanted = wanted_of(run)
@@ -40,6 +41,7 @@ def check(folder: Path, strict_order: bool = False) -> dict[str, Verdict]:
         "P3": in_order(deliveries, strict_order),
         "P4": what_is_owed(deliveries, wanted),
         "P5": acknowledged_survives(deliveries, wanted, run.table("incidents")),
+        "P6": replication_keeps_its_promises(run),
         "P7": within_limits(run.table("samples")),
     }
 
@@ -126,6 +128,11 @@ def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, incidents: pa.
     missing = owed.join(deliveries.select(_EVENT), _EVENT, join_type="left anti")
     missing = missing.join(pa.Table.from_pylist(expired, schema), ["source", "seq"], join_type="left anti")
     return _verdict("P5", owed.num_rows, missing)
+
+
+def replication_keeps_its_promises(run: Run) -> Verdict:
+    found = judged(run)
+    return Verdict("P6", not found.broken, found.checked, len(found.broken), found.broken[:_EXAMPLES])
 
 
 def within_limits(samples: pa.Table) -> Verdict:

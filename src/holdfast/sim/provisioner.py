@@ -18,6 +18,7 @@ from holdfast.protocol.hops.nack import NackBroker
 from holdfast.protocol.replication.broker import ReplicatingBroker
 from holdfast.protocol.replication.replica import Role
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.sim.failovers import MOVED
 from holdfast.sim.host import Host
 
 if TYPE_CHECKING:
@@ -66,6 +67,13 @@ class Provisioner:
         brokers = [host for host in simulation.hosts.values() if host.kind == "broker"]
         return all(host.has_settled(simulation.now_us) for host in brokers)
 
+    def on_wanted(self, wanted: ReplicaWanted) -> None:
+        """A broker asks for a replica; one in the place of a broker that works is not given to it."""
+        if wanted.use == "failover" and self._is_up(wanted.faulty):
+            self._simulation.note(wanted.faulty, "replica not needed", f"{wanted.faulty} answers")
+        else:
+            self.want(wanted)
+
     def want(self, wanted: ReplicaWanted) -> None:
         """Start a replica, unless there is one already."""
         plan = self._simulation.network.replication
@@ -103,5 +111,6 @@ class Provisioner:
         simulation = self._simulation
         for client, channel in list(simulation.hosts[faulty].channels.items()):
             if channel.receiver.kind == "client":
+                simulation.note(client, MOVED, faulty)
                 simulation.detach(client)
                 simulation.at(simulation.now_us + 2, simulation.attach, client, replica)

@@ -2,12 +2,17 @@
 
 Complete: of two subscribers that asked for the same, each gets what the other gets, between any two events of a source
 that both got. Ordered: nobody gets events of one source out of order. The weak forms leave out events that were sent to
-the faulty broker, which nobody can bring back.
+the faulty broker, which nobody can bring back. `incomplete` and `unordered` look for a witness among a few subscribers;
+`judged` counts in a whole trace, where also links and clients may have lost or moved something.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
+
+from holdfast.sim.failovers import Failover, failovers, is_moment, moved
+from holdfast.wire.runs import Run
 
 EventId = tuple[str, int]  # source and number
 Deliveries = Mapping[str, Sequence[EventId]]  # by subscriber, in the order in which they came
@@ -54,3 +59,122 @@ def unordered(deliveries: Deliveries, left_out: Collection[EventId] = ()) -> Wit
                 if after < before:
                     return Witness(subscriber, (source, after), f"came after {before}")
     return None
+
+
+# In a trace ------------------------------------------------------------------------------------------------------
+
+_KNOWN_US = 300_000  # after which every broker of a small network has heard of a subscription
+_LATELY_US = 2_000_000  # before a failure: as long as events took then, one may have been on its way when it happened
+_CARRIERS = ("Publish", "Stamped", "Numbered", "Run", "Deliver")  # messages that a link must not lose
+
+
+@dataclass(frozen=True)
+class Judged:
+    checked: int
+    broken: tuple[dict[str, Any], ...]
+    note: str = ""
+
+
+def judged(run: Run) -> Judged:
+    """P6 of a run: what the protocols of its replications promise, and only that."""
+    columns = ("node", "time_us", "kind", "about")
+    incidents = zip(*(run.table("incidents")[name].to_pylist() for name in columns), strict=True)
+    moments = [row for row in incidents if is_moment(row[2])]
+    found = failovers(moments)
+    if not found:
+        return Judged(0, (), "no broker was replaced or relieved")
+    rows = sorted(run.table("deliveries").to_pylist(), key=lambda row: row["time_us"])
+    published = {(row["source"], row["seq"]): row["time_us"] for row in _published(run)}
+    rows = [row for row in rows if (row["source"], row["seq"]) in published]  # others are P1's affair
+    transit_us = _transit_us(rows, published, found)
+    left_out = {event for event, at_us in published.items() if any(each.cost(at_us, transit_us) for each in found)}
+    rows = [row for row in rows if (row["source"], row["seq"]) not in left_out]
+    broken: list[dict[str, Any]] = []
+    notes = []
+    if any(count for count in _lost(run)):
+        notes.append("links lost events, so completeness is not judged")
+    elif all(each.promises_complete for each in found):
+        broken += _missed(run, rows, published, left_out, moved(moments))
+    else:
+        notes.append("basic replication does not promise completeness")
+    if all(each.promises_order for each in found):
+        broken += _late(rows, found)
+    else:
+        notes.append("order is not promised")
+    return Judged(len(rows), tuple(broken), "; ".join(notes))
+
+
+def _published(run: Run) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = run.table("publications").select(["source", "seq", "time_us"]).to_pylist()
+    return rows
+
+
+def _lost(run: Run) -> list[int]:
+    rows = run.table("messages").to_pylist()
+    return [row["lost"] for row in rows if row["kind"] in _CARRIERS]
+
+
+def _transit_us(rows: list[dict[str, Any]], published: Mapping[EventId, int], found: list[Failover]) -> int:
+    delays_us = [0]
+    for each in found:
+        for row in rows:
+            if each.failed_us is not None and each.failed_us - _LATELY_US <= row["time_us"] <= each.failed_us:
+                delays_us.append(row["time_us"] - published[row["source"], row["seq"]])
+    return max(delays_us)
+
+
+def _missed(
+    run: Run,
+    rows: list[dict[str, Any]],
+    published: Mapping[EventId, int],
+    left_out: Collection[EventId],
+    moved_clients: Collection[str],
+) -> list[dict[str, Any]]:
+    """What a subscriber did not get of that which another got who wants the same, between events that it got."""
+    got: dict[str, dict[str, set[int]]] = {}
+    for row in rows:
+        got.setdefault(row["subscriber"], {}).setdefault(row["source"], set()).add(row["seq"])
+    broken = []
+    for members, since_us in _alike(run, moved_clients):
+        for source in sorted({source for name in members for source in got.get(name, {})}):
+            of_all = set().union(*(got.get(name, {}).get(source, set()) for name in members))
+            for name in members:
+                own = got.get(name, {}).get(source, set())
+                for seq in sorted(of_all - own):
+                    if own and min(own) < seq < max(own) and published[source, seq] >= since_us:
+                        broken.append({"subscriber": name, "source": source, "seq": seq})
+    return broken
+
+
+def _alike(run: Run, left_out: Collection[str]) -> list[tuple[list[str], int]]:
+    """Subscribers with the same conditions that never ended, and from when on all of these were known."""
+    wants: dict[str, dict[str, int]] = {}
+    ended: set[str] = set(left_out)
+    for row in run.table("subscriptions").to_pylist():
+        wants.setdefault(row["subscriber"], {})[row["condition"]] = row["from_us"]
+        if row["until_us"] is not None:
+            ended.add(row["subscriber"])
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, conditions in wants.items():
+        if name not in ended:
+            groups.setdefault(tuple(sorted(conditions)), []).append(name)
+    return [
+        (sorted(names), max(max(wants[name].values()) for name in names) + _KNOWN_US)
+        for names in groups.values()
+        if len(names) > 1
+    ]
+
+
+def _late(rows: list[dict[str, Any]], found: list[Failover]) -> list[dict[str, Any]]:
+    """What came after a later event of its source: by way of a replica, or at all since two brokers share events."""
+    shared_us = min((each.asked_us for each in found if each.use != "failover"), default=None)
+    highest: dict[tuple[str, str], int] = {}
+    broken = []
+    for row in rows:
+        pair = row["subscriber"], row["source"]
+        if row["seq"] < highest.get(pair, 0):
+            if row["via"] == "replica" or (shared_us is not None and row["time_us"] >= shared_us):
+                broken.append({name: row[name] for name in ("subscriber", "source", "seq")})
+        else:
+            highest[pair] = row["seq"]
+    return broken

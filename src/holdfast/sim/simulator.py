@@ -345,7 +345,7 @@ class Simulation:
             elif type(effect) is Published:
                 self._count_published(effect)
             elif type(effect) is ReplicaWanted:
-                self.provisioner.want(effect)
+                self.provisioner.on_wanted(effect)
             elif type(effect) is Lost:
                 about, count = f"{effect.source}/{effect.first}", effect.last - effect.first + 1
                 self.note(host.name, f"unrecoverable: {effect.reason}", about, count)
