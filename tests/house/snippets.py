@@ -54,6 +54,10 @@ class Block:
         return self.words[0] if self.words else ""
 
     @property
+    def file(self) -> str | None:
+        return next((word.removeprefix("file=") for word in self.words if word.startswith("file=")), None)
+
+    @property
     def tested(self) -> bool:
         return "notest" not in self.words
 
@@ -116,8 +120,8 @@ def run_console(found: list[Block]) -> None:
     """Run a page's commands one after the other in a folder of their own, which is then thrown away."""
     with tempfile.TemporaryDirectory(prefix="holdfast-page-") as folder:
         for block in found:
-            for name in (word.removeprefix("file=") for word in block.words if word.startswith("file=")):
-                Path(folder, name).write_text(block.text)
+            if block.file is not None:
+                Path(folder, block.file).write_text(block.text)
             if block.language == "console" and block.tested:
                 if "live" in block.words:
                     from tests.house.live_snippets import run_live

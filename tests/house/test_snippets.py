@@ -141,6 +141,11 @@ def test_what_is_wrong_with_commands_in_the_background_is_told(text: str, compla
     assert complaint in str(caught.value)
 
 
+def test_a_file_that_a_page_shows_is_there_for_its_commands() -> None:
+    found = [*fake("toml file=net.toml", "x = 1"), *fake("console", "$ cat net.toml\nx = 1")]
+    snippets.run_console(found)
+
+
 def test_a_page_that_uses_spark_is_marked() -> None:
     assert snippets.needs_spark(fake("python", "import pyspark"))
     assert snippets.needs_spark(fake("console spark", "$ holdfast audit run"))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Certificate, PrivateKey
+from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Certificate, Directory, PrivateKey
 from holdfast.cli.peers import peers_from
 from holdfast.cli.serving import Log, Metrics, Operation, serve
 from holdfast.model.errors import InputError
@@ -41,6 +41,7 @@ def run(
             "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
         ),
     ] = False,
+    directory: Directory = None,
     certificate: Certificate = None,
     private_key: PrivateKey = None,
     authority: Authority = None,
@@ -59,6 +60,7 @@ def run(
       holdfast broker --id b2 --listen tcp://127.0.0.1:7002 --peer b1=tcp://127.0.0.1:7001
       holdfast broker --id b3 --listen tcp://127.0.0.1:7003 --peers peers.txt --metrics 127.0.0.1:9103 --log json
     """
+    from holdfast.net.directory import directory_at
     from holdfast.net.http import parse_place
     from holdfast.net.loop import run as run_loop
     from holdfast.net.node import NodeSettings
@@ -67,6 +69,10 @@ def run(
 
     if hops in DURABLE and store is None:
         raise InputError(f"--hops {hops} stores events: say where with --store FILE")
+    if directory is not None and not replaceable:
+        raise InputError("--directory: only brokers with --replaceable need one")
+    if replaceable:
+        _check_replaceable(routing, hops)
 
     def read_peers() -> dict[str, Address]:
         return peers_from(peer or (), peers)
@@ -80,7 +86,15 @@ def run(
         push_back=push_back,
         hops=HopSettings(hops),
         store=store,
-        replication=ReplicationSettings() if replaceable else None,
+        replication=ReplicationSettings(directory=directory) if replaceable else None,
+        directory=None if directory is None else directory_at(directory),
     )
     place = None if metrics is None else parse_place(metrics)
     run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
+
+
+def _check_replaceable(routing: Routing, hops: Hops) -> None:
+    if routing == "destinations":
+        raise InputError('--replaceable: replicas need a tree; use --routing "advertisements" or "subscriptions"')
+    if hops not in ("basic", "nack"):
+        raise InputError(f"--replaceable does not go with --hops {hops}; use basic or nack")

@@ -24,6 +24,14 @@ Authority = Annotated[
     str | None, typer.Option("--ca", metavar="FILE", help="Trust only certificates signed by this authority.")
 ]
 
+Directory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="zookeeper://HOST:PORT/PATH, to learn there who is next to whom; brokers tell each other otherwise.",
+    ),
+]
+
 Durably = Annotated[bool, typer.Option("--durable", help="For brokers that store events (--hops retransmission).")]
 Recovery = Annotated[bool, typer.Option("--recovery", help="Recover lost events; both sides need it.")]
 InOrder = Annotated[

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.connecting import Authority, Certificate, PrivateKey
+from holdfast.cli.connecting import Authority, Certificate, Directory, PrivateKey
 from holdfast.cli.peers import peer_of
 from holdfast.cli.serving import Log, Metrics, Operation, serve
 from holdfast.model.errors import InputError
@@ -26,6 +26,7 @@ def run(
         typer.Option(metavar="ADDRESS", help="The faulty broker's, and its clients find the replica by themselves."),
     ] = "tcp://127.0.0.1:0",
     routing: Annotated[Routing, typer.Option(help="That of the network.")] = "advertisements",
+    directory: Directory = None,
     certificate: Certificate = None,
     private_key: PrivateKey = None,
     authority: Authority = None,
@@ -42,6 +43,7 @@ def run(
     Example:
       holdfast replicate --faulty b3 --protocol incremental --peer b2=tcp://127.0.0.1:7002 --peer b5=tcp://127.0.0.1:7005
     """
+    from holdfast.net.directory import directory_at
     from holdfast.net.http import parse_place
     from holdfast.net.loop import run as run_loop
     from holdfast.net.node import NodeSettings
@@ -60,7 +62,8 @@ def run(
         peers,
         routing,
         tls=TlsFiles(certificate, private_key, authority),
-        replication=ReplicationSettings(copying=protocol),
+        replication=ReplicationSettings(copying=protocol, directory=directory),
+        directory=None if directory is None else directory_at(directory),
         role=Role(faulty, tuple(peers), protocol, use),
     )
     run_loop(serve(settings, Operation(as_json, log, None if metrics is None else parse_place(metrics))))

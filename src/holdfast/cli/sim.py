@@ -174,5 +174,5 @@ def _summary(name: str, seed: int, outcome: "Outcome") -> str:
         lines.append(
             f"    {kind:<14}{counts['sent']:>12,} sent {counts['bytes']:>14,} bytes {counts['lost']:>10,} lost"
         )
-    lines += [f"  {kind:<20}{count:,}" for kind, count in sorted(outcome.incidents.items())]
+    lines += [f"  {kind:<19} {count:,}" for kind, count in sorted(outcome.incidents.items())]
     return "\n".join(lines)

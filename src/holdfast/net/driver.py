@@ -29,6 +29,7 @@ from holdfast.protocol.effects import (
     Persist,
     Persisted,
     Published,
+    Register,
     ReplicaWanted,
     Send,
     Spread,
@@ -89,6 +90,7 @@ class Driver:
         self.links: dict[str, Link] = {}
         self.tallies: dict[str, Tally] | None = {} if tallied else None
         self.on_replica_wanted: Callable[[ReplicaWanted], None] = lambda wanted: None  # whoever starts brokers
+        self.on_register: Callable[[Register], None] = lambda register: None  # a directory outside
         self._clock = clock
         self._application = application
         self._push_back_bytes = push_back_bytes
@@ -209,6 +211,8 @@ class Driver:
                 self._committer.persist(effect)
             elif type(effect) is ReplicaWanted:
                 self.on_replica_wanted(effect)
+            elif type(effect) is Register:
+                self.on_register(effect)
             elif self._application is not None:
                 if type(effect) is Delivered:
                     self._application.on_delivered(effect, now_us)

@@ -13,6 +13,7 @@ from holdfast.model.messages import Publication
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
 from holdfast.net.counters import WORTH_TELLING, Counters
+from holdfast.net.directory import directory_at
 from holdfast.net.driver import Driver
 from holdfast.net.http import HttpServer
 from holdfast.net.link import Impairment
@@ -140,6 +141,7 @@ class Member:
 
     async def start(self, listen: Address) -> Address:
         network, transport = self._network, self._network.transport
+        outside = None if network.replication is None else network.replication.directory
         self._rows = Rows(self.name, self._clock)
         settings = NodeSettings(
             self.name,
@@ -154,6 +156,7 @@ class Member:
             impairments=self._impairments,
             lossy_control=network.lossy_control,
             gossip=network.reliability.gossip,
+            directory=directory_at(outside) if outside else None,
         )
         self.node = BrokerNode(settings, self._rows, clock=self._clock, tallied=True)
         self.node.driver.on_replica_wanted = self.on_wanted

@@ -20,6 +20,7 @@ from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
+from holdfast.net.directory import DirectoryService, NewDirectory
 from holdfast.net.driver import Application, Driver
 from holdfast.net.journal import Note
 from holdfast.net.link import Impairment, Link
@@ -30,6 +31,7 @@ from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.broker import Routing
 from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import Listed, Register
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.changes import Stored
 from holdfast.protocol.hops.choice import AnyBroker, new_broker, on_its_links
@@ -69,6 +71,7 @@ class NodeSettings:
     impairments: Mapping[str, Impairment] = field(default_factory=dict)  # by neighbour
     lossy_control: bool = True  # an impairment loses control messages too
     gossip: GossipSettings | None = None  # the same for all brokers of a network
+    directory: NewDirectory | None = None  # where replication has one outside
 
 
 class BrokerNode:
@@ -99,6 +102,8 @@ class BrokerNode:
         self.driver = Driver(
             machine, self._clock, self.counters, application, push_back_bytes, tallied, self._committer
         )
+        self._directory: DirectoryService | None = None
+        self.driver.on_register = self._register
         self._listeners: list[Listener] = []
         self._sessions: dict[str, Session] = {}
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet
@@ -143,10 +148,18 @@ class BrokerNode:
             if self._committer is not None:
                 self._committer.abandon()
             raise
+        if self.settings.directory is not None:
+            self._directory = self.settings.directory()
         self.listening = tuple(each.address for each in self._listeners)
         for name, address in self.settings.peers.items():
             self.add_peer(name, address)
         self._watching = asyncio.create_task(self._watch_silence())
+
+    def _register(self, said: Register) -> None:
+        if self._directory is not None:
+            self._directory.register(said.broker, said.neighbours)
+            for name in said.neighbours:
+                self._directory.watch(name, lambda broker, names: self.driver.give(Listed(broker, names)))
 
     def add_peer(self, name: str, address: Address) -> None:
         """Dial this broker, now and whenever the connection is lost."""
@@ -196,6 +209,8 @@ class BrokerNode:
             self._committer.abandon()
         for session in list(self._wires):
             session.end("crash", now=True)
+        if self._directory is not None:
+            self._directory.close()
 
     def _stop_working(self) -> None:
         self._stop_listening()
@@ -223,6 +238,8 @@ class BrokerNode:
             for session in list(self._wires):
                 session.end("too slow to stop", now=True)
             await asyncio.wait(ended)
+        if self._directory is not None:
+            self._directory.close()
         if self._committer is not None:
             await self._committer.finish()
 

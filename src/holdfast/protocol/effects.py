@@ -65,6 +65,13 @@ class UnadvertiseCall(msgspec.Struct, frozen=True):
     id: str
 
 
+class Listed(msgspec.Struct, frozen=True):
+    """The directory says who the neighbours of this broker are."""
+
+    broker: str
+    neighbours: tuple[str, ...]
+
+
 class Persisted(msgspec.Struct, frozen=True):
     """All changes up to this `Persist` are safe now, whatever happens."""
 
@@ -81,6 +88,7 @@ Input = (
     | UnsubscribeCall
     | AdvertiseCall
     | UnadvertiseCall
+    | Listed
     | Persisted
 )
 
@@ -172,6 +180,13 @@ class ReplicaWanted(msgspec.Struct, frozen=True):
     use: Use
 
 
+class Register(msgspec.Struct, frozen=True):
+    """Tell the directory who the neighbours of this broker are; none: forget it."""
+
+    broker: str
+    neighbours: tuple[str, ...]
+
+
 Effect = (
     Send
     | Spread
@@ -184,4 +199,5 @@ Effect = (
     | Acknowledged
     | Persist
     | ReplicaWanted
+    | Register
 )

@@ -49,6 +49,7 @@ class Provisioner:
     ) -> Broker | NackBroker:
         plan = self._simulation.network.replication
         assert plan is not None
+        plan = replace(plan, directory=None)  # there is nothing outside a simulation
         role, hops = self._roles.get(name), self._simulation.network.reliability.hops
         broker = ReplicatingBroker(name, routing, settings, book, new_index, epoch, dice, plan, role, hops.watch)
         broker.queue_length = self._queue_length

@@ -6,6 +6,7 @@ or all problems at once.
 
 from dataclasses import replace
 from pathlib import Path
+from re import fullmatch
 
 from holdfast.network.building.clients import check_advertisements, draft_clients, finish_clients
 from holdfast.network.building.faults import build_faults
@@ -60,6 +61,7 @@ def build(document: Document) -> Network:
     if values["replication"] is not None and values["routing"] == "destinations":
         message = 'replicas need a tree: with routing = "destinations" events find another way by themselves'
         problems.add(("replication",), message, 'use routing = "advertisements", or leave [replication] out')
+    replication = _replication(values, problems)
     check_advertisements(drafts, values["routing"], problems)
     if graph is not None:
         check_graph(graph, values["routing"], problems)
@@ -80,7 +82,7 @@ def build(document: Document) -> Network:
         window=window,
         reliability=_reliability(values["reliability"], document.folder, problems),
         plan=PlanSettings(**values["plan"]),
-        replication=_replication(values),
+        replication=replication,
         protocol=protocol,
         lossy_control=not transport.reliable if lossy is None else lossy,
         transport=transport,
@@ -189,10 +191,13 @@ def _protocol(values: Values, problems: Problems) -> ProtocolSettings:
     return ProtocolSettings(**times, **{name: value for name, value in values.items() if not name.endswith("_s")})
 
 
-def _replication(values: Values) -> ReplicationSettings | None:
+def _replication(values: Values, problems: Problems) -> ReplicationSettings | None:
     given = values["replication"]
-    if given is None:
+    if given is None or problems.within("replication"):
         return None
+    if given["directory"] is not None and not fullmatch(r"zookeeper://[^/]+:\d+(/.*)?", given["directory"]):
+        message = f"{given['directory']} is no directory"
+        problems.add(("replication", "directory"), message, 'write it as "zookeeper://127.0.0.1:2181/holdfast"')
     return ReplicationSettings(
         copying=given["protocol"],
         replace=given["replace"],
@@ -202,6 +207,7 @@ def _replication(values: Values) -> ReplicationSettings | None:
         patience_us=given["patience_s"],
         pending_max=given["pending"],
         provision_us=given["start_s"],
+        directory=given["directory"],
     )
 
 

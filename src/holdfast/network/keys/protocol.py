@@ -253,6 +253,12 @@ REPLICATION = Table(
             _REPLICATION.pending_max,
         ),
         Key(
+            "directory",
+            Text('an address in quotes, such as "zookeeper://127.0.0.1:2181/holdfast"'),
+            "live: who tells brokers the neighbours of their neighbours",
+            default_words="the brokers themselves, with their heartbeats",
+        ),
+        Key(
             "start_s",
             SPAN,
             "how long a replica takes to start, in the simulator; a process on this machine takes about so long",

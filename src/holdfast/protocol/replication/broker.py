@@ -35,7 +35,7 @@ from holdfast.model.messages import (
 )
 from holdfast.protocol.broker import Broker, Neighbour, Routing
 from holdfast.protocol.conditions import ConditionBook, EventIndex
-from holdfast.protocol.effects import Effect, Gauges, Incident, Input, ReplicaWanted, Send, Spread
+from holdfast.protocol.effects import Effect, Gauges, Incident, Input, Listed, Register, ReplicaWanted, Send, Spread
 from holdfast.protocol.hops.settings import WatchSettings
 from holdfast.protocol.hops.watch import Watch
 from holdfast.protocol.replication.being_replica import BeingReplica
@@ -74,6 +74,7 @@ class ReplicatingBroker(Broker):
         self._faulty_of: dict[str, str] = {}  # replica -> for whom it stands
         self._joints: dict[str, Reordering] = {}  # by each of the two whose events are put in order together
         self._directory = Directory(name)
+        self._registered: tuple[str, ...] = ()  # our neighbours, as a directory outside was told
         self._retired: dict[str, str] = {}  # brokers that were replaced, and by whom
         self._queues = QueueWatch(replication.relieve_queue)
         # Heartbeats are the beats: watching costs no message.
@@ -130,6 +131,9 @@ class ReplicatingBroker(Broker):
         return self._after(effects, now_us)
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
+        if type(given) is Listed:
+            self._directory.on_neighbours(given.broker, given.neighbours)
+            return []
         effects = super().handle(given, now_us)
         return self._after(effects, now_us) if self._is_busy else effects
 
@@ -153,7 +157,16 @@ class ReplicatingBroker(Broker):
 
     def _tell_neighbours(self) -> list[Effect]:
         brokers = tuple(name for name, each in self._neighbours.items() if each.kind == "broker" and not each.silent)
-        return [Spread(brokers, Neighbours(brokers))] if brokers else []
+        if self._plan.directory is None:
+            return [Spread(brokers, Neighbours(brokers))] if brokers else []
+        if not brokers or brokers == self._registered:
+            return []
+        self._registered = brokers
+        return [Register(self.name, brokers)]
+
+    def around(self, broker: str) -> tuple[str, ...]:
+        """Those next to this broker, as far as is known here."""
+        return self._directory.around(broker)
 
     def _look_at_queues(self) -> list[Effect]:
         """Whoever has too much waiting for it gets a replica beside it."""
@@ -303,7 +316,7 @@ class ReplicatingBroker(Broker):
             case ReplicaRequest():
                 return self._on_request(name, message, now_us)
             case Neighbours():
-                self._directory.on_neighbours(name, message)
+                self._directory.on_neighbours(name, message.names)
             case Marks(onwards=True):
                 return self._pass_marks_on(name, message)
             case Marks() if name in self._joints:
@@ -390,6 +403,8 @@ class ReplicatingBroker(Broker):
         self._retired[faulty] = replica
         self._directory.forget(faulty)
         effects: list[Effect] = [Incident("replaced by", f"{faulty} by {replica}"), Send(faulty, Retired(replica))]
+        if self._plan.directory is not None:
+            effects.append(Register(faulty, ()))
         effects += super()._on_link_down(faulty, now_us)
         self._tree.unpair(replica)
         return effects

@@ -1,10 +1,9 @@
 """The neighbours of one's neighbours: all that is known in advance of a failure.
 
-Each broker tells its neighbours who its neighbours are, with every heartbeat. When one of them fails, those around it
-agree without a word on who asks for a replica: the first by name, and the next when nothing comes of it.
+Each broker tells its neighbours who its neighbours are, with every heartbeat, or a directory outside does
+(`net/directory.py`). When one of them fails, those around it agree without a word on who asks for a replica: the first
+by name, and the next when nothing comes of it.
 """
-
-from holdfast.model.messages import Neighbours
 
 
 class Directory:
@@ -12,8 +11,8 @@ class Directory:
         self._name = name
         self._beside: dict[str, tuple[str, ...]] = {}
 
-    def on_neighbours(self, sender: str, said: Neighbours) -> None:
-        self._beside[sender] = said.names
+    def on_neighbours(self, broker: str, names: tuple[str, ...]) -> None:
+        self._beside[broker] = names
 
     def forget(self, broker: str) -> None:
         self._beside.pop(broker, None)

@@ -22,6 +22,7 @@ class ReplicationSettings:
     sources_max: int = 10_000  # sources of which it is known how far each way is, 2 MB; those heard last are kept
     chunk: int = 512  # conditions in one message, so that a large table holds up no event for long
     provision_us: int = 1_000_000  # until a replica runs, in the simulator; a process takes about a second
+    directory: str | None = None  # outside, that knows who is next to whom; None: brokers tell, with their heartbeats
     pace_us: int = 0  # time that a neighbour takes for each message to the replica; in studies, as in the paper
     marks_us: int = 100_000  # between two signals that let an event pass which waits for its order
     retired_max: int = 1_000  # names of brokers that were replaced, which are told so when they come back
