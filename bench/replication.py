@@ -114,8 +114,8 @@ def table(data: dict[str, Any]) -> str:
         lines.append(
             f"| {row['protocol']} | {live['resumption_s']:.2f} s | {live['replication_s']:.2f} s | "
             f"{live['ordering']:.3f} | {live['detection_s']:.3f} s | {live['start_s']:.1f} s | "
-            f"{live['lost']}, {live['lost_outside']} | {model['resumption_s']:.2f} s | {model['replication_s']:.2f} s | "
-            f"{model['ordering']:.3f} |"
+            f"{live['lost']}, {live['lost_outside']} | "
+            f"{model['resumption_s']:.2f} s | {model['replication_s']:.2f} s | {model['ordering']:.3f} |"
         )
     return "\n".join(lines)
 
@@ -123,9 +123,10 @@ def table(data: dict[str, Any]) -> str:
 def section(data: dict[str, Any]) -> str:
     return f"""## A live replacement
 
-`./run bench replication --save` ({data["date"]}). Three brokers in a line, each a process, {data["subscriptions"]:,} subscriptions; the one in the
-middle is killed, {data["pending"]} events are published while its replica starts. "Lost, outside": events that never came, and those of them that
-were not published between the kill and its detection. The model is the simulator with the service times of the paper's machines. One run each.
+`./run bench replication --save` ({data["date"]}). Three brokers in a line, each a process, {data["subscriptions"]:,}
+subscriptions; the one in the middle is killed, and {data["pending"]} events are published while its replica starts.
+"Lost, outside": events that never came, and those of them that were not published between the kill and its detection.
+The model is the simulator with the service times of the paper's machines. One run each.
 
 {table(data)}
 """

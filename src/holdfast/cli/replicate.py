@@ -50,14 +50,21 @@ def run(
     from holdfast.net.tls import TlsFiles
     from holdfast.protocol.replication.replica import Role
     from holdfast.protocol.replication.settings import ReplicationSettings
+    from holdfast.wire.outgoing import sendable_name
 
     peers = dict(peer_of(each) for each in peer)
+    name = sendable_name(id_ or f"{faulty}+1", "broker")
+    sendable_name(faulty, "broker")
+    if len(peers) < len(peer):
+        raise InputError("--peer: a neighbour is named twice; name each once")
     if faulty in peers:
         raise InputError(f"--peer {faulty}: this is the broker to be replaced; name its neighbours")
+    if name == faulty or name in peers:
+        raise InputError(f"--id {name}: the replica needs a name that no other broker has, such as {faulty}+1")
     if routing == "destinations":
         raise InputError('--routing destinations: replicas need a tree; use "advertisements" or "subscriptions"')
     settings = NodeSettings(
-        id_ or f"{faulty}+1",
+        name,
         (parse_address(listen),),
         peers,
         routing,

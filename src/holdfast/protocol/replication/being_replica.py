@@ -51,7 +51,8 @@ class BeingReplica:
         return self._replica.next_due_us()
 
     def on_link_up(self, name: str) -> list[Effect]:
-        return [Send(name, self._request)] if name in self._replica.neighbours and not self.is_done else []
+        """Also when all is done: a neighbour may have been away, and still keep events for the faulty broker."""
+        return [Send(name, self._request)] if name in self._role.neighbours else []
 
     def on_said(self, name: str, said: LastAdvertisement | LastSubscription, tree: TreeRouter) -> list[Effect]:
         if isinstance(said, LastAdvertisement):
@@ -89,6 +90,9 @@ class BeingReplica:
             return []
         again, lost = self._replica.on_timer(now_us)
         effects: list[Effect] = [Incident("neighbour left out", name) for name in lost]
+        if not self._replica.neighbours:
+            effects.append(Incident("replication failed", self._role.faulty))
+            again = self._replica.begin_anew()
         for name in again:
             effects.append(Send(name, self._request))
             told = tree.told(name)

@@ -184,15 +184,10 @@ class ReplicatingBroker(Broker):
         if stand.phase is Phase.SUSPECTED and now_us >= stand.began_us + self._plan.patience_us:
             return self._give_up(stand, now_us)
         if stand.ask_us is not None and now_us >= stand.ask_us:
-            stand.ask_us = now_us + self._plan.takeover_us * (1 + len(self._directory.around(stand.faulty)))
             around = self._directory.around(stand.faulty)
+            stand.ask_us = now_us + self._plan.takeover_us * (1 + len(around))
             effects.append(ReplicaWanted(stand.faulty, around, self._plan.copying, "failover"))
-        if stand.phase is Phase.COPYING and now_us >= stand.said_us + self._plan.retry_us:
-            stand.said_subscriptions = None  # say it again
-            stand.said_us = now_us
-        if stand.use == "reordering" and stand.marks_left and now_us >= stand.marks_us:
-            effects += stand.take_marks(now_us)
-        return effects
+        return effects + stand.on_timer(now_us)
 
     # A neighbour fails ---------------------------------------------------------------------------
 
@@ -268,7 +263,7 @@ class ReplicatingBroker(Broker):
             return [*self._thaw(stand), Send(name, self._summary(self._neighbours[name]))]
         if stand is not None and stand.takes_over:
             return [Send(name, Retired(stand.replica or self.name))]
-        if replaces is not None and kind == "broker":
+        if kind == "broker" and (replaces in self._neighbours or replaces in self._stands):
             effects = self._on_link_down(name, now_us) if name in self._neighbours else []
             self._neighbours[name] = Neighbour(kind, now_us)  # told nothing until it says what it wants
             return effects
@@ -328,24 +323,27 @@ class ReplicatingBroker(Broker):
             case CopyDone(epoch, digest) if stand is not None and stand.epoch == epoch:
                 return self._on_copy_done(stand, digest, now_us)
             case Retired():
-                self._retired[name] = message.replica
+                self._retire(name, message.replica)
                 return [Incident("replaced", message.replica), *super()._on_link_down(name, now_us)]
         return []
 
     def _on_request(self, name: str, request: ReplicaRequest, now_us: int) -> list[Effect]:
         faulty = request.faulty
         stand = self._stands.get(faulty)
-        if stand is not None and stand.replica is not None and request.epoch < stand.epoch:
-            return [Incident("outdated replica", name)]
+        if stand is not None and stand.replica not in (None, name) and request.epoch < stand.epoch:
+            return self._dismiss(name, stand.replica or faulty, now_us)
         if stand is not None and stand.replica == name and stand.epoch == request.epoch:
             return self._say_all_again(stand, now_us)
-        if self._retired.get(faulty) == name:
-            return []
+        if faulty in self._retired:
+            successor = self._retired[faulty]
+            return [] if successor == name else self._dismiss(name, successor, now_us)
         if stand is None:
             stand = self._stands[faulty] = Stand(faulty, self._plan, now_us)
         effects: list[Effect] = []
         if stand.replica is not None and stand.replica != name:
-            effects += self._on_replica_gone(stand.replica, now_us)
+            earlier = stand.replica
+            effects += [*self._on_replica_gone(earlier, now_us), *self._dismiss(earlier, name, now_us)]
+            stand = self._stands.setdefault(faulty, stand)
         stand.on_request(name, request, now_us)
         self._faulty_of[name] = faulty
         self._tree.on_link_down(name)
@@ -356,6 +354,17 @@ class ReplicatingBroker(Broker):
             self._joints[faulty] = self._joints[name] = self._new_joint(faulty, name, request.copying)
         effects.append(Incident(f"replication: {request.copying}, {request.use}", f"{faulty} by {name}"))
         return effects + self._tree.on_link_up(name, "broker", now_us)
+
+    def _dismiss(self, name: str, successor: str, now_us: int) -> list[Effect]:
+        """There is a newer replica: this one would be a second way, and is no neighbour any more."""
+        self._retire(name, successor)
+        forgotten = super()._on_link_down(name, now_us)
+        return [Incident("outdated replica", name), Send(name, Retired(successor)), *forgotten]
+
+    def _retire(self, name: str, successor: str) -> None:
+        if len(self._retired) >= self._plan.retired_max:
+            del self._retired[next(iter(self._retired))]
+        self._retired[name] = successor
 
     def _new_joint(self, faulty: str, replica: str, copying: Copying) -> Reordering:
         unordered = replica if copying == "incremental" else None
@@ -398,9 +407,7 @@ class ReplicatingBroker(Broker):
         assert stand.replica is not None
         faulty, replica = stand.faulty, stand.replica
         stand.phase, stand.use = Phase.DRAINING, "failover"
-        if len(self._retired) >= self._plan.retired_max:
-            del self._retired[next(iter(self._retired))]
-        self._retired[faulty] = replica
+        self._retire(faulty, replica)
         self._directory.forget(faulty)
         effects: list[Effect] = [Incident("replaced by", f"{faulty} by {replica}"), Send(faulty, Retired(replica))]
         if self._plan.directory is not None:
@@ -429,6 +436,9 @@ class ReplicatingBroker(Broker):
         self._joints = {name: each for name, each in self._joints.items() if each is not joint}
         return self._let_go(joint.flush(), now_us)
 
+    def _let_go(self, events: Iterable[tuple[str, Publish]], now_us: int) -> list[Effect]:
+        return [effect for way, publish in events for effect in self._forward(way, publish, now_us)]
+
     # Events --------------------------------------------------------------------------------------
 
     def _on_publish(self, sender: str, neighbour: Neighbour, publish: Publish | Stamped, now_us: int) -> list[Effect]:
@@ -436,9 +446,6 @@ class ReplicatingBroker(Broker):
         if joint is None or not isinstance(publish, Publish):
             return super()._on_publish(sender, neighbour, publish, now_us)
         return self._let_go(joint.on_event(sender, publish), now_us)
-
-    def _let_go(self, events: Iterable[tuple[str, Publish]], now_us: int) -> list[Effect]:
-        return [effect for way, publish in events for effect in self._forward(way, publish, now_us)]
 
     def _on_run(self, sender: str, neighbour: Neighbour, run: Run, now_us: int) -> list[Effect]:
         if not self._is_busy:

@@ -100,6 +100,11 @@ class Replica:
             self.phase = Phase.REPLICATED
         return None if self.phase is before else self.phase
 
+    def begin_anew(self) -> list[str]:
+        """Nobody has answered: ask all of them once more."""
+        self._progress = {name: _Progress() for name in self.role.neighbours}
+        return list(self._progress)
+
     def on_timer(self, now_us: int) -> tuple[list[str], list[str]]:
         """Neighbours to ask again, and those that are given up."""
         self._due_us = now_us + self._settings.retry_us

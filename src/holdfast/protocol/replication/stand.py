@@ -73,6 +73,14 @@ class Stand:
             dues_us.append(self.marks_us)
         return min((each for each in dues_us if each is not None), default=None)
 
+    def on_timer(self, now_us: int) -> list[Effect]:
+        if self.phase is Phase.COPYING and now_us >= self.said_us + self._settings.retry_us:
+            self.said_subscriptions = None  # say it again
+            self.said_us = now_us
+        if self.use == "reordering" and self.marks_left and now_us >= self.marks_us:
+            return self.take_marks(now_us)
+        return []
+
     def on_request(self, replica: str, request: ReplicaRequest, now_us: int) -> None:
         self.phase = Phase.COPYING
         self.replica, self.epoch = replica, request.epoch
