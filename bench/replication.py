@@ -74,10 +74,11 @@ def found_in(tables: dict[str, list[dict[str, Any]]], protocol: Copying, wanted:
     at: dict[tuple[str, str], int] = {}
     for row in sorted(tables["incidents"], key=lambda row: row["time_us"], reverse=True):
         at[row["kind"], row["node"]] = row["time_us"]  # the first of its kind
-    needed = [("crash", "f"), (f"replication: {protocol}, failover", "s"), ("replication: replicated", "f+1")]
+    replica = next((node for kind, node in at if kind == "replication: replicated"), "f+1")
+    needed = [("crash", "f"), (f"replication: {protocol}, failover", "s"), ("replication: replicated", replica)]
     if missing := [" at ".join(each) for each in needed if each not in at]:
-        kinds = sorted({row["kind"] for row in tables["incidents"]})
-        raise SystemExit(f"the trace has no {', '.join(missing)}; it has {', '.join(kinds)}")
+        found = sorted({f"{row['kind']} ({row['about']})" for row in tables["incidents"]})
+        raise SystemExit(f"the trace has no {', '.join(missing)}; it has {', '.join(found)}")
     killed_us, asked_us, done_us = (at[each] for each in needed)
     values = {row["seq"]: row["attr:v"] for row in tables["publications"]}
     came = sorted((row["time_us"], row["seq"]) for row in tables["deliveries"] if row["via"] == "replica")

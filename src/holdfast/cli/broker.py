@@ -1,7 +1,7 @@
 """`holdfast broker`: run one broker."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -60,19 +60,13 @@ def run(
       holdfast broker --id b2 --listen tcp://127.0.0.1:7002 --peer b1=tcp://127.0.0.1:7001
       holdfast broker --id b3 --listen tcp://127.0.0.1:7003 --peers peers.txt --metrics 127.0.0.1:9103 --log json
     """
-    from holdfast.net.directory import directory_at
     from holdfast.net.http import parse_place
     from holdfast.net.loop import run as run_loop
     from holdfast.net.node import NodeSettings
     from holdfast.net.tls import TlsFiles
-    from holdfast.protocol.replication.settings import ReplicationSettings
 
     if hops in DURABLE and store is None:
         raise InputError(f"--hops {hops} stores events: say where with --store FILE")
-    if directory is not None and not replaceable:
-        raise InputError("--directory: only brokers with --replaceable need one")
-    if replaceable:
-        _check_replaceable(routing, hops)
 
     def read_peers() -> dict[str, Address]:
         return peers_from(peer or (), peers)
@@ -86,15 +80,24 @@ def run(
         push_back=push_back,
         hops=HopSettings(hops),
         store=store,
-        replication=ReplicationSettings(directory=directory) if replaceable else None,
-        directory=None if directory is None else directory_at(directory),
+        **_replication(replaceable, directory, routing, hops),
     )
     place = None if metrics is None else parse_place(metrics)
     run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
 
 
-def _check_replaceable(routing: Routing, hops: Hops) -> None:
+def _replication(replaceable: bool, directory: str | None, routing: Routing, hops: Hops) -> dict[str, Any]:
+    """Its part of the settings."""
+    from holdfast.net.directory import directory_at
+    from holdfast.protocol.replication.settings import ReplicationSettings
+
+    if not replaceable:
+        if directory is not None:
+            raise InputError("--directory: only brokers with --replaceable need one")
+        return {}
     if routing == "destinations":
         raise InputError('--replaceable: replicas need a tree; use --routing "advertisements" or "subscriptions"')
     if hops not in ("basic", "nack"):
         raise InputError(f"--replaceable does not go with --hops {hops}; use basic or nack")
+    where = None if directory is None else directory_at(directory)
+    return {"replication": ReplicationSettings(directory=directory), "directory": where}
