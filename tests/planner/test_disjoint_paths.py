@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.planner import slides
 from holdfast.planner.components import Component
-from holdfast.planner.disjoint_paths import alternates, disjoint_bound, interior_reliability, one_is_up
+from holdfast.planner.disjoint_paths import alternates, bounds_of, disjoint_bound, interior_reliability, one_is_up
 from holdfast.planner.overlay import Overlay, Path
 from tests.planner.networks import drawn, enumerated, overlay
 
@@ -87,3 +87,30 @@ def test_the_slides_availability_is_the_share_of_the_time_down() -> None:
     component = Component(up_s=59_400.0, down_s=600.0)
     assert component.availability == pytest.approx(0.99)
     assert slides.availability(component) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("degree", [2.5, 4])
+def test_all_paths_to_a_broker_at_once_have_the_bounds_of_each_alone(degree: float) -> None:
+    graph = drawn(30, 8, 0.6, 0.95, degree)
+    for target in (0, 17):
+        paths = [path for source in range(30) if source != target and (path := graph.path(source, target))]
+        assert len(paths) > 20
+        bounds, others = bounds_of(graph, paths)
+        for path, bound, other in zip(paths, bounds, others, strict=True):
+            alone = disjoint_bound(graph, path.brokers[0], target)
+            assert bound == pytest.approx(alone.reliability, rel=1e-12)
+            inner = set(path.brokers[1:-1])
+            apart = [
+                each for each in alone.paths if not inner & set(each.brokers) and not set(path.links) & set(each.links)
+            ]
+            assert other == pytest.approx(one_is_up(interior_reliability(graph, each) for each in apart), rel=1e-12)
+            assert other <= alternates(graph, path).reliability + 1e-12
+
+
+def test_perfect_and_hopeless_components_do_not_lead_the_search_astray() -> None:
+    graph = overlay(
+        [1.0, 1.0, 1e-9, 0.5, 1.0], [(0, 1, 1.0), (1, 4, 1.0), (0, 2, 1.0), (2, 4, 0.9), (0, 3, 1e-9), (3, 4, 1)]
+    )
+    paths = [path for source in range(4) if (path := graph.path(source, 4))]
+    bounds, _ = bounds_of(graph, paths)
+    assert bounds.tolist() == [pytest.approx(disjoint_bound(graph, path.brokers[0], 4).reliability) for path in paths]

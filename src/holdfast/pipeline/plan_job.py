@@ -2,12 +2,14 @@
 
 The unit of work is a broker with subscribers: all ways to it share their ends, and its subscribers share the pairs. The
 graph and who wants what go to the tasks once; what comes back are a few numbers a subscriber. The rows are made by the
-same function as on one machine (`planner/plan.py`), and worlds of a Monte Carlo are named after the broker, so the
-numbers do not depend on how the work is dealt out.
+same function as on one machine (`planner/plan.py`), and the worlds of a Monte Carlo are named after the seed alone, so
+the numbers do not depend on how the work is dealt out.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _READINGS = ("counted", "assumed_up")
-_HOMES_A_TASK = 4  # brokers: a second or so of a large network, so that the cores end together
+# Brokers: some seconds of a large network. Each task draws the worlds of its cases anew, a second at 1,000 brokers;
+# with fewer brokers a task would do little else, with more the cores would not end together.
+_HOMES_A_TASK = 32
 _VALUES = tuple(f"{reading}_{scheme}" for reading in _READINGS for scheme in Schemes._fields)
 _SCHEMA = pa.schema(
     [
@@ -59,15 +63,12 @@ def _task(
     cases: list[Case], homes: list[tuple[int, int]], samples: int, seed: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        predictors: dict[int, Predictor] = {}
-        members: dict[int, dict[int, list[int]]] = {}
-        for batch in batches:
-            for at in batch["id"].to_pylist():
-                number, home = homes[at]
-                if number not in predictors:
-                    predictors[number] = Predictor(cases[number].overlay, samples, seed)
-                    members[number] = _by_home(cases[number])
-                found = predict_home(cases[number], predictors[number], home, members[number][home])
+        asked = (homes[at] for batch in batches for at in batch["id"].to_pylist())
+        for number, same in groupby(asked, key=itemgetter(0)):  # one case's worlds and diagrams in memory at a time
+            case = cases[number]
+            predictor, members = Predictor(case.overlay, samples, seed), _by_home(case)
+            for _, home in same:
+                found = predict_home(case, predictor, home, members[home])
                 yield pa.RecordBatch.from_pylist([_row(number, each) for each in found], _SCHEMA)
 
     return run

@@ -61,6 +61,12 @@ class Demand:
             return self.common.copy() if self.common.any() else np.ones(len(self.origins))
         return found
 
+    def weights(self, subscriber: int) -> npt.NDArray[np.float64]:
+        """The same as shares of the whole. Who wants nothing of its own has exactly the same ones as all like it."""
+        rates = self.common if subscriber not in self.own and self.common.any() else self.rates(subscriber)
+        total = rates.sum()
+        return rates / total if total else rates
+
     def without_brokers(self, gone: frozenset[str]) -> "Demand":
         """Clients of brokers that are removed go with them."""
         here = [at for at, origin in enumerate(self.origins) if origin.broker not in gone]

@@ -9,19 +9,15 @@ reliable disjoint paths for k = 1, 2, …; of the bounds they give the best is t
 the other could block a second path that exists.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log
 
 import numpy as np
-import numpy.typing as npt
 
-from holdfast.planner.kernels.flows import augment
-from holdfast.planner.overlay import Overlay, Path
+from holdfast.planner.kernels.flows import augment, bounds_to
+from holdfast.planner.overlay import Ints, Overlay, Path, flattened
 from holdfast.planner.uniformization import Floats
-
-Ints = npt.NDArray[np.int64]
 
 _NEVER = 1e-300  # the availability of what is never up, as far as a logarithm is concerned
 
@@ -125,11 +121,25 @@ class _Flow:
 @lru_cache(maxsize=4)  # every pair of a network asks again
 def _arrays(overlay: Overlay) -> tuple[Ints, Ints, Floats, Floats]:
     """Neighbours and links one after the other, where each broker's begin, and what brokers and links cost."""
-    flat = [each for row in overlay.neighbours for pair in row for each in pair]
-    first = np.concatenate([[0], np.cumsum([2 * len(row) for row in overlay.neighbours])])
-    brokers = [-log(max(each.availability, _NEVER)) for each in overlay.brokers]
-    links = [-log(max(each.component.availability * (1 - each.loss), _NEVER)) for each in overlay.links]
-    return np.array(flat, np.int64), first.astype(np.int64), np.array(brokers), np.array(links)
+    brokers, links = _shares(overlay)
+    return (*overlay.neighbour_arrays, -np.log(np.maximum(brokers, _NEVER)), -np.log(np.maximum(links, _NEVER)))
+
+
+def _shares(overlay: Overlay) -> tuple[Floats, Floats]:
+    """How likely each broker is up, and each link up and not losing the event."""
+    brokers = [each.availability for each in overlay.brokers]
+    return np.array(brokers), np.array([each.component.availability * (1 - each.loss) for each in overlay.links])
+
+
+def bounds_of(overlay: Overlay, paths: Sequence[Path]) -> tuple[Floats, Floats]:
+    """For many paths to one target at once: the bound for their ends, and that of the same disjoint paths without those
+    that meet the path, a lower bound on `alternates`."""
+    steps, first = flattened([path.brokers for path in paths])
+    links, _ = flattened([path.links for path in paths])
+    found: tuple[Floats, Floats] = bounds_to(
+        paths[0].brokers[-1], steps, first, links, *_arrays(overlay), *_shares(overlay)
+    )
+    return found
 
 
 def alternates(overlay: Overlay, path: Path) -> Bound:

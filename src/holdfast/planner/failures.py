@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from holdfast.model.errors import MisuseError
 from holdfast.planner.kernels.worlds import OUTCOMES, run_worlds
-from holdfast.planner.overlay import Overlay, Path
+from holdfast.planner.overlay import Overlay, Path, flattened
 from holdfast.planner.uniformization import Floats, poisson_reach
 
 SCHEMES = ("basic", "retransmission", "multipath", "hybrid")
@@ -74,9 +74,9 @@ def simulate(
         up_s,
         down_s,
         np.concatenate([[0], np.cumsum(most)]).astype(np.int64),
-        *_rows([path.brokers for path in paths]),
-        *_rows([[brokers + link for link in path.links] for path in paths])[:1],
-        *_rows([[each for pair in row for each in pair] for row in overlay.neighbours]),
+        *flattened([path.brokers for path in paths]),
+        *flattened([[brokers + link for link in path.links] for path in paths])[:1],
+        *overlay.neighbour_arrays,
         brokers,
         member,
         weight,
@@ -87,10 +87,3 @@ def simulate(
 def _shares(member: npt.NDArray[np.int64], weight: Floats) -> Floats:
     total = np.bincount(member, weights=weight)
     return np.asarray(weight / total[member], dtype=np.float64)
-
-
-def _rows(rows: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Rows of different lengths one after the other, and where each begins."""
-    lengths = [len(row) for row in rows]
-    flat = np.array([each for row in rows for each in row], dtype=np.int64)
-    return flat, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -5,12 +5,17 @@ by the order of its links in the file, which is what brokers that route by desti
 one way. So all ways to one target form a tree, `ways_to(target)`."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 from holdfast.network.schema import Network
 from holdfast.planner.components import NEVER_FAILS, US_PER_S, Component, from_us
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,11 @@ class Overlay:
             found[link.a].append((link.b, at))
             found[link.b].append((link.a, at))
         return tuple(map(tuple, found))
+
+    @cached_property
+    def neighbour_arrays(self) -> tuple[Ints, Ints]:
+        """The same for compiled loops: neighbour, link, neighbour, link, …, and where each broker's begin."""
+        return flattened([[each for pair in row for each in pair] for row in self.neighbours])
 
     @cached_property
     def availabilities(self) -> tuple[float, ...]:
@@ -112,6 +122,13 @@ def along(ways: Ways, source: int, target: int) -> Path | None:
         brokers.append(step[0])
         links.append(step[1])
     return Path(tuple(brokers), tuple(links))
+
+
+def flattened(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Rows of different lengths one after the other, and where each begins."""
+    lengths = [len(row) for row in rows]
+    flat = np.array([each for row in rows for each in row], dtype=np.int64)
+    return flat, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def is_forest(overlay: Overlay) -> bool:

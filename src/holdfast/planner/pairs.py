@@ -17,18 +17,20 @@ from dataclasses import dataclass, replace
 from math import inf, prod, sqrt
 from typing import Literal, NamedTuple
 
+import numpy as np
+
+from holdfast.planner.connected_worlds import ConnectedWorlds
 from holdfast.planner.connectivity import Diagram, diagram_between
-from holdfast.planner.disjoint_paths import Bound, alternates, disjoint_bound, interior_reliability, one_is_up
-from holdfast.planner.failures import Sample, simulate
+from holdfast.planner.disjoint_paths import alternates, bounds_of, disjoint_bound, interior_reliability
 from holdfast.planner.hybrid import hybrid_bound, hybrid_exact
-from holdfast.planner.overlay import Overlay, Path, along, is_forest
+from holdfast.planner.overlay import Overlay, Path, Ways, along, is_forest
 from holdfast.planner.paths_to import WaitsTo
+from holdfast.planner.uniformization import Floats
 
 Method = Literal["exact", "monte-carlo", "bound"]
 
 EXACT_BROKERS_MAX = 200  # beyond, only on trees: a graph's diagram is far out of reach then
 _KEPT_NODES_MAX = 5_000_000  # of diagrams that are remembered, 40 MB: each serves both directions
-_KEPT_BOUNDS_MAX = 100_000  # some 100 MB of paths
 _INTERVAL = 1.96  # standard errors of a 95 % interval
 
 
@@ -59,6 +61,14 @@ class Pair:
     waiting: tuple[float, ...] = ()  # with retransmission, ends counted: P(longer than PROFILE of the lifetime)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    place: int  # among all that were asked for
+    path: Path
+    lifetime_s: float
+    left_s: float  # of the lifetime, after what links take
+
+
 class Predictor:
     """`wanted` leaves out what takes long and is not asked for; hybrid is then its bound, and the others are 0."""
 
@@ -75,77 +85,104 @@ class Predictor:
         self._wanted = wanted
         # Diagrams depend on the graph alone: one with the same links and other components can use them.
         self._diagrams: dict[tuple[int, int], Diagram] = {} if like is None else like._diagrams
-        self._bounds: dict[tuple[int, int], Bound] = {}
+        self._worlds: ConnectedWorlds | None = None  # drawn when they are first needed
         self._is_large = len(overlay.names) > EXACT_BROKERS_MAX
         self._is_forest = is_forest(overlay)
 
     def to(self, target: int, sources: Iterable[tuple[int, float]]) -> list[Pair]:
         """From each source, for events of some lifetime, to the target."""
-        asked = list(sources)
         ways = self.overlay.ways_to(target)
-        longest = max((each for _, each in asked if each < inf), default=0.0)
-        begin = [source for source, _ in asked]
-        waits = [WaitsTo(self.overlay, ways, target, begin, ends_up, longest) for ends_up in (False, True)]
         found: list[Pair] = []
-        unsure: list[tuple[int, Path]] = []
-        for source, lifetime_s in asked:
+        asked: list[_Asked] = []
+        for source, lifetime_s in sources:
             path = along(ways, source, target)
-            if path is None:
-                found.append(Pair(source, target, lifetime_s, NOTHING, NOTHING, None))
-                continue
-            pair = self._pair(path, lifetime_s, waits)
-            if pair.multipath_method == "monte-carlo":
-                unsure.append((len(found), path))
-            found.append(pair)
-        self._sample(found, unsure)
+            found.append(Pair(source, target, lifetime_s, NOTHING, NOTHING, None if path is None else len(path.links)))
+            if path is not None:
+                left_s = lifetime_s - sum(self.overlay.links[each].delay_s for each in path.links)
+                if left_s >= 0:
+                    asked.append(_Asked(len(found) - 1, path, lifetime_s, left_s))
+        late = self._late(ways, target, asked)
+        bounds = self._bounds_of(asked)
+        for row, each in enumerate(asked):
+            found[each.place] = self._pair(each, late[row], bounds.get(row))
+        self._sample(found, [each.place for each in asked if found[each.place].multipath_method == "monte-carlo"])
         return found
 
-    def _pair(self, path: Path, lifetime_s: float, waits: Sequence[WaitsTo]) -> Pair:
+    def _late(self, ways: Ways, target: int, asked: Sequence[_Asked]) -> Floats:
+        """With retransmission: P(late) with the ends counted and with both up, then P(longer than each of PROFILE)."""
+        kept = [row for row, each in enumerate(asked) if each.left_s < inf]
+        late = np.zeros((len(asked), 2 + len(PROFILE)))
+        if not kept:
+            return late
+        begin = [asked[row].path.brokers[0] for row in kept]
+        left_s = np.array([asked[row].left_s for row in kept])
+        longest = float(left_s.max())
+        counted, ends_up = (WaitsTo(self.overlay, ways, target, begin, each, longest) for each in (False, True))
+        late[kept, 0], late[kept, 1] = counted.late_each(begin, left_s), ends_up.late_each(begin, left_s)
+        for at, share in enumerate(PROFILE):
+            late[kept, 2 + at] = counted.late_each(begin, share * left_s)
+        return late
+
+    def _bounds_of(self, asked: Sequence[_Asked]) -> dict[int, tuple[float, float]]:
+        """Of a large network, for all at once: the bound, and that a path apart from the default one is up."""
+        rows = [row for row, each in enumerate(asked) if each.path.links]
+        if not self._is_large or self._is_forest or not rows:
+            return {}
+        bounds, others = bounds_of(self.overlay, [asked[row].path for row in rows])
+        return dict(zip(rows, zip(bounds.tolist(), others.tolist(), strict=True), strict=True))
+
+    def _pair(self, asked: _Asked, late: Floats, bounds: tuple[float, float] | None) -> Pair:
+        path, left_s, overlay = asked.path, asked.left_s, self.overlay
         source, target = path.brokers[0], path.brokers[-1]
-        overlay = self.overlay
         ends = prod(overlay.brokers[each].availability for each in {source, target})
-        left_s = lifetime_s - sum(overlay.links[each].delay_s for each in path.links)
-        if left_s < 0:
-            return Pair(source, target, lifetime_s, NOTHING, NOTHING, len(path.links))
-        late = [each.late(source, left_s) if left_s < inf else 0.0 for each in waits]
-        inside = interior_reliability(overlay, path)
+        in_time = 1 - float(late[0]), 1 - float(late[1])
         if source == target:
-            own, sure = Schemes(ends, 1 - late[0], ends, ends, 1 - late[0]), Schemes(1.0, 1.0, 1.0, 1.0, 1.0)
-            return Pair(source, target, lifetime_s, own, sure, 0)
-        kept = prod(1 - overlay.links[each].loss for each in path.links)
+            own, sure = Schemes(ends, in_time[0], ends, ends, in_time[0]), Schemes(1.0, 1.0, 1.0, 1.0, 1.0)
+            return Pair(source, target, asked.lifetime_s, own, sure, 0)
+        inside = interior_reliability(overlay, path)
         if self._is_forest:  # there is only one way, so all that goes for any path goes for this one
             diagram, bound, multipath = None, inside, inside
         else:
-            bound = self._bound(source, target).reliability if "multipath_bound" in self._wanted else 0.0
+            bound = self._bound(source, target, bounds)
             diagram = self._diagram(source, target) if "multipath" in self._wanted else None
+            kept = prod(1 - overlay.links[each].loss for each in path.links)
             multipath = kept * diagram.reliability(overlay.availabilities) if diagram else bound
-        hybrid, method = self._hybrid(path, diagram, left_s, late, ends)
+        other = None if bounds is None else bounds[1]
+        hybrid, method = self._hybrid(path, diagram, left_s, in_time, ends, other)
         return Pair(
             source,
             target,
-            lifetime_s,
-            Schemes(inside * ends, 1 - late[0], multipath * ends, bound * ends, hybrid[0]),
-            Schemes(inside, 1 - late[1], multipath, bound, hybrid[1]),
+            asked.lifetime_s,
+            Schemes(inside * ends, in_time[0], multipath * ends, bound * ends, hybrid[0]),
+            Schemes(inside, in_time[1], multipath, bound, hybrid[1]),
             len(path.links),
             "exact" if diagram or self._is_forest or "multipath" not in self._wanted else "monte-carlo",
             method,
-            waiting=tuple(waits[0].late(source, share * left_s) for share in PROFILE) if left_s < inf else (),
+            waiting=tuple(late[2:].tolist()) if left_s < inf else (),
         )
 
     def _hybrid(
-        self, path: Path, diagram: Diagram | None, left_s: float, late: Sequence[float], ends: float
+        self,
+        path: Path,
+        diagram: Diagram | None,
+        left_s: float,
+        in_time: tuple[float, float],
+        ends: float,
+        other: float | None,
     ) -> tuple[tuple[float, float], Method]:
+        """`other` is that a path apart from this one is up, where that is known already."""
         if left_s == inf or "hybrid" not in self._wanted:
             return (1.0, 1.0), "exact"
         if self._is_forest:
-            return (1 - late[0], 1 - late[1]), "exact"
+            return in_time, "exact"
         if diagram is not None:
             exact = [hybrid_exact(self.overlay, path, diagram, left_s, ends_up) for ends_up in (False, True)]
             if exact[0] is not None and exact[1] is not None:
                 return (exact[0], exact[1]), "exact"
-        other = self._alternative(path)
-        counted = hybrid_bound(1 - late[0], 1 - late[1], ends, other)
-        return (counted, hybrid_bound(1 - late[1], 1 - late[1], 1.0, other)), "bound"
+        if other is None:
+            other = alternates(self.overlay, path).reliability
+        counted = hybrid_bound(*in_time, ends, other)
+        return (counted, hybrid_bound(in_time[1], in_time[1], 1.0, other)), "bound"
 
     def _diagram(self, source: int, target: int) -> Diagram | None:
         key = min(source, target), max(source, target)
@@ -159,48 +196,22 @@ class Predictor:
             self._diagrams[key] = diagram
         return self._diagrams[key]
 
-    def _bound(self, source: int, target: int) -> Bound:
-        key = min(source, target), max(source, target)
-        if key not in self._bounds:
-            if len(self._bounds) >= _KEPT_BOUNDS_MAX:
-                self._bounds.clear()
-            self._bounds[key] = disjoint_bound(self.overlay, *key)
-        return self._bounds[key]
+    def _bound(self, source: int, target: int, bounds: tuple[float, float] | None) -> float:
+        if "multipath_bound" not in self._wanted:
+            return 0.0
+        return disjoint_bound(self.overlay, source, target).reliability if bounds is None else bounds[0]
 
-    def _alternative(self, path: Path) -> float:
-        """That one of some paths is up that share nothing with this one, nor with each other, but the ends."""
-        if not self._is_large:
-            return alternates(self.overlay, path).reliability
-        # A second search for each of many pairs would take as long as everything else; some of these are apart, too.
-        inner, links = frozenset(path.brokers[1:-1]), frozenset(path.links)
-        apart = [
-            each
-            for each in self._bound(path.brokers[0], path.brokers[-1]).paths
-            if inner.isdisjoint(each.brokers) and links.isdisjoint(each.links)
-        ]
-        return one_is_up(interior_reliability(self.overlay, each) for each in apart)
-
-    def _sample(self, found: list[Pair], unsure: Sequence[tuple[int, Path]]) -> None:
-        """Monte Carlo for what is too large; worlds are named after the target, so that the order of work is no
-        matter."""
+    def _sample(self, found: list[Pair], unsure: Sequence[int]) -> None:
+        """Monte Carlo for what is too large; of hybrid the bound stands, nearer than a sample of so few misses."""
         if not unsure:
             return
-        target = found[unsure[0][0]].target
-        name = f"{self.seed}/{self.overlay.names[target]}"
-        sample = simulate(
-            self.overlay, [path for _, path in unsure], 0.0, self.samples, name
-        )  # only who is up at first
-        for row, (at, _) in enumerate(unsure):
-            found[at] = _with_sample(found[at], sample, row)
-
-
-def _with_sample(pair: Pair, sample: Sample, row: int) -> Pair:
-    """The sampled values of multipath. Of hybrid the bound stands: it is nearer than a sample of so few misses."""
-    shares = sample.reliability()[row]
-    error = _INTERVAL * max(sqrt(share * (1 - share) / sample.worlds) for share in (shares[2], shares[6]))
-    return replace(
-        pair,
-        counted=pair.counted._replace(multipath=float(shares[2])),
-        assumed_up=pair.assumed_up._replace(multipath=float(shares[6])),
-        error=error,
-    )
+        if self._worlds is None:
+            self._worlds = ConnectedWorlds(self.overlay, self.samples, self.seed)
+        counts = self._worlds.reached(found[unsure[0]].target, [found[at].source for at in unsure])
+        for at, (counted, ends_up) in zip(unsure, (counts / self.samples).tolist(), strict=True):
+            found[at] = replace(
+                found[at],
+                counted=found[at].counted._replace(multipath=counted),
+                assumed_up=found[at].assumed_up._replace(multipath=ends_up),
+                error=_INTERVAL * max(sqrt(share * (1 - share) / self.samples) for share in (counted, ends_up)),
+            )

@@ -1,9 +1,12 @@
 """The waits of retransmission on all paths to one broker, with the end brokers counted or assumed up."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from holdfast.planner.components import NEVER_FAILS, Component
 from holdfast.planner.overlay import Overlay, Ways
+from holdfast.planner.uniformization import Floats
 from holdfast.planner.wait_trees import HopTree, Waits, waits_of
 from holdfast.planner.waits import Hop
 
@@ -25,8 +28,14 @@ class WaitsTo:
         self._waits: Waits = waits_of(HopTree(self._hops, self._before), longest_s)
 
     def late(self, source: int, lifetime_s: float) -> float:
-        hop = self._whole[source]
-        return self._waits.longer_than(hop, lifetime_s) if hop >= 0 else 0.0
+        return float(self.late_each([source], np.array([lifetime_s]))[0])
+
+    def late_each(self, sources: Sequence[int], lifetimes_s: Floats) -> Floats:
+        """For each of these sources with a lifetime of its own."""
+        hops = np.array([self._whole[source] for source in sources], dtype=np.int64)
+        late, waits = np.zeros(len(hops)), hops >= 0
+        late[waits] = self._waits.longer_than(hops[waits], lifetimes_s[waits])
+        return late
 
     def _from_the_target(self, sources: Iterable[int]) -> list[int]:
         """Everybody on the way of a source, each after the next one on its way."""

@@ -109,9 +109,7 @@ def predict_home(case: Case, predictor: Predictor, home: int, subscribers: Seque
     errors = np.array([pair.error for pair in pairs])
     alike: dict[bytes, Prediction] = {}
     for at in subscribers:
-        who, rates = demand.subscribers[at], demand.rates(at)
-        total = rates.sum()
-        shares = rates / total if total else rates
+        who, shares = demand.subscribers[at], demand.weights(at)
         key = shares.tobytes()
         if key not in alike:
             alike[key] = _weighed(who.id, who.broker, pairs, shares, table, waits, errors, case.overlay.names)

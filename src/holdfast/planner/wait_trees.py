@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.planner.kernels.wait_trees import STATES, still_running
-from holdfast.planner.uniformization import Floats, poisson_reach, poisson_weights
-from holdfast.planner.waits import Hop, path_wait, start_of
+from holdfast.planner.kernels.wait_trees import mixed, still_running
+from holdfast.planner.overlay import Ints
+from holdfast.planner.uniformization import Floats, poisson_reach
+from holdfast.planner.waits import Hop, path_wait, starts_of
 
 _CELLS_MAX = 20_000_000  # ticks times hops, 160 MB; components that recover much faster than events expire need more
 
@@ -41,17 +42,16 @@ class Waits:
     ticks_per_s: float
     running: Floats | None  # by tick and hop; None where that would be too many: then path by path
 
-    def longer_than(self, hop: int, t: float) -> float:
+    def longer_than(self, hops: Ints, times: Floats) -> Floats:
+        """For many hops, each with a time of its own."""
         if self.running is None:
-            return path_wait(self.tree.branch(hop)).longer_than(t)
-        weights = poisson_weights(self.ticks_per_s * t)
-        return float(weights @ self.running[: len(weights), hop])
-
-    def all_longer_than(self, t: float) -> Floats:
-        if self.running is None:
-            return np.array([self.longer_than(hop, t) for hop in range(len(self.tree.hops))])
-        weights = poisson_weights(self.ticks_per_s * t)
-        return np.asarray(weights @ self.running[: len(weights)], dtype=np.float64)
+            each = zip(hops.tolist(), times.tolist(), strict=True)
+            return np.array([path_wait(self.tree.branch(hop)).longer_than(t) for hop, t in each])
+        means = self.ticks_per_s * times
+        reaches = np.array([poisson_reach(mean) for mean in means.tolist()], dtype=np.int64)
+        logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, len(self.running))))])
+        found: Floats = mixed(self.running, hops, means, reaches, logs)
+        return found
 
 
 def waits_of(tree: HopTree, longest_s: float) -> Waits:
@@ -63,6 +63,5 @@ def waits_of(tree: HopTree, longest_s: float) -> Waits:
     ticks = poisson_reach(fastest * longest_s) + 1 if fastest else 1
     if ticks * len(parts) > _CELLS_MAX:
         return Waits(tree, fastest, None)
-    starts = np.array([start_of(hop) for hop in tree.hops]).reshape(-1, STATES)
     before = np.array(tree.before, dtype=np.int64)
-    return Waits(tree, fastest, still_running(starts, fail, mend, before, fastest or 1.0, ticks))
+    return Waits(tree, fastest, still_running(starts_of(tree.hops), fail, mend, before, fastest or 1.0, ticks))

@@ -11,7 +11,6 @@ Probabilities are of waiting longer, computed from non-negative terms only, so t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
@@ -37,14 +36,18 @@ def hops_of(brokers: Sequence[Component], links: Sequence[Component]) -> list[Ho
     return [first, *(Hop(a, link, b) for a, link, b in zip(brokers, links, brokers[1:], strict=False))]
 
 
-def start_of(hop: Hop) -> Floats:
-    """In which state an event finds the hop: the sender is up, the others as they usually are. State 0 is the atom."""
-    start = np.zeros(STATES)
-    for link_down, receiver_down in product((0, 1), repeat=2):
-        share = hop.link.unavailability if link_down else hop.link.availability
-        share *= hop.receiver.unavailability if receiver_down else hop.receiver.availability
-        start[2 * link_down + 4 * receiver_down] = share
-    return start
+def starts_of(hops: Sequence[Hop]) -> Floats:
+    """In which state an event finds each hop: the sender is up, the others as they usually are. State 0 is the atom."""
+    starts = np.zeros((len(hops), STATES))
+    link_up, receiver_up = (
+        np.array([[hop.link.availability, hop.receiver.availability] for hop in hops]).reshape(-1, 2).T
+    )
+    link_down, receiver_down = (
+        np.array([[hop.link.unavailability, hop.receiver.unavailability] for hop in hops]).reshape(-1, 2).T
+    )
+    starts[:, 0], starts[:, 2] = link_up * receiver_up, link_down * receiver_up
+    starts[:, 4], starts[:, 6] = link_up * receiver_down, link_down * receiver_down
+    return starts
 
 
 def generator_of(hop: Hop) -> Floats:
@@ -89,7 +92,7 @@ class PhaseType:
 
 
 def wait_at(hop: Hop) -> PhaseType:
-    start, rates = start_of(hop), generator_of(hop)
+    start, rates = starts_of([hop])[0], generator_of(hop)
     return PhaseType(start[1:], rates[1:, 1:], float(start[0]))
 
 

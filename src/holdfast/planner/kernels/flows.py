@@ -1,4 +1,7 @@
-"""One more disjoint path at least cost (see `disjoint_paths.py`): Dijkstra's search on the graph that is left."""
+"""One more disjoint path at least cost (see `disjoint_paths.py`): Dijkstra's search on the graph that is left.
+
+For all pairs of a large network the search is led: what remains to the target, known from one search backwards, is
+the first potential, so that the first path is walked straight and later ones look only a little around it."""
 
 import numba as nb
 import numpy as np
@@ -87,3 +90,96 @@ def _pop(heap, size):
         here = child
     heap[here, 0], heap[here, 1] = at, node
     return size
+
+
+@nb.njit(cache=True)
+def bounds_to(
+    target, steps, first, links, near, near_first, broker_cost, link_cost, broker_share, link_share
+):  # fmt: skip
+    """For each path to the target: P(one of the best disjoint paths is up), and the same without those that meet it.
+
+    `steps` has the brokers of the paths one after the other, `first` where each begins, `links` the links between.
+    """
+    brokers, paths = len(broker_cost), len(first) - 1
+    led = _costs_to(target, near, near_first, broker_cost, link_cost)
+    usable = np.ones(len(link_cost) + brokers, np.bool_)
+    passed, through = np.empty(len(link_cost), np.int64), np.empty(brokers, np.bool_)
+    potential, far = np.empty(2 * brokers), np.empty(2 * brokers)
+    came, by = np.zeros(2 * brokers, np.int64), np.zeros(2 * brokers, np.int64)
+    heap = np.zeros((2 * brokers + 4 * len(link_cost) + 1, 2))
+    on_broker, on_link = np.full(brokers, -1), np.full(len(link_cost), -1)
+    best, apart = np.zeros(paths), np.zeros(paths)
+    for path in range(paths):
+        source = steps[first[path]]
+        for at in range(first[path] + 1, first[path + 1] - 1):
+            on_broker[steps[at]] = path
+        for at in range(first[path], first[path + 1] - 1):
+            on_link[links[at - path]] = path
+        passed[:], through[:], potential[:] = -1, False, led
+        ways = min(near_first[source + 1] - near_first[source], near_first[target + 1] - near_first[target]) // 2
+        for _ in range(ways):
+            if not augment(
+                source, target, near, near_first, broker_cost, link_cost, usable, passed, through, potential,
+                far, came, by, heap,
+            ):  # fmt: skip
+                break
+            share, other = _one_is_up(
+                source, target, path, near, near_first, passed, broker_share, link_share, on_broker, on_link
+            )
+            if share > best[path]:
+                best[path], apart[path] = share, other
+    return best, apart
+
+
+@nb.njit(cache=True)
+def _one_is_up(source, target, path, near, near_first, passed, broker_share, link_share, on_broker, on_link):
+    """Of the paths in `passed`, and of those among them that share nothing with the default path of this number."""
+    up, none, other_up, other_none = 0.0, 1.0, 0.0, 1.0
+    for start in range(near_first[source], near_first[source + 1], 2):
+        if passed[near[start + 1]] != source:
+            continue
+        broker, link, share, meets = near[start], near[start + 1], 1.0, False
+        while True:
+            share *= link_share[link]
+            meets = meets or on_link[link] == path
+            if broker == target:
+                break
+            share *= broker_share[broker]
+            meets = meets or on_broker[broker] == path
+            for at in range(near_first[broker], near_first[broker + 1], 2):
+                if passed[near[at + 1]] == broker:
+                    broker, link = near[at], near[at + 1]
+                    break
+        up += none * share
+        none *= 1 - share
+        if not meets:
+            other_up += other_none * share
+            other_none *= 1 - share
+    return up, other_up
+
+
+@nb.njit(cache=True)
+def _costs_to(target, near, near_first, broker_cost, link_cost):
+    """Minus what it costs to go on to the target, from entering and from leaving each broker: a potential."""
+    brokers = len(broker_cost)
+    far, nothing = np.full(brokers, np.inf), np.zeros(brokers)
+    came, by = np.zeros(brokers, np.int64), np.zeros(brokers, np.int64)
+    heap, done = np.zeros((2 * len(link_cost) + 1, 2)), np.zeros(brokers, np.bool_)
+    far[target] = 0.0
+    heap[0, 1] = target
+    size = 1
+    while size:
+        at, broker = heap[0, 0], np.int64(heap[0, 1])
+        size = _pop(heap, size)
+        if done[broker]:
+            continue
+        done[broker] = True
+        for place in range(near_first[broker], near_first[broker + 1], 2):
+            other, link = near[place], near[place + 1]
+            cost = link_cost[link] + broker_cost[other]
+            size = _relax(broker, other, link, cost, at, far, nothing, came, by, heap, size)
+    led = np.zeros(2 * brokers)  # who cannot reach the target is never asked
+    for broker in range(brokers):
+        if done[broker] and broker != target:
+            led[2 * broker], led[2 * broker + 1] = -far[broker], broker_cost[broker] - far[broker]
+    return led

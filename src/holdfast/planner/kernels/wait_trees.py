@@ -40,3 +40,19 @@ def still_running(starts, fail, mend, before, fastest, ticks):
                 moved[hop, state] += here * max(stays, 0.0)
         mass, moved = moved, mass
     return running
+
+
+@nb.njit(cache=True)
+def mixed(running, hops, means, reaches, log_factorials):
+    """For each hop and mean number of ticks: P(still running), over how many ticks there were."""
+    found = np.zeros(len(hops))
+    for at in range(len(hops)):
+        mean, hop = means[at], hops[at]
+        if mean == 0.0:
+            found[at] = running[0, hop]
+            continue
+        log_mean, total = np.log(mean), 0.0
+        for tick in range(min(reaches[at] + 1, len(running))):
+            total += np.exp(tick * log_mean - mean - log_factorials[tick]) * running[tick, hop]
+        found[at] = total
+    return found
