@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from holdfast.planner.kernels.flows import augment, bounds_to
+from holdfast.planner.kernels.flows import augment, bounds_to, scratch
 from holdfast.planner.overlay import Ints, Overlay, Path, flattened
 from holdfast.planner.uniformization import Floats
 
@@ -79,28 +79,13 @@ class _Flow:
         self._usable = usable
         self._passed = np.full(len(overlay.links), -1)  # link -> the broker that a path leaves by it
         self._through = np.zeros(len(overlay.names), dtype=np.bool_)  # brokers in between that a path uses
-        nodes = 2 * len(overlay.names)
-        self._potential, self._far = np.zeros(nodes), np.zeros(nodes)
-        self._came, self._by = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
-        self._heap = np.zeros((nodes + 4 * len(overlay.links) + 1, 2))  # every arc is taken up once at most
+        self._potential = np.zeros(2 * len(overlay.names))
+        self._work = scratch(len(overlay.names), len(overlay.links))
 
     def augment(self) -> bool:
         """One more path, at least cost, turning earlier ones where that helps; False when there is none."""
-        return bool(
-            augment(
-                self._source,
-                self._target,
-                *self._graph,
-                self._usable,
-                self._passed,
-                self._through,
-                self._potential,
-                self._far,
-                self._came,
-                self._by,
-                self._heap,
-            )
-        )
+        ends, path = (self._source, self._target), (self._passed, self._through)
+        return bool(augment(*ends, self._graph, self._usable, *path, self._potential, self._work))
 
     def paths(self) -> list[Path]:
         leaves: dict[int, list[tuple[int, int]]] = {}
@@ -137,7 +122,7 @@ def bounds_of(overlay: Overlay, paths: Sequence[Path]) -> tuple[Floats, Floats]:
     steps, first = flattened([path.brokers for path in paths])
     links, _ = flattened([path.links for path in paths])
     found: tuple[Floats, Floats] = bounds_to(
-        paths[0].brokers[-1], steps, first, links, *_arrays(overlay), *_shares(overlay)
+        paths[0].brokers[-1], steps, first, links, _arrays(overlay), *_shares(overlay)
     )
     return found
 

@@ -3,7 +3,7 @@
 A continuous chain looked at through such a clock is a discrete one, and its law at time t is a mixture with these
 weights. Only non-negative numbers are added, so small probabilities keep their digits."""
 
-from math import ceil, log, sqrt
+from math import log
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,12 @@ Floats = npt.NDArray[np.float64]
 
 def poisson_reach(mean: float) -> int:
     """A count that a Poisson variable exceeds with negligible probability (Bernstein's bound)."""
+    return int(poisson_reaches(np.array([mean]))[0])
+
+
+def poisson_reaches(means: Floats) -> npt.NDArray[np.int64]:
     nats = -log(NEGLIGIBLE)
-    return ceil(mean + nats / 3 + sqrt(nats**2 / 9 + 2 * mean * nats))
+    return np.ceil(means + nats / 3 + np.sqrt(nats**2 / 9 + 2 * means * nats)).astype(np.int64)
 
 
 def poisson_weights(mean: float) -> Floats:

@@ -13,8 +13,8 @@ import numpy as np
 
 from holdfast.planner.kernels.wait_trees import mixed, still_running
 from holdfast.planner.overlay import Ints
-from holdfast.planner.uniformization import Floats, poisson_reach
-from holdfast.planner.waits import Hop, path_wait, starts_of
+from holdfast.planner.uniformization import Floats, poisson_reach, poisson_reaches
+from holdfast.planner.waits import Hop, path_wait, rates_and_shares, starts_of
 
 _CELLS_MAX = 20_000_000  # ticks times hops, 160 MB; components that recover much faster than events expire need more
 
@@ -48,7 +48,7 @@ class Waits:
             each = zip(hops.tolist(), times.tolist(), strict=True)
             return np.array([path_wait(self.tree.branch(hop)).longer_than(t) for hop, t in each])
         means = self.ticks_per_s * times
-        reaches = np.array([poisson_reach(mean) for mean in means.tolist()], dtype=np.int64)
+        reaches = poisson_reaches(means)
         logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, len(self.running))))])
         found: Floats = mixed(self.running, hops, means, reaches, logs)
         return found
@@ -56,12 +56,12 @@ class Waits:
 
 def waits_of(tree: HopTree, longest_s: float) -> Waits:
     """For times up to `longest_s`."""
-    parts = [hop.components for hop in tree.hops]
-    fail = np.array([[each.failure_rate for each in three] for three in parts]).reshape(-1, 3)
-    mend = np.array([[each.recovery_rate for each in three] for three in parts]).reshape(-1, 3)
+    parts = [each for hop in tree.hops for each in hop.components]
+    fail, mend, _ = rates_and_shares(parts)
+    fail, mend = fail.reshape(-1, 3), mend.reshape(-1, 3)
     fastest = float(np.maximum(fail, mend).sum(axis=1).max(initial=0.0))
     ticks = poisson_reach(fastest * longest_s) + 1 if fastest else 1
-    if ticks * len(parts) > _CELLS_MAX:
+    if ticks * len(tree.hops) > _CELLS_MAX:
         return Waits(tree, fastest, None)
     before = np.array(tree.before, dtype=np.int64)
     return Waits(tree, fastest, still_running(starts_of(tree.hops), fail, mend, before, fastest or 1.0, ticks))

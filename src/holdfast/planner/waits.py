@@ -39,15 +39,20 @@ def hops_of(brokers: Sequence[Component], links: Sequence[Component]) -> list[Ho
 def starts_of(hops: Sequence[Hop]) -> Floats:
     """In which state an event finds each hop: the sender is up, the others as they usually are. State 0 is the atom."""
     starts = np.zeros((len(hops), STATES))
-    link_up, receiver_up = (
-        np.array([[hop.link.availability, hop.receiver.availability] for hop in hops]).reshape(-1, 2).T
-    )
-    link_down, receiver_down = (
-        np.array([[hop.link.unavailability, hop.receiver.unavailability] for hop in hops]).reshape(-1, 2).T
-    )
-    starts[:, 0], starts[:, 2] = link_up * receiver_up, link_down * receiver_up
-    starts[:, 4], starts[:, 6] = link_up * receiver_down, link_down * receiver_down
+    _, _, link = rates_and_shares([hop.link for hop in hops])
+    _, _, receiver = rates_and_shares([hop.receiver for hop in hops])
+    starts[:, 0], starts[:, 2] = link[0] * receiver[0], link[1] * receiver[0]
+    starts[:, 4], starts[:, 6] = link[0] * receiver[1], link[1] * receiver[1]
     return starts
+
+
+def rates_and_shares(parts: Sequence[Component]) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
+    """Of many components at once: how often they fail and recover, and their shares of the time up and down."""
+    up_s, down_s = np.array([each.up_s for each in parts]), np.array([each.down_s for each in parts])
+    fails = (up_s > 0) & (down_s > 0)
+    up_s, down_s = np.where(fails, up_s, 1.0), np.where(fails, down_s, 0.0)  # what never fails is always up
+    fail, mend = fails / up_s, np.divide(1.0, down_s, out=np.zeros_like(down_s), where=fails)
+    return fail, mend, (up_s / (up_s + down_s), down_s / (up_s + down_s))
 
 
 def generator_of(hop: Hop) -> Floats:

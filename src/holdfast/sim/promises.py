@@ -109,7 +109,9 @@ def what_is_owed(deliveries: pa.Table, wanted: pa.Table) -> Verdict:
     return _verdict("P4", owed.num_rows, missing)
 
 
-def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, incidents: pa.Table) -> Verdict:
+def acknowledged_survives(
+    deliveries: pa.Table, wanted: pa.Table, incidents: pa.Table, known_us: int = _KNOWN_US
+) -> Verdict:
     """Of what publishers were told is stored: what is owed and never came, though it had not expired.
 
     Owed to subscriptions that the network knew for a while when the event was published, and that never ended.
@@ -122,7 +124,7 @@ def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, incidents: pa.
             found = acknowledged if kind == "acknowledged" else expired
             found += [{"source": source, "seq": int(first) + at} for at in range(count)]
     schema = pa.schema([("source", pa.string()), ("seq", pa.int64())])
-    settled = pc.less_equal(pc.add(wanted["from_us"], _KNOWN_US), wanted["time_us"])
+    settled = pc.less_equal(pc.add(wanted["from_us"], known_us), wanted["time_us"])
     owed = wanted.filter(pc.and_(settled, pc.is_null(wanted["until_us"]))).group_by(_EVENT).aggregate([])
     owed = owed.join(pa.Table.from_pylist(acknowledged, schema), ["source", "seq"], join_type="left semi")
     missing = owed.join(deliveries.select(_EVENT), _EVENT, join_type="left anti")

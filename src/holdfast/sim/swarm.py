@@ -4,7 +4,8 @@ A seed draws topology, routing, loss, delays, workload, subscription churn and f
 mended: links lose nothing, brokers are up, clients are attached. Whatever is published after tables have had time to
 heal must arrive completely; and at no time may an event reach somebody who did not ask for it, or twice. Every third
 scenario is told once more with recovery and perhaps order; then limits and strict order must hold at every moment.
-Every third is also told with brokers that recover losses by gossip, some on links that repair themselves.
+Every third is also told with brokers that recover losses by gossip, some on links that repair themselves, and every
+third with brokers that store events or go round what is down.
 """
 
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import get_args
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, Routing, SubscriptionSpec
@@ -21,11 +23,11 @@ from holdfast.network.workload.listed import Scheduled
 from holdfast.network.workload.publication import Window
 from holdfast.network.workload.workloads import Silent
 from holdfast.protocol.gossip.settings import GossipSettings, StyleName, Transfer
-from holdfast.protocol.hops.settings import HopSettings
+from holdfast.protocol.hops.settings import HandoverSettings, Hops, HopSettings, WatchSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import Guarantees, ProtocolSettings
-from holdfast.sim.promises import Verdict, check, wanted_of, what_is_owed
+from holdfast.sim.promises import Verdict, acknowledged_survives, check, wanted_of, what_is_owed
 from holdfast.sim.simulator import Simulation
 from holdfast.wire.runs import Run
 from holdfast.wire.trace import TraceWriter
@@ -34,6 +36,7 @@ _SECOND = 1_000_000
 _SETTINGS = ProtocolSettings(heartbeat_us=_SECOND // 2, lease_us=2 * _SECOND)
 _TROUBLE_US = 6 * _SECOND
 _SETTLED_US = _TROUBLE_US + 3 * _SETTINGS.lease_us  # two leases and some heartbeats after everything was mended
+_HEARD_OF_US = 4 * _SECOND  # a condition has got everywhere, over links that lose a third and down links that come back
 _ON_ITS_WAY_US = _SECOND  # longer than any path here takes
 _END_US = _SETTLED_US + 3 * _SECOND
 
@@ -56,6 +59,8 @@ def swarm(seeds: range) -> Iterator[Report]:
             yield run_network(seed, reliable_scenario(seed))
         if seed % 3 == 1:
             yield run_network(seed, gossiping_scenario(seed))
+        if seed % 3 == 2:
+            yield run_network(seed, hopping_scenario(seed))
 
 
 def run_seed(seed: int) -> Report:
@@ -71,6 +76,7 @@ def run_network(seed: int, network: Network) -> Report:
         simulation.run()
         verdicts = check(run, strict_order=_is_strict(network))
         verdicts["P4"] = _owed_after(run, _SETTLED_US)
+        verdicts["P5"] = _acknowledged(run, network)
         if not _is_strict(network):
             verdicts["P3"] = replace(verdicts["P3"], holds=True)  # nothing else promises that no event is ever late
     return Report(seed, network.name, verdicts)
@@ -84,6 +90,15 @@ def _owed_after(run: Path, time_us: int) -> Verdict:
     # A subscription that ends while an event is on its way to it does not get that event, and should not.
     lasts = pc.greater(wanted["until_us"], pc.add(wanted["time_us"], _ON_ITS_WAY_US))
     return what_is_owed(trace.table("deliveries"), wanted.filter(pc.or_kleene(lasts, pc.is_null(wanted["until_us"]))))
+
+
+def _acknowledged(run: Path, network: Network) -> Verdict:
+    """P5 for clients that stay where they are: one that moves says good-bye, and what was stored for it is erased."""
+    trace = Run(run)
+    movers = sorted({fault.client for fault in network.faults if fault.kind == "client-attach" and fault.client})
+    wanted = wanted_of(trace)
+    wanted = wanted.filter(pc.invert(pc.is_in(wanted["subscriber"], pa.array(movers, pa.string()))))
+    return acknowledged_survives(trace.table("deliveries"), wanted, trace.table("incidents"), _HEARD_OF_US)
 
 
 # Drawing a scenario ----------------------------------------------------------------------------------------------
@@ -155,6 +170,29 @@ def gossiping_scenario(seed: int) -> Network:
     hops = HopSettings(dice.choice(["basic", "nack"]))
     name = f"{network.name}, {gossip.style}, hops {hops.hops}"
     return replace(network, name=name, reliability=replace(network.reliability, hops=hops, gossip=gossip))
+
+
+def hopping_scenario(seed: int) -> Network:
+    """The same, with brokers that store events, go round what is down, or both, or repair their links."""
+    dice = Random(f"{seed}/swarm/hops")
+    network = reliable_scenario(seed) if dice.random() < 0.3 else scenario(seed)
+    kinds: list[Hops] = ["retransmission", "retransmission", "nack"]
+    if network.routing == "destinations":  # the other routings know one way only
+        kinds = ["retransmission", "multipath", "hybrid"]
+    hops = HopSettings(
+        dice.choice(kinds),
+        handover=HandoverSettings(
+            window=dice.choice([2, 256]),
+            stored_max=dice.choice([50, 200_000]),
+            published_max=dice.choice([5, 20_000]),
+        ),
+        watch=WatchSettings(beat_us=dice.choice([50_000, 200_000]), phi=dice.choice([2.0, 8.0])),
+    )
+    faults = network.faults
+    if hops.durable:  # a link that is replaced looks to them as if it had failed, and files that want both are refused
+        faults = tuple(fault for fault in faults if fault.kind != "link-replace")
+    name = f"{network.name}, hops {hops.hops}"
+    return replace(network, name=name, faults=faults, reliability=replace(network.reliability, hops=hops))
 
 
 def _is_strict(network: Network) -> bool:

@@ -8,19 +8,26 @@ import numpy as np
 
 
 @nb.njit(cache=True)
-def augment(
-    source, target, near, near_first, broker_cost, link_cost, usable, passed, through, potential, far, came, by, heap
-):
+def scratch(brokers, links):
+    """What `augment` needs to work with: distances, where from, what is done, a heap, what was touched."""
+    nodes = 2 * brokers
+    far, came, by = np.full(nodes, np.inf), np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
+    heap = np.zeros((nodes + 4 * links + 1, 2))  # every arc is taken up once at most
+    return far, came, by, np.zeros(nodes, np.bool_), heap, np.zeros(nodes + 1, np.int64)
+
+
+@nb.njit(cache=True)
+def augment(source, target, graph, usable, passed, through, potential, work):
     """Turn earlier paths where that helps; False when there is no further one.
 
     Node 2b is where events enter broker b, 2b + 1 where they leave it. `passed` has for each link the broker that a
-    path leaves by it, or -1; `through` the brokers in between that a path uses. The last five arrays are scratch.
+    path leaves by it, or -1; `through` the brokers in between that a path uses.
     """
+    near, near_first, broker_cost, link_cost = graph
+    far, came, by, done, heap, touched = work
     start, end = 2 * source + 1, 2 * target
-    far[:] = np.inf
-    far[start] = 0.0
-    done = np.zeros(len(far), np.bool_)
-    heap[0, 0], heap[0, 1] = 0.0, start
+    far[start], heap[0, 0], heap[0, 1] = 0.0, 0.0, start
+    touched[0], touched[-1] = start, 1
     size = 1
     while size:
         at, node = heap[0, 0], np.int64(heap[0, 1])
@@ -35,18 +42,29 @@ def augment(
         if not leaving:
             other, cost, allowed = other + 1, -cost, not through[broker] and broker != target
         if allowed:
-            size = _relax(node, other, -1, cost, at, far, potential, came, by, heap, size)
+            size = _relax(node, other, -1, cost, at, potential, work, size)
         for place in range(near_first[broker], near_first[broker + 1], 2):
             other, link = near[place], near[place + 1]
             if leaving:
                 if usable[link] and usable[len(link_cost) + other] and passed[link] < 0 and other != source:
-                    size = _relax(node, 2 * other, link, link_cost[link], at, far, potential, came, by, heap, size)
+                    size = _relax(node, 2 * other, link, link_cost[link], at, potential, work, size)
             elif passed[link] == other:
-                size = _relax(node, 2 * other + 1, link, -link_cost[link], at, far, potential, came, by, heap, size)
-    if not done[end]:
-        return False
-    for node in range(len(far)):
-        potential[node] += min(far[node] if done[node] else far[end], far[end])
+                size = _relax(node, 2 * other + 1, link, -link_cost[link], at, potential, work, size)
+    found = done[end]
+    if found:
+        _turn(start, end, far, came, by, done, touched, passed, through, potential)
+    for place in range(touched[-1]):
+        far[touched[place]], done[touched[place]] = np.inf, False
+    return found
+
+
+@nb.njit(cache=True)
+def _turn(start, end, far, came, by, done, touched, passed, through, potential):
+    """Take the path that was found; nodes beyond its end keep their potential, the others fall behind it."""
+    for place in range(touched[-1]):
+        node = touched[place]
+        if done[node]:
+            potential[node] += far[node] - far[end]
     node = end
     while node != start:
         link = by[node]
@@ -57,13 +75,16 @@ def augment(
         else:
             passed[link] = came[node] >> 1
         node = came[node]
-    return True
 
 
 @nb.njit(cache=True)
-def _relax(node, other, link, cost, at, far, potential, came, by, heap, size):
+def _relax(node, other, link, cost, at, potential, work, size):
+    far, came, by, _, heap, touched = work
     total = at + max(0.0, cost + potential[node] - potential[other])
     if total < far[other] and size < len(heap):
+        if far[other] == np.inf:
+            touched[touched[-1]] = other
+            touched[-1] += 1
         far[other] = total
         came[other], by[other] = node, link
         here = size
@@ -93,20 +114,17 @@ def _pop(heap, size):
 
 
 @nb.njit(cache=True)
-def bounds_to(
-    target, steps, first, links, near, near_first, broker_cost, link_cost, broker_share, link_share
-):  # fmt: skip
+def bounds_to(target, steps, first, links, graph, broker_share, link_share):
     """For each path to the target: P(one of the best disjoint paths is up), and the same without those that meet it.
 
     `steps` has the brokers of the paths one after the other, `first` where each begins, `links` the links between.
     """
+    near, near_first, broker_cost, link_cost = graph
     brokers, paths = len(broker_cost), len(first) - 1
-    led = _costs_to(target, near, near_first, broker_cost, link_cost)
+    led = _costs_to(target, graph)
     usable = np.ones(len(link_cost) + brokers, np.bool_)
-    passed, through = np.empty(len(link_cost), np.int64), np.empty(brokers, np.bool_)
-    potential, far = np.empty(2 * brokers), np.empty(2 * brokers)
-    came, by = np.zeros(2 * brokers, np.int64), np.zeros(2 * brokers, np.int64)
-    heap = np.zeros((2 * brokers + 4 * len(link_cost) + 1, 2))
+    passed, through, potential = np.empty(len(link_cost), np.int64), np.empty(brokers, np.bool_), np.empty(2 * brokers)
+    work = scratch(brokers, len(link_cost))
     on_broker, on_link = np.full(brokers, -1), np.full(len(link_cost), -1)
     best, apart = np.zeros(paths), np.zeros(paths)
     for path in range(paths):
@@ -118,10 +136,7 @@ def bounds_to(
         passed[:], through[:], potential[:] = -1, False, led
         ways = min(near_first[source + 1] - near_first[source], near_first[target + 1] - near_first[target]) // 2
         for _ in range(ways):
-            if not augment(
-                source, target, near, near_first, broker_cost, link_cost, usable, passed, through, potential,
-                far, came, by, heap,
-            ):  # fmt: skip
+            if not augment(source, target, graph, usable, passed, through, potential, work):
                 break
             share, other = _one_is_up(
                 source, target, path, near, near_first, passed, broker_share, link_share, on_broker, on_link
@@ -159,14 +174,13 @@ def _one_is_up(source, target, path, near, near_first, passed, broker_share, lin
 
 
 @nb.njit(cache=True)
-def _costs_to(target, near, near_first, broker_cost, link_cost):
+def _costs_to(target, graph):
     """Minus what it costs to go on to the target, from entering and from leaving each broker: a potential."""
+    near, near_first, broker_cost, link_cost = graph
     brokers = len(broker_cost)
-    far, nothing = np.full(brokers, np.inf), np.zeros(brokers)
-    came, by = np.zeros(brokers, np.int64), np.zeros(brokers, np.int64)
-    heap, done = np.zeros((2 * len(link_cost) + 1, 2)), np.zeros(brokers, np.bool_)
-    far[target] = 0.0
-    heap[0, 1] = target
+    nothing, work = np.zeros(brokers), scratch(brokers, len(link_cost))
+    far, _, _, done, heap, _ = work
+    far[target], heap[0, 0], heap[0, 1] = 0.0, 0.0, target
     size = 1
     while size:
         at, broker = heap[0, 0], np.int64(heap[0, 1])
@@ -176,8 +190,7 @@ def _costs_to(target, near, near_first, broker_cost, link_cost):
         done[broker] = True
         for place in range(near_first[broker], near_first[broker + 1], 2):
             other, link = near[place], near[place + 1]
-            cost = link_cost[link] + broker_cost[other]
-            size = _relax(broker, other, link, cost, at, far, nothing, came, by, heap, size)
+            size = _relax(broker, other, link, link_cost[link] + broker_cost[other], at, nothing, work, size)
     led = np.zeros(2 * brokers)  # who cannot reach the target is never asked
     for broker in range(brokers):
         if done[broker] and broker != target:

@@ -57,12 +57,12 @@ from holdfast.protocol.hops.changes import (
 )
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import Kept, Outgoing
+from holdfast.protocol.hops.room import has_own_part, shared_part
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.recovery.control import CONTROL_SEQ
 
 _WAKE = Wake()
 _NEVER_US = 2**62
-_CLASSES = 16  # of events by how far they have come; longer ways are rare
 
 
 class _SafeThen:
@@ -84,6 +84,7 @@ class DurableBroker:
         self.outgoing: dict[str, Outgoing] = {}
         self._kept: dict[int, Kept] = {}  # by body
         self._events = 0  # in them
+        self._for_clients = 0  # of these, events that some client has not taken
         self._body = 0  # the last number given to one
         self._token = 0
         self._changes: list[Change] = []  # not yet handed to the store
@@ -112,7 +113,7 @@ class DurableBroker:
             if each.at is not None:
                 self._incoming[name] = Incoming(self._settings.window, *each.at)
             if each.stream is not None:
-                outgoing = self.outgoing[name] = Outgoing(each.stream, self._settings)
+                outgoing = self.outgoing[name] = Outgoing(each.stream, self._settings, each.kind == "client")
                 outgoing.restore({seq: bodies[body] for seq, body in each.queue.items()}, each.used)
                 if len(outgoing):
                     outgoing.due_us = self._due_us = now_us
@@ -125,6 +126,7 @@ class DurableBroker:
             if kept.holders:
                 self._kept[kept.body] = kept
                 self._events += kept.events
+                self._for_clients += kept.events if kept.clients else 0
             else:
                 self._changes.append(Erase((kept.body,)))
 
@@ -214,7 +216,7 @@ class DurableBroker:
     def _on_handover(self, sender: str, handover: Handover, now_us: int) -> list[Effect]:
         if not self.broker.knows(sender):
             return [Incident("stranger", sender)]  # it is not told that we have it, and comes again
-        if not self._has_room(handover.message):
+        if not self._has_room(sender, handover.message):
             return [Incident("store full", sender)]
         incoming = self._incoming.get(sender)
         if incoming is None:
@@ -234,16 +236,17 @@ class DurableBroker:
         self._urgent = True
         return effects
 
-    def _has_room(self, message: Body | None) -> bool:
-        """Whether the store takes it. Who has come further may fill it further: two full brokers that wait for each
-        other would wait for ever, but the events that have come furthest can always go on, so all can.
-        """
+    def _has_room(self, sender: str, message: Body | None) -> bool:
         if message is None:
             return True
         count = len(message.seqs) if isinstance(message, Run) else 1
-        hops = 0 if isinstance(message, Deliver) else min(message.hops, _CLASSES)
-        half = self._settings.stored_max // 2
-        return self._events + count <= self._settings.stored_max - half + half * hops // _CLASSES
+        hops = 0 if isinstance(message, Deliver) else message.hops
+        if not self._events or self._events + count <= shared_part(self._settings.stored_max, hops):
+            return True
+        if self.broker.kind_of(sender) != "broker":
+            return False
+        others = [each.events for name, each in self.outgoing.items() if name != sender and not each.to_client]
+        return has_own_part(self._settings.stored_max, [*others, self._for_clients], count)
 
     def _on_taken(self, sender: str, taken: Taken, now_us: int) -> list[Effect]:
         kind = self.broker.kind_of(sender)
@@ -256,11 +259,15 @@ class DurableBroker:
         done = outgoing.on_taken(taken, now_us)
         if done:
             self._changes.append(Done(sender, taken.seq))
-            self._release(done)
+            self._release(outgoing, done)
         return self._hand_over(sender, [*outgoing.missed(taken, now_us), *outgoing.fill(now_us)])
 
-    def _release(self, done: list[Kept]) -> None:
-        """Erase what nobody needs any more."""
+    def _release(self, outgoing: Outgoing, done: list[Kept]) -> None:
+        """Erase what nobody needs any more, after one neighbour has no more need of it."""
+        for kept in done if outgoing.to_client else ():
+            kept.clients -= 1
+            if not kept.clients:
+                self._for_clients -= kept.events
         gone = [kept for kept in done if not kept.holders and self._kept.pop(kept.body, None) is not None]
         if gone:
             self._events -= sum([kept.events for kept in gone])
@@ -318,7 +325,7 @@ class DurableBroker:
             left = outgoing.kept()
             for kept in left:
                 kept.holders -= 1
-            self._release(left)
+            self._release(outgoing, left)
             effects.append(Incident(why, name, sum([kept.events for kept in left])))
         self._takes.pop(name, None)
         self._incoming.pop(name, None)
@@ -352,11 +359,13 @@ class DurableBroker:
         for name in takers:
             outgoing = self.outgoing.get(name)
             if outgoing is None:
-                outgoing = self.outgoing[name] = Outgoing(now_us, self._settings)
+                to_client = self.broker.kind_of(name) == "client"
+                outgoing = self.outgoing[name] = Outgoing(now_us, self._settings, to_client)
                 self._changes.append(Opened(name, now_us))
             seq = outgoing.put(kept)
             self._safe_then.kept[name] = seq
             to.append((name, seq))
+        self._for_clients += kept.events if kept.clients else 0
         self._changes.append(Keep(self._body, now_us, message, tuple(to)))
         self._urgent = True
 
@@ -386,7 +395,7 @@ class DurableBroker:
             for seq, kept in expired:
                 self._changes.append(Skipped(name, seq))
                 effects += _expired(name, kept)
-            self._release([kept for _, kept in expired])
+            self._release(outgoing, [kept for _, kept in expired])
         gone = [
             name
             for name, heard_us in self._heard_us.items()

@@ -10,15 +10,16 @@ from holdfast.protocol.hops.settings import HandoverSettings
 
 
 class Kept:
-    """A message, and for how many neighbours it is kept."""
+    """A message, and for how many neighbours it is kept; of these, how many clients."""
 
-    __slots__ = ("body", "events", "expires_us", "holders", "message")
+    __slots__ = ("body", "clients", "events", "expires_us", "holders", "message")
 
     def __init__(self, body: int, message: Body, kept_us: int, keep_us: int) -> None:
         self.body = body
         self.message = message
         self.events = len(message.seqs) if isinstance(message, Run) else 1
         self.holders = 0
+        self.clients = 0
         self.expires_us = kept_us + keep_us
         publication = None if isinstance(message, Run) else message.publication
         if publication is not None and publication.lifetime_us is not None:
@@ -26,8 +27,10 @@ class Kept:
 
 
 class Outgoing:
-    def __init__(self, stream: int, settings: HandoverSettings) -> None:
+    def __init__(self, stream: int, settings: HandoverSettings, to_client: bool = False) -> None:
         self.stream = stream
+        self.to_client = to_client
+        self.events = 0  # in the queue
         self.due_us: int | None = None  # when to try again
         self.seq = 0  # the last number given
         self._settings = settings
@@ -50,10 +53,15 @@ class Outgoing:
 
     def put(self, kept: Kept) -> int:
         """Its number."""
-        kept.holders += 1
+        self._hold(kept)
         self.seq += 1
         self._queue[self.seq] = kept
         return self.seq
+
+    def _hold(self, kept: Kept) -> None:
+        kept.holders += 1
+        kept.clients += self.to_client
+        self.events += kept.events
 
     def restore(self, queue: dict[int, Kept], used: int) -> None:
         """From the store; up to `used` all numbers were given, and those that are not here have expired or are done."""
@@ -61,7 +69,7 @@ class Outgoing:
         for seq in range(first, last + 1):
             self._queue[seq] = kept = queue.get(seq)
             if kept is not None:
-                kept.holders += 1
+                self._hold(kept)
         self.seq = self._released = self._highest = last
         self._sent = first - 1
 
@@ -128,6 +136,7 @@ class Outgoing:
             self._sent_us.pop(first, None)
             if kept is not None:
                 kept.holders -= 1
+                self.events -= kept.events
                 done.append(kept)
         if len(queue) < before:
             self._failures = 0
@@ -149,6 +158,7 @@ class Outgoing:
         expired = [(seq, each) for seq, each in self._queue.items() if each is not None and each.expires_us < now_us]
         for seq, kept in expired:
             kept.holders -= 1
+            self.events -= kept.events
             self._queue[seq] = None
         while self._queue and self._queue[first := next(iter(self._queue))] is None:
             del self._queue[first]

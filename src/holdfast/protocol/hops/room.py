@@ -1,0 +1,26 @@
+"""Whether a broker's store has room for a message: never more than its limit, and never a circle of full brokers.
+
+Brokers that are full and wait for each other would wait for ever. Two rules prevent that. Most of the store is shared,
+and events that have come further may fill it further, so that publishers cannot take what events under way need. A
+quarter is set aside in equal parts, one for each neighbour that events are kept for: a broker whose parts are free, but
+for the one of the sender, still takes from another broker when the rest is full. On a tree events do not turn back, so
+that what keeps a part from being free lies further away from the sender, and at the end are clients, who take.
+"""
+
+from collections.abc import Iterable
+
+_CLASSES = 16  # of events by how far they have come; longer ways are rare
+
+
+def shared_part(stored_max: int, hops: int) -> int:
+    """How many events there may be in the store for one more that has come so far; publishers get half."""
+    shared = stored_max - stored_max // 4
+    half = shared // 2
+    return shared - half + half * min(hops, _CLASSES) // _CLASSES
+
+
+def has_own_part(stored_max: int, kept_for: Iterable[int], count: int) -> bool:
+    """Whether so many more fit into every part, given how many are there; into an empty one any message does."""
+    lengths = list(kept_for)
+    part = stored_max // 4 // (len(lengths) + 1)
+    return all(not length or length + count <= part for length in lengths)
