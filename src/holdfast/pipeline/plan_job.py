@@ -6,17 +6,15 @@ same function as on one machine (`planner/plan.py`), and the worlds of a Monte C
 the numbers do not depend on how the work is dealt out.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from holdfast.planner.advice import Advice, judged
-from holdfast.planner.pairs import Predictor, Schemes
-from holdfast.planner.plan import SCHEMES, Case, Endpoints, Prediction, predict_home
+from holdfast.planner.pairs import Predictor, Schemes, needs_worlds
+from holdfast.planner.plan import SCHEMES, Case, Endpoints, Prediction, by_home, predict_home
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,30 +44,31 @@ _SQL = ", ".join(
 
 def predictions(spark: "SparkSession", cases: Sequence[Case], samples: int, seed: str) -> "DataFrame":
     """The rows of all cases; their numbers are positions in the list."""
-    homes = [(number, home) for number, case in enumerate(cases) for home in sorted(_by_home(case))]
+    homes = [(number, home) for number, case in enumerate(cases) for home in by_home(case)]
+    if not any(needs_worlds(case.overlay) for case in cases):
+        # Cases side by side share the diagrams of a broker's pairs; where worlds are drawn, a case's worlds are shared.
+        homes.sort(key=itemgetter(1))
     tasks = -(-len(homes) // _HOMES_A_TASK)
     numbers = spark.range(0, len(homes), 1, tasks)
     return numbers.mapInArrow(_task(list(cases), homes, samples, seed), _SQL)
-
-
-def _by_home(case: Case) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = defaultdict(list)
-    for at, subscriber in enumerate(case.demand.subscribers):
-        found[case.overlay.number[subscriber.broker]].append(at)
-    return found
 
 
 def _task(
     cases: list[Case], homes: list[tuple[int, int]], samples: int, seed: str
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        asked = (homes[at] for batch in batches for at in batch["id"].to_pylist())
-        for number, same in groupby(asked, key=itemgetter(0)):  # one case's worlds and diagrams in memory at a time
+        predictors: dict[int, Predictor] = {}
+        members: dict[int, dict[int, list[int]]] = {}
+        for number, home in (homes[at] for batch in batches for at in batch["id"].to_pylist()):
             case = cases[number]
-            predictor, members = Predictor(case.overlay, samples, seed), _by_home(case)
-            for _, home in same:
-                found = predict_home(case, predictor, home, members[home])
-                yield pa.RecordBatch.from_pylist([_row(number, each) for each in found], _SCHEMA)
+            if number not in predictors:
+                if needs_worlds(case.overlay):
+                    predictors.clear()  # one case's worlds in memory at a time
+                like = next((each for each in predictors.values() if each.has_links_of(case.overlay)), None)
+                predictors[number] = Predictor(case.overlay, samples, seed, like=like)
+                members[number] = by_home(case)
+            found = predict_home(case, predictors[number], home, members[number][home])
+            yield pa.RecordBatch.from_pylist([_row(number, each) for each in found], _SCHEMA)
 
     return run
 

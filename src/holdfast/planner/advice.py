@@ -11,15 +11,9 @@ from statistics import fmean
 from holdfast.planner.components import NEVER_FAILS
 from holdfast.planner.overlay import Overlay
 from holdfast.planner.pairs import Predictor
-from holdfast.planner.plan import SCHEMES, Case, Endpoints, Prediction, predict
+from holdfast.planner.plan import SCHEMES, Case, Endpoints, Prediction, by_home, predict_home
 
 RANKED_MAX = 300  # components of a network up to which all are tried: a few seconds at 10 brokers, a minute at 60
-_NEEDS = {
-    "basic": frozenset({"basic"}),
-    "multipath": frozenset({"multipath"}),
-    "retransmission": frozenset({"retransmission"}),
-    "hybrid": frozenset({"hybrid"}),
-}
 
 
 @dataclass(frozen=True)
@@ -75,22 +69,24 @@ def judged(least: dict[str, tuple[str, float]], means: dict[str, float], target:
 
 def gains(case: Case, predictor: Predictor, scheme: str, endpoints: Endpoints, worst: str) -> list[Gain]:
     """Every component in turn never fails; hybrid is compared by its bound, which is quick. The largest gain first."""
-    wanted = _NEEDS[scheme]
-    before = _values(
-        case, Predictor(case.overlay, predictor.samples, predictor.seed, wanted, predictor), scheme, endpoints
-    )
-    found = []
-    for name, availability, better in _improved(case.overlay):
-        changed = Case(better, case.demand)
-        tried = Predictor(better, predictor.samples, predictor.seed, wanted, predictor)
-        after = _values(changed, tried, scheme, endpoints)
-        mean = fmean(after[each] - before[each] for each in before)
-        found.append(Gain(name, availability, mean, after[worst] - before[worst]))
+    wanted = frozenset({scheme})
+
+    def trying(overlay: Overlay) -> Predictor:
+        return Predictor(overlay, predictor.samples, predictor.seed, wanted, predictor)
+
+    improved = list(_improved(case.overlay))
+    before, tried = trying(case.overlay), [trying(better) for _, _, better in improved]
+    more, of_worst = [0.0] * len(improved), [0.0] * len(improved)
+    for home, members in by_home(case).items():  # all for one broker, then the next: its diagrams are at hand
+        now = {each.subscriber: each.of(scheme, endpoints) for each in predict_home(case, before, home, members)}
+        for at, better in enumerate(tried):
+            for each in predict_home(Case(better.overlay, case.demand), better, home, members):
+                gain = each.of(scheme, endpoints) - now[each.subscriber]
+                more[at] += gain
+                of_worst[at] += gain if each.subscriber == worst else 0.0
+    count = len(case.demand.subscribers)
+    found = [Gain(name, share, more[at] / count, of_worst[at]) for at, (name, share, _) in enumerate(improved)]
     return sorted(found, key=lambda gain: (-gain.mean, gain.component))
-
-
-def _values(case: Case, predictor: Predictor, scheme: str, endpoints: Endpoints) -> dict[str, float]:
-    return {each.subscriber: each.of(scheme, endpoints) for each in predict(case, predictor)}
 
 
 def _improved(overlay: Overlay) -> Iterator[tuple[str, float, Overlay]]:

@@ -4,7 +4,7 @@ The work of `connectivity.py` grows with the power of that number. Finding the b
 itself, so we grow orders greedily from several beginnings, once for a network, and take for each pair the one that
 promises least work: states are fewer while an end of the path has not come into view."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from random import Random
 from typing import NamedTuple
@@ -39,7 +39,7 @@ def _orders(overlay: Overlay) -> list[Order]:
     neighbours = [frozenset(other for other, _ in each) for each in overlay.neighbours]
     tries = _TRIES if len(neighbours) < _LARGE else 1
     grown = [_grown(neighbours, at % len(neighbours), dice) for at in range(tries)]
-    return [Order(each, _view(each, neighbours)) for order in grown for each in (order, order[::-1])]
+    return [Order(each, in_view(each, neighbours)) for order in grown for each in (order, order[::-1])]
 
 
 def _grown(neighbours: Neighbours, first: int, dice: Random) -> tuple[int, ...]:
@@ -71,7 +71,8 @@ def _growth(broker: int, neighbours: Neighbours, left: Sequence[int], waiting: d
     return (left[broker] > len(seen)) - closed, -len(seen)
 
 
-def _view(order: Sequence[int], neighbours: Neighbours) -> tuple[int, ...]:
+def in_view(order: Sequence[int], neighbours: Sequence[Iterable[int]]) -> tuple[int, ...]:
+    """How many are in view when each comes."""
     place = {broker: at for at, broker in enumerate(order)}
     last = [max((place[other] for other in neighbours[broker]), default=0) for broker in order]
     return tuple(sum(last[before] >= at for before in range(at)) + 1 for at in range(len(order)))

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.planner.broker_order import good_order
+from holdfast.planner.broker_order import good_order, in_view
 from holdfast.planner.kernels.diagrams import ENTER, FAILED, JOIN, REACHED, SLOTS, expand
 from holdfast.planner.overlay import Overlay
 from holdfast.planner.simple_paths import relevant_between
 from holdfast.planner.uniformization import Floats
 
 NODES_MAX = 4_000_000  # of a diagram: about a second and 50 MB
+# The sum over brokers of 3 to the power of how many are in view as it comes: a diagram has one to five times as many
+# nodes on random graphs of degrees 3 to 5. Beyond this it need not be tried: that takes a second or two for each pair.
+_WIDTH_MAX = 2_000_000
 _NOTHING = -1  # the component of a step that decides nothing: an end comes into view
 
 Ints = npt.NDArray[np.int32]
@@ -75,6 +78,11 @@ def diagram_between(overlay: Overlay, source: int, target: int, nodes_max: int =
         for broker in sorted(relevant.brokers)
     }
     order = [broker for broker in good_order(overlay, source, target) if broker in relevant.brokers]
+    if (
+        sum(3**view for view in in_view(order, [neighbours.get(each, {}) for each in range(len(overlay.names))]))
+        > _WIDTH_MAX
+    ):
+        return None
     steps = _steps(order, neighbours, source, target, len(overlay.names))
     return None if steps is None else _built(steps, nodes_max)
 

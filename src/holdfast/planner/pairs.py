@@ -61,6 +61,11 @@ class Pair:
     waiting: tuple[float, ...] = ()  # with retransmission, ends counted: P(longer than PROFILE of the lifetime)
 
 
+def needs_worlds(overlay: Overlay) -> bool:
+    """Whether it is beyond exact numbers from the start."""
+    return len(overlay.names) > EXACT_BROKERS_MAX and not is_forest(overlay)
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     place: int  # among all that were asked for
@@ -80,14 +85,20 @@ class Predictor:
         wanted: frozenset[str] = EVERY_SCHEME,
         like: "Predictor | None" = None,
     ) -> None:
+        """`like` is one for the same links and other components: both then share what depends on the links alone."""
         self.overlay = overlay
         self.samples, self.seed = samples, seed
         self._wanted = wanted
-        # Diagrams depend on the graph alone: one with the same links and other components can use them.
         self._diagrams: dict[tuple[int, int], Diagram] = {} if like is None else like._diagrams
         self._worlds: ConnectedWorlds | None = None  # drawn when they are first needed
         self._is_large = len(overlay.names) > EXACT_BROKERS_MAX
         self._is_forest = is_forest(overlay)
+
+    def has_links_of(self, overlay: Overlay) -> bool:
+        """Whether the other network has the same brokers and links between them, good or bad."""
+        return self.overlay.names == overlay.names and [(each.a, each.b) for each in self.overlay.links] == [
+            (each.a, each.b) for each in overlay.links
+        ]
 
     def to(self, target: int, sources: Iterable[tuple[int, float]]) -> list[Pair]:
         """From each source, for events of some lifetime, to the target."""
@@ -186,15 +197,15 @@ class Predictor:
 
     def _diagram(self, source: int, target: int) -> Diagram | None:
         key = min(source, target), max(source, target)
-        if key not in self._diagrams:
-            if self._is_large:
-                return None
-            diagram = diagram_between(self.overlay, *key)
-            kept = sum(each.nodes for each in self._diagrams.values())
-            if diagram is None or kept + diagram.nodes > _KEPT_NODES_MAX:
-                return diagram
+        if key in self._diagrams:
+            return self._diagrams[key]
+        diagram = None if self._is_large else diagram_between(self.overlay, *key)
+        if diagram is not None:
+            kept = sum(each.nodes for each in self._diagrams.values()) + diagram.nodes
+            while self._diagrams and kept > _KEPT_NODES_MAX:
+                kept -= self._diagrams.pop(next(iter(self._diagrams))).nodes  # the oldest
             self._diagrams[key] = diagram
-        return self._diagrams[key]
+        return diagram
 
     def _bound(self, source: int, target: int, bounds: tuple[float, float] | None) -> float:
         if "multipath_bound" not in self._wanted:

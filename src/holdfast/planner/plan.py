@@ -91,12 +91,16 @@ def case_of(network: Network) -> Case:
 
 def predict(case: Case, predictor: Predictor, subscribers: Iterable[int] | None = None) -> Iterator[Prediction]:
     """For these subscribers, or all: those of one broker together, in the order of the file's brokers."""
-    number = case.overlay.number
-    by_home: dict[int, list[int]] = defaultdict(list)
+    for home, members in by_home(case, subscribers).items():
+        yield from predict_home(case, predictor, home, members)
+
+
+def by_home(case: Case, subscribers: Iterable[int] | None = None) -> dict[int, list[int]]:
+    """The subscribers of each broker that has some, in the order of the file's brokers."""
+    found: dict[int, list[int]] = defaultdict(list)
     for at in range(len(case.demand.subscribers)) if subscribers is None else subscribers:
-        by_home[number[case.demand.subscribers[at].broker]].append(at)
-    for home in sorted(by_home):
-        yield from predict_home(case, predictor, home, by_home[home])
+        found[case.overlay.number[case.demand.subscribers[at].broker]].append(at)
+    return dict(sorted(found.items()))
 
 
 def predict_home(case: Case, predictor: Predictor, home: int, subscribers: Sequence[int]) -> Iterator[Prediction]:

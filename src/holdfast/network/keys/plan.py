@@ -22,7 +22,7 @@ PLAN = Table(
         Key(
             "samples",
             Number(100, 100_000_000, whole=True),
-            "worlds drawn for each broker where a network is too large for exact numbers; 20,000: "
+            "worlds drawn where a network is too large for exact numbers; 20,000: "
             "within 0.0005 at a reliability of 0.999",
             20_000,
         ),

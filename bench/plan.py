@@ -1,0 +1,182 @@
+"""The planner's speed on Spark: a large network, and a sweep of what-if cases of a small one.
+
+The large network has 1,000 brokers and 100,000 subscribers who want something from every broker: a hundred million
+pairs, of which the million pairs of brokers are computed. The sweep makes every broker of a network of 20 better in
+turn, with exact numbers. Both count from a warm session to the written table and the advice. Some brokers are
+predicted in one process as well, and must get the same numbers.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from bench.page import put_section
+from bench.results import machine, save
+from bench.workloads import REPOSITORY
+from holdfast.network.load import parse_text
+from holdfast.network.schema import PlanSettings
+from holdfast.planner.pairs import Predictor, Schemes
+from holdfast.planner.plan import Case, by_home, case_of, predict_home
+from holdfast.planner.what_if import changed
+
+SAVED = REPOSITORY / "bench" / "results" / "plan.json"
+SAMPLES = PlanSettings().samples
+SEED = "7/plan"
+TARGET_S = 300  # for the large network: a few minutes on two cores
+COMPARED = 8  # brokers whose subscribers are predicted in one process as well
+
+
+def network(brokers: int, per_broker: int) -> Case:
+    """Paper 004's low-end graph, larger."""
+    return case_of(
+        parse_text(
+            {
+                "seed": 7,
+                "duration_s": 60.0,
+                "routing": "destinations",
+                "topology": {"kind": "random", "brokers": brokers, "mean_degree": 4},
+                "brokers": {"availability": [0.9, 0.95], "cycle_s": 60_000.0},
+                "links": {"availability": 0.99, "cycle_s": 60_000.0, "delay_ms": 1},
+                "clients": {"per_broker": per_broker},
+                "workload": {"kind": "patterns", "rate_per_s": 1.0, "lifetime_s": 3_600.0},
+            }
+        )
+    )
+
+
+def on_spark(spark: Any, cases: dict[str, Case]) -> dict[str, Any]:
+    from holdfast.pipeline.plan_folder import planned
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "plan"
+        found = planned(spark, cases, PlanSettings(), SEED, 0.9, out)
+        off = max(_off(case, number, out) for number, case in islice(enumerate(cases.values()), 2))
+    first = next(iter(cases.values()))
+    return {
+        "brokers": len(first.overlay.names),
+        "links": len(first.overlay.links),
+        "cases": len(cases),
+        "rows": found.subscribers,
+        "pairs": found.pairs,
+        "broker_pairs": sum(len(by_home(case)) * len(case.demand.origins) for case in cases.values()),
+        "seconds": found.seconds,
+        "rows_per_s": found.subscribers / found.seconds,
+        "pairs_per_s": found.pairs / found.seconds,
+        "largest_difference": off,
+    }
+
+
+def _off(case: Case, number: int, out: Path) -> float:
+    """The largest difference between Spark's table and one process, over the subscribers of some brokers."""
+    homes = dict(islice(by_home(case).items(), COMPARED))
+    names = [case.overlay.names[home] for home in homes]
+    rows = pq.read_table(out, filters=[("case", "=", number), ("broker", "in", names)]).to_pylist()
+    there = {row["subscriber"]: row for row in rows}
+    predictor = Predictor(case.overlay, SAMPLES, SEED)
+    off = 0.0
+    for home, members in homes.items():
+        for each in predict_home(case, predictor, home, members):
+            row = there.pop(each.subscriber)
+            for reading, schemes in (("counted", each.counted), ("assumed_up", each.assumed_up)):
+                for name in Schemes._fields:
+                    off = max(off, abs(row[f"{reading}_{name}"] - getattr(schemes, name)))
+    if there:
+        raise SystemExit(f"{len(there)} rows of Spark that one process does not have")
+    return off
+
+
+def measure(brokers: int, per_broker: int, small: int) -> dict[str, Any]:
+    from holdfast.pipeline.session import session
+
+    began = time.perf_counter()
+    large = network(brokers, per_broker)
+    load_s = time.perf_counter() - began
+    spark = session("bench plan", "local[2]")
+    on_spark(spark, {"": network(6, 2)})  # warm
+    whole = on_spark(spark, {"": large})
+    print(f"{whole['rows']:,} rows in {whole['seconds']:.0f} s", file=sys.stderr)
+    case = network(small, 50)
+    sweep = on_spark(
+        spark, {"": case, **{f"{name}=0.999": changed(case, f"{name}=0.999") for name in case.overlay.names}}
+    )
+    spark.stop()
+    return {
+        "benchmark": "plan",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(("numpy", "numba", "pyarrow", "pyspark")),
+        "samples": SAMPLES,
+        "load_s": load_s,
+        "large": whole,
+        "sweep": sweep,
+        "target_s": TARGET_S,
+        "holds": whole["seconds"] <= TARGET_S and max(whole["largest_difference"], sweep["largest_difference"]) == 0,
+    }
+
+
+def report(found: dict[str, Any]) -> str:
+    lines = []
+    for name in ("large", "sweep"):
+        each = found[name]
+        lines.append(
+            f"{name:<6} {each['brokers']:,} brokers, {each['cases']} cases: {each['rows']:,} rows in {each['seconds']:.1f} s, "
+            f"{each['rows_per_s']:,.0f} rows/s, {each['pairs_per_s']:,.0f} pairs/s; "
+            f"largest difference from one process {each['largest_difference']:g}"
+        )
+    lines.append(
+        f"target {found['target_s']} s for the large one, and no difference: {'yes' if found['holds'] else 'NO'}"
+    )
+    return "\n".join(lines)
+
+
+def section(found: dict[str, Any]) -> str:
+    where, large, sweep = found["machine"], found["large"], found["sweep"]
+    return f"""## Plans
+
+Measured on {found["date"]} with `./run bench plan --save`: {where["processor"]}, {where["cores"]} cores,
+{where["memory_gib"]} GiB, Python {where["python"]}, Spark's local[2].
+
+`holdfast plan --spark` on a random graph of {large["brokers"]:,} brokers and {large["links"]:,} links with {large["rows"]:,} subscribers, and on every
+what-if case of a smaller one in which one broker is better ({sweep["cases"]} cases of {sweep["brokers"]} brokers, exact numbers). The time is from a warm
+session to the written table and the advice; reading the file and working out who wants what took {found["load_s"]:.0f} s more for the large one.
+
+| | rows | pairs of brokers | seconds | rows/s | pairs of publishers' brokers and subscribers/s |
+|---|--:|--:|--:|--:|--:|
+| large | {large["rows"]:,} | {large["broker_pairs"]:,} | {large["seconds"]:.1f} | {large["rows_per_s"]:,.0f} | {large["pairs_per_s"]:,.0f} |
+| sweep | {sweep["rows"]:,} | {sweep["broker_pairs"]:,} | {sweep["seconds"]:.1f} | {sweep["rows_per_s"]:,.0f} | {sweep["pairs_per_s"]:,.0f} |
+
+Target: at most {found["target_s"]} s for the large one, and the numbers of one process. The largest difference, over the subscribers of
+{COMPARED} brokers and two cases, is {max(large["largest_difference"], sweep["largest_difference"]):g}
+({"holds" if found["holds"] else "does NOT hold"}).
+"""
+
+
+def main() -> int:
+    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    words.add_argument("--save", action="store_true", help="keep the result and put it into docs/benchmarks.md")
+    words.add_argument("--redraw", action="store_true", help="only write the page anew from the saved result")
+    words.add_argument("--brokers", type=int, default=1_000)
+    words.add_argument("--per-broker", type=int, default=100, help="subscribers")
+    words.add_argument("--small", type=int, default=20, help="brokers of the sweep's network")
+    given = words.parse_args()
+    if given.redraw:
+        put_section("plan", section(json.loads(SAVED.read_text())))
+        return 0
+    result = measure(given.brokers, given.per_broker, given.small)
+    if given.save:
+        save(result, SAVED)
+        put_section("plan", section(result))
+    print(json.dumps(result) if given.json else report(result))
+    return 0 if result["holds"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
