@@ -125,11 +125,10 @@ def report(found: dict[str, Any]) -> str:
     lines = []
     for name in ("large", "sweep"):
         each = found[name]
-        lines.append(
-            f"{name:<6} {each['brokers']:,} brokers, {each['cases']} cases: {each['rows']:,} rows in {each['seconds']:.1f} s, "
-            f"{each['rows_per_s']:,.0f} rows/s, {each['pairs_per_s']:,.0f} pairs/s; "
-            f"largest difference from one process {each['largest_difference']:g}"
-        )
+        what = f"{each['brokers']:,} brokers, {each['cases']} cases"
+        rate = f"{each['rows_per_s']:,.0f} rows/s, {each['pairs_per_s']:,.0f} pairs/s"
+        lines.append(f"{name:<6} {what}: {each['rows']:,} rows in {each['seconds']:.1f} s, {rate}")
+        lines.append(f"       largest difference from one process {each['largest_difference']:g}")
     lines.append(
         f"target {found['target_s']} s for the large one, and no difference: {'yes' if found['holds'] else 'NO'}"
     )
@@ -138,23 +137,28 @@ def report(found: dict[str, Any]) -> str:
 
 def section(found: dict[str, Any]) -> str:
     where, large, sweep = found["machine"], found["large"], found["sweep"]
+    rows = "\n".join(
+        f"| {name} | {each['rows']:,} | {each['broker_pairs']:,} | {each['seconds']:.1f} | {each['rows_per_s']:,.0f} "
+        f"| {each['pairs_per_s']:,.0f} |"
+        for name, each in (("large", large), ("sweep", sweep))
+    )
     return f"""## Plans
 
 Measured on {found["date"]} with `./run bench plan --save`: {where["processor"]}, {where["cores"]} cores,
 {where["memory_gib"]} GiB, Python {where["python"]}, Spark's local[2].
 
-`holdfast plan --spark` on a random graph of {large["brokers"]:,} brokers and {large["links"]:,} links with {large["rows"]:,} subscribers, and on every
-what-if case of a smaller one in which one broker is better ({sweep["cases"]} cases of {sweep["brokers"]} brokers, exact numbers). The time is from a warm
-session to the written table and the advice; reading the file and working out who wants what took {found["load_s"]:.0f} s more for the large one.
+`holdfast plan --spark` on a random graph of {large["brokers"]:,} brokers and {large["links"]:,} links with
+{large["rows"]:,} subscribers; and on a network of {sweep["brokers"]} brokers with {sweep["cases"]} cases, in each of
+which one broker is better, with exact numbers. The time is from a warm session to the written table and the advice;
+reading the file and working out who wants what took {found["load_s"]:.0f} s more for the large one.
 
 | | rows | pairs of brokers | seconds | rows/s | pairs of publishers' brokers and subscribers/s |
 |---|--:|--:|--:|--:|--:|
-| large | {large["rows"]:,} | {large["broker_pairs"]:,} | {large["seconds"]:.1f} | {large["rows_per_s"]:,.0f} | {large["pairs_per_s"]:,.0f} |
-| sweep | {sweep["rows"]:,} | {sweep["broker_pairs"]:,} | {sweep["seconds"]:.1f} | {sweep["rows_per_s"]:,.0f} | {sweep["pairs_per_s"]:,.0f} |
+{rows}
 
-Target: at most {found["target_s"]} s for the large one, and the numbers of one process. The largest difference, over the subscribers of
-{COMPARED} brokers and two cases, is {max(large["largest_difference"], sweep["largest_difference"]):g}
-({"holds" if found["holds"] else "does NOT hold"}).
+Target: at most {found["target_s"]} s for the large one, and the numbers of one process. The largest difference, over
+the subscribers of {COMPARED} brokers and two cases, is
+{max(large["largest_difference"], sweep["largest_difference"]):g} ({"holds" if found["holds"] else "does NOT hold"}).
 """
 
 
