@@ -107,3 +107,31 @@ def test_a_client_that_moves_takes_what_nobody_has_acknowledged_along() -> None:
 def test_a_file_that_replaces_links_is_refused() -> None:
     with pytest.raises(NetworkError, match="as if it had failed"):
         stored(reconfiguration={"every_s": 1, "repair_s": 0.1})
+
+
+def test_full_brokers_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> None:
+    """Everybody publishes to everybody over small stores, and both middle brokers fill up towards each other."""
+    names = ["b1", "b2", "b3", "b4", "b5", "b6"]
+    event = {"at_s": 1, "every_s": 0.02, "until_s": 4}
+    clients = [
+        {"id": f"c-{name}", "broker": name, "subscriptions": ["n > 0"], "publish": [{**event, "attributes": {"n": 1}}]}
+        for name in names
+    ]
+    network = parse_text(
+        {
+            "duration_s": 30,
+            "topology": {"kind": "line", "brokers": names},
+            "links": {"delay_ms": 5},
+            "client": clients,
+            "reliability": {"hops": "retransmission", "stored": 32},
+            "fault": [
+                {"at_s": 1.5, "kind": "crash", "broker": "b1", "for_s": 1},
+                {"at_s": 1.5, "kind": "crash", "broker": "b6", "for_s": 1},
+            ],
+        }
+    )
+    outcome = Simulation(network, trace=TraceWriter(tmp_path / "run", {})).run()
+    assert outcome.incidents["store full"] > 100
+    assert outcome.owed > 4_000
+    assert (outcome.lost, outcome.duplicates) == (0, 0)
+    assert check(tmp_path / "run")["P7"].holds

@@ -56,7 +56,7 @@ from holdfast.protocol.hops.changes import (
     Stored,
 )
 from holdfast.protocol.hops.incoming import Incoming
-from holdfast.protocol.hops.outgoing import Kept, Outgoing
+from holdfast.protocol.hops.outgoing import Kept, Outgoing, events_in
 from holdfast.protocol.hops.room import has_own_part, shared_part
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.recovery.control import CONTROL_SEQ
@@ -84,7 +84,8 @@ class DurableBroker:
         self.outgoing: dict[str, Outgoing] = {}
         self._kept: dict[int, Kept] = {}  # by body
         self._events = 0  # in them
-        self._for_clients = 0  # of these, events that some client has not taken
+        self._early = 0  # events that have come before others that are missing
+        self._for_clients = 0  # of those that are kept, events that some client has not taken
         self._body = 0  # the last number given to one
         self._token = 0
         self._changes: list[Change] = []  # not yet handed to the store
@@ -216,12 +217,14 @@ class DurableBroker:
     def _on_handover(self, sender: str, handover: Handover, now_us: int) -> list[Effect]:
         if not self.broker.knows(sender):
             return [Incident("stranger", sender)]  # it is not told that we have it, and comes again
-        if not self._has_room(sender, handover.message):
-            return [Incident("store full", sender)]
         incoming = self._incoming.get(sender)
         if incoming is None:
             incoming = self._incoming[sender] = Incoming(self._settings.window)
+        if not self._has_room(sender, incoming, handover):
+            return [Incident("store full", sender)]
+        self._early -= incoming.early
         ready = incoming.take(handover)
+        self._early += incoming.early
         if ready is None:
             return []
         if not ready:
@@ -236,12 +239,19 @@ class DurableBroker:
         self._urgent = True
         return effects
 
-    def _has_room(self, sender: str, message: Body | None) -> bool:
+    def _has_room(self, sender: str, incoming: Incoming, handover: Handover) -> bool:
+        """Whether the store takes it, with all that has come early and would be stored after it."""
+        message = handover.message
         if message is None:
             return True
-        count = len(message.seqs) if isinstance(message, Run) else 1
-        hops = 0 if isinstance(message, Deliver) else message.hops
-        if not self._events or self._events + count <= shared_part(self._settings.stored_max, hops):
+        count = events_in(message)
+        most = shared_part(self._settings.stored_max, 0 if isinstance(message, Deliver) else message.hops)
+        if self._events + self._early + count <= most:
+            return True
+        if handover.stream == incoming.stream and handover.seq > incoming.accepted + 1:
+            return False
+        self._early -= incoming.drop_early()  # what others wait for goes first; they will come again
+        if not self._events or self._events + self._early + count <= most:
             return True
         if self.broker.kind_of(sender) != "broker":
             return False
@@ -328,7 +338,8 @@ class DurableBroker:
             self._release(outgoing, left)
             effects.append(Incident(why, name, sum([kept.events for kept in left])))
         self._takes.pop(name, None)
-        self._incoming.pop(name, None)
+        incoming = self._incoming.pop(name, None)
+        self._early -= 0 if incoming is None else incoming.early
         self._heard_us.pop(name, None)
         self._changes.append(Forgot(name))
         return effects

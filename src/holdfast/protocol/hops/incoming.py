@@ -6,6 +6,7 @@ remember no more than that after an outage of an hour. What comes early waits fo
 
 from holdfast.model.messages import Handover, Taken
 from holdfast.protocol.hops.changes import Body
+from holdfast.protocol.hops.outgoing import events_in
 
 
 class Incoming:
@@ -18,6 +19,17 @@ class Incoming:
 
     def __len__(self) -> int:
         return len(self._early)
+
+    @property
+    def early(self) -> int:
+        """Events that have come before others that are missing."""
+        return sum(map(events_in, self._early.values())) if self._early else 0
+
+    def drop_early(self) -> int:
+        """Forget them: they have not been acknowledged, and come again."""
+        early = self.early
+        self._early.clear()
+        return early
 
     def take(self, handover: Handover) -> list[Body | None] | None:
         """What can be handled now, in order; None when it is of an earlier stream."""

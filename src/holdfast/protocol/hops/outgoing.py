@@ -9,6 +9,10 @@ from holdfast.protocol.hops.changes import Body
 from holdfast.protocol.hops.settings import HandoverSettings
 
 
+def events_in(message: Body | None) -> int:
+    return len(message.seqs) if isinstance(message, Run) else int(message is not None)
+
+
 class Kept:
     """A message, and for how many neighbours it is kept; of these, how many clients."""
 
@@ -17,7 +21,7 @@ class Kept:
     def __init__(self, body: int, message: Body, kept_us: int, keep_us: int) -> None:
         self.body = body
         self.message = message
-        self.events = len(message.seqs) if isinstance(message, Run) else 1
+        self.events = events_in(message)
         self.holders = 0
         self.clients = 0
         self.expires_us = kept_us + keep_us
