@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.model.messages import Handover, Publication, Publish, Taken
+from holdfast.model.messages import Handover, Publication, Publish, Taken, Tell, Whole
+from holdfast.protocol.effects import Persist, Received
+from holdfast.protocol.hops.changes import Learned
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import Kept, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, WatchSettings
@@ -176,3 +178,19 @@ def test_one_that_speaks_again_is_trusted_again() -> None:
     assert watch.on_timer(now_us + 20 * BEAT_US) == ["n"]
     assert watch.on_heard("n", False, now_us + 21 * BEAT_US)
     assert not watch.suspects("n")
+
+
+def test_a_table_that_is_mended_without_a_new_version_is_stored_too() -> None:
+    """The first of two changes was lost on its way; the whole table that follows has the version of the second."""
+    line = Line(1, 1, 0.0, False)
+    broker = line.nodes["b0"]
+    for number, message in enumerate(
+        (
+            Tell("subscriptions", 2_000_000_000, ("n = 2",), ()),
+            Whole("subscriptions", 2_000_000_000, ("n = 1", "n = 2")),
+        )
+    ):
+        effects = broker.handle(Received("s", message), 1_000_000 + number)
+        [persist] = [each for each in effects if isinstance(each, Persist)]
+        learned = [each for each in persist.changes if isinstance(each, Learned)]
+        assert [each.add for each in learned] == [message.add if isinstance(message, Tell) else message.conditions]

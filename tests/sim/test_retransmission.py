@@ -11,6 +11,7 @@ from holdfast.network.problems import NetworkError
 from holdfast.network.schema import Network
 from holdfast.sim.promises import check, same_trace
 from holdfast.sim.simulator import Simulation
+from holdfast.sim.swarm import hopping_scenario, run_network
 from holdfast.wire.trace import TraceWriter
 from tests.sim.test_nack import run, tree
 
@@ -135,3 +136,28 @@ def test_full_brokers_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> Non
     assert outcome.owed > 4_000
     assert (outcome.lost, outcome.duplicates) == (0, 0)
     assert check(tmp_path / "run")["P7"].holds
+
+
+# Seeds that once failed, each with what it taught.
+LESSONS = {
+    42: "two full brokers waited for each other, each with what the other had to take first",
+    142: "a whole table that mends what was lost of a version is stored as well, or a crash brings the holes back",
+}
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5, *LESSONS])
+def test_scenarios_with_brokers_that_store_or_go_round_keep_the_promises(seed: int) -> None:
+    report = run_network(seed, hopping_scenario(seed))
+    assert report.broken == [], report.scenario
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_300, 50))
+def test_hundreds_more_of_them(first: int) -> None:
+    reports = [run_network(seed, hopping_scenario(seed)) for seed in range(first, first + 50)]
+    assert [(report.seed, report.scenario, report.broken) for report in reports if report.broken] == []
+
+
+def test_scenarios_draw_all_ways_from_broker_to_broker() -> None:
+    drawn = {hopping_scenario(seed).reliability.hops.hops for seed in range(40)}
+    assert drawn == {"nack", "retransmission", "multipath", "hybrid"}

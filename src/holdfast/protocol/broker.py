@@ -113,8 +113,9 @@ class Broker:
     def knows(self, neighbour: str) -> bool:
         return neighbour in self._neighbours
 
-    def heard_version(self, neighbour: str, table: Table) -> int:
-        return self._neighbours[neighbour].heard[table].version
+    def heard_summary(self, neighbour: str, table: Table) -> tuple[int, int]:
+        """Version and digest: a whole table may mend what we have of a version without being a newer one."""
+        return self._neighbours[neighbour].heard[table].summary
 
     def greet(self, neighbour: str) -> list[Effect]:
         """Say that we are here, to a neighbour that we have not forgotten."""

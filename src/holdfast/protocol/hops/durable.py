@@ -288,11 +288,11 @@ class DurableBroker:
             return self._forget(sender, "left behind", now_us)
         knew = self.broker.knows(sender)
         table = message.table if isinstance(message, Tell | Whole) else None
-        before = self.broker.heard_version(sender, table) if table is not None and knew else None
+        before = self.broker.heard_summary(sender, table) if table is not None and knew else None
         effects = self._route(self.broker.handle(Received(sender, message), now_us), now_us)
         if not knew:
             self._meet(sender, now_us)
-        if table is not None and self.broker.heard_version(sender, table) != before:
+        if table is not None and self.broker.heard_summary(sender, table) != before:
             assert isinstance(message, Tell | Whole)
             add, drop = (message.add, message.drop) if isinstance(message, Tell) else (message.conditions, ())
             self._changes.append(Learned(sender, table, message.version, add, drop, isinstance(message, Whole)))
