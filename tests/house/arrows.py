@@ -21,7 +21,8 @@ SEES: dict[str, frozenset[str]] = {
     "planner": frozenset({"model", "language", "matching", "network"}),  # it matches to learn who wants what
     "pipeline": _BELOW_CLI - {"net"},  # but see _STREAMS
     "reproduce": _BELOW_CLI,
-    "cli": _BELOW_CLI,
+    "demo": _BELOW_CLI,  # it shows what all the others do
+    "cli": _BELOW_CLI | {"demo"},
     "spark": _BELOW_CLI,  # the front door of pipeline, for other people's jobs
     "testing": _BELOW_CLI,  # the conformance kit that we ship; nothing of ours depends on it
     "__init__": _BELOW_CLI,

@@ -1,124 +1,145 @@
-"""`holdfast demo`: match a batch of trades with ten thousand conditions, and check the answer."""
+"""`holdfast demo`: a live network that loses messages and a broker, watched, predicted and audited."""
 
 import json
-import random
-import time
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.model.errors import InputError
+
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from holdfast.demo.prediction import Prediction
+    from holdfast.demo.screen import View
+    from holdfast.demo.watch import Watch
+    from holdfast.net.live import LiveRun
+    from holdfast.network.schema import Network
+    from holdfast.pipeline.audit import AuditedRun
+    from holdfast.pipeline.audit_slices import Shown
+    from holdfast.pipeline.expectations import Expectation
 
-    from holdfast.matching.matcher import Matcher
-
-_SYMBOLS = 2_000
-_CHECKED = 20  # events that the slow scan judges again: a second's work
+_PRESET = "demo-12"
+_FILE, _RUN, _AUDIT = "network.toml", "run", "audit"  # what the folder holds
 
 
 def run(
-    events: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many trades.")] = 200_000,
-    subscriptions: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many conditions.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same trades and conditions.")] = 7,
+    out: Annotated[Path, typer.Option(help="The folder for the trace, the audit and the report.")] = Path(
+        "holdfast-demo"
+    ),
+    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the network's own.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value.")] = None,
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="All brokers in this process instead of one process each.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Match a batch of trades with many conditions, and let the slow scan check part of the answer.
+    """Run twelve brokers over lossy links, kill one of them, replace it, and prove what was delivered.
+
+    Brokers are processes that talk over sockets of this machine. Everything that is printed was measured in this run.
+    An earlier demo in the folder is replaced. Takes about two minutes.
+
+    Exit code 0: every promise held. 1: one is broken. 2: an option is not acceptable.
 
     \b
     Example:
-      holdfast demo --events 1000000 --subscriptions 1000
+      holdfast demo
+      holdfast demo --seed 8 --set links.loss=0.05 --out lossier
     """
-    from holdfast.matching.matcher import Matcher
+    network = _network(out, seed, settings or [])
+    from holdfast.demo.prediction import predict
+    from holdfast.demo.screen import Shape, view_on_stderr
+    from holdfast.demo.watch import Watch
 
-    table, conditions = _trades(events, seed), _conditions(subscriptions, seed)
-    say = (lambda _: None) if as_json else print
-    say(f"{events:,} trades, {subscriptions:,} conditions; the first ones are")
-    for condition in conditions[:4]:
-        say(f"  {condition}")
-    matcher = Matcher()
-    began = time.perf_counter()
-    for number, condition in enumerate(conditions):
-        matcher.add(f"q{number}", condition)
-    parsed = time.perf_counter() - began
-    say(f"parsed     {subscriptions / parsed:>12,.0f} conditions/s")
-    began = time.perf_counter()
-    matcher.match_batch(table.slice(0, 1))
-    compiled = time.perf_counter() - began
-    say(f"compiled   {compiled:>12.2f} s (the very first run also compiles the kernels)")
-    began = time.perf_counter()
-    pairs = matcher.match_batch(table)
-    matched = time.perf_counter() - began
-    say(f"matched    {events / matched:>12,.0f} trades/s, {pairs.num_rows:,} pairs, one thread")
-    wrong = _disagreements(matcher, conditions, table)
-    say(f"checked    {min(events, _CHECKED):>12} trades against the slow scan: {wrong or 'no'} disagreements")
+    watch = Watch()
+    title = f"{len(network.brokers)} brokers, {len(network.clients)} clients"
+    root = max(network.neighbours().items(), key=lambda each: len(each[1]))[0]
+    shape = Shape(f"Holdfast demo: {title}", network.neighbours(), root, network.duration_us / 1e6)
+    with view_on_stderr(shape, watch) as view:
+        view.say(f"starting {title}")
+        lag_us = _live(network, out, in_process, watch, view)
+        view.say("predicting with the planner")
+        prediction = predict(network)
+        audited, shown, expected = _audit(out, prediction, view)
+    from holdfast.demo.summary import as_json as told
+    from holdfast.demo.summary import summary
+
     if as_json:
-        print(
-            json.dumps(
-                {
-                    "events": events,
-                    "subscriptions": subscriptions,
-                    "seed": seed,
-                    "parse_per_s": subscriptions / parsed,
-                    "compile_s": compiled,
-                    "match_per_s": events / matched,
-                    "pairs": pairs.num_rows,
-                    "disagreements": wrong,
-                }
-            )
-        )
+        print(json.dumps({**told(audited, shown, expected, lag_us), "report": str(out / _AUDIT / "report.html")}))
     else:
-        _why_not(conditions[0], table)
-    if wrong:
+        print(summary(audited, shown, expected, lag_us))
+        print(f"\nreport: {out / _AUDIT / 'report.html'}")
+    if audited.broken:
         raise typer.Exit(1)
 
 
-def _trades(count: int, seed: int) -> "pa.Table":
-    import numpy as np
-    import pyarrow as pa
+def _network(out: Path, seed: int | None, settings: list[str]) -> "Network":
+    """The preset with these changes, also as a file in the folder: the brokers' processes read it, and you may."""
+    from holdfast.network.document import settings_from
+    from holdfast.network.load import parse_text
+    from holdfast.network.presets import preset_text
 
-    from holdfast.network.workload.stock import PRICE, VOLUME_MAX, symbol
-
-    rng = np.random.default_rng(seed)
-    popularity = 1 / np.arange(1, _SYMBOLS + 1)
-    symbols = pa.array([symbol(n) for n in range(_SYMBOLS)])
-    traded = rng.choice(_SYMBOLS, count, p=popularity / popularity.sum()).astype(np.int32)
-    return pa.table(
-        {
-            "class": pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), pa.array(["stock"])),
-            "symbol": pa.DictionaryArray.from_arrays(traded, symbols),
-            "price": np.round(rng.lognormal(*PRICE, count), 2),
-            "volume": rng.integers(1, VOLUME_MAX, count, endpoint=True),
-        }
-    )
-
-
-def _conditions(count: int, seed: int) -> list[str]:
-    from holdfast.network.workload.stock import condition
-
-    dice = random.Random(f"{seed}/conditions")
-    return [condition(_SYMBOLS, dice) for _ in range(count)]
+    words = [*settings, *([f"seed={seed}"] if seed is not None else [])]
+    network = parse_text(preset_text(_PRESET), _PRESET, settings_from(words))
+    for warning in network.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        foreign = [each.name for each in sorted(out.iterdir()) if each.name not in (_FILE, _RUN, _AUDIT)]
+        if foreign:
+            raise InputError(f"--out {out} holds what is not part of a demo: {', '.join(foreign[:3])}; name another")
+        (out / _FILE).write_text(network.text, encoding="utf-8")
+    except OSError as problem:
+        raise InputError(f"--out {out}: cannot be written ({problem.strerror or problem})") from None
+    return network
 
 
-def _disagreements(matcher: "Matcher", conditions: list[str], table: "pa.Table") -> int:
-    from holdfast.matching.scan import Scan
+def _live(network: "Network", out: Path, in_process: bool, watch: "Watch", view: "View") -> int:
+    """By how much the workload was behind its times at most."""
+    from holdfast.cli.live_books import LiveBooks
+    from holdfast.cli.up import hosts, impairments, run_live
+    from holdfast.net.clock import Clock
+    from holdfast.net.loop import run as run_loop
+    from holdfast.network.about import about_run
+    from holdfast.wire.trace import TraceWriter
 
-    scan = Scan()
-    for n, condition in enumerate(conditions):
-        scan.add(f"q{n}", condition)
-    part = table.slice(0, _CHECKED)
-    pairs = matcher.match_batch(part)
-    found: set[tuple[int, object]] = set(
-        zip(pairs["event"].to_pylist(), pairs["subscription"].to_pylist(), strict=True)
-    )
-    expected = {(row, id_) for row, event in enumerate(part.to_pylist()) for id_ in scan.match(event)}
-    live = {(row, id_) for row, event in enumerate(part.to_pylist()) for id_ in matcher.match(event)}
-    return len(found ^ expected) + len(live ^ expected)
+    clock = Clock()
+    with TraceWriter(out / _RUN, about_run(network, "live", network.seed), overwrite=True) as trace:
+        books = LiveBooks(trace, watch.on_row)
+
+        def show(live: "LiveRun", books: LiveBooks) -> None:
+            found = books.outcome
+            watch.on_second(found.published, found.delivered, sum(found.recovered.values()))
+            view.show(found, live.now_us / 1e6)
+
+        again = None if in_process else [str(out / _FILE), "--seed", str(network.seed)]
+        new_host = hosts(network, again, impairments(network.seed), clock, books)
+        lag_us = run_loop(run_live(network, network.seed, new_host, books, clock, show))
+        if lag_us is None:
+            raise KeyboardInterrupt
+        books.close()
+    return lag_us
 
 
-def _why_not(condition: str, table: "pa.Table") -> None:
-    from holdfast.language.parser import parse
+def _audit(out: Path, prediction: "Prediction", view: "View") -> tuple["AuditedRun", "Shown", list["Expectation"]]:
+    from holdfast.demo.prediction import beside
+    from holdfast.pipeline.session import plain_interrupts, session
+    from holdfast.pipeline.trace_footers import read_footers
 
-    print("\nwhy does the first trade match, or not match, the first condition?")
-    print(f"  {table.slice(0, 1).to_pylist()[0]}")
-    for line in str(parse(condition).explain(table.slice(0, 1).to_pylist()[0])).splitlines():
-        print(f"  {line}")
+    footers = read_footers([out / _RUN])
+    view.say("audit: starting Spark")
+    spark = session("holdfast demo", profile="test")  # the trace of a minute: small
+    plain_interrupts()
+    from holdfast.pipeline.audit import audited
+    from holdfast.pipeline.audit_folder import room_for, write
+    from holdfast.pipeline.audit_promises import Asked
+
+    asked = Asked(delivery_min=1.0)  # the network recovers what it loses, so nothing may be missing
+    with (
+        room_for(out / _AUDIT, overwrite=True) as folder,
+        audited(spark, footers, asked, lambda step: view.say(f"audit: {step}")) as audit,
+    ):
+        [run] = audit.runs
+        view.say("audit: writing tables and report")
+        shown = write(audit, folder, False, lambda run, shown: beside(prediction, run, shown))[run.label]
+    return run, shown, beside(prediction, run, shown)

@@ -3,6 +3,9 @@
 Nodes count in the time of day; a run's own time begins when everything is up, so everything is shifted by that moment.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from msgspec.structs import replace
 
 from holdfast.model.messages import Publication, Publish
@@ -18,8 +21,9 @@ _TIMES = {"incidents": (1,), "samples": (1,), "messages": (2, 3)}  # columns tha
 
 
 class LiveBooks:
-    def __init__(self, trace: TraceWriter | None) -> None:
+    def __init__(self, trace: TraceWriter | None, on_row: Callable[[str, list[Any]], None] | None = None) -> None:
         self.zero_us = 0
+        self._on_row = on_row  # somebody who watches the run: is told every row, its table first
         self._trace = trace
         self._ledger = Ledger(ConditionBook(), SharedIndex())
         self._since: dict[tuple[str, str], int] = {}
@@ -73,6 +77,8 @@ class LiveBooks:
             for column in _TIMES[table]:
                 values[column] -= self.zero_us
             self._count(table, values)
+            if self._on_row is not None:
+                self._on_row(table, values)
             if self._trace is not None:
                 self._trace.add(table, *values)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,7 +59,7 @@ def run(
             run(path, seed, duration, stored, in_process, out, overwrite, member, role, as_json)
         return
     chosen = network.seed if seed is None else seed
-    new_impairment = _impairments(chosen)
+    new_impairment = impairments(chosen)
     clock = Clock()
     if member is not None:
         from holdfast.net.member import Member
@@ -76,8 +77,8 @@ def run(
     trace = None if out is None else TraceWriter(out, about_run(network, "live", chosen), overwrite)
     with trace or nullcontext():
         books = LiveBooks(trace)
-        new_host = _hosts(network, None if in_process else again, new_impairment, clock, books)
-        lag_us = run_loop(_run(network, chosen, new_host, books, clock))
+        new_host = hosts(network, None if in_process else again, new_impairment, clock, books)
+        lag_us = run_loop(run_live(network, chosen, new_host, books, clock))
         if lag_us is None:
             raise KeyboardInterrupt
         outcome = books.close()
@@ -92,14 +93,14 @@ def run(
         print(f"trace in {out}")
 
 
-def _impairments(seed: int) -> "NewImpairment":
+def impairments(seed: int) -> "NewImpairment":
     """What the file says of links, as the simulator does it."""
     from holdfast.sim.links import Link
 
     return lambda spec, sender, receiver: Link(spec, seed, sender, receiver)
 
 
-def _hosts(
+def hosts(
     network: "Network",
     arguments: list[str] | None,
     new_impairment: "NewImpairment",
@@ -127,7 +128,14 @@ def _role(text: str | None) -> "Role | None":
     return None if text is None else msgspec.json.decode(text, type=Role)
 
 
-async def _run(network: "Network", seed: int, new_host: "NewHost", books: "LiveBooks", clock: "Clock") -> int | None:
+async def run_live(
+    network: "Network",
+    seed: int,
+    new_host: "NewHost",
+    books: "LiveBooks",
+    clock: "Clock",
+    show: "Callable[[LiveRun, LiveBooks], None] | None" = None,
+) -> int | None:
     """By how much the workload was behind its times at most; None if it was stopped before anything had begun."""
     from holdfast.cli.connecting import stopping
     from holdfast.net.live import LiveRun
@@ -146,10 +154,10 @@ async def _run(network: "Network", seed: int, new_host: "NewHost", books: "LiveB
             starting.result()
             books.begin(live.zero_us)
             Faults(cast(Any, live))  # the same faults at the same times as in the simulator
-            await live.run(stop, lambda: _show(live, books))
+            await live.run(stop, lambda: (show or _show)(live, books))
         finally:
             await live.stop()
-            if sys.stderr.isatty():
+            if show is None and sys.stderr.isatty():
                 print(file=sys.stderr)
     return live.lag_us
 

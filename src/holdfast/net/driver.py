@@ -89,6 +89,7 @@ class Driver:
         self.counters = counters
         self.links: dict[str, Link] = {}
         self.tallies: dict[str, Tally] | None = {} if tallied else None
+        self.on_links: dict[str, Tally] = {}  # of what impaired links may lose, by neighbour; only where it is tallied
         self.on_replica_wanted: Callable[[ReplicaWanted], None] = lambda wanted: None  # whoever starts brokers
         self.on_register: Callable[[Register], None] = lambda register: None  # a directory outside
         self._clock = clock
@@ -266,16 +267,27 @@ class Driver:
 
     def _impair(self, link: Link, messages: list[bytes]) -> None:
         for encoded in messages:
-            if not link.impair(encoded, self._touch):
-                self.counters.lost += 1
-                if self.tallies is not None:
+            kept = link.impair(encoded, self._touch)
+            self.counters.lost += not kept
+            if self.tallies is not None:
+                if not kept:
                     self._tally(sort_of_encoded(encoded)).lost += 1
+                if link.may_lose(encoded):
+                    self._tally_link(link.name, len(encoded) + FRAME_BYTES, kept)
 
     def _tally_sent(self, messages: list[bytes]) -> None:
         for encoded in messages:
             tally = self._tally(sort_of_encoded(encoded))
             tally.sent += 1
             tally.sent_bytes += len(encoded) + FRAME_BYTES
+
+    def _tally_link(self, name: str, size: int, kept: bool) -> None:
+        tally = self.on_links.get(name)
+        if tally is None:
+            tally = self.on_links[name] = Tally()
+        tally.sent += 1
+        tally.sent_bytes += size
+        tally.lost += not kept
 
     def _tally(self, kind: str) -> Tally:
         assert self.tallies is not None

@@ -124,12 +124,15 @@ class Link:
 
     # Injected faults -----------------------------------------------------------------------------
 
+    def may_lose(self, encoded: bytes) -> bool:
+        """Whether the impairment is free to lose this message."""
+        return self._lossy_control or is_event(encoded)
+
     def impair(self, encoded: bytes, later: Callable[["Link"], None]) -> bool:
         """Let the impairment decide; False when the message is lost. `later` is called when it reaches the outbox."""
         assert self.impairment is not None
         now_us = self._clock.now_us()
-        may_be_lost = self._lossy_control or is_event(encoded)
-        arrivals = self.impairment.arrivals_us(len(encoded) + FRAME_BYTES, now_us, may_be_lost)
+        arrivals = self.impairment.arrivals_us(len(encoded) + FRAME_BYTES, now_us, self.may_lose(encoded))
         if not arrivals or len(self._delayed) >= _DELAYED_MAX:
             return False
         for arrives_us in arrivals:

@@ -23,6 +23,7 @@ from holdfast.net.watching import watch
 from holdfast.network.schema import LinkSpec, Network
 from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredRun, Incident, Lost, ReplicaWanted
 from holdfast.protocol.replication.replica import Role
+from holdfast.wire.trace import LINK_BYTES, LINK_LOST, LINK_SENT
 
 Row = tuple[Any, ...]  # the table's name, then its columns
 OnWanted = Callable[[ReplicaWanted], None]  # somebody asks for a replica
@@ -100,6 +101,10 @@ class Rows:
             self._rows.append(("messages", self._node, kind, self._from_us, now_us, *counts))
         if driver.tallies:
             driver.tallies.clear()
+        for far, tally in driver.on_links.items():
+            for name, value in ((LINK_SENT, tally.sent), (LINK_BYTES, tally.sent_bytes), (LINK_LOST, tally.lost)):
+                self._rows.append(("samples", self._node, now_us, f"{name} {far}", float(value)))
+        driver.on_links.clear()
         for what in WORTH_TELLING:
             count = getattr(counters, what)
             if count > self._told.get(what, 0):

@@ -34,8 +34,13 @@ class Curve:
     points: tuple[tuple[int, int], ...]  # largest delay of the class, deliveries in it
 
 
-def fates_over_time(slices: Sequence[Mapping[str, Any]], slice_s: int, marks: Sequence[tuple[int, str, str]]) -> str:
-    """Stacked: each column is what was owed of the events published in that slice of time."""
+def fates_over_time(
+    slices: Sequence[Mapping[str, Any]],
+    slice_s: int,
+    marks: Sequence[tuple[int, str, str]],
+    times: Sequence[tuple[int, int, str]] = (),
+) -> str:
+    """Stacked: each column is what was owed of the events published in that slice of time. `times` are shaded."""
     stacks = [(each["second"], _fates(each)) for each in slices]
     if not any(sum(fates.values()) for _, fates in stacks):
         return _empty("Nothing was owed to anybody in this run.")
@@ -44,6 +49,7 @@ def fates_over_time(slices: Sequence[Mapping[str, Any]], slice_s: int, marks: Se
     height = linear([0, *(sum(fates.values()) / slice_s for _, fates in stacks)], 5)
     parts = [*_frame(time, height, "time of publishing, s", "events a second")]
     parts += _legend([(name, f"fill-{name}", readable.count(totals[name])) for name in FATES if totals[name]])
+    parts += _spans(time, times)
     for second, fates in stacks:
         left, right = _across(time, second), _across(time, second + slice_s)
         below = 0.0
@@ -189,6 +195,14 @@ def _legend(entries: Sequence[tuple[str, str, str]]) -> Iterable[str]:
 
 def _cut(name: str) -> str:
     return name if len(name) <= _NAME_CHARACTERS_MAX else f"{name[: _NAME_CHARACTERS_MAX - 1]}…"
+
+
+def _spans(time: Axis, times: Sequence[tuple[int, int, str]]) -> Iterable[str]:
+    for from_us, until_us, words in times:
+        left, right = (_across(time, min(max(at / 1e6, time.low), time.high)) for at in (from_us, until_us))
+        yield _box("span", left - 1, right + 1, _TOP - 14, _BOTTOM)
+        anchor, x = ("end", right + 1) if right > (_LEFT + _RIGHT) / 2 else ("start", left - 1)
+        yield f'<text class="tick span-name" x="{x:.1f}" y="{_TOP - 3}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def _marks(time: Axis, marks: Sequence[tuple[int, str, str]]) -> Iterable[str]:

@@ -32,6 +32,7 @@ def facts(runs: Sequence[TraceRun]) -> DataFrame:
     first          not a duplicate
     again          it was handed over more than once
     overtaken      a later event of the same source was handed over before it
+    behind         a later event of the same source reached its subscriber before it, held back there or not
     displacement   how many places it came from its place in the source's order, among those that came
     ordered        1 when it came in its place, less by its displacement
     """
@@ -112,14 +113,18 @@ def _ordered(rows: DataFrame) -> DataFrame:
     so_far = pair.orderBy("seq", *_in_time()).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     in_time = pair.orderBy(*_in_time())
     before = in_time.rowsBetween(Window.unboundedPreceding, -1)
+    reached = F.col("arrived_us") - F.coalesce("held_us", F.lit(0))
+    reached_before = pair.orderBy(reached.asc_nulls_last(), "part", "place").rowsBetween(Window.unboundedPreceding, -1)
     until_now = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     first = F.col("first").cast("long")
+    arrived_seq = F.when(F.col("arrived_us").isNotNull(), F.col("seq"))
     placed = rows.withColumn("sent_place", F.sum(first).over(so_far))
     placed = placed.select(
         "*",
         F.sum(first).over(until_now).alias("came_place"),
         F.sum(first).over(pair).alias("came"),
-        F.max(F.when(F.col("arrived_us").isNotNull(), F.col("seq"))).over(before).alias("highest"),
+        F.max(arrived_seq).over(before).alias("highest"),
+        F.max(arrived_seq).over(reached_before).alias("highest_reached"),
     )
     displacement = F.abs(F.col("came_place") - F.col("sent_place"))
     return placed.select(
@@ -135,7 +140,8 @@ def _ordered(rows: DataFrame) -> DataFrame:
         "expired",
         "first",
         "again",
-        (F.col("arrived_us").isNotNull() & (F.coalesce("highest", F.lit(0)) > F.col("seq"))).alias("overtaken"),
+        F.coalesce(arrived_seq < F.col("highest"), F.lit(False)).alias("overtaken"),
+        F.coalesce(arrived_seq < F.col("highest_reached"), F.lit(False)).alias("behind"),
         F.when(F.col("first"), displacement).alias("displacement"),
         F.when(F.col("first"), 1 - displacement / F.col("came")).alias("ordered"),
     )

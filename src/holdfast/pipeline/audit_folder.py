@@ -12,7 +12,7 @@ what is not an audit never.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +26,7 @@ from holdfast.model.errors import InputError
 from holdfast.pipeline.audit import Audit, AuditedRun
 from holdfast.pipeline.audit_metrics import CHECKED, publisher_counts, seconds
 from holdfast.pipeline.audit_slices import Shown, shown
+from holdfast.pipeline.expectations import Expectation
 from holdfast.pipeline.report import comparison, report
 from holdfast.pipeline.result_folder import ResultFolder
 from holdfast.pipeline.trace_tables import together
@@ -64,7 +65,13 @@ def _is_ours(path: Path) -> bool:
     return bool(_REPORT.fullmatch(path.name))
 
 
-def write(audit: Audit, folder: Path, side_by_side: bool) -> None:
+Expect = Callable[[AuditedRun, Shown], list[Expectation]]
+
+
+def write(
+    audit: Audit, folder: Path, side_by_side: bool, expect: Expect = lambda run, shown: []
+) -> Mapping[str, Shown]:
+    """All of it; what the reports show, by run. `expect` says what was predicted of a run."""
     each_second = seconds(audit.facts, together(audit.traces, "publications", "run", "time_us")).persist()
     try:
         found = shown(audit, each_second)
@@ -76,16 +83,20 @@ def write(audit: Audit, folder: Path, side_by_side: bool) -> None:
     for name, rows in _small_tables(audit, found).items():
         (folder / name).mkdir()
         pq.write_table(rows, folder / name / "part-00000.parquet", compression="zstd")
-    for name, text in _reports(audit.runs, found, side_by_side).items():
+    for name, text in _reports(audit.runs, found, side_by_side, expect).items():
         (folder / name).write_text(text, encoding="utf-8")
+    return found
 
 
-def _reports(runs: Sequence[AuditedRun], found: Mapping[str, Shown], side_by_side: bool) -> dict[str, str]:
+def _reports(
+    runs: Sequence[AuditedRun], found: Mapping[str, Shown], side_by_side: bool, expect: Expect
+) -> dict[str, str]:
     if side_by_side:
         return {"report.html": comparison([(run, found[run.label]) for run in runs])}
+    made = {run.label: report(run, found[run.label], expect(run, found[run.label])) for run in runs}
     if len(runs) == 1:
-        return {"report.html": report(runs[0], found[runs[0].label])}
-    return {f"report-{re.sub(r'[^A-Za-z0-9._-]+', '-', run.label)}.html": report(run, found[run.label]) for run in runs}
+        return {"report.html": made[runs[0].label]}
+    return {f"report-{re.sub(r'[^A-Za-z0-9._-]+', '-', label)}.html": text for label, text in made.items()}
 
 
 # Large tables ------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ COUNTED = {
     "unowed": "arrived_us IS NOT NULL AND NOT owed",
     "recovered": "owed AND first AND via <> 'original'",
     "fifo_violations": "overtaken",
+    "behind": "behind",
     "held": "held_us > 0",
     **{f"recovered_{via}": f"owed AND first AND via = '{via}'" for via in MECHANISMS},
 }

@@ -6,20 +6,25 @@ written as Parquet.
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from holdfast.pipeline.audit import Audit
+from holdfast.pipeline.audit_failover import Failover, became, failovers, moments
+from holdfast.pipeline.audit_links import Direction, in_place, link_sums
 from holdfast.pipeline.audit_metrics import distributions
 from holdfast.pipeline.trace_tables import TraceRun, together
 
 SLICES_MAX = 120  # bars that a chart of 560 pixels can show
 WORST_MAX = 15  # subscribers: those one would look at first
 MARKS_MAX = 60  # crashes and the like drawn below the time axis; more would be a solid line
-_MARKED = ("crash", "restart", "link failed", "link recovered", "link down", "link up")
+_MARKED = (
+    *("crash", "restart", "link failed", "link recovered", "link down", "link up"),
+    *("replica started", "replication: replicated"),
+)
 _AT_ONCE = 3
 
 
@@ -33,6 +38,8 @@ class Shown:
     worst: list[dict[str, Any]] = field(default_factory=list)
     subscribers: int = 0
     marks: list[tuple[int, str, str]] = field(default_factory=list)  # time, kind, node
+    links: list[Direction] = field(default_factory=list)
+    failovers: list[Failover] = field(default_factory=list)
 
 
 def shown(audit: Audit, seconds: DataFrame) -> dict[str, Shown]:
@@ -40,6 +47,8 @@ def shown(audit: Audit, seconds: DataFrame) -> dict[str, Shown]:
         spread = pool.submit(distributions(audit.facts).collect)
         worst = pool.submit(_worst(audit.figures).collect)
         marks = pool.submit(_marks(audit.traces))
+        links = pool.submit(link_sums(audit.traces).collect)
+        replaced = pool.submit(_failovers, audit)
         slice_s, slices = _slices(seconds)
         by_run = {run.label: Shown(slice_s) for run in audit.runs}
         for row in slices:
@@ -50,7 +59,27 @@ def shown(audit: Audit, seconds: DataFrame) -> dict[str, Shown]:
             by_run[label].marks.append((at, kind, node))
         for row in worst.result():
             by_run[row.run].worst.append(row.asDict())
+        for label, found in replaced.result().items():
+            by_run[label].failovers.extend(found)
+        for run, *direction in links.result():
+            by_run[run].links.append(Direction(*direction))
+    for each in by_run.values():
+        each.links[:] = in_place(each.links, {failover.replica: failover.broker for failover in each.failovers})
     return by_run
+
+
+def _failovers(audit: Audit) -> dict[str, list[Failover]]:
+    found = failovers(moments(audit.traces).collect())
+    if not found:
+        return {}
+    counts = became(audit.facts, found)
+    return {
+        run: [
+            replace(each, during=counts.get((run, number), each.during), otherwise=counts.get((run, 0), each.otherwise))
+            for number, each in enumerate(replaced, 1)
+        ]
+        for run, replaced in found.items()
+    }
 
 
 def _slices(seconds: DataFrame) -> tuple[int, list[Any]]:

@@ -13,27 +13,46 @@ from holdfast.pipeline.audit_charts import Curve, cumulated_delays, fates_over_t
 from holdfast.pipeline.audit_compare import compared
 from holdfast.pipeline.audit_metrics import MECHANISMS
 from holdfast.pipeline.audit_slices import Shown
-from holdfast.pipeline.report_parts import bar, card, columns, page, parts_bar, promises, state_of, table, tiles, told
+from holdfast.pipeline.expectations import Expectation
+from holdfast.pipeline.failover_card import failover
+from holdfast.pipeline.network_picture import network_picture
+from holdfast.pipeline.report_parts import (
+    bar,
+    card,
+    chips,
+    columns,
+    page,
+    parts_bar,
+    promises,
+    state_of,
+    table,
+    tiles,
+    told,
+)
 
 _QUANTILES = ("p50", "p90", "p99", "max")
 _STYLES = ("one", "two")  # of two runs that are compared
 
 
-def report(run: AuditedRun, shown: Shown) -> str:
+def report(run: AuditedRun, shown: Shown, expected: Sequence[Expectation] = ()) -> str:
     became = "What became of the events, by when they were published; each column is what was owed."
-    over_time = fates_over_time(shown.slices, shown.slice_s, shown.marks)
+    times = [(each.failed_us, each.ready_us, f"{each.broker} is replaced") for each in shown.failovers]
+    over_time = fates_over_time(shown.slices, shown.slice_s, shown.marks, times)
     left = [
-        card("Delivery over time", became, over_time),
+        *([card("Network", _NETWORK, _network(shown))] if shown.links else []),
         card("How it came", _CAME, _mechanisms([run])),
         card("Order", _order_says(run), _order([(run, shown)])),
-        card("What it cost", _COST, _messages([run])),
-    ]
-    right = [
-        card("Delay", _DELAY, _delays(run, shown)),
         card("Subscribers", _worst_says(shown), _worst(shown)),
     ]
+    right = [
+        card("Delivery over time", became, over_time),
+        *([card("Failover", _FAILOVER, "".join(map(failover, shown.failovers)))] if shown.failovers else []),
+        *([card("Predicted and measured", _EXPECTED, _expected(expected))] if expected else []),
+        card("Delay", _DELAY, _delays(run, shown)),
+        card("What it cost", _COST, _messages([run])),
+    ]
     known = card("Promises", "", promises(run.verdicts), wide=True)
-    return page(_title(run), _about(run), tiles(_tiles(run)), known, columns(left, right))
+    return page(_title(run), _about(run), tiles(_tiles(run)), chips(run.verdicts), columns(left, right), known)
 
 
 def comparison(runs: Sequence[tuple[AuditedRun, Shown]]) -> str:
@@ -60,6 +79,9 @@ def comparison(runs: Sequence[tuple[AuditedRun, Shown]]) -> str:
 _CAME = "First deliveries of what was owed, by mechanism."
 _COST = "Messages sent by all nodes, by kind."
 _DELAY = "From publishing to the application."
+_NETWORK = "Messages a second on each link, both ways together, and the share of them that it lost; wider is busier."
+_FAILOVER = "A broker died and another took its place. Shares are of what was owed of the events published meanwhile."
+_EXPECTED = "What the planner expected from the network file alone, and what this run gave."
 
 
 def _title(run: AuditedRun) -> str:
@@ -80,7 +102,8 @@ def _tiles(run: AuditedRun) -> Iterator[tuple[str, str, bool]]:
     yield readable.count(outcome.late), "late: expired on the way", False
     yield readable.count(sum(run.recovered.values())), "recovered", False
     yield readable.count(outcome.duplicates), "duplicates", outcome.duplicates > 0
-    yield readable.count(outcome.fifo_violations), "FIFO violations", False
+    avoided = run.figures["behind"] - outcome.fifo_violations
+    yield readable.count(outcome.fifo_violations), f"FIFO violations, {avoided:,} avoided", False
     yield readable.time(delays.get("p50")), f"median delay, p99 {readable.time(delays.get('p99'))}", False
     cost = run.overhead["bytes_per_delivery"]
     yield readable.size(cost), "between brokers for each delivery", False
@@ -108,9 +131,24 @@ def _delays(run: AuditedRun, shown: Shown) -> str:
     return cumulated_delays(curves) + (table(["", *_QUANTILES], rows) if rows else "")
 
 
+def _network(shown: Shown) -> str:
+    seconds = (shown.slices[-1]["second"] - shown.slices[0]["second"] + shown.slice_s) if shown.slices else 1
+    return network_picture(shown.links, seconds, [each.broker for each in shown.failovers])
+
+
+def _expected(expected: Sequence[Expectation]) -> str:
+    rows = [[escape(each.what), each.predicted_words, each.measured_words] for each in expected]
+    notes = "".join(f'<p class="says"><b>{escape(each.what)}</b>: {escape(each.note)}</p>' for each in expected)
+    return table(["", "predicted", "measured"], rows) + notes
+
+
 def _order_says(run: AuditedRun) -> str:
     degree = readable.degree(run.figures["ordering_degree"])
-    return f"How far from their places events came. Ordering degree {degree}; 1 is in order, 0.6667 a random one."
+    behind, violations = run.figures["behind"], run.outcome.fifo_violations
+    held = f"{behind:,} events reached their subscriber after a later one of the same source; " if behind else ""
+    handed = f"{violations:,} were handed over so. " if behind else ""
+    place = f"How far from their places events were handed over. Ordering degree {degree}; 1 is in order, 0.6667 a "
+    return f"{held}{handed}{place}random one."
 
 
 def _worst_says(shown: Shown) -> str:

@@ -53,6 +53,16 @@ def card(title: str, says: str, body: str, wide: bool = False) -> str:
     return f'<section class="{css}"><h2>{escape(title)}</h2>{said}{body}</section>'
 
 
+def chips(verdicts: Mapping[str, Verdict]) -> str:
+    """The promises at a glance."""
+    made = (
+        f'<span class="chip {state_of(verdict)[1]}" title="{escape(PROMISES[name])}"><b>{name}</b> '
+        f"{escape(PROMISES[name].lower())}: {state_of(verdict)[0]}</span>"
+        for name, verdict in verdicts.items()
+    )
+    return f'<div class="chips">{"".join(made)}</div>'
+
+
 def tiles(each: Iterable[tuple[str, str, bool]]) -> str:
     """Number, what it is, and whether it is bad news."""
     made = (

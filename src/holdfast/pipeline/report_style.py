@@ -33,6 +33,8 @@ h2 { font-size: 16px; margin: 0 0 2px; font-weight: 650; }
 .tile b { display: block; font-size: 22px; line-height: 1.25; font-weight: 650; font-variant-numeric: tabular-nums; }
 .tile span { color: var(--soft); font-size: 13px; }
 .tile.bad b { color: var(--bad); }
+.chips { display: flex; flex-wrap: wrap; gap: 8px; margin-bottom: 16px; }
+.chip { border-radius: 12px; padding: 2px 11px; font-size: 13px; }
 .columns { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px; align-items: start; }
 .column { display: grid; grid-template-columns: minmax(0, 1fr); gap: 16px; }
 .card { padding: 16px 18px; min-width: 0; }
@@ -70,6 +72,16 @@ svg text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans
 svg .tick { font-size: 11.5px; font-variant-numeric: tabular-nums; }
 .grid { stroke: var(--edge); } .axis { stroke: var(--soft); stroke-opacity: 0.7; }
 .mark { stroke: var(--soft); stroke-dasharray: 3 3; stroke-opacity: 0.8; } .mark-tip { fill: var(--soft); }
+.span { fill: var(--late); fill-opacity: 0.16; } .span-name { font-weight: 600; }
+.link { stroke: var(--delivered); stroke-opacity: 0.55; stroke-linecap: round; }
+.link:hover { stroke-opacity: 1; }
+.broker { fill: var(--card); stroke: var(--ink); stroke-width: 2.5; }
+.ring { fill: none; stroke: var(--lost); stroke-width: 2.5; stroke-dasharray: 4 3; }
+svg .name { fill: var(--ink); font-weight: 600; } svg .name.replaced, svg .loss { fill: var(--bad); }
+.name, .load { paint-order: stroke; stroke: var(--card); stroke-width: 3px; stroke-linejoin: round; }
+.steps { display: flex; flex-wrap: wrap; gap: 6px 18px; margin: 0 0 10px; padding: 0; list-style: none; }
+.steps li { font-size: 13.5px; color: var(--soft); }
+.steps b { color: var(--ink); font-variant-numeric: tabular-nums; }
 .hit { fill: var(--ink); fill-opacity: 0; } .hit:hover { fill-opacity: 0.09; }
 .fill-delivered, .fill-one { fill: var(--delivered); background: var(--delivered); }
 .fill-recovered { fill: var(--recovered); background: var(--recovered); }

@@ -1,8 +1,6 @@
 """A picture of the network, brokers coloured by the predicted reliability of their subscribers.
 
-Brokers that hang together are drawn near each other: springs along links, everybody pushing everybody away, from a
-circle, a fixed number of rounds, so that the same network looks the same. The file stands alone, without script, font
-or address, and text follows the reader's choice of light or dark."""
+The file stands alone, without script, font or address, and text follows the reader's choice of light or dark."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,10 +12,10 @@ import numpy as np
 
 from holdfast.planner.overlay import Overlay
 from holdfast.planner.plan import Case, Endpoints, Prediction
+from holdfast.planner.springs import spread
 from holdfast.planner.uniformization import Floats
 
 _WIDTH, _HEIGHT, _TOP, _EDGE = 860, 640, 74, 46
-_ROUNDS = 120  # of the springs; more moves nothing that can be seen
 _NAMED_MAX = 60  # brokers up to which names fit
 _CLASSES = (  # up to which share is missed, the colour, and what it is called
     (1e-5, "#1a7f5a", "0.99999 and more"),
@@ -43,7 +41,8 @@ def svg(case: Case, predictions: Sequence[Prediction], scheme: str, endpoints: E
     values: dict[str, list[float]] = defaultdict(list)
     for each in predictions:
         values[each.broker].append(each.of(scheme, endpoints))
-    places = _places(overlay)
+    room = np.array([_WIDTH - 2 * _EDGE, _HEIGHT - _TOP - 2 * _EDGE])
+    places = spread(len(overlay.names), [(link.a, link.b) for link in overlay.links]) * room + [_EDGE, _TOP + _EDGE / 2]
     title = f"Predicted reliability with {scheme}, end brokers {endpoints}"
     named = len(overlay.names) <= _NAMED_MAX
     return "\n".join(
@@ -103,26 +102,3 @@ def _broker(overlay: Overlay, at: int, place: Floats, values: Sequence[float], n
         return dot
     label = f"{name} {fmean(values):.4f}" if values else name
     return dot + f'<text class="name" x="{x:.1f}" y="{y + 27:.1f}">{escape(label)}</text>'
-
-
-def _places(overlay: Overlay) -> Floats:
-    """Springs and pushes (Fruchterman and Reingold), then stretched to fill the picture."""
-    count = len(overlay.names)
-    angles = 2 * np.pi * np.arange(count) / count
-    at = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    wish = 1.6 / np.sqrt(count)  # how far apart neighbours should be
-    ends = np.array([(link.a, link.b) for link in overlay.links], dtype=np.int64).reshape(-1, 2)
-    for number in range(_ROUNDS):
-        apart = at[:, None] - at[None]
-        far = np.sqrt((apart**2).sum(axis=2)) + 1e-9
-        push = (apart * (wish**2 / far**2)[..., None]).sum(axis=1)
-        along = at[ends[:, 0]] - at[ends[:, 1]]
-        pull = along * (np.sqrt((along**2).sum(axis=1)) / wish)[:, None]
-        np.add.at(push, ends[:, 0], -pull)
-        np.add.at(push, ends[:, 1], pull)
-        length = np.sqrt((push**2).sum(axis=1)) + 1e-9
-        step = 0.25 * (1 - number / _ROUNDS)
-        at = at + push * (np.minimum(length, step) / length)[:, None]
-    low, high = at.min(axis=0), at.max(axis=0)
-    room = np.array([_WIDTH - 2 * _EDGE, _HEIGHT - _TOP - 2 * _EDGE])
-    return np.asarray((at - low) / np.maximum(high - low, 1e-9) * room + [_EDGE, _TOP + _EDGE / 2], dtype=np.float64)

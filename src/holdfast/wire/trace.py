@@ -55,6 +55,8 @@ SCHEMAS: dict[str, pa.Schema] = {
     "incidents": pa.schema([("node", _text), ("time_us", _long), ("kind", _text), ("about", _text), ("count", _long)]),
     "samples": pa.schema([("node", _text), ("time_us", _long), ("name", _text), ("value", pa.float64())]),
 }
+# Samples of a live broker, each for one neighbour whose name follows: since the last sample, what the link may lose.
+LINK_SENT, LINK_BYTES, LINK_LOST = "messages to", "bytes to", "lost to"
 PUBLICATION = [("source", _text), ("seq", _long), ("time_us", _long), ("lifetime_us", _long), ("bytes", _long)]
 _TYPES: dict[type, pa.DataType] = {
     bool: pa.bool_(),

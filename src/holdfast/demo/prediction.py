@@ -1,0 +1,106 @@
+"""What the planner expects of the demo's network, from its file alone, and what the audit has measured of each.
+
+Losses on links: the planner's closed forms. The failover: a neighbour waits `suspect_s` before it asks for a replica, and
+a process takes about `start_s` to run; what is published in that time and passes the broker, comes from its clients or is
+for them, is held up.
+"""
+
+from dataclasses import dataclass
+
+from holdfast.network.schema import Network
+from holdfast.pipeline.audit import AuditedRun
+from holdfast.pipeline.audit_slices import Shown
+from holdfast.pipeline.expectations import Expectation, share_and_error
+from holdfast.planner.loss import forecasts
+from holdfast.planner.overlay import along
+from holdfast.planner.plan import Case, case_of
+from holdfast.protocol.recovery.settings import RecoverySettings
+
+_US = 1_000_000
+
+
+@dataclass(frozen=True)
+class Prediction:
+    unaided: float  # share of what is owed that comes by the original way while all brokers are up
+    in_the_end: float
+    outage_us: int | None = None  # of a broker that dies; None when none does, or nothing replaces it
+    held_up: float = 0.0  # deliveries
+
+
+def predict(network: Network) -> Prediction:
+    case = case_of(network)
+    recovery = network.reliability.guarantees.recovery
+    told = recovery.told if isinstance(recovery, RecoverySettings) else RecoverySettings().told
+    by_name = {each.mechanism: each.delivered for each in forecasts(case, told, record=0)}
+    unaided = by_name.get("best effort", 1.0)
+    in_the_end = by_name.get("end-to-end, digests", 1.0) if isinstance(recovery, RecoverySettings) else unaided
+    killed = [fault.broker for fault in network.faults if fault.kind == "crash" and fault.broker is not None]
+    if not killed or network.replication is None:
+        return Prediction(unaided, in_the_end)
+    outage_us = network.replication.suspect_us + network.replication.provision_us
+    return Prediction(unaided, in_the_end, outage_us, _rate_through(case, killed[0]) * outage_us / _US)
+
+
+def _rate_through(case: Case, broker: str) -> float:
+    """Deliveries a second whose way touches this broker, be it at one of its ends."""
+    number, rate = case.overlay.number, 0.0
+    ways = {each.broker: case.overlay.ways_to(number[each.broker]) for each in case.demand.subscribers}
+    for at, subscriber in enumerate(case.demand.subscribers):
+        for origin, wanted in zip(case.demand.origins, case.demand.rates(at), strict=True):
+            path = along(ways[subscriber.broker], number[origin.broker], number[subscriber.broker])
+            if path is not None and number[broker] in path.brokers:
+                rate += float(wanted)
+    return rate
+
+
+def beside(prediction: Prediction, run: AuditedRun, shown: Shown) -> list[Expectation]:
+    """The prediction and what was measured."""
+    undisturbed = [
+        {"original": row["delivered"] - row["recovered"], "owed": row["owed"]}
+        for row in shown.slices
+        if not any(
+            row["second"] * _US <= each.ready_us and each.failed_us < (row["second"] + shown.slice_s) * _US
+            for each in shown.failovers
+        )
+    ]
+    share, error = share_and_error(undisturbed, "original", "owed")
+    known = [
+        Expectation(
+            "without recovery",
+            prediction.unaided,
+            share,
+            "share",
+            "the product of what the links on each way let through, over all that is owed; measured in the seconds "
+            "without a failover, ± half of the 95 % interval over seconds",
+            error,
+        ),
+        Expectation(
+            "in the end",
+            prediction.in_the_end,
+            run.outcome.delivery_ratio,
+            "share",
+            "ten requests for each loss, each lost as events are; measured over the whole run",
+        ),
+    ]
+    if prediction.outage_us is None or not shown.failovers:
+        return known
+    failover = shown.failovers[0]
+    held_up = failover.during.replica + failover.recovered_for_it
+    return [
+        *known,
+        Expectation(
+            "replacing the broker",
+            prediction.outage_us,
+            failover.ready_us - failover.failed_us,
+            "time",
+            "suspect_s and start_s of the network file; measured from the kill until the replica knows everything",
+        ),
+        Expectation(
+            "held up by it",
+            prediction.held_up,
+            held_up,
+            "count",
+            "deliveries a second whose way touches the broker, times the predicted time; measured: what waited for the "
+            "replica, and what was recovered beyond what links cost otherwise",
+        ),
+    ]

@@ -1,0 +1,108 @@
+"""The demo in one screen: what was published, owed and delivered, and what it took. docs/demo.md explains each line."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from holdfast.pipeline import readable
+from holdfast.pipeline.audit import AuditedRun
+from holdfast.pipeline.audit_failover import Failover
+from holdfast.pipeline.audit_slices import Shown
+from holdfast.pipeline.expectations import Expectation
+from holdfast.pipeline.report_parts import state_of
+
+_NAME = 26
+
+
+def summary(run: AuditedRun, shown: Shown, expected: Sequence[Expectation], lag_us: int) -> str:
+    lines = [f"{run.about.get('name')}, seed {run.about.get('seed')}"]
+    lines += [f"  {name:<{_NAME}}{text}" for name, text in _rows(run, shown, lag_us)]
+    lines += ["", f"  {'predicted and measured':<{_NAME}}{'predicted':>12}{'measured':>22}"]
+    lines += [f"    {each.what:<{_NAME - 2}}{each.predicted_words:>12}{each.measured_words:>22}" for each in expected]
+    return "\n".join([*lines, "", *_promises(run)])
+
+
+def _rows(run: AuditedRun, shown: Shown, lag_us: int) -> Iterator[tuple[str, str]]:
+    outcome, recovered = run.outcome, run.recovered
+    subscribers = shown.worst[0]["subscribers"] if shown.worst else 0
+    yield "published", readable.count(outcome.published)
+    yield "owed", f"{outcome.owed:,} deliveries to {subscribers} subscribers"
+    unaided = outcome.delivered - sum(recovered.values())
+    yield "delivered", ""
+    yield "  without recovery", _of(unaided, outcome.owed, "by the original way")
+    yield "  with recovery", _of(outcome.delivered, outcome.owed, _ways(recovered))
+    held = run.delay_us("held").get("p50")
+    waited = f"; {outcome.held:,} events were held back, half of them less than {readable.time(held)}"
+    left = f"{outcome.fifo_violations:,} left"
+    yield "FIFO violations avoided", f"{run.figures['behind'] - outcome.fifo_violations:,}, {left}{waited}"
+    for failover in shown.failovers:
+        yield from _failover(failover)
+    dropped = outcome.incidents.get("dropped", 0)
+    behind = f"publishers at most {readable.time(lag_us)} behind their times"
+    yield "overload", f"{dropped:,} events dropped; {behind}"
+
+
+def _of(part: int, whole: int, how: str) -> str:
+    return f"{part:>7,}  {readable.share(part / whole if whole else None):>9}  {how}"
+
+
+def _ways(recovered: dict[str, int]) -> str:
+    words = {"repair": "repaired by their publishers", "replica": "had waited for the replica"}
+    return ", ".join(f"{count:,} {words.get(via, via)}" for via, count in recovered.items() if count)
+
+
+def _failover(found: Failover) -> Iterator[tuple[str, str]]:
+    noticed, ready = (readable.time(at - found.failed_us) for at in (found.noticed_us, found.ready_us))
+    during = found.during
+    yield (
+        "failover",
+        f"{found.broker} killed at {found.failed_us / 1e6:.1f} s, noticed after {noticed}, replaced after {ready}",
+    )
+    extra = f"{found.recovered_for_it:,.0f} more than links alone cost"
+    yield "  meanwhile", f"{during.owed:,} owed: {during.replica:,} waited for the replica,"
+    yield "", f"{during.recovered:,} were recovered ({extra}), {during.missing:,} never came;"
+    slowest = f"the slowest took {readable.time(during.delay_max_us)}"
+    yield "", f"{slowest}, half of them {readable.time(during.delay_p50_us)} or less"
+
+
+def _promises(run: AuditedRun) -> Iterator[str]:
+    by_state: dict[str, list[str]] = {}
+    for name, verdict in run.verdicts.items():
+        by_state.setdefault(state_of(verdict)[0], []).append(name)
+    words = "; ".join(f"{' '.join(names)} {state}" for state, names in by_state.items())
+    yield f"  {'promises':<{_NAME}}{words}"
+    for verdict in run.broken:
+        such = f", such as {verdict.examples[0]}" if verdict.examples else ""
+        yield f"  {verdict.promise} is broken: {verdict.broken:,} of {verdict.checked:,}{such}"
+
+
+def as_json(run: AuditedRun, shown: Shown, expected: Sequence[Expectation], lag_us: int) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        **run.as_json(),
+        "without_recovery": run.outcome.delivered - sum(run.recovered.values()),
+        "fifo_violations_avoided": run.figures["behind"] - run.outcome.fifo_violations,
+        "failovers": [
+            {
+                "broker": each.broker,
+                "replica": each.replica,
+                "failed_us": each.failed_us,
+                "noticed_us": each.noticed_us,
+                "started_us": each.started_us,
+                "ready_us": each.ready_us,
+                "during": vars(each.during),
+                "otherwise": vars(each.otherwise),
+            }
+            for each in shown.failovers
+        ],
+        "expected": [
+            {
+                "what": each.what,
+                "unit": each.unit,
+                "predicted": each.predicted,
+                "measured": each.measured,
+                "error": each.error,
+            }
+            for each in expected
+        ],
+        "lag_us": lag_us,
+    }
