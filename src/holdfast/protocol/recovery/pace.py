@@ -15,10 +15,14 @@ class Pace:
         self._mean_us = float(first_us)
         self._deviation_us = 0.0
 
+    def guess(self, most_us: int) -> None:
+        """It took at most this long: better than the first guess, and forgotten when a sample comes."""
+        self._mean_us, self._deviation_us = float(most_us), min(abs(most_us) / 8, _FIRST_US_MAX)
+
     def add(self, took_us: int) -> None:
         if not self.known:
             self.known = True
-            self._mean_us, self._deviation_us = float(took_us), min(abs(took_us) / 8, _FIRST_US_MAX)
+            self.guess(took_us)
             return
         off_us = took_us - self._mean_us
         self._mean_us += _FOLLOW * off_us

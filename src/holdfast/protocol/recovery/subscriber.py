@@ -103,9 +103,13 @@ class Subscriber:
     def _end(self, known: Source, seq: int, now_us: int, is_repair: bool) -> None:
         """It has come; perhaps it was missing."""
         found = self._found(known, seq)
+        if not is_repair or found is None:
+            return
         # Which request an answer is for is known after the first only; but the first guess may be far too short.
-        if is_repair and found is not None and (found.tries == 1 or (found.tries and not known.reply.known)):
+        if found.tries == 1:
             known.reply.add(now_us - found.asked_us)
+        elif found.tries and not known.reply.known:
+            known.reply.guess(now_us - found.asked_us)
 
     def _found(self, known: Source, seq: int) -> Missing | None:
         found = known.missing.pop(seq, None)
