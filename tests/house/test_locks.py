@@ -28,4 +28,4 @@ def test_core_is_a_part_of_dev() -> None:
 
 
 def test_spark_is_not_in_core() -> None:
-    assert not {"pandas", "pyspark"} & pins("core").keys(), "the demo must not wait for 400 MB of Spark"
+    assert not {"pandas", "pyspark"} & pins("core").keys(), "brokers and clients must not wait for 400 MB of Spark"

@@ -175,7 +175,8 @@ def live(network: str, folder: Path) -> dict[str, Any]:
 
 Event = tuple[str, int, int, dict[str, Any]]  # source, seq, time, attributes
 Wish = tuple[str, str, int, int | None]  # subscriber, condition, from, until
-Arrival = tuple[str, str, int, int] | tuple[str, str, int, int, str]  # subscriber, source, seq, time, via
+# Subscriber, source, seq, time; via, if it is not the original way; for how long it was held back, if it was.
+Arrival = tuple[str, str, int, int] | tuple[str, str, int, int, str] | tuple[str, str, int, int, str, int]
 
 
 def written(
@@ -184,6 +185,7 @@ def written(
     wishes: Sequence[Wish] = (),
     arrivals: Sequence[Arrival] = (),
     incidents: Sequence[tuple[Any, ...]] = (),
+    samples: Sequence[tuple[Any, ...]] = (),
     **about: Any,
 ) -> Path:
     """A trace by hand."""
@@ -193,9 +195,11 @@ def written(
     for number, wish in enumerate(wishes):
         trace.add("subscriptions", wish[0], f"s{number}", *wish[1:])
     for arrival in arrivals:
-        trace.add("deliveries", *arrival, *(("original",) if len(arrival) == 4 else ()), 0)
+        trace.add("deliveries", *arrival, *("original", 0)[len(arrival) - 4 :])
     for incident in incidents:
         trace.add("incidents", *incident)
+    for sample in samples:
+        trace.add("samples", *sample)
     trace.close()
     return folder
 
@@ -243,6 +247,39 @@ def lives(folder: Path) -> Path:
     arrivals += [(name, "p", seq, seq * 1_000_000 + 9) for seq in (5, 6, 7, 8) for name in ("old", "young")]
     wishes: list[Wish] = [("s", "n = 1", 10, 20), ("old", "n = 2", 0, None), ("young", "n = 2", 3_999_995, None)]
     return written(folder, [*around, *events], wishes, arrivals)
+
+
+def replaced(folder: Path) -> Path:
+    """A broker dies and is replaced, and its subscriber holds back what overtook an event that is repaired.
+
+    Ten events, two a second. The fourth, of the moment of the failure, is repaired after two and a half seconds, the
+    fifth waits for the replica, the last one never comes.
+    """
+    events = [("p", seq, seq * 500_000, {"n": 1}) for seq in range(1, 11)]
+    arrivals: list[Arrival] = [("s", "p", seq, seq * 500_000 + 10_000) for seq in (1, 2, 3)]
+    arrivals.append(("s", "p", 4, 4_500_000, "repair"))
+    arrivals.append(("s", "p", 5, 4_500_000, "replica", 1_400_000))
+    arrivals += [("s", "p", seq, 4_500_000, "original", 4_490_000 - seq * 500_000) for seq in (6, 7, 8)]
+    arrivals.append(("s", "p", 9, 4_510_000))
+    incidents = [
+        ("b2", 2_000_000, "crash", "b2", 1),
+        ("b3", 2_200_000, "suspected", "b2", 1),
+        ("b1", 2_100_000, "suspected", "b2", 1),
+        ("b2+1", 2_400_000, "replica started", "b2", 1),
+        ("b2+1", 3_000_000, "replication: replicated", "b2", 1),
+        ("b1", 3_100_000, "replaced by", "b2 by b2+1", 1),
+        ("b3", 3_200_000, "replaced by", "b2 by b2+1", 1),
+    ]
+    samples = [
+        *(("b1", at, "messages to b2", 10.0) for at in (1_000_000, 2_000_000)),
+        *(("b1", at, "lost to b2", 1.0) for at in (1_000_000, 2_000_000)),
+        ("b1", 2_000_000, "bytes to b2", 900.0),
+        ("b1", 4_000_000, "messages to b2+1", 5.0),
+        ("b2+1", 4_000_000, "messages to b1", 7.0),
+        ("b2", 1_000_000, "messages to b3", 40.0),
+        ("b1", 1_000_000, "queue bytes", 3.0),
+    ]
+    return written(folder, events, [("s", "n = 1", 0, None)], arrivals, incidents, samples, driver="live")
 
 
 # Breaking a trace --------------------------------------------------------------------------------------------------

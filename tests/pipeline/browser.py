@@ -65,6 +65,15 @@ def laid_out_width(program: str, page: Path, folder: Path, width: int) -> int:
     return int(title[1])
 
 
+def screenshot(program: str, page: Path, folder: Path, width: int, height: int = 2600) -> Path:
+    """A picture of the page, beside it."""
+    picture = folder / f"{page.stem}-{width}.png"
+    options = [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},{height}", "--hide-scrollbars"]
+    command = [program, *_QUIET, *options, f"--screenshot={picture}", page.as_uri()]
+    subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return picture
+
+
 def _run(program: str, page: Path, folder: Path, width: int, *more: str) -> subprocess.CompletedProcess[str]:
     options = [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},1000", *more]
     command = [program, *_QUIET, *options, "--dump-dom", page.as_uri()]

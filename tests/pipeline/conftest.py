@@ -45,6 +45,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], d
     folders["orders"] = audit_runs.orders(root / "orders")
     folders["names"] = audit_runs.names_and_types(root / "names [x] {1,2}*")
     folders["lives"] = audit_runs.lives(root / "lives")
+    folders["replaced"] = audit_runs.replaced(root / "replaced")
     folders["quiet"] = audit_runs.written(root / "quiet")
     return folders, told
 

@@ -1,5 +1,6 @@
 """The folder that an audit leaves: tables that others read, and a report that stands alone."""
 
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,22 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def written(audited_traces: Audited, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The audit of all traces, each with a report of its own."""
+def out(audited_traces: Audited, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Any]]:
+    """The audit of all traces, each with a report of its own, and what these show."""
     from holdfast.pipeline.audit_folder import room_for, write
+    from holdfast.pipeline.expectations import Expectation
 
+    expected = [Expectation("in the end", 0.9, 0.875, "share", "measured by hand", 0.125)]
     folder = tmp_path_factory.mktemp("audit") / "out"
     with room_for(folder, overwrite=False) as beside:
-        write(audited_traces.audit, beside, side_by_side=False)
+        found = write(audited_traces.audit, beside, side_by_side=False, expect=lambda run, shown: expected)
         assert not folder.exists()
-    return folder
+    return folder, found
+
+
+@pytest.fixture(scope="module")
+def written(out: tuple[Path, Mapping[str, Any]]) -> Path:
+    return out[0]
 
 
 # Tables ------------------------------------------------------------------------------------------------------------
@@ -81,6 +89,60 @@ def test_distributions_count_every_delivery_and_every_place(written: Path) -> No
     original = counts["original"]
     assert counts["recovered"] == sum(way != "original" for way in WAYS) + 1  # and a duplicate
     assert counts["displacement"] == original + counts["recovered"] - 1
+
+
+# A failover, and links ---------------------------------------------------------------------------------------------
+
+
+def test_a_failover_is_told_from_its_incidents_and_by_what_became_of_the_events(
+    out: tuple[Path, Mapping[str, Any]],
+) -> None:
+    [found] = out[1]["replaced"].failovers
+    assert (found.broker, found.replica) == ("b2", "b2+1")
+    assert (found.failed_us, found.noticed_us, found.started_us) == (2_000_000, 2_100_000, 2_400_000)
+    assert (found.ready_us, found.over_us) == (3_000_000, 3_200_000)
+    during, otherwise = found.during, found.otherwise  # events 4 to 6, and the seven others
+    assert (during.owed, during.original, during.replica, during.recovered, during.missing) == (3, 1, 1, 1, 0)
+    assert (during.delay_p50_us, during.delay_max_us) == (2_000_000, 2_500_000)
+    assert (otherwise.owed, otherwise.original, otherwise.recovered, otherwise.missing) == (7, 6, 0, 1)
+    assert found.recovered_for_it == 1
+    assert out[1]["churn"].failovers == []  # a broker that comes back itself is none
+
+
+def test_links_tell_what_they_carried_and_a_replica_counts_as_the_broker_it_replaces(
+    out: tuple[Path, Mapping[str, Any]], audited_traces: Audited
+) -> None:
+    found = [(each.sender, each.receiver, each.sent, each.bytes, each.lost) for each in out[1]["replaced"].links]
+    assert found == [("b1", "b2", 25, 900, 2), ("b2", "b1", 7, 0, 0), ("b2", "b3", 40, 0, 0)]
+    live = out[1]["live"].links
+    assert {(each.sender, each.receiver) for each in live} <= {("b1", "b2"), ("b2", "b1")}
+    lost = audited_traces.runs["live"].outcome.messages["Publish"]["lost"]
+    assert sum(each.lost for each in live) == lost > 0  # over TCP only events are lost
+    assert out[1]["churn"].links == []
+
+
+def test_violations_are_also_counted_as_events_reached_their_subscriber(audited_traces: Audited, written: Path) -> None:
+    figures = audited_traces.runs["replaced"].figures
+    assert (figures["behind"], figures["fifo_violations"], figures["held"]) == (1, 0, 4)
+    for name in ("churn", "orders"):  # where nothing is held back
+        figures = audited_traces.runs[name].figures
+        assert figures["behind"] == figures["fifo_violations"] > 0
+    strict = audited_traces.runs["careful live"].figures
+    assert strict["fifo_violations"] == 0 < strict["held"]
+    reached = (
+        "SELECT count(*) FROM '$/deliveries/*.parquet' AS late WHERE EXISTS (SELECT 1 FROM '$/deliveries/*.parquet' AS "
+        "early WHERE early.subscriber = late.subscriber AND early.source = late.source AND early.seq > late.seq "
+        "AND early.time_us - early.held_us < late.time_us - late.held_us)"
+    )
+    assert rows(audited_traces.folders["careful live"], reached) == [(strict["behind"],)]
+
+
+def test_the_report_draws_network_and_failover_and_sets_predictions_beside_them(written: Path) -> None:
+    page = (written / "report-replaced.html").read_text()
+    network = ("b2 is replaced", 'aria-label="Network"', ">b3<", "6.2 %")  # two of 32 messages between b1 and b2
+    for words in (*network, "waited for the replica", "1.20 s", "90.00 %", "87.50 % ± 12.50 %"):
+        assert words in page, words
+    assert 'aria-label="Network"' not in (written / "report-churn.html").read_text()
 
 
 # The folder --------------------------------------------------------------------------------------------------------
@@ -165,7 +227,7 @@ def test_the_report_opens_in_a_browser_without_a_word_or_a_request(
     program = browser()
     if program is None:
         pytest.skip("there is no chromium here")
-    for page in (written / "report-churn.html", compared.folder / "report.html"):
+    for page in (written / "report-churn.html", written / "report-replaced.html", compared.folder / "report.html"):
         found = visit(program, page, tmp_path)
         assert (found.console, found.requests) == ([], [])
         assert "<svg" in found.dom

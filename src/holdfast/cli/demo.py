@@ -52,7 +52,7 @@ def run(
     from holdfast.demo.watch import Watch
 
     watch = Watch()
-    title = f"{len(network.brokers)} brokers, {len(network.clients)} clients"
+    title = f"{len(network.brokers)} brokers, {len(network.clients)} clients, {_loss(network)}"
     root = max(network.neighbours().items(), key=lambda each: len(each[1]))[0]
     shape = Shape(f"Holdfast demo: {title}", network.neighbours(), root, network.duration_us / 1e6)
     with view_on_stderr(shape, watch) as view:
@@ -92,6 +92,12 @@ def _network(out: Path, seed: int | None, settings: list[str]) -> "Network":
     except OSError as problem:
         raise InputError(f"--out {out}: cannot be written ({problem.strerror or problem})") from None
     return network
+
+
+def _loss(network: "Network") -> str:
+    losses = sorted(link.loss_ratio for link in network.links)
+    low, high = (f"{100 * each:g}" for each in (losses[0], losses[-1]))
+    return f"links lose {low} %" if low == high else f"links lose {low} to {high} %"
 
 
 def _live(network: "Network", out: Path, in_process: bool, watch: "Watch", view: "View") -> int:

@@ -1,8 +1,8 @@
 """What the planner expects of the demo's network, from its file alone, and what the audit has measured of each.
 
-Losses on links: the planner's closed forms. The failover: a neighbour waits `suspect_s` before it asks for a replica, and
-a process takes about `start_s` to run; what is published in that time and passes the broker, comes from its clients or is
-for them, is held up.
+Losses on links: the planner's closed forms. The failover: a neighbour waits `suspect_s` before it asks for a replica,
+and a process takes about `start_s` to run; what is published in that time and passes the broker, comes from its clients
+or is for them, is held up.
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def beside(prediction: Prediction, run: AuditedRun, shown: Shown) -> list[Expect
         {"original": row["delivered"] - row["recovered"], "owed": row["owed"]}
         for row in shown.slices
         if not any(
-            row["second"] * _US <= each.ready_us and each.failed_us < (row["second"] + shown.slice_s) * _US
+            row["second"] * _US <= each.over_us and each.failed_us < (row["second"] + shown.slice_s) * _US
             for each in shown.failovers
         )
     ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
@@ -23,6 +24,7 @@ _SHOWN = 4  # of what has happened, the latest
 _BARS = "▁▂▃▄▅▆▇█"
 _BARS_SHOWN = 28
 _NAME_WIDTH = 22
+_WIDTH_MAX = 100  # wider, and numbers are too far from their names
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,8 @@ def picture(shape: Shape, watch: Watch, outcome: Outcome, now_s: float) -> Rende
     middle.add_row(network, Panel(_counts(watch, outcome), title="so far", title_align="left", border_style="dim"))
     said = [f"{each.at_s:5.1f} s  {each.words}" for each in list(watch.happenings)[-_SHOWN:]]
     happened = Text("\n".join([*said, *[""] * (_SHOWN - len(said))]), no_wrap=True, overflow="ellipsis")
-    return Group(head, middle, Panel(happened, title="what happened", title_align="left", border_style="dim"))
+    below = Panel(happened, title="what happened", title_align="left", border_style="dim")
+    return Constrain(Group(head, middle, below), _WIDTH_MAX)
 
 
 def _tree(shape: Shape, watch: Watch) -> RenderableType:
@@ -119,7 +122,7 @@ def _tree(shape: Shape, watch: Watch) -> RenderableType:
     table.add_column(justify="right", no_wrap=True)
     table.add_row("", Text("messages", style="dim"), Text("lost", style="dim"))
     for at, (_, name, above) in enumerate(rows):
-        label = Text(_guides(rows, at), style="dim") + _broker(watch, name)
+        label = Text.assemble((_guides(rows, at), "dim"), _broker(watch, name))
         counts = watch.links.get(frozenset((name, above or name)))
         if counts is None:
             table.add_row(label, "", "")
@@ -161,23 +164,26 @@ def _counts(watch: Watch, outcome: Outcome) -> RenderableType:
     table = Table.grid(expand=True)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
-    for name, number, style in _numbers(watch, outcome):
-        table.add_row(Text(name, style="dim"), Text(number, style=style))
+    table.add_column(justify="right", no_wrap=True, width=7)
+    for name, number, rate, style in _numbers(watch, outcome):
+        per_s = "" if rate is None else f"{rate:,}/s"
+        table.add_row(Text(name, style="dim"), Text(f"{number:,}", style=style), Text(per_s, style=style))
     return Group(table, Text(), Text("delivered a second", style="dim"), Text(_bars(watch), style="cyan"))
 
 
-def _numbers(watch: Watch, outcome: Outcome) -> Iterator[tuple[str, str, str]]:
+def _numbers(watch: Watch, outcome: Outcome) -> Iterator[tuple[str, int, int | None, str]]:
+    """What, how many, how many in the last second, and how it looks."""
     published, delivered, recovered = watch.per_s[-1] if watch.per_s else (0, 0, 0)
-    yield "published", f"{outcome.published:,} {published:>5,}/s", ""
-    yield "owed", f"{outcome.owed:,}        ", ""
-    yield "delivered", f"{outcome.delivered:,} {delivered:>5,}/s", "bold"
-    yield "  recovered", f"{sum(outcome.recovered.values()):,} {recovered:>5,}/s", "green"
-    yield "not there yet", f"{outcome.owed - outcome.delivered:,}        ", ""
-    yield "held back now", f"{watch.held:,}        ", ""
-    yield "held back in all", f"{outcome.held:,}        ", ""
-    yield "lost on links", f"{watch.lost:,}        ", "yellow"
+    yield "published", outcome.published, published, ""
+    yield "owed", outcome.owed, None, ""
+    yield "delivered", outcome.delivered, delivered, "bold"
+    yield "  recovered", sum(outcome.recovered.values()), recovered, "green"
+    yield "not there yet", outcome.owed - outcome.delivered, None, ""
+    yield "held back now", watch.held, None, ""
+    yield "held back in all", outcome.held, None, ""
+    yield "lost on links", watch.lost, None, "yellow"
     if watch.overload:
-        yield "dropped: overload", f"{watch.overload:,}        ", "bold red"
+        yield "dropped: overload", watch.overload, None, "bold red"
 
 
 def _bars(watch: Watch) -> str:

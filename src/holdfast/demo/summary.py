@@ -15,7 +15,7 @@ _NAME = 26
 
 def summary(run: AuditedRun, shown: Shown, expected: Sequence[Expectation], lag_us: int) -> str:
     lines = [f"{run.about.get('name')}, seed {run.about.get('seed')}"]
-    lines += [f"  {name:<{_NAME}}{text}" for name, text in _rows(run, shown, lag_us)]
+    lines += [f"  {name:<{_NAME}}{text}".rstrip() for name, text in _rows(run, shown, lag_us)]
     lines += ["", f"  {'predicted and measured':<{_NAME}}{'predicted':>12}{'measured':>22}"]
     lines += [f"    {each.what:<{_NAME - 2}}{each.predicted_words:>12}{each.measured_words:>22}" for each in expected]
     return "\n".join([*lines, "", *_promises(run)])
@@ -64,11 +64,14 @@ def _failover(found: Failover) -> Iterator[tuple[str, str]]:
     yield "", f"{slowest}, half of them {readable.time(during.delay_p50_us)} or less"
 
 
+_VERBS = {"holds": "hold"}
+
+
 def _promises(run: AuditedRun) -> Iterator[str]:
     by_state: dict[str, list[str]] = {}
     for name, verdict in run.verdicts.items():
         by_state.setdefault(state_of(verdict)[0], []).append(name)
-    words = "; ".join(f"{' '.join(names)} {state}" for state, names in by_state.items())
+    words = "; ".join(f"{' '.join(names)} {_VERBS.get(state, state)}" for state, names in by_state.items())
     yield f"  {'promises':<{_NAME}}{words}"
     for verdict in run.broken:
         such = f", such as {verdict.examples[0]}" if verdict.examples else ""

@@ -1,7 +1,7 @@
 """What it cost that a broker died and was replaced: when what happened, and what became of the events meanwhile.
 
 The moments are incidents of the trace. Events count by when they were published: between the failure and the moment at
-which the replica knew everything, or else outside all such times, for comparison.
+which the last neighbour was done with it, or else outside all such times, for comparison.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from holdfast.pipeline.trace_tables import TraceRun, together
 
 FAILOVERS_MAX = 8  # of one run, the first ones: more would fill the report
 _MOMENTS_MAX = 10_000  # incidents about replication: a dozen for each broker that fails
-_KINDS = ("crash", "suspected", "replica started", "replication: replicated")
+_KINDS = ("crash", "suspected", "replica started", "replication: replicated", "replaced by")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class Failover:
     failed_us: int
     noticed_us: int
     started_us: int
-    ready_us: int
+    ready_us: int  # the replica knows everything
+    over_us: int  # and the last neighbour treats it as the broker
     during: Became = Became()
     otherwise: Became = Became()  # everything published outside of all failovers of the run
 
@@ -64,13 +65,15 @@ def failovers(rows: Sequence[Any]) -> dict[str, list[Failover]]:
         same = [row for row in rows if row.run == started.run]
         failed = [row.time_us for row in same if row.kind == "crash" and row.node == started.about]
         failed = [at for at in failed if at <= started.time_us]
-        ready = [row.time_us for row in same if row.kind == _KINDS[-1] and row.node == started.node]
+        ready = [row.time_us for row in same if row.kind == "replication: replicated" and row.node == started.node]
+        pair = f"{started.about} by {started.node}"
+        over = [row.time_us for row in same if row.kind == "replaced by" and row.about == pair]
         if not failed or not ready:
             continue  # it did not die, or its replica was never done
         noticed = [row.time_us for row in same if row.kind == "suspected" and row.about == started.about]
         noticed = [at for at in noticed if failed[-1] <= at]
-        moment = failed[-1], min(noticed, default=started.time_us), started.time_us, max(ready)
-        found.setdefault(started.run, []).append(Failover(started.about, started.node, *moment))
+        times = failed[-1], min(noticed, default=started.time_us), started.time_us, max(ready), max(*ready, *over)
+        found.setdefault(started.run, []).append(Failover(started.about, started.node, *times))
     return {run: each[:FAILOVERS_MAX] for run, each in found.items()}
 
 
@@ -79,7 +82,7 @@ def became(facts: DataFrame, found: Mapping[str, Sequence[Failover]]) -> dict[tu
     within = F.lit(0)
     for run, each in found.items():
         for number, failover in enumerate(each, 1):
-            inside = F.col("published_us").between(failover.failed_us, failover.ready_us) & (F.col("run") == run)
+            inside = F.col("published_us").between(failover.failed_us, failover.over_us) & (F.col("run") == run)
             within = F.when(inside, F.lit(number)).otherwise(within)
     owed = facts.where("owed AND (first OR arrived_us IS NULL)").withColumn("within", within)
     delay = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY arrived_us - published_us)")

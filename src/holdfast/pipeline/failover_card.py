@@ -12,6 +12,7 @@ def failover(found: Failover) -> str:
         (found.noticed_us, "a neighbour notices"),
         (found.started_us, f"{found.replica} runs"),
         (found.ready_us, "it knows everything"),
+        (found.over_us, "all neighbours are done"),
     ]
     items = "".join(f"<li><b>{readable.time(at - found.failed_us)}</b> {escape(words)}</li>" for at, words in steps)
     begins = f"<li><b>{found.failed_us / 1e6:,.1f} s</b> {escape(found.broker)} dies; after that</li>"

@@ -36,19 +36,19 @@ _STYLES = ("one", "two")  # of two runs that are compared
 
 def report(run: AuditedRun, shown: Shown, expected: Sequence[Expectation] = ()) -> str:
     became = "What became of the events, by when they were published; each column is what was owed."
-    times = [(each.failed_us, each.ready_us, f"{each.broker} is replaced") for each in shown.failovers]
+    times = [(each.failed_us, each.over_us, f"{each.broker} is replaced") for each in shown.failovers]
     over_time = fates_over_time(shown.slices, shown.slice_s, shown.marks, times)
     left = [
         *([card("Network", _NETWORK, _network(shown))] if shown.links else []),
         card("How it came", _CAME, _mechanisms([run])),
-        card("Order", _order_says(run), _order([(run, shown)])),
+        card("Delay", _DELAY, _delays(run, shown)),
+        card("Order", _order_says(run), _kept_in_order(run) + _order([(run, shown)])),
         card("Subscribers", _worst_says(shown), _worst(shown)),
     ]
     right = [
         card("Delivery over time", became, over_time),
         *([card("Failover", _FAILOVER, "".join(map(failover, shown.failovers)))] if shown.failovers else []),
         *([card("Predicted and measured", _EXPECTED, _expected(expected))] if expected else []),
-        card("Delay", _DELAY, _delays(run, shown)),
         card("What it cost", _COST, _messages([run])),
     ]
     known = card("Promises", "", promises(run.verdicts), wide=True)
@@ -144,11 +144,23 @@ def _expected(expected: Sequence[Expectation]) -> str:
 
 def _order_says(run: AuditedRun) -> str:
     degree = readable.degree(run.figures["ordering_degree"])
-    behind, violations = run.figures["behind"], run.outcome.fifo_violations
-    held = f"{behind:,} events reached their subscriber after a later one of the same source; " if behind else ""
-    handed = f"{violations:,} were handed over so. " if behind else ""
-    place = f"How far from their places events were handed over. Ordering degree {degree}; 1 is in order, 0.6667 a "
-    return f"{held}{handed}{place}random one."
+    return f"How far from their places events came. Ordering degree {degree}; 1 is in order, 0.6667 a random one."
+
+
+def _kept_in_order(run: AuditedRun) -> str:
+    """What holding back has done; nothing where nothing was held back."""
+    deliveries, outcome = run.figures["deliveries"], run.outcome
+    if not outcome.held:
+        return ""
+    rows = [
+        [words, readable.count(count), readable.share(count / deliveries), bar(css, count, deliveries)]
+        for words, count, css in (
+            ("reached their subscriber after a later one", run.figures["behind"], "fill-late"),
+            ("held back there for an earlier one", outcome.held, "fill-recovered"),
+            ("handed over after a later one", outcome.fifo_violations, "fill-lost"),
+        )
+    ]
+    return table(["events of one source", "", "share", ""], rows)
 
 
 def _worst_says(shown: Shown) -> str:
