@@ -22,7 +22,7 @@ _GAP = 1.05  # neighbouring classes of delays are less than this far apart
 _NAME_CHARACTERS_MAX = 18  # of a run in a legend: two of them with their numbers must find room
 _NAMED_MAX = 6  # marks named below a chart; the others say their names when pointed at
 _DECADES_MAX = 4  # of the delays' axis; what is quicker still stands at its left edge
-FATES = ("delivered", "recovered", "late", "lost")  # from the bottom up; together they are what was owed
+FATES = ("delivered", "recovered", "replica", "late", "lost")  # from the bottom up; together they are what was owed
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,10 @@ def fates_over_time(
     times: Sequence[tuple[int, int, str]] = (),
 ) -> str:
     """Stacked: each column is what was owed of the events published in that slice of time. `times` are shaded."""
-    stacks = [(each["second"], _fates(each)) for each in slices]
-    if not any(sum(fates.values()) for _, fates in stacks):
+    owed = [each["second"] for each in slices if each["owed"]]
+    if not owed:
         return _empty("Nothing was owed to anybody in this run.")
+    stacks = [(each["second"], _fates(each)) for each in slices if owed[0] <= each["second"] <= owed[-1]]
     totals = {name: sum(fates[name] for _, fates in stacks) for name in FATES}
     time = _time_axis([second for second, _ in stacks], slice_s)
     height = linear([0, *(sum(fates.values()) / slice_s for _, fates in stacks)], 5)
@@ -67,7 +68,8 @@ def fates_over_time(
 def _fates(row: Mapping[str, Any]) -> dict[str, int]:
     return {
         "delivered": row["delivered"] - row["recovered"],
-        "recovered": row["recovered"],
+        "recovered": row["recovered"] - row["recovered_replica"],
+        "replica": row["recovered_replica"],
         "late": row["late"],
         "lost": row["lost"],
     }

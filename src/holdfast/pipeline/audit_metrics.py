@@ -84,7 +84,7 @@ _ORDER = "displacement"
 def seconds(facts: DataFrame, publications: DataFrame) -> DataFrame:
     """What became of what was published in each second, and what arrived in it."""
     published = publications.select("run", _second("time_us"), F.lit(1).alias("published"))
-    kept = ("owed", "delivered", "lost", "late", "recovered", "unowed")
+    kept = ("owed", "delivered", "lost", "late", "recovered", "recovered_replica", "unowed")
     by_publishing = facts.where("published_us IS NOT NULL").select(
         "run", _second("published_us"), *(F.expr(f"int({COUNTED[name]})").alias(name) for name in kept)
     )

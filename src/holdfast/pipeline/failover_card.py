@@ -14,8 +14,8 @@ def failover(found: Failover) -> str:
         (found.ready_us, "it knows everything"),
         (found.over_us, "all neighbours are done"),
     ]
-    items = "".join(f"<li><b>{readable.time(at - found.failed_us)}</b> {escape(words)}</li>" for at, words in steps)
-    begins = f"<li><b>{found.failed_us / 1e6:,.1f} s</b> {escape(found.broker)} dies; after that</li>"
+    items = "".join(f"<li><b>+ {readable.time(at - found.failed_us)}</b> {escape(words)}</li>" for at, words in steps)
+    begins = f"<li><b>{found.failed_us / 1e6:,.1f} s</b> {escape(found.broker)} dies</li>"
     rows = [
         [words, *_cells(name, found.during), *_cells(name, found.otherwise)]
         for name, words in (

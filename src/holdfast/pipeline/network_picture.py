@@ -6,16 +6,19 @@ The wider a link, the more it carried. Names and numbers are put where they cove
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import hypot, sqrt
+from itertools import product
+from math import dist, hypot, sqrt
 
 from holdfast.pipeline import readable
 from holdfast.pipeline.audit_links import Direction
 from holdfast.planner.springs import spread
 
-_WIDTH, _HEIGHT, _EDGE = 640, 500, 46
+_WIDTH, _HEIGHT, _EDGE = 640, 470, 46
 _RADIUS = 11
-_CHARACTER, _LINE = 6.6, 15  # width of a character and height of a line at 12 pixels
+_CHARACTER, _BOLD, _LINE = 6.8, 7.6, 15  # width of a character, of one of a name, and height of a line at 12 pixels
 _LABELLED_MAX = 40  # links up to which numbers fit beside them; the others say them when pointed at
+_LATER = 3.0  # square pixels that a label may cover rather than take the next place
+_SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.35, 0.65, 0.3, 0.7)  # of a link, from its middle outwards
 _THIN, _THICK = 1.5, 9.0
 
 
@@ -38,6 +41,10 @@ class _Box:
         spots = [(a[0] + (b[0] - a[0]) * at / steps, a[1] + (b[1] - a[1]) * at / steps) for at in range(steps + 1)]
         inside = sum(self.left < x < self.right and self.top < y < self.bottom for x, y in spots)
         return inside / steps * hypot(b[0] - a[0], b[1] - a[1])
+
+    def with_margin(self) -> "_Box":
+        """Words that touch are hard to tell apart."""
+        return _Box(self.left - 6, self.top - 4, self.right + 6, self.bottom + 4)
 
     @property
     def outside(self) -> float:
@@ -122,15 +129,15 @@ def _labels(
     taken = [_around(places[name], _RADIUS + 2, _RADIUS + 2) for name in names]
     for name in names:
         box = _best(_beside(places[name], name), taken, lines)
-        taken.append(box)
+        taken.append(box.with_margin())
         css = "name replaced" if name in replaced else "name"
         yield _text(css, box, escape(name))
     if len(links) > _LABELLED_MAX:
         return
-    for link in links:
+    for link in sorted(links, key=lambda each: dist(places[each.a], places[each.b])):  # short ones have least choice
         rate, loss = f"{link.sent / seconds:,.0f}/s", f"{100 * link.loss_ratio:.1f} %"
         box = _best(_along(places[link.a], places[link.b], f"{rate}  {loss}"), taken, lines)
-        taken.append(box)
+        taken.append(box.with_margin())
         yield _text("load", box, f'{rate}  <tspan class="loss">{loss}</tspan>')
 
 
@@ -140,8 +147,8 @@ def _around(centre: tuple[float, float], across: float, down: float) -> _Box:
 
 def _beside(place: tuple[float, float], words: str) -> list[_Box]:
     """Below, above, right and left of a broker, and at its corners."""
-    half, (x, y) = _CHARACTER * len(words) / 2, place
-    far, low = _RADIUS + 4 + half, _RADIUS + 3 + _LINE / 2
+    half, (x, y) = _BOLD * len(words) / 2, place
+    far, low = _RADIUS + 6 + half, _RADIUS + 4 + _LINE / 2
     centres = [(x, y + low), (x, y - low), (x + far, y), (x - far, y)]
     centres += [(x + side * (half + 6), y + updown * low) for side in (1, -1) for updown in (1, -1)]
     return [_around(centre, half, _LINE / 2) for centre in centres]
@@ -152,22 +159,22 @@ def _along(a: tuple[float, float], b: tuple[float, float], words: str) -> list[_
     half, length = _CHARACTER * len(words) / 2, hypot(b[0] - a[0], b[1] - a[1]) or 1.0
     across = ((b[1] - a[1]) / length, (a[0] - b[0]) / length)
     boxes = []
-    for share in (0.5, 0.4, 0.6, 0.3, 0.7):
+    for gap, share, side in product((4, 10), _SHARES, (1, -1)):
         x, y = a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share
-        for side in (1, -1):
-            off = side * (abs(across[0]) * half + abs(across[1]) * _LINE / 2 + 5)
-            boxes.append(_around((x + across[0] * off, y + across[1] * off), half, _LINE / 2))
+        off = side * (abs(across[0]) * half + abs(across[1]) * _LINE / 2 + gap)
+        boxes.append(_around((x + across[0] * off, y + across[1] * off), half, _LINE / 2))
     return boxes
 
 
 def _best(boxes: Sequence[_Box], taken: Sequence[_Box], lines: Sequence[tuple[tuple[float, float], ...]]) -> _Box:
-    """The one that covers least; of equals the first."""
+    """The one that covers least; the first ones are nearest to what they belong to, and preferred a little."""
 
-    def covers(box: _Box) -> float:
+    def covers(at: int) -> float:
+        box = boxes[at]
         over = sum(box.shares(other) for other in taken)
-        return over + 8 * sum(box.crossed(*ends) for ends in lines) + 100 * box.outside
+        return over + 8 * sum(box.crossed(*ends) for ends in lines) + 100 * box.outside + _LATER * at
 
-    return min(boxes, key=covers)
+    return boxes[min(range(len(boxes)), key=covers)]
 
 
 def _text(css: str, box: _Box, inner: str) -> str:

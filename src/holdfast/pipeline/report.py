@@ -138,8 +138,9 @@ def _network(shown: Shown) -> str:
 
 def _expected(expected: Sequence[Expectation]) -> str:
     rows = [[escape(each.what), each.predicted_words, each.measured_words] for each in expected]
-    notes = "".join(f'<p class="says"><b>{escape(each.what)}</b>: {escape(each.note)}</p>' for each in expected)
-    return table(["", "predicted", "measured"], rows) + notes
+    notes = "".join(f"<li><b>{escape(each.what)}</b>: {escape(each.note)}</li>" for each in expected)
+    how = f"<details><summary>how each was found</summary><ul>{notes}</ul></details>"
+    return table(["", "predicted", "measured"], rows) + how
 
 
 def _order_says(run: AuditedRun) -> str:
@@ -195,6 +196,8 @@ def _worst(shown: Shown) -> str:
 def _fill(runs: Sequence[Any], at: int, name: str = "") -> str:
     if len(runs) > 1:
         return f"fill-{_STYLES[at]}"
+    if name == "replica":
+        return "fill-replica"
     return "fill-recovered" if name in MECHANISMS else "fill-delivered"
 
 

@@ -42,9 +42,16 @@ def page(title: str, about: str, *parts: str) -> str:
 
 
 def columns(*each: Sequence[str]) -> str:
-    """Cards in two columns on a wide screen, one below the other on a narrow one."""
-    made = (f'<div class="column">{"".join(parts)}</div>' for parts in each)
+    """Cards in two columns on a wide screen; on a narrow one below each other, from both columns in turn."""
+    made = [
+        f'<div class="column">{"".join(_placed(part, 2 * at + number) for at, part in enumerate(parts))}</div>'
+        for number, parts in enumerate(each)
+    ]
     return f'<div class="columns">{"".join(made)}</div>'
+
+
+def _placed(part: str, place: int) -> str:
+    return part.replace("<section ", f'<section style="--place: {place}" ', 1)
 
 
 def card(title: str, says: str, body: str, wide: bool = False) -> str:

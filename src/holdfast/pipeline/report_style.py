@@ -7,13 +7,13 @@ STYLE = """
 :root {
   color-scheme: light dark;
   --page: #fbfbfa; --card: #ffffff; --edge: #e3e3df; --ink: #24292e; --soft: #5d666f; --faint: #eeeeea;
-  --delivered: #0072b2; --recovered: #009e73; --late: #e69f00; --lost: #d55e00;
+  --delivered: #0072b2; --recovered: #009e73; --replica: #cc79a7; --late: #e69f00; --lost: #d55e00;
   --good: #00734f; --bad: #b8430a; --good-back: #e3f3ec; --bad-back: #fbe7dc;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #14171a; --card: #1c2024; --edge: #31373d; --ink: #e4e8eb; --soft: #a3adb6; --faint: #272c31;
-    --delivered: #4aa8e0; --recovered: #2fc79b; --late: #f0b840; --lost: #f0803c;
+    --delivered: #4aa8e0; --recovered: #2fc79b; --replica: #dd97bd; --late: #f0b840; --lost: #f0803c;
     --good: #52d3a7; --bad: #ff9d6b; --good-back: #16352b; --bad-back: #43261a;
   }
 }
@@ -39,8 +39,13 @@ h2 { font-size: 16px; margin: 0 0 2px; font-weight: 650; }
 .column { display: grid; grid-template-columns: minmax(0, 1fr); gap: 16px; }
 .card { padding: 16px 18px; min-width: 0; }
 .card.wide { margin-bottom: 16px; }
-@media (max-width: 1100px) { .columns { grid-template-columns: minmax(0, 1fr); } }
+@media (max-width: 1100px) {
+  .columns { grid-template-columns: minmax(0, 1fr); }
+  .column { display: contents; }
+  .columns .card { order: var(--place); }
+}
 .scroll { overflow-x: auto; }
+.scroll + .scroll { margin-top: 14px; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th, td { padding: 4px 14px 4px 0; text-align: left; vertical-align: baseline; border-bottom: 1px solid var(--faint); }
 tr:last-child td { border-bottom: 0; }
@@ -79,12 +84,15 @@ svg .tick { font-size: 11.5px; font-variant-numeric: tabular-nums; }
 .ring { fill: none; stroke: var(--lost); stroke-width: 2.5; stroke-dasharray: 4 3; }
 svg .name { fill: var(--ink); font-weight: 600; } svg .name.replaced, svg .loss { fill: var(--bad); }
 .name, .load { paint-order: stroke; stroke: var(--card); stroke-width: 3px; stroke-linejoin: round; }
-.steps { display: flex; flex-wrap: wrap; gap: 6px 18px; margin: 0 0 10px; padding: 0; list-style: none; }
-.steps li { font-size: 13.5px; color: var(--soft); }
-.steps b { color: var(--ink); font-variant-numeric: tabular-nums; }
+.steps { display: grid; grid-template-columns: repeat(auto-fit, minmax(96px, 1fr)); gap: 10px; margin: 4px 0 14px;
+  padding: 0; list-style: none; }
+.steps li { font-size: 13px; line-height: 1.35; color: var(--soft); border-left: 3px solid var(--replica);
+  padding-left: 9px; }
+.steps b { display: block; font-size: 15px; color: var(--ink); font-variant-numeric: tabular-nums; }
 .hit { fill: var(--ink); fill-opacity: 0; } .hit:hover { fill-opacity: 0.09; }
 .fill-delivered, .fill-one { fill: var(--delivered); background: var(--delivered); }
 .fill-recovered { fill: var(--recovered); background: var(--recovered); }
+.fill-replica { fill: var(--replica); background: var(--replica); }
 .fill-late { fill: var(--late); background: var(--late); }
 .fill-lost, .fill-two { fill: var(--lost); background: var(--lost); }
 .fill-one-recovered { fill: var(--delivered); background: var(--delivered); opacity: 0.55; }
