@@ -1,6 +1,8 @@
 """Peers that change while a broker runs: read again at SIGHUP, without a loss between those who stay."""
 
+import asyncio
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,11 @@ import pytest
 
 import holdfast
 from holdfast.cli.peers import peers_from
+from holdfast.cli.serving import Operation, _reloading
 from holdfast.model.errors import InputError
+from holdfast.net.address import parse_address
+from holdfast.net.journal import Journal
+from holdfast.net.node import BrokerNode, NodeSettings
 from tests.net.harness import lab, live, settled, take, until, values
 from tests.net.test_processes import PATIENCE_S, Process, Processes, _reaches
 
@@ -131,6 +137,24 @@ async def test_who_stays_keeps_its_connection() -> None:
         await until(lambda: b1.neighbours == ("b2",))
         assert [each for each in told if "b2" in each] == ["connectedb2"]
         assert b1.peers == {"b2": b2.listening[0]}
+
+
+@live
+async def test_who_asks_for_a_reload_before_the_broker_has_started_is_answered_then() -> None:
+    async with lab() as net:
+        b2 = await net.broker("b2")
+        b1 = BrokerNode(NodeSettings("b1", (parse_address("tcp://127.0.0.1:0"),)))
+        told: list[str] = []
+        operation = Operation(peers=lambda: {"b2": b2.listening[0]})
+        with _reloading(b1, operation, Journal("b1", "text", told.append)) as started:
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(0.01)  # so that the loop hears of it
+            assert told == []
+            await b1.start()
+            started()
+            assert told == ["b1: peers are now b2"]
+            await b1.connected_to("b2")
+        await b1.stop(0.1)
 
 
 @pytest.mark.parametrize(

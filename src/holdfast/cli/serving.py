@@ -52,8 +52,9 @@ async def serve(settings: "NodeSettings", operation: Operation) -> None:
     node = BrokerNode(settings, journal, log=journal.note)
     node.driver.on_replica_wanted = wanted
     try:
-        with stopping() as stop, _reloading(node, operation, journal):
+        with stopping() as stop, _reloading(node, operation, journal) as started:
             await node.start()
+            started()
             await _work(node, operation, journal, stop)
         await node.stop()
         journal.tick(node.counters)
@@ -88,12 +89,22 @@ async def _tick(node: "BrokerNode", journal: Journal) -> None:
 
 
 @contextmanager
-def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> Iterator[None]:
-    """At SIGHUP the peers are read again; if they cannot be, those there are stay."""
+def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> Iterator[Callable[[], None]]:
+    """At SIGHUP the peers are read again; if they cannot be, those there are stay.
+
+    Yields what is to be called once the broker has started: who asks before that is answered then.
+    """
     if operation.peers is None:  # then SIGHUP means what it always does
-        yield
+        yield lambda: None
         return
     read = operation.peers
+    asked = False
+
+    def on_signal() -> None:
+        nonlocal asked
+        asked = True
+        if node.listening:
+            reload()
 
     def reload() -> None:
         try:
@@ -105,9 +116,9 @@ def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> It
         journal.note(Note("reloaded", "", f"peers are now {', '.join(peers) or 'none'}"))
 
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, reload)
+    loop.add_signal_handler(signal.SIGHUP, on_signal)
     try:
-        yield
+        yield lambda: reload() if asked else None
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
 

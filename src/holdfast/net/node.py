@@ -201,6 +201,9 @@ class BrokerNode:
             async with asyncio.timeout(_DRAIN_S):
                 await session.link.drained(0)
         session.end(f"{self.settings.name} takes leave")
+        _, slow = await asyncio.wait([session.ended], timeout=_DRAIN_S)
+        if slow:
+            session.end("too slow to take leave of", now=True)
 
     def crash(self) -> None:
         """Stop as a killed process does: nothing is sent, nobody is told."""
