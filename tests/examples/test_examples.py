@@ -32,6 +32,7 @@ def test_quickstart_delivers_to_those_who_asked(tmp_path: Path) -> None:
     assert why == ["does not match; closest: price < 120 AND symbol = 'IBM'", "  symbol = 'IBM': symbol is 'MSFT'"]
 
 
+@pytest.mark.slow
 def test_duckdb_counts_from_the_trace_what_the_simulator_counted(tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="duckdb is not installed")
     run([*HOLDFAST, "init", "net.toml"], tmp_path)

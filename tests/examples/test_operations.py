@@ -98,6 +98,7 @@ def test_the_commands_that_build_the_image_exist_and_know_their_options() -> Non
             assert missing == [], rest
 
 
+@pytest.mark.slow
 def test_the_broker_of_the_image_starts_and_its_health_check_reaches_it(processes: Processes) -> None:
     entry, command, check = (
         json.loads(rest[rest.index("[") :])

@@ -4,8 +4,8 @@ A fence's first word is its language; further words are ours. `python` blocks of
 and one that holds `>>>` is checked as a doctest. In a `console` block each line after `$ ` is a command, run
 by bash in an empty folder; the lines below it, if any, are what it must print, where `...` stands for any
 text, and alone on a line for any lines. A block of any language with `file=NAME` is there for them as that
-file. `notest` leaves a block out; `spark` says that it needs Spark. In a block that is `live`, commands that
-end with `&` go on while the next ones run (`tests/house/live_snippets.py`).
+file. `notest` leaves a block out; `spark` says that it needs Spark, `slow` that it takes long. In a block that
+is `live`, commands that end with `&` go on while the next ones run (`tests/house/live_snippets.py`).
 """
 
 import doctest

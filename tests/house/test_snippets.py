@@ -39,13 +39,13 @@ def pages_with_commands() -> list[object]:
         pytest.param(*page.values, id=page.id, marks=[*page.marks, apart, *slow])
         for page in pages()
         for apart in [pytest.mark.xdist_group(page.id)]  # type: ignore[attr-defined]
-        for heavy in [page.id != "README.md" and (page.marks or _is_live(*page.values))]  # type: ignore[attr-defined]
+        for heavy in [page.id != "README.md" and (page.marks or _is_heavy(*page.values))]  # type: ignore[attr-defined]
         for slow in [[pytest.mark.slow] if heavy else []]
     ]
 
 
-def _is_live(path: Path) -> bool:
-    return any("live" in each.words for each in read(path))
+def _is_heavy(path: Path) -> bool:
+    return any(each.tested and {"live", "slow"} & set(each.words) for each in read(path))
 
 
 @pytest.mark.parametrize("path", pages_with_commands())
