@@ -19,6 +19,8 @@ from holdfast.model.errors import InputError
 from holdfast.net.address import parse_address
 from holdfast.net.journal import Journal
 from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.status import status_of
+from holdfast.protocol.hops.settings import HopSettings
 from tests.net.harness import lab, live, settled, take, until, values
 from tests.net.test_processes import PATIENCE_S, Process, Processes, _reaches
 
@@ -137,6 +139,36 @@ async def test_who_stays_keeps_its_connection() -> None:
         await until(lambda: b1.neighbours == ("b2",))
         assert [each for each in told if "b2" in each] == ["connectedb2"]
         assert b1.peers == {"b2": b2.listening[0]}
+
+
+@pytest.mark.parametrize("is_up", [True, False])
+def test_a_broker_that_stores_events_keeps_none_for_a_peer_that_is_gone(tmp_path: Path, is_up: bool) -> None:
+    @live
+    async def check() -> None:
+        async with lab() as net:
+
+            def stores(name: str) -> dict[str, Any]:
+                return {"hops": HopSettings("retransmission"), "store": tmp_path / f"{name}.db"}
+
+            b2 = await net.broker("b2", **stores("b2"))
+            b1 = await net.broker("b1", peers={"b2": b2.listening[0]}, **stores("b1"))
+            feed, desk = await net.client(b1, durable=True), await net.client(b2, name="desk", durable=True)
+            wanted = desk.subscribe("n > 0")
+            await settled(desk, feed)
+            if not is_up:
+                await b2.stop(0.1)
+                await until(lambda: b1.neighbours == (feed.name,))
+                await feed.publish({"n": 1})
+                await feed.flush()
+                assert status_of(b1).gauges["stored events"][0] == 1
+            b1.set_peers({})
+            await until(lambda: "b2" not in b1.neighbours and b1.driver.machine.kind_of("b2") is None)
+            await feed.publish({"n": 2})
+            await feed.flush()
+            assert status_of(b1).gauges["stored events"][0] == 0
+            assert wanted.waiting == 0
+
+    check()
 
 
 @live

@@ -15,6 +15,7 @@ from random import Random
 from holdfast.matching.index import Index
 from holdfast.model.errors import InputError, TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
+from holdfast.model.messages import Detach
 from holdfast.net.address import Address
 from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
@@ -31,7 +32,7 @@ from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.broker import Routing
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Listed, Register
+from holdfast.protocol.effects import Listed, Received, Register
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.changes import Stored
 from holdfast.protocol.hops.choice import AnyBroker, new_broker, on_its_links
@@ -41,6 +42,7 @@ from holdfast.protocol.replication.replica import Role
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.store.sqlite import SqliteStore
+from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import sendable_name
 from holdfast.wire.signals import Hello, Refusal, Welcome
 
@@ -94,7 +96,7 @@ class BrokerNode:
         epoch = self._clock.now_us()
         self._committer = self._open_store()
         stored = None if self._committer is None else self._committer.store.load()
-        machine = self._new_machine(epoch, stored)
+        machine = self._machine = self._new_machine(epoch, stored)
         if stored is not None and stored.epoch is not None:
             epoch = stored.epoch  # to its neighbours a broker that remembers has only been silent
         self.hello = Hello(settings.name, "broker", epoch, settings.role.faulty if settings.role else None)
@@ -179,7 +181,7 @@ class BrokerNode:
             if peers.get(name) != address:
                 self._log(Note("peer gone", name, f"peer {name} at {address} is not wanted any more"))
                 self._stop_dialling(name)
-                leaving = asyncio.create_task(self._take_leave(name))
+                leaving = asyncio.create_task(self._take_leave(name, moved=name in peers))
                 self._leaving.add(leaving)
                 leaving.add_done_callback(self._leaving.discard)
         for name, address in peers.items():
@@ -193,13 +195,20 @@ class BrokerNode:
         if dialling is not None:
             dialling.cancel()
 
-    async def _take_leave(self, name: str) -> None:
+    async def _take_leave(self, name: str, moved: bool) -> None:
         session = self._sessions.get(name)
-        if session is None or session.link is None:
+        link = None if session is None else session.link
+        if link is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DRAIN_S):
+                    await link.drained(0)
+        if not moved:  # both ends forget each other; brokers that store events would keep them for a silent one
+            if link is not None:
+                self.driver.send(link, encode_message(Detach()))
+            if self._machine.kind_of(name) is not None:
+                self.driver.give(Received(name, Detach()))
+        if session is None:
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_DRAIN_S):
-                await session.link.drained(0)
         session.end(f"{self.settings.name} takes leave")
         _, slow = await asyncio.wait([session.ended], timeout=_DRAIN_S)
         if slow:
