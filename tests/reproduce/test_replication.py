@@ -67,6 +67,6 @@ def test_claims_and_figures_follow_from_the_runs() -> None:
         few = [cell for cell in cells if name != "population" or cell["subscriptions"] <= 1_000]
         runs[name] = Runs([{**cell, **measure(cell)} for cell in few])
     claims = {each.id: each for each in STUDY.claims(runs)}
-    assert len(claims) == 24 + 28
+    assert len(claims) == 24 + 29
     assert claims["003-messages"].holds
     assert len(list(STUDY.figures(runs))) == 13

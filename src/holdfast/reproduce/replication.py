@@ -2,6 +2,10 @@
 
 Service times are fitted once, to three numbers of figure 7 at 10,000 subscriptions (`Costs`); what those give there is
 no evidence, and claims that rest on it say so. Everything else follows. The tenth protocol, "ordered", is ours.
+
+Whether a claim holds follows from a few rules, the same for all rows, of shape and sign because the paper's machines are
+not ours: incremental resumes 30 to 65 % sooner; basic drops something; an order is below one, or is one; a factor lies
+within two of the paper's and on its side of one; what is flat changes by no more than a tenth; what grows, grows.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,6 +26,13 @@ if TYPE_CHECKING:
 _FITTED = "service times were fitted to this"
 _RO, _MS = "reordering", "scheduling"
 _ANY = float("inf")
+_SOONER = 0.30, 0.65
+_FLAT = 0.9, 1.1
+
+
+def _is_like(factor: float, paper: float) -> bool:
+    """Within a factor of two of the paper's, and on its side of one."""
+    return max(paper / 2, 1) < factor <= 2 * paper if paper > 1 else paper / 2 <= factor < 1
 
 
 def _mean(runs: Runs, metric: str, **settings: object) -> Estimate:
@@ -96,37 +107,38 @@ def _population(runs: Runs) -> Iterator[Claim]:
     yield _claim(
         "003-a-sooner",
         "incremental resumes sooner than synchronous by",
-        "0.47",
+        "0.47; 0.3 to 0.65 wanted",
         sooner,
-        sooner[0] >= 0.3,
+        _SOONER[0] <= sooner[0] <= _SOONER[1],
         settings,
         _FITTED,
     )
+    yield _claim("003-a-sooner-47", "the same, strictly", "at least 0.47", sooner, sooner[0] >= 0.47, settings, _FITTED)
     for copying in ("synchronous", "incremental"):
         grows = _ratio(runs, "resumption_s", at[copying], {"copying": copying, "subscriptions": least})
         times = most / least
         yield _claim(
             f"003-a-grows-{copying}",
             f"{copying}: {times:g} times the subscriptions delay resumption by a factor of",
-            "grows with them",
+            f"grows with them; {times:g} if in proportion",
             grows,
-            grows[0] > times / 10,
+            grows[0] > 1,
             _settings(runs, f"{least:,} to {most:,} subscriptions"),
         )
     dropped = _mean(runs, "dropped", **at["basic"])
-    yield _claim("003-a-drops", "basic drops a share of", "0.02", dropped, 0 < dropped[0] < 0.1, settings)
+    yield _claim("003-a-drops", "basic drops a share of", "0.02; above 0 wanted", dropped, dropped[0] > 0, settings)
     basic = _ratio(runs, "resumption_s", at["basic"], at["incremental"])
     yield _claim(
         "003-a-basic",
         "basic resumes in so much of incremental's time",
         "slightly below 1",
         basic,
-        basic[0] <= 1.01,
+        basic[0] <= 1,
         settings,
     )
     for copying, paper, good in (
         ("synchronous", "1", (1, 1)),
-        ("incremental", "about 0.8; below 1", (0.5, 0.9999)),
+        ("incremental", "about 0.8; below 1 wanted", (0, 1 - 1e-9)),
         ("ordered", "ours: 1", (1, 1)),
     ):
         order = _mean(runs, "ordering", **at[copying])  # type: ignore[index]
@@ -137,9 +149,9 @@ def _population(runs: Runs) -> Iterator[Claim]:
     yield _claim(
         "003-c",
         "synchronous replicates sooner than incremental by",
-        "0.31",
+        "0.31; above 0 wanted",
         shorter,
-        shorter[0] > 0.1,
+        shorter[0] > 0,
         settings,
         _FITTED,
     )
@@ -147,9 +159,9 @@ def _population(runs: Runs) -> Iterator[Claim]:
     yield _claim(
         "ours-ordered",
         "ordered resumes in so much of incremental's time",
-        "ours: at most 1.05",
+        "ours: at most 1",
         ours,
-        ours[0] <= 1.05,
+        ours[0] <= 1,
         settings,
     )
 
@@ -162,22 +174,22 @@ def _fanout(runs: Runs) -> Iterator[Claim]:
         "whatever the fan-out, incremental resumes sooner than synchronous by",
         "0.62; 0.3 to 0.65 wanted",
         sooner,
-        0.3 <= sooner[0] <= 0.65,
+        _SOONER[0] <= sooner[0] <= _SOONER[1],
         settings,
     )
     rows = sorted(runs.of(copying="incremental").rows, key=lambda row: row["fanout"])
     low, high = rows[: len(rows) // 3], rows[-len(rows) // 3 :]
     yield _claim(
-        "003-d-order-low", "incremental: degree of order at low fan-out", "0.6", _of(low, "ordering"),
-        _of(low, "ordering")[0] < 0.95, settings,
+        "003-d-order-low", "incremental: degree of order at low fan-out", "0.6; below 1 wanted", _of(low, "ordering"),
+        _of(low, "ordering")[0] < 1, settings,
     )  # fmt: skip
     yield _claim(
         "003-d-order-high", "incremental: degree of order at high fan-out", "rises towards 1", _of(high, "ordering"),
         _of(high, "ordering")[0] > _of(low, "ordering")[0], settings,
     )  # fmt: skip
     for copying, paper, good in (
-        ("incremental", "grows with fan-out", (1.2, _ANY)),
-        ("synchronous", "1", (0.9, 1.1)),
+        ("incremental", "grows with fan-out", (1 + 1e-9, _ANY)),
+        ("synchronous", "1; flat", _FLAT),
     ):
         rows = sorted(runs.of(copying=copying).rows, key=lambda row: row["fanout"])
         least, most = _of(rows[:2], "replication_s")[0], _of(rows[-2:], "replication_s")[0]
@@ -202,9 +214,9 @@ def _pending(runs: Runs) -> Iterator[Claim]:
     least, most = min(row["pending"] for row in runs.rows), max(row["pending"] for row in runs.rows)
     settings = _settings(runs, f"1,000 subscriptions, {least} to {most:,} pending")
     for id_, copying, metric, says, paper, good in (
-        ("delay", "incremental", "resumption_s", "delay of resumption", "about 1", (0, 1.5)),
-        ("time", "incremental", "replication_s", "replication time", "grows with them", (2, _ANY)),
-        ("flat", "synchronous", "replication_s", "replication time", "1", (0.9, 1.1)),
+        ("delay", "incremental", "resumption_s", "delay of resumption", "1; flat", _FLAT),
+        ("time", "incremental", "replication_s", "replication time", "grows with them", (1 + 1e-9, _ANY)),
+        ("flat", "synchronous", "replication_s", "replication time", "1; flat", _FLAT),
     ):
         found = _ratio(runs, metric, {"copying": copying, "pending": most}, {"copying": copying, "pending": least})
         words = f"{copying}: {most // least} times the pending publications change the {says} by a factor of"
@@ -215,20 +227,20 @@ def _pending(runs: Runs) -> Iterator[Claim]:
 
 def _neighbours(runs: Runs) -> Iterator[Claim]:
     most = max(row["neighbours"] for row in runs.rows)
-    for id_, each, metric, says, paper, good in (
-        ("fixed", 0, "resumption_s", "delay of resumption, 1,000 subscriptions in all", "1.44", (1, 2.5)),
-        ("delay", 500, "resumption_s", "delay of resumption, 500 each", "barely 2", (1, 2.2)),
-        ("time", 500, "replication_s", "replication time, 500 each", "5", (2.5, 10)),
-        ("parallel", 0, "replication_s", "replication time, 1,000 in all", "below 1", (0, 1)),
+    for id_, each, metric, says, paper in (
+        ("fixed", 0, "resumption_s", "delay of resumption, 1,000 subscriptions in all", 1.44),
+        ("delay", 500, "resumption_s", "delay of resumption, 500 each", 2.0),
+        ("time", 500, "replication_s", "replication time, 500 each", 5.0),
+        ("parallel", 0, "replication_s", "replication time, 1,000 in all", None),
     ):
         found = _ratio(runs, metric, {"each": each, "neighbours": most}, {"each": each, "neighbours": 1})
+        holds = None if paper is None else _is_like(found[0], paper)
         note = ""
-        if not good[0] <= found[0] <= good[1]:
+        if holds is not None and abs(found[0] / (paper or 1) - 1) > 0.25:
             note = "here neighbours look through their subscriptions at the same time; the replica does the rest"
         words = f"incremental: {most} times the neighbours change the {says}, by a factor of"
-        yield _claim(
-            f"003-f-{id_}", words, paper, found, good[0] <= found[0] <= good[1], _settings(runs, "100 pending"), note
-        )
+        said = "" if paper is None else f"{paper:g}"
+        yield Claim(f"003-f-{id_}", words, said, found[0], holds, _settings(runs, "100 pending"), found[1], note)
 
 
 def _congestion(runs: Runs) -> Iterator[Claim]:
@@ -242,7 +254,7 @@ def _congestion(runs: Runs) -> Iterator[Claim]:
         "a replica multiplies throughput by",
         "2",
         faster,
-        faster[0] > 1.5,
+        _is_like(faster[0], 2),
         settings,
         "no more than 1.8 times as much is published, and the first part before there is a replica",
     )
@@ -269,7 +281,7 @@ def _congestion(runs: Runs) -> Iterator[Claim]:
         "re-ordering changes the time to the last delivery by a factor of",
         "1.05",
         slower,
-        slower[0] < 1.2,
+        _is_like(slower[0], 1.05),
         settings,
         "counted from the replica's start: the paper counts from the first event, which re-ordering delays too",
     )

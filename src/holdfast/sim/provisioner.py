@@ -87,6 +87,10 @@ class Provisioner:
         self._simulation.note(name, "replica wanted", wanted.faulty)
         self._simulation.at(self._simulation.now_us + plan.provision_us, self._start, name)
 
+    def forget(self, faulty: str) -> None:
+        """Whoever asks next gets another replica, whatever became of the last one."""
+        self._latest.pop(faulty, None)
+
     def _is_up(self, name: str) -> bool:
         return self._simulation.hosts[name].up
 

@@ -408,7 +408,7 @@ class ReplicatingBroker(Broker):
         faulty, replica = stand.faulty, stand.replica
         stand.phase, stand.use = Phase.DRAINING, "failover"
         self._retire(faulty, replica)
-        self._directory.forget(faulty)
+        self._directory.on_replaced(faulty, replica)
         effects: list[Effect] = [Incident("replaced by", f"{faulty} by {replica}"), Send(faulty, Retired(replica))]
         if self._plan.directory is not None:
             effects.append(Register(faulty, ()))

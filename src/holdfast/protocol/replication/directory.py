@@ -14,8 +14,10 @@ class Directory:
     def on_neighbours(self, broker: str, names: tuple[str, ...]) -> None:
         self._beside[broker] = names
 
-    def forget(self, broker: str) -> None:
-        self._beside.pop(broker, None)
+    def on_replaced(self, broker: str, replica: str) -> None:
+        """The replica has the same neighbours; it may die before it has said so itself."""
+        names = self._beside.pop(broker, ())
+        self._beside.setdefault(replica, names)
 
     def around(self, broker: str) -> tuple[str, ...]:
         """The brokers next to this one, sorted: we are one of them."""

@@ -1,0 +1,117 @@
+"""Everything that can go wrong while a broker is replaced: the network ends whole, or says what is missing."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.model.messages import Copying
+from holdfast.protocol.effects import ReplicaWanted
+from holdfast.sim.simulator import Simulation
+from tests.sim.test_replication import COPYING, FAILS_S, network, ways
+
+END_S = 20
+FAILS_US = FAILS_S * 1_000_000
+
+
+def failing(copying: Copying, **more: Any) -> Simulation:
+    simulation = Simulation(network(copying, **more))
+    simulation.at(FAILS_US, lambda *_: simulation.crash("f"))
+    return simulation
+
+
+def when_there(simulation: Simulation, name: str, after_us: int, action: Any) -> None:
+    """Do something so long after a broker has appeared."""
+
+    def look(*_: object) -> None:
+        if name in simulation.hosts:
+            simulation.at(simulation.now_us + after_us, action)
+        else:
+            simulation.at(simulation.now_us + 100, look)
+
+    simulation.at(FAILS_US, look)
+
+
+def is_whole(simulation: Simulation, middle: str, around: str = "abc") -> bool:
+    """Whether every condition leads to the middle and from there to those who want it, and nowhere else."""
+    outside = {name for each in around for names in ways(simulation, each).values() for name in names}
+    inside = {name for names in ways(simulation, middle).values() for name in names}
+    return outside == {middle} and inside == set(around)
+
+
+@pytest.mark.parametrize("copying", COPYING)
+@pytest.mark.parametrize("after_us", [0, 1_500, 2_500, 4_500, 10_000])
+def test_a_replica_may_die_at_any_moment(copying: Copying, after_us: int) -> None:
+    simulation = failing(copying)
+    when_there(simulation, "f+1", after_us, lambda *_: simulation.crash("f+1"))
+    outcome = simulation.run()
+    last = max(each for each in simulation.hosts if each.startswith("f+"))
+    assert last != "f+1"
+    assert is_whole(simulation, last)
+    assert outcome.duplicates == 0
+
+
+@pytest.mark.parametrize("copying", COPYING)
+@pytest.mark.parametrize("after_us", [0, 1_500, 3_000, 500_000])
+def test_the_broker_may_come_back_at_any_moment(copying: Copying, after_us: int) -> None:
+    simulation = failing(copying)
+    when_there(simulation, "f+1", after_us, lambda *_: simulation.restart("f"))
+    outcome = simulation.run()
+    assert is_whole(simulation, "f+1")
+    assert outcome.duplicates == 0
+    assert sum(outcome.incidents.get(kind, 0) for kind in ("replaced broker came back", "replaced")) >= 1
+
+
+@pytest.mark.parametrize("copying", COPYING)
+def test_a_neighbour_that_restarts_after_the_replacement_is_told_everything(copying: Copying) -> None:
+    simulation = failing(copying)
+    when_there(simulation, "f+1", 1_000_000, lambda *_: simulation.crash("c"))
+    when_there(simulation, "f+1", 1_500_000, lambda *_: simulation.restart("c"))
+    outcome = simulation.run()
+    assert is_whole(simulation, "f+1")
+    assert outcome.duplicates == 0
+
+
+def test_a_neighbour_that_was_away_joins_when_it_is_back() -> None:
+    simulation = failing("synchronous", retry_us=200_000, patience_us=30_000_000)
+    when_there(simulation, "f+1", 0, lambda *_: simulation.crash("c"))
+    when_there(simulation, "f+1", 2_000_000, lambda *_: simulation.restart("c"))
+    outcome = simulation.run()
+    assert outcome.incidents["neighbour left out"] == 1
+    assert is_whole(simulation, "f+1")
+
+
+@pytest.mark.parametrize("copying", COPYING)
+def test_of_two_replicas_the_later_one_stays_and_the_other_is_told(copying: Copying) -> None:
+    simulation = failing(copying)
+    wanted = ReplicaWanted("f", ("a", "b", "c"), copying, "failover")
+
+    def second(*_: object) -> None:
+        simulation.provisioner.forget("f")  # somebody starts another one by hand
+        simulation.provisioner.want(wanted)
+
+    when_there(simulation, "f+1", 0, second)
+    outcome = simulation.run()
+    assert "f+2" in simulation.hosts
+    assert is_whole(simulation, "f+2") or is_whole(simulation, "f+1")
+    assert outcome.incidents["outdated replica"] >= 1
+    assert outcome.duplicates == 0
+
+
+def test_a_replica_that_nobody_answers_says_so_and_asks_on() -> None:
+    simulation = failing("synchronous", retry_us=100_000)
+    when_there(simulation, "f+1", 0, lambda *_: [simulation.crash(each) for each in "abc"])
+    outcome = simulation.run()
+    assert outcome.incidents["replication failed"] >= 1
+    assert "replication: replicated" in outcome.incidents  # in the end, with replicas of its neighbours
+
+
+def test_a_broker_that_others_only_cannot_hear_is_not_replaced() -> None:
+    simulation = Simulation(network("synchronous"))
+    for each in "abc":
+        simulation.at(FAILS_US, lambda name, _: simulation.set_link(name, "f", False), each)
+        simulation.at(FAILS_US + 6_000_000, lambda name, _: simulation.set_link(name, "f", True), each)
+    outcome = simulation.run()
+    assert outcome.incidents["replica not needed"] >= 1
+    assert "replica started" not in outcome.incidents
+    assert outcome.incidents["back again"] >= 3
+    assert is_whole(simulation, "f")
