@@ -9,7 +9,7 @@ from holdfast.protocol.effects import ReplicaWanted
 from holdfast.sim.simulator import Simulation
 from tests.sim.test_replication import COPYING, FAILS_S, network, ways
 
-END_S = 20
+SLOW = pytest.mark.slow
 FAILS_US = FAILS_S * 1_000_000
 
 
@@ -39,7 +39,7 @@ def is_whole(simulation: Simulation, middle: str, around: str = "abc") -> bool:
 
 
 @pytest.mark.parametrize("copying", COPYING)
-@pytest.mark.parametrize("after_us", [0, 1_500, 2_500, 4_500, 10_000])
+@pytest.mark.parametrize("after_us", [*(pytest.param(each, marks=SLOW) for each in (0, 2_500, 10_000)), 1_500, 4_500])
 def test_a_replica_may_die_at_any_moment(copying: Copying, after_us: int) -> None:
     simulation = failing(copying)
     when_there(simulation, "f+1", after_us, lambda *_: simulation.crash("f+1"))
@@ -51,7 +51,7 @@ def test_a_replica_may_die_at_any_moment(copying: Copying, after_us: int) -> Non
 
 
 @pytest.mark.parametrize("copying", COPYING)
-@pytest.mark.parametrize("after_us", [0, 1_500, 3_000, 500_000])
+@pytest.mark.parametrize("after_us", [*(pytest.param(each, marks=SLOW) for each in (0, 3_000, 500_000)), 1_500])
 def test_the_broker_may_come_back_at_any_moment(copying: Copying, after_us: int) -> None:
     simulation = failing(copying)
     when_there(simulation, "f+1", after_us, lambda *_: simulation.restart("f"))

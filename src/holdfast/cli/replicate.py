@@ -25,7 +25,7 @@ def run(
         str,
         typer.Option(metavar="ADDRESS", help="The faulty broker's, and its clients find the replica by themselves."),
     ] = "tcp://127.0.0.1:0",
-    routing: Annotated[Routing, typer.Option(help="That of the network.")] = "advertisements",
+    routing: Annotated[Routing, typer.Option(help="That of the network.")] = "subscriptions",
     directory: Directory = None,
     certificate: Certificate = None,
     private_key: PrivateKey = None,

@@ -3,7 +3,7 @@
 Service times are fitted once, to three numbers of figure 7 at 10,000 subscriptions (`Costs`); what those give there is
 no evidence, and claims that rest on it say so. Everything else follows. The tenth protocol, "ordered", is ours.
 
-Whether a claim holds follows from a few rules, the same for all rows, of shape and sign because the paper's machines are
+Whether a claim holds follows from a few rules, the same for all rows, of shape and sign because its machines are
 not ours: incremental resumes 30 to 65 % sooner; basic drops something; an order is below one, or is one; a factor lies
 within two of the paper's and on its side of one; what is flat changes by no more than a tenth; what grows, grows.
 """
