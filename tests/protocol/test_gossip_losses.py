@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.model.messages import Publication, Stamp, Stamped
 from holdfast.protocol.effects import PublishCall, SubscribeCall, UnsubscribeCall
-from holdfast.protocol.gossip.answers import left_of, numbers_for
+from holdfast.protocol.gossip.answers import beyond, left_of
 from holdfast.protocol.gossip.buffer import Buffer
 from holdfast.protocol.gossip.classes import tag_of
 from holdfast.protocol.gossip.losses import Losses
@@ -121,7 +121,7 @@ events = st.lists(
 def test_a_buffer_holds_the_last_events_and_finds_them(
     added: list[tuple[int, list[tuple[int, int]]]], size: int
 ) -> None:
-    buffer, kept = Buffer(size, by_class=True), deque[int](maxlen=size)
+    buffer, kept = Buffer(size, 1_000, by_class=True), deque[int](maxlen=size)
     places: dict[int, list[tuple[int, int]]] = {}
     for seq, at in added:
         if seq not in kept:
@@ -142,17 +142,33 @@ def test_a_buffer_holds_the_last_events_and_finds_them(
 
 
 def test_what_is_not_in_the_buffer_is_asked_for_further_on() -> None:
-    buffer = Buffer(10, by_class=False)
+    buffer = Buffer(10, 1_000, by_class=False)
     buffer.add(Publication("s", 1, 0, None, {}), Stamp("b", 0, ((1, 4, 0), (2, 9, 0))), (), 0)
     found, left = left_of((("b", 0, 1, (3, 4)), ("b", 0, 2, (9,)), ("c", 0, 1, (4,))), buffer)
     assert [each.publication.seq for each in found] == [1]
     assert left == (("b", 0, 1, (3,)), ("c", 0, 1, (4,)))
 
 
-def test_a_vector_asks_for_gaps_and_for_all_that_follows() -> None:
-    assert list(numbers_for(9, 8, (3, 5), 100)) == [(3, True), (5, True), (8, False), (9, False)]
-    assert list(numbers_for(9, 0, (), 2)) == [(8, False), (9, False)]
-    assert list(numbers_for(9, 10, (), 100)) == []
+def test_who_has_got_so_far_lacks_what_follows_as_far_back_as_it_is_kept_and_wanted() -> None:
+    buffer = Buffer(5, 1_000, by_class=False)
+    for number in range(1, 10):  # 5 to 9 are kept
+        buffer.add(Publication("s", number, 0, None, {}), Stamp("b", 7, ((1, number, 0),)), (), 10 * number)
+
+    def lacking(last: int, expected: int, since_us: int = 0) -> list[int]:
+        return [each.publication.seq for each in beyond(buffer, ("b", 7, 1), last, expected, since_us)]
+
+    assert lacking(9, 8) == [8, 9]
+    assert lacking(9, 0) == [5, 6, 7, 8, 9]
+    assert lacking(9, 0, since_us=65) == [7, 8, 9]
+    assert lacking(9, 10) == lacking(0, 1) == []
+
+
+def test_a_buffer_keeps_fewer_events_when_they_are_of_very_many_classes() -> None:
+    buffer = Buffer(100, 50, by_class=False)
+    for seq in range(1, 20):
+        buffer.add(Publication("s", seq, 0, None, {}), Stamp("b", 7, tuple((tag, seq, 0) for tag in range(20))), (), 0)
+    assert [each.publication.seq for each in buffer] == [18, 19]
+    assert buffer.places == 40
 
 
 # In a network ------------------------------------------------------------------------------------------------------

@@ -181,8 +181,11 @@ class Broker:
 
     def _on_publish(self, sender: str, neighbour: Neighbour, publish: Publish | Stamped, now_us: int) -> list[Effect]:
         publication = publish.publication
-        if neighbour.kind == "client" and publication.source != sender:
-            return [Incident("forged source", sender)]  # its numbers would silence the real source
+        if neighbour.kind == "client":
+            if publication.source != sender:
+                return [Incident("forged source", sender)]  # its numbers would silence the real source
+            if type(publish) is Stamped:
+                return [Incident("unexpected message", sender)]  # stamps are given by brokers
         if publication.lifetime_us is not None and publication.expired(now_us):
             return [Incident("expired", publication.id_text)]
         if self._gossip is not None and publication.seq != CONTROL_SEQ:
@@ -214,8 +217,8 @@ class Broker:
 
     def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
         """Who speaks to us over a link is a neighbour: we have forgotten it, or its good-bye came late."""
-        if self._gossip is not None and isinstance(message, BETWEEN_BROKERS):
-            return self._gossip.on_message(name, message, now_us)  # it came by unicast
+        if self._gossip is not None and self._gossip.by_unicast and isinstance(message, BETWEEN_BROKERS):
+            return self._gossip.on_message(name, message, now_us)
         if not isinstance(message, Summary):
             return [Incident("stranger", name, len(message.seqs) if isinstance(message, Run) else 1)]
         effects = self._on_link_up(name, message.kind, now_us)

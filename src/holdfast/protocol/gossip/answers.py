@@ -1,8 +1,6 @@
 """Which of the events that somebody asks for we have."""
 
-from collections.abc import Iterator
-
-from holdfast.model.messages import MissingEvents
+from holdfast.model.messages import EventIds, MissingEvents
 from holdfast.protocol.gossip.buffer import Buffer, Kept
 
 
@@ -23,9 +21,18 @@ def left_of(missing: MissingEvents, buffer: Buffer) -> tuple[list[Kept], Missing
     return list(found.values()), tuple(left)
 
 
-def numbers_for(last: int, expected: int, missing: tuple[int, ...], count_max: int) -> Iterator[tuple[int, bool]]:
-    """The numbers that somebody may lack who has got this far, and whether it knows; the newest if there are many."""
-    for number in missing:
-        yield number, True
-    for number in range(max(expected, 1, last - count_max + 1), last + 1):
-        yield number, False
+def named_in(ids: EventIds, buffer: Buffer) -> list[Kept]:
+    """Those of the events that are in the buffer, each once."""
+    named = dict.fromkeys((source, seq) for source, seqs in ids for seq in seqs)
+    return [kept for source, seq in named if (kept := buffer.event(source, seq)) is not None]
+
+
+def beyond(buffer: Buffer, stream: tuple[str, int, int], last: int, expected: int, since_us: int) -> list[Kept]:
+    """What somebody may lack of a stream of ours who has got this far and wants what came in since then."""
+    found: list[Kept] = []
+    for number in range(last, max(expected, 1) - 1, -1):
+        kept = buffer.at((*stream, number))
+        if kept is None or kept.at_us < since_us:
+            break  # as those before it: they came earlier, and have left the buffer earlier
+        found.append(kept)
+    return found[::-1]

@@ -20,8 +20,9 @@ class Kept(NamedTuple):
 
 
 class Buffer:
-    def __init__(self, size: int, by_class: bool) -> None:
+    def __init__(self, size: int, places_max: int, by_class: bool) -> None:
         self._size = size
+        self._places_max = places_max
         self._by_class = by_class  # whether `ids` is going to be asked for
         self._events: dict[Id, Kept] = {}  # the oldest first
         self._classes: dict[int, dict[Id, None]] = {}
@@ -31,15 +32,16 @@ class Buffer:
         return len(self._events)
 
     @property
-    def newest_us(self) -> int | None:
-        """When the last event was taken in."""
-        return self._events[next(reversed(self._events))].at_us if self._events else None
+    def places(self) -> int:
+        """The numbers by which they can be found."""
+        return len(self._places)
 
     def add(self, publication: Publication, stamp: Stamp | None, tags: Iterable[int], now_us: int) -> None:
         id_ = publication.source, publication.seq
         if id_ in self._events:
             return
-        if len(self._events) >= self._size:
+        places = 0 if stamp is None else len(stamp.places)
+        while self._events and (len(self._events) >= self._size or len(self._places) + places > self._places_max):
             self._drop(next(iter(self._events)))
         kept = self._events[id_] = Kept(publication, stamp, tuple(tags) if self._by_class else (), now_us)
         for tag in kept.tags:

@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.model.event import Attributes
+from holdfast.model.limits import NODES_MAX
 from holdfast.model.messages import (
     Deliver,
     GossipComplete,
@@ -28,7 +29,7 @@ from holdfast.model.messages import (
 )
 from holdfast.model.messages import Gossip as Message
 from holdfast.protocol.effects import Direct, Effect, Gauges, Incident, Send, Spread
-from holdfast.protocol.gossip.answers import left_of, numbers_for
+from holdfast.protocol.gossip.answers import beyond, left_of, named_in
 from holdfast.protocol.gossip.buffer import Buffer, Kept
 from holdfast.protocol.gossip.classes import Classes, tag_of
 from holdfast.protocol.gossip.losses import Losses
@@ -80,9 +81,9 @@ class Gossip:
         self._hops_max = hops_max
         self._dice = rng
         self._style = STYLES[settings.style]
-        self._by_links = settings.transfer == "overlay"
-        self._tells_route = self._style.routes or (self._by_links and self._style.says is None)
-        self._buffer = Buffer(settings.buffer, by_class=not self._style.numbers)
+        self.by_unicast = settings.transfer == "direct"  # brokers without a link between them talk to each other
+        self._tells_route = self._style.routes or (not self.by_unicast and self._style.says is None)
+        self._buffer = Buffer(settings.buffer, settings.places_max, by_class=not self._style.numbers)
         self._losses = Losses(settings.lost_max, settings.lost_us, settings.streams_max)
         self._holdings = Holdings(classes, self._buffer, self._losses, settings, rng)
         self._local: dict[str, int] = {}  # conditions of our clients, and how many want each
@@ -100,6 +101,7 @@ class Gossip:
     def gauges(self) -> Gauges:
         gauges = {"events kept": (len(self._buffer), self._settings.buffer)}
         if self._style.numbers:
+            gauges["numbers kept"] = self._buffer.places, self._settings.places_max
             gauges["events looked for"] = len(self._losses), self._settings.lost_max
             gauges["origins known"] = len(self._partners or self._routes), self._settings.origins_max
         return gauges
@@ -155,7 +157,7 @@ class Gossip:
         return effects
 
     def _dressed(self, effect: Effect, publish: Publish, stamp: Stamp, route: tuple[str, ...]) -> Effect:
-        passed = (*route, self._name) if self._tells_route else ()
+        passed = (*route, self._name) if self._tells_route and len(route) < NODES_MAX else ()
         stamped = Stamped(publish.publication, stamp, passed, publish.homes, publish.hops, publish.via)
         if type(effect) is Spread:
             return Spread(effect.to, stamped)
@@ -274,6 +276,8 @@ class Gossip:
 
     def on_message(self, sender: str, message: Message, now_us: int) -> list[Effect]:
         self._classes.take_in(now_us)
+        if not isinstance(message, GossipEvent | GossipComplete) and len(message.path) >= NODES_MAX:
+            return []  # there is no room for our name: sent on, others would refuse it, and us with it
         match message:
             case GossipDigest():
                 return self._on_digest(sender, message)
@@ -283,8 +287,7 @@ class Gossip:
                 return self._on_recovered(message, now_us)
             case GossipRequest(way=()):
                 self._asked = True
-                kept = [self._buffer.event(source, seq) for source, seqs in message.ids for seq in seqs]
-                return self._hand_out([each for each in kept if each is not None], message.path)
+                return self._hand_out(named_in(message.ids, self._buffer), message.path)
             case GossipVector(way=()):
                 return self._on_vector(message, now_us)
             case GossipComplete(way=()):
@@ -323,15 +326,17 @@ class Gossip:
         kept: dict[tuple[str, int], Kept] = {}
         is_complete = True
         settled_us, count_max = now_us - self._reconciling.settle_us, self._settings.digest_max
-        for tag, number, since_us, missing in vector.reached:
+        life = self._name, self._epoch
+        for tag, (number, since_us, missing) in {each[0]: each[1:] for each in vector.reached}.items():
             known = number if vector.epoch == self._epoch or not number else 1
-            for each, is_asked in numbers_for(self._classes.last_number(tag), known, missing, count_max):
-                found = self._buffer.at((self._name, self._epoch, tag, each))
-                if found is None or (found.at_us < since_us and not is_asked):
-                    continue
-                is_complete = False  # also when it is on its way and we do not know whether it arrives
-                if is_asked or found.at_us <= settled_us:
-                    kept[found.publication.source, found.publication.seq] = found
+            last = self._classes.last_number(tag)
+            asked = [each for number in missing if (each := self._buffer.at((*life, tag, number))) is not None]
+            newer = beyond(self._buffer, (*life, tag), last, max(known, last - count_max + 1), since_us)
+            for found in (*asked, *(each for each in newer if each.at_us <= settled_us)):
+                kept[found.publication.source, found.publication.seq] = found
+            is_complete = is_complete and not asked and not newer  # it may be on its way, or not arrive
+            if len(kept) >= count_max:
+                break
         if is_complete:
             return self._back(vector.path, GossipComplete(self._name))
         return self._hand_out(list(kept.values())[:count_max], vector.path)
@@ -381,7 +386,7 @@ class Gossip:
         ]
 
     def _longer(self, path: tuple[str, ...]) -> tuple[str, ...]:
-        return (*path, self._name) if self._by_links and path[-1] != self._name else path
+        return path if self.by_unicast or path[-1] == self._name else (*path, self._name)
 
     def _along(self, pull: GossipPull, way: tuple[str, ...]) -> list[Effect]:
         if not way or way[0] not in self._roads.brokers:
@@ -400,7 +405,7 @@ class Gossip:
 
     def _to(self, broker: str, way: tuple[str, ...], message: _ToOne) -> list[Effect]:
         """To one broker: beside the links, or along this way."""
-        if not self._by_links:
+        if self.by_unicast:
             return [Direct(broker, message)]
         return self._pass_on(msgspec.structs.replace(message, way=way))
 

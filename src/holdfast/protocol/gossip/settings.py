@@ -23,6 +23,7 @@ class GossipSettings:
     fading_us: int = 10_000_000  # how long a class is numbered that nobody seems to want: its way may be broken
     lost_max: int = 20_000  # lost events looked for: 13 times the buffer, so what is beyond is nowhere; 2 MB
     streams_max: int = 200_000  # origins times classes whose numbers are followed; 40 MB
+    places_max: int = 400_000  # numbers of kept events: 260 classes for each of a full buffer; 100 MB
     origins_max: int = 4_096  # brokers known by name: as many as a message may name
     digest_max: int = 1_000  # events that one message tells of or asks for: 10 kB; the newest count most
     stretch_max: int = 16  # adaptive: the longest interval between rounds is so many times the usual one

@@ -43,9 +43,9 @@ class NackSender:
     def on_missing(self, missing: Missing) -> list[Message]:
         if missing.stream != self._stream:
             return []
-        kept = self._kept
-        repeated: list[Message] = [Numbered(self._stream, seq, True, kept[seq]) for seq in missing.seqs if seq in kept]
-        if len(repeated) < len(missing.seqs):
+        kept, asked = self._kept, dict.fromkeys(missing.seqs)
+        repeated: list[Message] = [Numbered(self._stream, seq, True, kept[seq]) for seq in asked if seq in kept]
+        if len(repeated) < len(asked):
             repeated.append(self._latest())  # so that it does not ask again
         return repeated
 
