@@ -8,7 +8,7 @@ from holdfast.model.messages import Deliver, Publish, Scalar
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Delivered, Effect, LinkUp, Lost, PublishCall, Received, Send, SubscribeCall, Wake
-from holdfast.protocol.settings import Order, ProtocolSettings, guarantees_of
+from holdfast.protocol.settings import BEST_EFFORT, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import decode_untrusted, encode
 
 SECOND_US = 1_000_000
@@ -18,13 +18,20 @@ _STEP_US = 20_000
 class Pair:
     """The subscriber's clock is ahead by the offset."""
 
-    def __init__(self, order: Order = "none", offset_us: int = 0, first_seq: int = 1) -> None:
-        self.feed, self.desk = _client("feed", "none", first_seq), _client("desk", order, 1)
+    def __init__(
+        self, order: Order = "none", offset_us: int = 0, first_seq: int = 1, is_feed_plain: bool = False
+    ) -> None:
+        self.desk = _client("desk", order, 1)
+        self.begin_anew(first_seq, is_feed_plain)
         self.is_dead = False  # the publisher is
         self.now_us = 1_000 * SECOND_US
         self._offset_us = offset_us
         self._effects: list[Effect] = []
         self.desk.handle(SubscribeCall("s", "n >= 0"), self.now_us + offset_us)
+
+    def begin_anew(self, first_seq: int, is_feed_plain: bool = False) -> None:
+        """Another life of the publisher; a plain one does not recover."""
+        self.feed = _client("feed", "none", first_seq, is_feed_plain, first_seq)
 
     def publish(self, attributes: dict[str, Scalar], payload: bytes = b"", is_lost: bool = False) -> None:
         effects = self.feed.handle(PublishCall(attributes, payload), self.now_us)
@@ -57,8 +64,8 @@ class Pair:
         return sorted((each.first, each.last) for each in self._effects if isinstance(each, Lost))
 
 
-def _client(name: str, order: Order, first_seq: int) -> Client:
-    wanted = guarantees_of(True, order)
-    made = Client(name, ProtocolSettings(), ConditionBook(), Index, 1, Random(1), first_seq, wanted)
+def _client(name: str, order: Order, first_seq: int, is_plain: bool = False, epoch: int = 1) -> Client:
+    wanted = BEST_EFFORT if is_plain else guarantees_of(True, order)
+    made = Client(name, ProtocolSettings(), ConditionBook(), Index, epoch, Random(1), first_seq, wanted)
     made.handle(LinkUp("b1", "broker"), 0)
     return made

@@ -55,7 +55,8 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lifetime_us: Count | None
     attributes: EventAttributes
     payload: Payload = b""
-    record: Annotated[bytes, Meta(max_length=limits.RECORD_BYTES_MAX)] | None = None  # of those before it, for recovery
+    # Of those before it, for recovery: what its publisher tells with it, perhaps nothing; None if it never tells.
+    record: Annotated[bytes, Meta(max_length=limits.RECORD_BYTES_MAX)] | None = None
 
     @property
     def id_text(self) -> str:

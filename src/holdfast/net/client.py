@@ -65,7 +65,7 @@ from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
 _CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 _PING_AGAIN_S = 0.5  # where a ping can be lost
-_LINGER_S = 10.0  # how long leaving waits for those who may have lost our last events: three digests and an answer
+_LINGER_S = 10.0  # how long leaving waits for those who may have lost our last events: 5.4 s of digests, and answers
 _LINGER_LOOK_S = 0.05
 _WAKE = Wake()
 
@@ -175,7 +175,10 @@ class Client:
         await self.close(in_haste=kind is not None)
 
     async def close(self, in_haste: bool = False) -> None:
-        """Leave: wait until the broker has everything (unless in haste), say good-bye, end the subscriptions."""
+        """Leave: wait until the broker has everything (unless in haste), say good-bye, end the subscriptions.
+
+        A client that recovers first tells others about its last events, for some seconds; see docs/recovery.md.
+        """
         if self._closed:
             return
         try:
@@ -184,7 +187,7 @@ class Client:
                     async with asyncio.timeout(_CLOSE_S):
                         await self.flush()
                     async with asyncio.timeout(_LINGER_S):
-                        while not self._machine.settled:
+                        while not self._machine.has_told:
                             await asyncio.sleep(_LINGER_LOOK_S)
         finally:  # also when whoever waits for it is cancelled: our name must not stay taken
             await self._leave()

@@ -58,6 +58,10 @@ class Assurance:
         held = self._latch is not None and self._latch.next_due_us() is not None
         return self._recovery.settled and not held
 
+    @property
+    def has_told(self) -> bool:
+        return self._recovery.has_told
+
     def gauges(self) -> Gauges:
         return {**self._recovery.gauges(), **({} if self._latch is None else self._latch.gauges())}
 

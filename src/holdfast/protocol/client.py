@@ -83,6 +83,11 @@ class Client:
         """Whether it neither looks for anything nor has anything to tell that others may look for."""
         return self._assurance is None or self._assurance.settled
 
+    @property
+    def has_told(self) -> bool:
+        """Whether those who may have lost something of what it published know enough to ask for it, or did."""
+        return self._assurance is None or self._assurance.has_told
+
     def gauges(self) -> Gauges:
         own = {"sources remembered": (len(self._seen), self._settings.dedup_sources)}
         return own if self._assurance is None else {**own, **self._assurance.gauges()}
@@ -185,9 +190,7 @@ class Client:
     def _publish(self, call: PublishCall, now_us: int) -> list[Effect]:
         seq = self.last_seq = self.last_seq + 1
         record = self._assurance.record_for(seq, now_us) if self._assurance is not None else None
-        publication = Publication(
-            self.name, seq, now_us, call.lifetime_us, call.attributes, call.payload, record or None
-        )
+        publication = Publication(self.name, seq, now_us, call.lifetime_us, call.attributes, call.payload, record)
         if self._assurance is not None:
             self._assurance.on_published(publication, now_us)
         if self._broker is None:

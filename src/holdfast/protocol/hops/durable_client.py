@@ -83,6 +83,10 @@ class DurableClient:
         return self.client.settled and not self.unacknowledged
 
     @property
+    def has_told(self) -> bool:
+        return self.client.has_told
+
+    @property
     def counts(self) -> dict[str, int]:
         return self.client.counts
 

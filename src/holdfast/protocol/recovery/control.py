@@ -32,6 +32,8 @@ ASKED_MAX = 4_096  # numbers or ranges in one request
 _REPAIRED_MAX = 1_024  # publications in one repair
 _TESTED_MAX = 512  # attributes that a subscriber says it tests; more count as all
 
+_NO_RECORD = b""  # what is repaired comes without its record, from a publisher that tells
+
 _AttributeName = Annotated[str, Meta(max_length=NAME_CHARACTERS_MAX)]
 _EventNumber = Annotated[int, Meta(gt=CONTROL_SEQ, le=TIME_US_MAX)]
 
@@ -153,7 +155,7 @@ def repaired(publication: Publication) -> Repaired:
 
 
 def publication_of(each: Repaired, source: str) -> Publication:
-    return Publication(source, each.seq, each.time_us, each.lifetime_us, each.attributes, each.payload)
+    return Publication(source, each.seq, each.time_us, each.lifetime_us, each.attributes, each.payload, _NO_RECORD)
 
 
 def openly(publication: Publication) -> dict[str, Scalar]:
@@ -178,7 +180,7 @@ def from_open_untrusted(repair: Publication) -> Publication:
     if seq == CONTROL_SEQ:
         raise PeerError("a repair of what is no event")
     attributes = {name: value for name, value in marks.items() if not name.startswith(RESERVED)}
-    return Publication(source, seq, time_us, lifetime_us or None, attributes, repair.payload)  # type: ignore[arg-type]
+    return Publication(source, seq, time_us, lifetime_us or None, attributes, repair.payload, _NO_RECORD)  # type: ignore[arg-type]
 
 
 # Lists of numbers ------------------------------------------------------------------------------------------------

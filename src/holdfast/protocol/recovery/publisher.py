@@ -38,6 +38,7 @@ _SENT_MAX = 64  # digests whose time is remembered: a dozen seconds
 _FOCUS_US = 1_000_000  # how often the told attributes may change: every change costs a codebook
 _SOON = 4  # repeats of the last digest at the usual pace; then they come ever more rarely
 _ENOUGH = 7  # repeats after which all should know: if a third is lost on the way, one in several thousand does not
+_NOBODY = 2  # repeats after which somebody who follows us would have greeted
 _MARKS = 4  # attributes that a repair to all adds to the event's own
 _HEAD_BYTES = 100  # of a publication in a repair, beside its attributes and payload, with room to spare
 
@@ -79,8 +80,16 @@ class Publisher:
     @property
     def settled(self) -> bool:
         """Everything has been told, and the end of it often enough."""
-        told = self._told_to == self._writer.last_seq and self._repeats >= _ENOUGH
-        return told or not len(self._writer)
+        return self._told(_ENOUGH) or not len(self._writer)
+
+    @property
+    def has_told(self) -> bool:
+        """As often as makes sense for somebody who wants to leave: less often when nobody seems to listen."""
+        enough = self._told(_ENOUGH if self._followers else _NOBODY)
+        return (enough and not self._asked) or not len(self._writer)
+
+    def _told(self, repeats: int) -> bool:
+        return self._told_to == self._writer.last_seq and self._repeats >= repeats
 
     def gauges(self) -> Gauges:
         return {

@@ -43,6 +43,10 @@ class Recovery:
     def settled(self) -> bool:
         return self._publisher.settled and self._subscriber.settled
 
+    @property
+    def has_told(self) -> bool:
+        return self._publisher.has_told
+
     def gauges(self) -> Gauges:
         return {**self._publisher.gauges(), **self._subscriber.gauges()}
 

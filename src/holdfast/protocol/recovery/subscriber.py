@@ -83,6 +83,8 @@ class Subscriber:
     def on_event(self, publication: Publication, now_us: int, is_repair: bool) -> list[Wish]:
         """An event for us, for the first time."""
         known = self._sources.get(publication.source)
+        if publication.record is None:  # nobody would answer; if somebody did once, that was another life
+            return [] if known is None else self._forget(known, _ANEW, now_us)
         wishes: list[Wish] = []
         if known is None:
             known, wishes = self._meet(publication.source, publication.time_us, now_us)
@@ -96,7 +98,7 @@ class Subscriber:
         known.heard_us = now_us
         known.latest = max(known.latest, publication.seq)
         self._end(known, publication.seq, now_us, is_repair)
-        if self._record and publication.record is None and not is_repair and known.greetings <= _GREETINGS_MAX:
+        if self._record and not publication.record and not is_repair and known.greetings <= _GREETINGS_MAX:
             wishes += self._greet_again(known, now_us)
         return wishes
 
@@ -226,8 +228,7 @@ class Subscriber:
         found = [(each, missing.departure_us) for each, missing in known.missing.items() if each < seq]
         if also_untold:
             ranges = list(known.untold.ranges())
-            if known.epoch:  # it tells; of its last events it may not have done so yet, and they have no records
-                ranges.append((known.told_to + 1, seq - 1))
+            ranges.append((known.told_to + 1, seq - 1))  # it has not told of its last events yet
             for first, last in ranges:
                 unseen = self._seen.lowest_new(source, first, min(last, seq - 1))
                 found += [] if unseen is None else [(unseen, 0)]
@@ -329,6 +330,6 @@ class Subscriber:
         del self._sources[known.name]
         self._missing -= len(known.missing)
         lost: list[Wish] = [Unrecoverable(known.name, seq, seq, reason) for seq in known.missing]
-        if known.epoch and reason != _ANEW:  # who never told us anything does not recover; and no lives are mixed up
+        if reason != _ANEW:  # or lives would be mixed up
             lost += self._never_told(known, (*known.untold.ranges(), (known.told_to + 1, known.latest - 1)), reason)
         return [*lost, Unfollow(digest_condition(known.name))]

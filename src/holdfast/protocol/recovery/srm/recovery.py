@@ -68,6 +68,10 @@ class SrmRecovery:
     def settled(self) -> bool:
         return self._teller.settled and not len(self._requester) and not len(self._repairer)
 
+    @property
+    def has_told(self) -> bool:
+        return self._teller.settled and not len(self._repairer)
+
     def gauges(self) -> Gauges:
         settings, published = self._settings, self._teller.published
         return {

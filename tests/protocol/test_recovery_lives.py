@@ -1,0 +1,84 @@
+"""Publishers that do not recover, that die early, that begin anew, and that want to leave."""
+
+import pytest
+
+from holdfast.protocol.effects import PublishCall, Wake
+from holdfast.protocol.settings import Order
+from tests.protocol.recovering_pair import SECOND_US, Pair
+
+
+@pytest.mark.parametrize("order", ["none", "fifo", "strict"])
+def test_a_publisher_that_does_not_recover_is_neither_waited_for_nor_followed(order: Order) -> None:
+    pair = Pair(order, is_feed_plain=True)
+    for n in range(3):
+        pair.publish({"n": n}, is_lost=n == 1)
+    assert pair.delivered == [0, 2]
+    assert pair.desk.gauges()["publishers followed"][0] == 0
+    assert pair.desk.settled
+    pair.go_on(70)
+    assert pair.lost == []
+
+
+def test_numbers_that_a_publisher_did_not_live_to_tell_of_are_told_to_the_application() -> None:
+    pair = Pair()
+    for n in range(4):
+        pair.publish({"n": n}, is_lost=n in (1, 2))
+    pair.is_dead = True
+    pair.go_on(50)
+    assert pair.lost == []  # it may be cut off
+    pair.go_on(15)
+    assert pair.lost == [(2, 3)]
+
+
+def test_strict_order_lets_events_go_when_their_publisher_died_before_it_told_of_anything() -> None:
+    pair = Pair("strict")
+    for n in range(4):
+        pair.publish({"n": n}, is_lost=n == 1)
+    pair.is_dead = True
+    pair.go_on(50)
+    assert pair.delivered == []
+    pair.go_on(15)
+    assert pair.delivered == [0, 2, 3]
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_the_events_of_a_publisher_s_next_life_do_not_wait_for_those_of_the_last(is_plain: bool) -> None:
+    pair = Pair("strict")
+    pair.publish({"n": 0})
+    pair.go_on(3)
+    pair.publish({"n": 1}, is_lost=True)
+    pair.publish({"n": 2})
+    pair.begin_anew(10_000_000, is_plain)
+    for n in range(3, 6):
+        pair.publish({"n": n})
+    pair.go_on(10)
+    assert pair.delivered == [0, 2, 3, 4, 5]
+    assert pair.lost[0] == (2, 2) or is_plain
+
+
+def test_who_leaves_tells_of_its_last_events_for_some_seconds_if_somebody_listens() -> None:
+    pair = Pair()
+    assert pair.feed.has_told
+    pair.publish({"n": 0})
+    pair.go_on(5)
+    assert not pair.feed.has_told
+    pair.go_on(1)
+    assert pair.feed.has_told
+
+
+def test_who_leaves_does_not_tell_of_its_last_events_for_long_if_nobody_listens() -> None:
+    feed = Pair().feed
+    feed.handle(PublishCall({"n": 0}), 0)
+    assert not feed.has_told
+    for at_us in range(0, 2 * SECOND_US, SECOND_US // 10):
+        feed.handle(Wake(), at_us)
+    assert feed.has_told
+
+
+def test_who_subscribes_may_leave_at_once() -> None:
+    pair = Pair()
+    pair.publish({"n": 0})
+    pair.publish({"n": 1}, is_lost=True)
+    pair.publish({"n": 2})
+    pair.go_on(0.5)
+    assert pair.desk.has_told
