@@ -57,7 +57,10 @@ class Lab:
     async def client(self, *brokers: BrokerNode | Address, name: str | None = None, **settings: Any) -> Client:
         settings.setdefault("settings", QUICK)
         addresses = [each.listening[0] if isinstance(each, BrokerNode) else each for each in brokers]
-        return await self._stack.enter_async_context(connect([*map(str, addresses)], name=name, **settings))
+        client = connect([*map(str, addresses)], name=name, **settings)
+        await client.__aenter__()
+        self._stack.push_async_callback(client.close, in_haste=True)  # nobody waits for its last events any more
+        return client
 
     async def pair(self, scheme: str = "tcp", **settings: Any) -> tuple[BrokerNode, BrokerNode]:
         """Two brokers with a link between them."""

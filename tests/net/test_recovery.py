@@ -4,6 +4,8 @@ import asyncio
 import subprocess
 import sys
 
+import pytest
+
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from tests.net.harness import PATIENCE_S, lab, live, settled, take, values
 from tests.net.test_impairment import impaired
@@ -80,3 +82,24 @@ async def test_recovery_goes_on_when_a_subscriber_that_repairs_is_killed() -> No
 def _cache(address: str, name: str) -> "subprocess.Popen[str]":
     script = CACHE.replace("ADDRESS", repr(address)).replace("NAME", repr(name))
     return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+@live
+async def test_events_as_large_as_datagrams_allow_are_recovered_with_all_that_is_added_to_them() -> None:
+    """The largest event, in a repair for several, with a record of those before it."""
+    number, payload = 12, bytes(59_980)
+    async with lab() as net:
+        b1 = await net.broker("b1", "udp://127.0.0.1:0", **impaired(delay_us=0, loss_ratio=0.3), lossy_control=False)
+        b2 = await net.broker("b2", "udp://127.0.0.1:0", peers={"b1": b1.listening[0]})
+        publisher = await net.client(b1, recovery=True)
+        subscribers = [await net.client(b2, recovery=True, order="strict") for _ in range(2)]
+        wanted = [each.subscribe("n >= 0") for each in subscribers]
+        for each in subscribers:
+            await settled(each, publisher)
+        for n in range(number):
+            await publisher.publish({"n": n}, payload)
+        for each in wanted:
+            assert values(await take(each, number)) == list(range(number))
+        assert b1.counters.lost > 0
+        assert b1.counters.oversized == b2.counters.oversized == publisher.counters.oversized == 0

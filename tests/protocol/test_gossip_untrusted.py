@@ -1,4 +1,4 @@
-"""Brokers and clients that lie in gossip: nothing crashes, grows without a limit, or turns honest brokers against each other."""
+"""Those who lie in gossip crash nobody, fill no memory, and turn no honest brokers against each other."""
 
 from holdfast.model.limits import NODES_MAX
 from holdfast.model.messages import (

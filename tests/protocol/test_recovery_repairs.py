@@ -3,7 +3,12 @@
 import pytest
 
 from holdfast.model.limits import ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
-from holdfast.model.messages import Scalar
+from holdfast.model.messages import Publication, Scalar
+from holdfast.protocol.records import BloomSettings, RecordSettings
+from holdfast.protocol.recovery.control import Request
+from holdfast.protocol.recovery.publisher import Publisher
+from holdfast.protocol.recovery.says import Say
+from holdfast.protocol.recovery.settings import RecoverySettings
 from tests.protocol.recovering_pair import SECOND_US, Pair
 
 
@@ -47,3 +52,15 @@ def test_texts_count_among_the_bytes_that_a_publisher_keeps() -> None:
         pair.publish({"n": n, "text": "x" * PAYLOAD_BYTES_MAX})
     kept, limit = pair.feed.gauges()["publications kept"][0], pair.feed.gauges()["bytes kept"][1]
     assert kept * PAYLOAD_BYTES_MAX <= limit
+
+
+def test_what_is_told_fits_a_datagram_however_much_there_is_to_tell() -> None:
+    wide = RecordSettings(BloomSettings(2_048), delta=False)  # 256 bytes for each event
+    feed = Publisher("feed", 1, RecoverySettings(records=wide), 1)
+    for seq in range(1, 301):
+        feed.on_published(Publication("feed", seq, seq, None, {"n": seq}), seq)
+    told = feed.on_request("desk", Request((), ((1, 300),), True), 400) + feed.on_timer(5 * SECOND_US)
+    sizes = [len(each.payload) for each in told if isinstance(each, Say)]
+    assert len(sizes) == 2
+    assert min(sizes) > 40_000
+    assert max(sizes) < 60_000

@@ -80,11 +80,11 @@ def test_random_bytes_are_counted_and_dropped(payload: bytes, kind: str) -> None
 def test_a_flood_of_requests_finds_a_limit_and_who_asks_in_earnest_is_answered() -> None:
     made = client(Guarantees(RecoverySettings(kept_max=50)))
     for requester in range(100):
-        request = control.Request(control.distances(list(range(10 * requester, 10 * requester + 10))), (), False)
+        request = control.Request(control.distances(list(range(100 * requester, 100 * requester + 100))), (), False)
         marks = control.labels(request, ("desk",))
         made.handle(said(marks, control.encoded(request), f"crowd-{requester}"), NOW_US)
         asked, limit = made.gauges()["publications asked for"]
-        assert asked <= limit == 50
+        assert asked <= limit == control.ASKED_MAX
     request = control.Request((3,), (), False)
     made.handle(said(control.labels(request, ("desk",)), control.encoded(request), "earnest"), NOW_US)
     effects = made.handle(Wake(), NOW_US + RecoverySettings().gather_us_max)

@@ -333,6 +333,8 @@ class Client:
         attributes = event if looks_sendable(event) else sendable(event)
         while (link := self._link) is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
+        if not link.wire.reliable:
+            link.check_fits(sendable(attributes), payload)
         if self._observed or link.impairment is not None:
             if isinstance(self._machine, DurableClient):
                 return await self._publish_durably(self._machine, sendable(attributes), payload, lifetime_us)

@@ -5,17 +5,19 @@ doubled as the network file says before it goes to the outbox.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from typing import Protocol
 
-from holdfast.model.messages import NodeKind
+from holdfast.model.errors import InputError
+from holdfast.model.messages import NodeKind, Scalar
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import BYTES_MAX, Outbox
 from holdfast.net.wires import Wire
-from holdfast.wire.codec import FRAME_BYTES, is_event
+from holdfast.wire.codec import FRAME_BYTES, encode_message, is_event
 
+_ADDED_BYTES = 5_000  # what brokers and recovery may add to an event: names, numbers in 500 classes, earlier ones
 _DELAYED_MAX = 100_000  # messages on an injected delay: a second at 100,000 a second
 
 
@@ -72,6 +74,12 @@ class Link:
             self.wire.pause()
         else:
             self.wire.resume()
+
+    def check_fits(self, attributes: Mapping[str, Scalar], payload: bytes) -> None:
+        """An InputError for an event that no datagram can hold on its way; for wires that send such."""
+        size, most = len(encode_message(attributes)) + len(payload), self.wire.frame_max - _ADDED_BYTES
+        if size > most:
+            raise InputError(f"an event of {size} bytes; over UDP it may have {most}, over TCP a payload of 2**20")
 
     def flush(self) -> None:
         """Hand over frames as long as the wire takes them."""

@@ -18,7 +18,7 @@ from holdfast.net.wires import Accept, Receiver
 from holdfast.wire.signals import SIGNAL, Refusal, encode_signal
 
 FRAME_AIM = 1_400  # fits an Ethernet packet with room for tunnels, so that no datagram is cut up on its way
-FRAME_MAX = 60_000  # the protocol's limit is 65,507
+FRAME_MAX = 65_000  # the protocol's limit is 65,507
 _RECEIVE_BUFFER_BYTES = 4 * 2**20  # a burst of some thousand datagrams; the kernel grants what it allows
 _DATAGRAMS_PER_TURN = 64  # read before others get their turn
 _WIRES_MAX = 10_000  # per socket: addresses can be forged, so there has to be a bound

@@ -34,6 +34,7 @@ _FOLLOWERS_MAX = 10_000  # subscribers whose greetings are remembered; with more
 _FOCUS_MAX = 512  # attributes that a digest tells of; when more are tested, of those that are published most
 _RECORD_MAX = 64  # entries that a subscriber can make every publication carry; the papers have ten
 _RANGES_MAX = 16  # that are told again at one request
+_TOLD_BYTES = 48_000  # of one digest, so that a datagram can hold it; who lacks the rest asks for it
 _SENT_MAX = 64  # digests whose time is remembered: a dozen seconds
 _FOCUS_US = 1_000_000  # how often the told attributes may change: every change costs a codebook
 _SOON = 4  # repeats of the last digest at the usual pace; then they come ever more rarely
@@ -72,6 +73,8 @@ class Publisher:
         self._due_us: int | None = None  # the next digest
         self._repeats = 0  # digests since the last that told anything new
         self._asked: dict[int, _Asked] = {}  # by number
+        # As many as we may have kept; with a small cache, a whole request, so that it learns what is gone.
+        self._asked_max = max(settings.kept_max, ASKED_MAX)
         self._answer_us: int | None = None
 
     def next_due_us(self) -> int | None:
@@ -95,7 +98,7 @@ class Publisher:
         return {
             "publications kept": (len(self._cache), self._cache.count_max),
             "bytes kept": (self._cache.bytes, self._cache.bytes_max),
-            "publications asked for": (len(self._asked), self._settings.kept_max),
+            "publications asked for": (len(self._asked), self._asked_max),
         }
 
     # Publishing ----------------------------------------------------------------------------------
@@ -146,7 +149,7 @@ class Publisher:
             self._due_us = now_us + min(pause_us, self._settings.quiet_us_max)
         with_book = self._book_left > 0
         self._book_left -= with_book
-        record = self._writer.digest(first, last, now_us, with_book=with_book)
+        record = self._writer.digest(first, last, now_us, with_book=with_book, bytes_max=_TOLD_BYTES)
         digest = Digest(self._epoch, last, self._oldest, record)
         return Say(labels(digest, (), self._name), encoded(digest))
 
@@ -199,8 +202,8 @@ class Publisher:
             for seq in wanted:
                 asked = self._asked.get(seq)
                 if asked is None:
-                    if len(self._asked) >= self._settings.kept_max:
-                        break  # more than we can have kept; who asks in earnest asks again
+                    if len(self._asked) >= self._asked_max:
+                        break  # who asks in earnest asks again
                     asked = self._asked[seq] = _Asked(due_us)
                 if len(asked.by) <= self._settings.scope_max:  # one more than that, and all get it
                     asked.by[requester] = None
@@ -226,8 +229,9 @@ class Publisher:
         greeting = self._followers.get(requester)
         since_us = 0 if greeting is None else greeting.since_us
         oldest = self._oldest + bisect_left(self._times, since_us)  # that is of interest to the one who asks
-        record = self._writer.digest(max(first, oldest), self._writer.last_seq, now_us, upto=last, with_book=book)
-        digest = Digest(self._epoch, self._writer.last_seq, oldest, record)
+        last_seq, since = self._writer.last_seq, max(first, oldest)
+        record = self._writer.digest(since, last_seq, now_us, upto=last, with_book=book, bytes_max=_TOLD_BYTES)
+        digest = Digest(self._epoch, last_seq, oldest, record)
         return Say(labels(digest, (requester,)), encoded(digest))
 
     def _answer(self, now_us: int) -> list[Wish]:
