@@ -175,10 +175,7 @@ class Client:
         await self.close(in_haste=kind is not None)
 
     async def close(self, in_haste: bool = False) -> None:
-        """Leave: wait until the broker has everything (unless in haste), say good-bye, end the subscriptions.
-
-        A client that recovers first tells others about its last events, for some seconds; see docs/recovery.md.
-        """
+        """Leave, unless in haste when the broker has everything, and with recovery others know of our last events."""
         if self._closed:
             return
         try:
