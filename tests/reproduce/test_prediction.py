@@ -12,7 +12,21 @@ from holdfast.reproduce.study import Runs
 
 VARIANTS = ("best effort", "nack", "digests", "records, R = 1", "records, R = 10", "push")
 OTHERS = {
-    "live": Runs([{"seed": 3, "seconds": 60, "predicted": 0.73, "expected": 0.8, "measured": 0.79, "owed": 1_000}]),
+    "live": Runs(
+        [
+            {
+                "scheme": scheme,
+                "seed": seed,
+                "seconds": 60,
+                "predicted": 0.73,
+                "expected": 0.8,
+                "measured": 0.79 - 0.01 * seed,
+                "owed": 1_000,
+            }
+            for scheme in SCHEMES
+            for seed in (1, 2)
+        ]
+    ),
     "shared": Runs(list(hop_errors(Setting("trees", "low-end", 1, 1)))),
     "losses": Runs(
         [

@@ -23,7 +23,7 @@ from holdfast.planner.connectivity import diagram_between
 from holdfast.planner.failures import SCHEMES
 from holdfast.planner.overlay import Link, Overlay
 from holdfast.reproduce.claims import Claim, Interval, estimate
-from holdfast.reproduce.prediction_live import live_claim, live_rows
+from holdfast.reproduce.prediction_live import live_claims, live_rows
 from holdfast.reproduce.prediction_losses import loss_claims, loss_plans
 from holdfast.reproduce.prediction_networks import CLASSES, TOPOLOGIES, Setting, hop_errors, rows_of
 from holdfast.reproduce.study import Row, Runs, Scale, Study
@@ -104,7 +104,7 @@ def _claims(runs: Mapping[str, Runs]) -> Iterator[Claim]:
     yield from _errors(rows)
     yield from _of_slides(rows)
     yield from loss_claims(runs["losses"])
-    yield live_claim(runs["live"])
+    yield from live_claims(runs["live"])
     yield _shared(runs["shared"])
     seconds = max(runs["exact"].column("seconds"))
     known = min(runs["exact"].column("reliability")) >= 0
