@@ -7,7 +7,15 @@ import pytest
 from holdfast.pipeline.line_charts import svg
 from holdfast.planner.failures import SCHEMES
 from holdfast.reproduce.prediction import STUDY
-from holdfast.reproduce.prediction_networks import CLASSES, TOPOLOGIES, Setting, hop_errors, network_of, rows_of
+from holdfast.reproduce.prediction_networks import (
+    CLASSES,
+    TOPOLOGIES,
+    Setting,
+    exact_misses,
+    hop_errors,
+    network_of,
+    rows_of,
+)
 from holdfast.reproduce.study import Runs
 
 VARIANTS = ("best effort", "nack", "digests", "records, R = 1", "records, R = 10", "push")
@@ -27,6 +35,7 @@ OTHERS = {
             for seed in (1, 2)
         ]
     ),
+    "orders": Runs([exact_misses(quality, seed) for quality in CLASSES for seed in (1, 2, 3)]),
     "shared": Runs(list(hop_errors(Setting("trees", "low-end", 1, 1)))),
     "losses": Runs(
         [

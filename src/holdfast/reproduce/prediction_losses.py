@@ -4,6 +4,7 @@ A tree of twelve brokers, two publishers, and links that lose messages evenly. E
 which makes Eq. 1 nearly certain to notice at R = 10 and not at R = 1."""
 
 from collections.abc import Iterator, Mapping
+from statistics import fmean
 from typing import Any
 
 from holdfast.network.load import parse_text
@@ -13,12 +14,12 @@ from holdfast.planner.loss import forecasts, gossip_of
 from holdfast.planner.plan import case_of
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.reproduce.claims import Claim, ratio_of_sums
+from holdfast.reproduce.claims import Claim, estimate, ratio_of_sums
 from holdfast.reproduce.study import Runs, Scale
 
 _LOSSES = (0.02, 0.1)
 _SECONDS: dict[Scale, float] = {"quick": 20.0, "paper": 120.0}
-_SEEDS: dict[Scale, int] = {"quick": 2, "paper": 5}
+_SEEDS: dict[Scale, int] = {"quick": 4, "paper": 8}
 _WANTED = 0.01  # of the difference; the approximations leave out time, limits and the end of a run
 _RECORDS = {"reliability.recovery": "end-to-end", "reliability.scheme": "srm", "reliability.publisher_cache": True}
 # Variant -> what the planner calls it, and how it is set.
@@ -54,23 +55,26 @@ def loss_claims(runs: Runs) -> Iterator[Claim]:
     for name, (mechanism, settings) in _VARIANTS.items():
         for loss in _LOSSES:
             mine = runs.of(variant=name, links__loss=loss)
-            share, interval = ratio_of_sums(mine.column("delivered"), mine.column("owed"))
-            # A seed also places the publishers, so that each run has its own expectation.
-            each = [
-                (row["owed"], _expected(mechanism, {**settings, "links.loss": loss, "seed": row["seed"]}))
-                for row in mine.rows
+            share, _ = ratio_of_sums(mine.column("delivered"), mine.column("owed"))
+            # A seed also draws the tree and places the publishers, so that each run has its own expectation.
+            expected = [
+                _expected(mechanism, {**settings, "links.loss": loss, "seed": row["seed"]})
+                for row in sorted(mine.rows, key=lambda row: row["seed"])
             ]
-            expected = sum(owed * value for owed, value in each) / sum(owed for owed, _ in each)
+            simulated = [a / b for a, b in zip(mine.column("delivered"), mine.column("owed"), strict=True)]
+            off, interval = estimate([a - b for a, b in zip(simulated, expected, strict=True)])
+            holds = abs(off) <= _WANTED
             yield Claim(
                 f"loss-{name}-{loss:g}",
-                f"{name}, a share of {loss:g} lost on each link: difference between closed form and simulated delivery",
-                f"at most {_WANTED} is wanted",
-                abs(expected - share),
-                abs(expected - share) <= _WANTED,
-                f"a tree of 12 brokers, seeds 1 to {len(mine.rows)}",
-                note=f"an approximation: {expected:.5f}; simulated {share:.5f}"
-                + (f" ({interval[0]:.5f} to {interval[1]:.5f})" if interval else "")
-                + _REASONS.get(mechanism, ""),
+                f"{name}, a share of {loss:g} lost on each link: simulated delivery above the closed form",
+                f"within {_WANTED} is wanted",
+                off,
+                holds,
+                f"trees of 12 brokers, seeds 1 to {len(mine.rows)}",
+                interval,
+                f"an approximation: {fmean(expected):.5f}; simulated {share:.5f}"
+                + _REASONS.get(mechanism, "")
+                + ("" if holds else "; ours to mend: the closed form is too simple here"),
             )
 
 

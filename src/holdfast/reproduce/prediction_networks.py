@@ -7,6 +7,7 @@ wants what is published elsewhere. The simulation is the one of failures alone (
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from statistics import fmean
 from typing import Any
 
 from holdfast.network.load import parse_text
@@ -17,10 +18,11 @@ from holdfast.planner.failures import SCHEMES, simulate
 from holdfast.planner.hybrid import late_alone
 from holdfast.planner.overlay import Overlay, Path
 from holdfast.planner.pairs import Predictor
-from holdfast.planner.plan import case_of, predict
+from holdfast.planner.plan import Endpoints, case_of, predict
 
 BROKERS = 10
 LIFETIME_S = 3_600.0
+READINGS: tuple[Endpoints, ...] = ("counted", "assumed-up")
 CLASSES = {"low-end": (0.90, 0.95), "high-end": (0.99, 0.999)}
 TOPOLOGIES: dict[str, dict[str, object]] = {
     "trees": {"kind": "tree", "shape": "attached"},
@@ -83,7 +85,7 @@ def rows_of(setting: Setting) -> Iterator[dict[str, Any]]:
                     "quality": setting.quality,
                     "seed": setting.seed,
                     "subscriber": each.subscriber,
-                    "endpoints": ("counted", "assumed-up")[reading],
+                    "endpoints": READINGS[reading],
                     "scheme": scheme,
                     "predicted": getattr(schemes, scheme),
                     "bound": schemes.multipath_bound if scheme == "multipath" else None,
@@ -93,6 +95,21 @@ def rows_of(setting: Setting) -> Iterator[dict[str, Any]]:
                     "worlds": setting.worlds,
                     "slides": odd[home].get(scheme) if reading == 0 else None,
                 }
+
+
+def exact_misses(quality: str, seed: int) -> dict[str, Any]:
+    """What the prediction alone says of a graph: the mean share missed by scheme and reading, without a simulation."""
+    case = case_of(network_of(Setting("graphs", quality, seed, 0)))
+    found = list(predict(case, Predictor(case.overlay)))
+    return {
+        "quality": quality,
+        "seed": seed,
+        **{
+            f"{endpoints}/{scheme}": fmean(1 - each.of(scheme, endpoints) for each in found)
+            for endpoints in READINGS
+            for scheme in SCHEMES
+        },
+    }
 
 
 def hop_errors(setting: Setting) -> Iterator[dict[str, Any]]:
