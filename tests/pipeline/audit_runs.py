@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holdfast.model.messages import Publication
@@ -299,6 +300,55 @@ def broken_copy(folder: Path, name: str) -> Path:
         copy,
         "run",
         lambda run: run.set_column(run.column_names.index("seed"), "seed", pa.array([100 + int(promise[1])])),
+    )
+    return copy
+
+
+STORED = """
+name = "stored"
+seed = 4
+duration_s = 5
+
+[topology]
+kind = "line"
+brokers = ["b1", "b2", "b3"]
+
+[links]
+delay_ms = 5
+loss = 0.1
+
+[reliability]
+hops = "retransmission"
+
+[[client]]
+id = "p"
+broker = "b1"
+publish = [
+    { every_s = 0.05, at_s = 1, until_s = 3, attributes = { n = 1 } },
+    { every_s = 0.1, at_s = 1, until_s = 3, attributes = { n = 2 }, lifetime_s = 0.1 },
+]
+
+[[client]]
+id = "s"
+broker = "b3"
+subscriptions = ["n > 0"]
+
+[[fault]]
+at_s = 1.5
+kind = "crash"
+broker = "b2"
+for_s = 1
+"""
+
+
+def without_an_acknowledged_one(folder: Path, name: str) -> Path:
+    """A copy in which the last event that was stored and has no lifetime never came."""
+    copy = Path(shutil.copytree(folder, folder.parent / name))
+    publications = pq.read_table(copy / "publications" / "part-00000.parquet").to_pylist()
+    last = max(row["seq"] for row in publications if row["lifetime_us"] is None)
+    rewrite(copy, "deliveries", lambda table: table.filter(pc.not_equal(table["seq"], last)))
+    rewrite(
+        copy, "run", lambda run: run.set_column(run.column_names.index("seed"), "seed", pa.array([105], pa.int64()))
     )
     return copy
 

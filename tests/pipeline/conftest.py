@@ -36,12 +36,14 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], d
         "honest": audit_runs.HONEST,
         "careful": audit_runs.CAREFUL,
         "swarm": scenario(SWARM_SEED),
+        "stored": audit_runs.STORED,
     }
     told = {name: audit_runs.simulate(network, root / name) for name, network in networks.items()}
     told["live"] = audit_runs.live(audit_runs.LIVE, root / "live")
     told["careful live"] = audit_runs.live(audit_runs.CAREFUL, root / "careful live")
     folders = {name: root / name for name in told}
     folders |= {name: audit_runs.broken_copy(root / "honest", name) for name in audit_runs.BROKEN}
+    folders["stored, one lost"] = audit_runs.without_an_acknowledged_one(root / "stored", "stored, one lost")
     folders["orders"] = audit_runs.orders(root / "orders")
     folders["names"] = audit_runs.names_and_types(root / "names [x] {1,2}*")
     folders["lives"] = audit_runs.lives(root / "lives")

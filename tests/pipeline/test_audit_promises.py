@@ -38,6 +38,21 @@ def test_a_broken_promise_is_found_and_shown(audited_traces: Audited, name: str)
     assert [each.promise for each in run.broken] == ([] if promise == "P3" else [promise])  # order was not asked for
 
 
+@pytest.mark.parametrize("name", ["stored", "stored, one lost"])
+def test_both_checkers_judge_what_was_acknowledged(audited_traces: Audited, name: str) -> None:
+    one, other = check(audited_traces.folders[name])["P5"], audited_traces.runs[name].verdicts["P5"]
+    assert (one.broken, one.holds) == (other.broken, other.holds)
+    assert min(one.checked, other.checked) >= 40  # those that expired while they waited for b2 are not owed
+    assert other.broken == (name != "stored")
+    for verdict in (one, other):
+        assert [(each["subscriber"], each["source"]) for each in verdict.examples] == [("s", "p")] * other.broken
+
+
+def test_where_nothing_was_acknowledged_p5_is_not_judged(audited_traces: Audited) -> None:
+    verdict = audited_traces.runs["honest"].verdicts["P5"]
+    assert (verdict.checked, verdict.note) == (0, "the trace has no acknowledgements")
+
+
 def test_an_honest_run_keeps_every_promise(audited_traces: Audited) -> None:
     run = audited_traces.runs["honest"]
     assert not run.broken

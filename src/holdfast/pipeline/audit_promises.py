@@ -153,11 +153,14 @@ def acknowledged_survives(facts: DataFrame, run: TraceRun) -> Verdict:
     owed = facts.where((F.col("run") == run.label) & F.col("owed") & ~F.col("expired"))
     owed = owed.where(F.col("settled_us") >= _KNOWN_US)
     # Key: source and seq. An event has as many rows as it has subscribers.
-    row = owed.join(told, ["source", "seq"], "left_semi").agg(
-        F.count("*").alias("checked"), F.count_if(F.col("arrived_us").isNull()).alias("broken")
-    )
+    owed = owed.join(told, ["source", "seq"], "left_semi")
+    row = owed.agg(F.count("*").alias("checked"), F.count_if(F.col("arrived_us").isNull()).alias("broken"))
     ((checked, broken),) = row.collect()
-    return Verdict("P5", not broken, checked, broken)
+    if not broken:
+        return Verdict("P5", True, checked, 0)
+    first = owed.where("arrived_us IS NULL").orderBy("published_us", *_EVENT).limit(EXAMPLES_MAX)
+    shown = tuple(row.asDict() for row in first.select(*_EVENT, "published_us").collect())
+    return Verdict("P5", False, checked, broken, shown)
 
 
 def examples(facts: DataFrame) -> dict[tuple[str, str], tuple[dict[str, Any], ...]]:
