@@ -39,7 +39,9 @@ def run(
     admit: Annotated[
         str | None, typer.Option(metavar="BROKER", help="Would a new subscriber there get enough?")
     ] = None,
-    wants: Annotated[str, typer.Option(metavar="CONDITION", help="What the new subscriber wants.")] = "TRUE",
+    wants: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="What the new subscriber wants. [default: TRUE]")
+    ] = None,
     rank: Annotated[bool, typer.Option(help="Rank the components whose improvement helps most.")] = True,
     picture: Annotated[Path | None, typer.Option(help="Draw the network into this SVG file.")] = None,
     spark: Annotated[
@@ -71,12 +73,13 @@ def run(
     asked = _settings(network.plan, target, endpoints)
     for warning in network.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    if picture is not None and picture.suffix != ".svg":
-        raise InputError(f"--picture {picture}: expected the name of an SVG file, such as net.svg")
+    _check_picture(picture)
+    if wants is not None and admit is None:
+        raise InputError("--wants goes with --admit BROKER")
     if admit is not None:
         if what_if or picture:
             raise InputError("--admit answers one question: --what-if and --picture do not go with it")
-        _admit(network, asked, admit, wants, as_json)
+        _admit(network, asked, admit, "TRUE" if wants is None else wants, as_json)
         return
     if spark:
         if picture is not None:
@@ -93,6 +96,16 @@ def run(
     print(json.dumps(result.as_json(asked)) if as_json else result.text(asked))
     if asked.target is not None and result.advice.scheme is None:
         raise typer.Exit(1)
+
+
+def _check_picture(picture: Path | None) -> None:
+    """Before anything is computed."""
+    if picture is None:
+        return
+    if picture.suffix != ".svg":
+        raise InputError(f"--picture {picture}: expected the name of an SVG file, such as net.svg")
+    if not picture.parent.is_dir() or picture.is_dir():
+        raise InputError(f"--picture {picture}: {'it is a folder' if picture.is_dir() else 'there is no such folder'}")
 
 
 def _settings(plan: "PlanSettings", target: float | None, endpoints: str | None) -> "PlanSettings":
@@ -235,7 +248,10 @@ def _draw(result: _Result, asked: "PlanSettings", picture: Path) -> None:
     from holdfast.planner.picture import svg
 
     scheme = result.advice.about
-    picture.write_text(svg(result.case, result.predictions, scheme, asked.endpoints), encoding="utf-8")
+    try:
+        picture.write_text(svg(result.case, result.predictions, scheme, asked.endpoints), encoding="utf-8")
+    except OSError as problem:
+        raise InputError(f"--picture {picture}: cannot be written ({problem.strerror})") from None
 
 
 def _admit(network: "Network", asked: "PlanSettings", broker: str, wants: str, as_json: bool) -> None:

@@ -70,7 +70,8 @@ def _number(text: str, what: str) -> float:
     except ValueError:
         raise InputError(f"{text.strip()!r} is not a number") from None
     if not 0 < value <= (1 if what == "availability" else 1e9):
-        raise InputError(f"{what} = {value:g}: expected a number above 0" + (", up to 1" * (what == "availability")))
+        most = "1" if what == "availability" else "1,000,000,000"
+        raise InputError(f"{what} = {value:g}: expected a number above 0, up to {most}")
     return value
 
 
