@@ -70,7 +70,7 @@ def test_rows_are_those_of_one_machine(spark: SparkSession) -> None:
 
 def test_the_folder_holds_the_rows_and_the_advice_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
     case = case_of(parse_text(SMALL))
-    cases = {"": case, "remove b2": changed(case, "remove b2")}
+    cases = {words: changed(case, words) if words else case for words in ("", "b3=0.99", "remove b2")}
     found = planned(spark, cases, PlanSettings(samples=SAMPLES), "3/plan", 0.9, tmp_path / "plan")
     assert found.subscribers == sum(len(each.demand.subscribers) for each in cases.values())
     for words, each in cases.items():

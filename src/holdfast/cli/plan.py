@@ -73,23 +73,13 @@ def run(
     asked = _settings(network.plan, target, endpoints)
     for warning in network.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    _check_picture(picture)
-    if wants is not None and admit is None:
-        raise InputError("--wants goes with --admit BROKER")
+    _check_together(admit, wants, bool(what_if), picture, spark, master, out)
     if admit is not None:
-        if what_if or picture:
-            raise InputError("--admit answers one question: --what-if and --picture do not go with it")
         _admit(network, asked, admit, "TRUE" if wants is None else wants, as_json)
         return
-    if spark:
-        if picture is not None:
-            raise InputError("--picture goes with a plan on this machine, not with --spark")
-        if out is None:
-            raise InputError("--spark writes a table; add --out FOLDER")
+    if out is not None:
         _plan_on_spark(network, asked, what_if or (), out, master, as_json)
         return
-    if master is not None or out is not None:
-        raise InputError("--master and --out go with --spark")
     result = _plan(network, asked, what_if or (), rank)
     if picture is not None:
         _draw(result, asked, picture)
@@ -98,8 +88,30 @@ def run(
         raise typer.Exit(1)
 
 
+def _check_together(
+    admit: str | None,
+    wants: str | None,
+    what_if: bool,
+    picture: Path | None,
+    spark: bool,
+    master: str | None,
+    out: Path | None,
+) -> None:
+    """What options do not go together, before anything is computed."""
+    _check_picture(picture)
+    if wants is not None and admit is None:
+        raise InputError("--wants goes with --admit BROKER")
+    if admit is not None and (what_if or picture):
+        raise InputError("--admit answers one question: --what-if and --picture do not go with it")
+    if spark and picture is not None:
+        raise InputError("--picture goes with a plan on this machine, not with --spark")
+    if spark and admit is None and out is None:
+        raise InputError("--spark writes a table; add --out FOLDER")
+    if not spark and (master is not None or out is not None):
+        raise InputError("--master and --out go with --spark")
+
+
 def _check_picture(picture: Path | None) -> None:
-    """Before anything is computed."""
     if picture is None:
         return
     if picture.suffix != ".svg":
