@@ -3,7 +3,7 @@
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.messages import Summary
+from holdfast.model.messages import CopyDone, Neighbours, ReplicaRequest, Retired, Summary
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkUp, Received, ReplicaWanted, Wake
 from holdfast.protocol.replication.broker import ReplicatingBroker
@@ -68,3 +68,19 @@ def test_a_broker_that_was_held_up_itself_judges_nobody_before_it_has_read_on() 
     due_us = watching.broker.next_due_us()
     late = watching.broker.handle(Wake(), due_us + 10 * SECOND_US)  # f's beats are still in its socket
     assert Incident("suspected", "f") not in late
+
+
+def test_a_client_cannot_ask_for_a_brokers_tables_or_dismiss_a_broker() -> None:
+    watching = Watching(REGULAR)
+    watching.broker.handle(LinkUp("c", "client"), 0)
+    for message in (ReplicaRequest(1, "f", "basic", "failover"), Retired("c"), CopyDone(1, 0), Neighbours(("x",))):
+        assert watching.broker.handle(Received("c", message), 1) == [Incident("unexpected message", "c")]
+    assert watching.broker.kind_of("f") == "broker"
+
+
+def test_nobody_can_stand_for_us_for_a_client_or_for_itself() -> None:
+    watching = Watching(REGULAR)
+    watching.broker.handle(LinkUp("c", "client"), 0)
+    for faulty in ("b", "c", "f"):
+        request = ReplicaRequest(1, faulty, "basic", "failover")
+        assert watching.broker.handle(Received("f", request), 1) == [Incident("unexpected message", "f")]

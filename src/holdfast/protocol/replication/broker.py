@@ -35,7 +35,7 @@ from holdfast.model.messages import (
 )
 from holdfast.protocol.broker import Broker, Neighbour, Routing
 from holdfast.protocol.conditions import ConditionBook, EventIndex
-from holdfast.protocol.effects import Effect, Gauges, Incident, Input, Listed, Register, ReplicaWanted, Send, Spread
+from holdfast.protocol.effects import Effect, Gauges, Incident, Input, Listed, ReplicaWanted, Send, Spread
 from holdfast.protocol.hops.settings import WatchSettings
 from holdfast.protocol.hops.watch import Watch
 from holdfast.protocol.replication.being_replica import BeingReplica
@@ -73,8 +73,7 @@ class ReplicatingBroker(Broker):
         self._stands: dict[str, Stand] = {}  # by the faulty broker
         self._faulty_of: dict[str, str] = {}  # replica -> for whom it stands
         self._joints: dict[str, Reordering] = {}  # by each of the two whose events are put in order together
-        self._directory = Directory(name)
-        self._registered: tuple[str, ...] = ()  # our neighbours, as a directory outside was told
+        self._directory = Directory(name, replication.directory is not None)
         self._retired: dict[str, str] = {}  # brokers that were replaced, and by whom
         self._queues = QueueWatch(replication.relieve_queue)
         # Heartbeats are the beats: watching costs no message.
@@ -157,12 +156,7 @@ class ReplicatingBroker(Broker):
 
     def _tell_neighbours(self) -> list[Effect]:
         brokers = tuple(name for name, each in self._neighbours.items() if each.kind == "broker" and not each.silent)
-        if self._plan.directory is None:
-            return [Spread(brokers, Neighbours(brokers))] if brokers else []
-        if not brokers or brokers == self._registered:
-            return []
-        self._registered = brokers
-        return [Register(self.name, brokers)]
+        return self._directory.announce(brokers) if brokers else []
 
     def around(self, broker: str) -> tuple[str, ...]:
         """Those next to this broker, as far as is known here."""
@@ -287,6 +281,8 @@ class ReplicatingBroker(Broker):
             self._watch.begin(name, now_us)
             self._watch.on_heard(name, type(message) is Summary, now_us)
         if type(message) in _SAYS:
+            if neighbour.kind != "broker":
+                return [Incident("unexpected message", name)]
             neighbour.heard_us = now_us
             return self._on_replication(name, message, now_us)
         stand = self._stands.get(name)
@@ -329,6 +325,8 @@ class ReplicatingBroker(Broker):
 
     def _on_request(self, name: str, request: ReplicaRequest, now_us: int) -> list[Effect]:
         faulty = request.faulty
+        if faulty in (self.name, name) or self.kind_of(faulty) == "client":
+            return [Incident("unexpected message", name)]  # nobody can stand for these
         stand = self._stands.get(faulty)
         if stand is not None and stand.replica not in (None, name) and request.epoch < stand.epoch:
             return self._dismiss(name, stand.replica or faulty, now_us)
@@ -408,11 +406,8 @@ class ReplicatingBroker(Broker):
         faulty, replica = stand.faulty, stand.replica
         stand.phase, stand.use = Phase.DRAINING, "failover"
         self._retire(faulty, replica)
-        self._directory.on_replaced(faulty, replica)
         effects: list[Effect] = [Incident("replaced by", f"{faulty} by {replica}"), Send(faulty, Retired(replica))]
-        if self._plan.directory is not None:
-            effects.append(Register(faulty, ()))
-        effects += super()._on_link_down(faulty, now_us)
+        effects += self._directory.on_replaced(faulty, replica) + super()._on_link_down(faulty, now_us)
         self._tree.unpair(replica)
         return effects
 

@@ -5,19 +5,34 @@ Each broker tells its neighbours who its neighbours are, with every heartbeat, o
 by name, and the next when nothing comes of it.
 """
 
+from holdfast.model.messages import Neighbours
+from holdfast.protocol.effects import Effect, Register, Spread
+
 
 class Directory:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, outside: bool) -> None:
         self._name = name
+        self._outside = outside
+        self._announced: tuple[str, ...] = ()
         self._beside: dict[str, tuple[str, ...]] = {}
 
     def on_neighbours(self, broker: str, names: tuple[str, ...]) -> None:
         self._beside[broker] = names
 
-    def on_replaced(self, broker: str, replica: str) -> None:
+    def announce(self, neighbours: tuple[str, ...]) -> list[Effect]:
+        """Say who ours are: to them at every heartbeat, because it may get lost, or outside when they change."""
+        if not self._outside:
+            return [Spread(neighbours, Neighbours(neighbours))]
+        if neighbours == self._announced:
+            return []
+        self._announced = neighbours
+        return [Register(self._name, neighbours)]
+
+    def on_replaced(self, broker: str, replica: str) -> list[Effect]:
         """The replica has the same neighbours; it may die before it has said so itself."""
         names = self._beside.pop(broker, ())
         self._beside.setdefault(replica, names)
+        return [Register(broker, ())] if self._outside else []
 
     def around(self, broker: str) -> tuple[str, ...]:
         """The brokers next to this one, sorted: we are one of them."""
