@@ -137,10 +137,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--subscriptions", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=_PROTOCOLS, help="One protocol; with --save the other rows stay.")
     parser.add_argument("--save", action="store_true", help="Write bench/results/replication.json and the page.")
     given = parser.parse_args()
     rows = []
-    for protocol in _PROTOCOLS:
+    for protocol in _PROTOCOLS if given.only is None else (given.only,):
         live = measured(protocol, given.subscriptions, given.seed)
         rows.append({"protocol": protocol, "live": live, "model": modelled(protocol, given.subscriptions, given.seed)})
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
@@ -155,6 +156,9 @@ def main() -> None:
     }
     print(table(data))
     if given.save:
+        if given.only is not None and SAVED.exists():
+            others = [row for row in json.loads(SAVED.read_text())["rows"] if row["protocol"] != given.only]
+            data["rows"] = sorted([*others, *rows], key=lambda row: _PROTOCOLS.index(row["protocol"]))
         SAVED.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
         put_section("replication", section(data))
 

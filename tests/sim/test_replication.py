@@ -9,6 +9,7 @@ from holdfast.model.messages import Copying, Use
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
 from holdfast.protocol.effects import ReplicaWanted
+from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.replication.broker import ReplicatingBroker
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.reproduce.replication_table import table
@@ -202,3 +203,13 @@ def test_the_papers_table_1_on_some_seeds() -> None:
             assert each.kept is each.paper, each
         elif (each.use, each.promise) != ("scheduling", "ordered"):
             assert each.kept, each
+
+
+@pytest.mark.parametrize("hops", ["basic", "nack"])
+def test_a_run_waits_for_events_that_wait_for_a_replica(hops: Hops) -> None:
+    plain = network("synchronous", provision_us=3_000_000)
+    simulation = Simulation(replace(plain, reliability=replace(plain.reliability, hops=HopSettings(hops))))
+    simulation.at(15_000_000, lambda *_: simulation.crash("f"))  # the replica comes after the end
+    outcome = simulation.run()
+    assert outcome.incidents["replaced by"] == 3
+    assert outcome.recovered["replica"] > 0
