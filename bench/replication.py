@@ -26,7 +26,7 @@ from holdfast.wire.runs import Run
 
 SAVED = REPOSITORY / "bench" / "results" / "replication.json"
 _PROTOCOLS: tuple[Copying, ...] = ("synchronous", "incremental", "ordered")
-_KILLED_S, _END_S = 35, 75  # tables of ten thousand conditions take a while to be everywhere on a busy machine
+_KILLED_S, _END_S = 30, 58  # tables of ten thousand conditions take a while to be everywhere on a busy machine
 _PENDING = 100  # published while the replica starts: within these seconds after the kill
 _PENDING_S = 2.0
 
