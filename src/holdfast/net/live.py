@@ -300,11 +300,8 @@ class LiveRun:
                 self._down.add(name)  # it never came up; the next one who asks gets another
                 return
             await self._end(faulty)  # it may only hang, or be cut off: its place is to be free
-            self._addresses[name] = self._addresses[faulty]  # where its clients look for it
-        else:
-            self._addresses[name] = Address(self.network.transport.kind, self.network.transport.host, 0)
         try:
-            await self._start_broker(name)
+            await self._start_somewhere(name, role)
         except TransportError:
             self._down.add(name)  # the next one who asks gets another
             raise
@@ -314,6 +311,18 @@ class LiveRun:
                 await self._link_replica(name, neighbour)
             except TransportError as problem:  # one of the two has died; the others go on
                 self.note(name, "replica not linked", f"{neighbour}: {problem}")
+
+    async def _start_somewhere(self, name: str, role: Role) -> None:
+        """Where the faulty broker's clients look for it, if it takes over and the address is to be had."""
+        if role.use == "failover":
+            self._addresses[name] = self._addresses[role.faulty]
+            try:
+                await self._start_broker(name)
+                return
+            except TransportError as problem:
+                self.note(name, "replica at another address", str(problem))
+        self._addresses[name] = Address(self.network.transport.kind, self.network.transport.host, 0)
+        await self._start_broker(name)
 
     async def _link_replica(self, name: str, neighbour: str) -> None:
         role = self._roles[name]

@@ -173,6 +173,9 @@ class MemberProcess:
         except TimeoutError:
             await self.crash()
             raise TransportError(f"the broker {self.name} did not start within {_START_S:g} s") from None
+        except TransportError:
+            await self.crash()  # it would wait for orders
+            raise
 
     async def link(self, spec: LinkSpec, far: str, address: Address | None) -> None:
         await self._order(AddLink(spec, far, None if address is None else str(address)))
