@@ -1,5 +1,6 @@
 """What `holdfast up` does when a broker asks for a replica, with hosts that only note what they are told."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -79,11 +80,13 @@ class Lab:
 
     on_published = on_delivered = on_subscribed = on_unsubscribed = None  # type: ignore[assignment]  # nobody does
 
-    async def after(self, *actions: Callable[[], None]) -> list[tuple[str, str, str]]:
+    async def after(self, *actions: Callable[[], None], until: str | None = None) -> list[tuple[str, str, str]]:
         await self.run.start()
         self.links.clear()
         for action in actions:
             action()
+        while until is not None and until not in [kind for _, kind, _ in self.noted]:
+            await asyncio.sleep(0)
         await self.run.stop()  # waits for what is under way
         return self.noted
 
@@ -144,5 +147,6 @@ async def test_a_replica_that_cannot_be_started_leaves_room_for_the_next() -> No
         lab.run.want(WANTED)
 
     lab.when["errand failed"] = ask_again
-    noted = await lab.after(lambda: lab.taken.update((0, *range(7001, 7004))), lambda: lab.run.want(WANTED))
+    taken = lambda: lab.taken.update((0, *range(7001, 7004)))  # noqa: E731
+    noted = await lab.after(taken, lambda: lab.run.want(WANTED), until="replica started")
     assert ("f+2", "replica started", "f") in noted
