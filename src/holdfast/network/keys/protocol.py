@@ -237,7 +237,7 @@ REPLICATION = Table(
         Key(
             "suspect_s",
             SPAN,
-            "how long a connection may be gone before a replica is asked for; silence on a connection takes `lease_s`",
+            "how long a connection may be gone before a replica is asked for; silence is judged by `phi`",
             seconds(_REPLICATION.suspect_us),
         ),
         Key(
