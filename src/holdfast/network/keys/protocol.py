@@ -196,7 +196,6 @@ RELIABILITY = Table(
             Number(1, 30),
             "multipath, hybrid, replication: a neighbour is down when its silence has a chance of 10 to minus this",
             _WATCH.phi,
-            goes_with=_WATCHES,
         ),
         Key(
             "published",
