@@ -254,7 +254,7 @@ def test_what_is_probably_not_meant_is_a_warning() -> None:
         ({"gossip": "push", "gossip_source": 1}, 'gossip_source: ... without gossip = "combined-pull"'),
         ({"gossip_transfer": "direct", "gossip_transfer_ms": 3}, "gossip_transfer: ... without gossip = "),
         ({"link_ring": 9}, 'link_ring: this has no effect without hops = "nack"'),
-        ({"hops": "nack", "phi": 9}, 'phi: this has no effect without hops = "multipath" or "hybrid"'),
+        ({"hops": "nack", "beat_ms": 300}, 'beat_ms: this has no effect without hops = "multipath" or "hybrid"'),
     ],
 )
 def test_a_key_that_has_no_effect_is_a_warning(written: dict[str, Any], warning: str) -> None:
