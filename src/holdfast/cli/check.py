@@ -37,6 +37,7 @@ def run(
 
 def _table(found: Summary) -> str:
     about = "" if found.distances_exact else "about "
+    listed = found.workload == "none" and found.publications_per_s  # by the clients themselves
     rate = "as the file says" if found.publications_per_s is None else f"{found.publications_per_s:,.6g} a second"
     rows = [
         ("network", f"{found.name}, {found.duration_s:,g} s, seed {found.seed}"),
@@ -46,7 +47,7 @@ def _table(found: Summary) -> str:
         ("distance", f"{about}{found.mean_distance:.2f} links on average, at most {found.diameter}"),
         ("clients", f"{found.clients:,}: {found.publishers:,} publish, {found.subscribers:,} subscribe"),
         ("subscriptions", f"{found.subscriptions:,}"),
-        ("publications", f"{rate} ({found.workload})"),
+        ("publications", f"{rate} ({'spelled out' if listed else found.workload})"),
         ("faults", f"{found.faults:,}"),
     ]
     return "\n".join(f"{name:14}{value}" for name, value in [*rows, *(("warning", each) for each in found.warnings)])
