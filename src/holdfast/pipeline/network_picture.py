@@ -16,7 +16,8 @@ from holdfast.planner.springs import spread
 _WIDTH, _HEIGHT, _EDGE = 640, 470, 46
 _RADIUS = 11
 _CHARACTER, _BOLD, _LINE = 6.8, 7.6, 15  # width of a character, of one of a name, and height of a line at 12 pixels
-_LABELLED_MAX = 40  # links up to which numbers fit beside them; the others say them when pointed at
+_LABELLED_MAX = 40  # links up to which numbers fit beside them; in larger networks they say them when pointed at
+_NAMED_MAX = 100  # brokers up to which names do
 _LATER = 3.0  # square pixels that a label may cover rather than take the next place
 _SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.35, 0.65, 0.3, 0.7)  # of a link, from its middle outwards
 _THIN, _THICK = 1.5, 9.0
@@ -127,7 +128,7 @@ def _labels(
 ) -> Iterable[str]:
     lines = [(places[link.a], places[link.b]) for link in links]
     taken = [_around(places[name], _RADIUS + 2, _RADIUS + 2) for name in names]
-    for name in names:
+    for name in names if len(names) <= _NAMED_MAX else ():
         box = _best(_beside(places[name], name), taken, lines)
         taken.append(box.with_margin())
         css = "name replaced" if name in replaced else "name"
