@@ -41,6 +41,6 @@ def test_no_words_of_the_demos_network_cover_others() -> None:
 
 
 def test_a_large_network_is_drawn_without_words() -> None:
-    made = network_picture([each for n in range(300) for each in both_ways("hub", f"b{n}", 5, 0)], 1)
-    assert made.count("<line") == 300
+    made = network_picture([each for n in range(120) for each in both_ways("hub", f"b{n}", 5, 0)], 1)
+    assert made.count("<line") == 120
     assert "<text" not in made

@@ -80,8 +80,6 @@ _CAME = "First deliveries of what was owed, by mechanism."
 _COST = "Messages sent by all nodes, by kind."
 _DELAY = "From publishing to the application."
 _NETWORK = "Messages that a link may lose, a second and both ways together, and the share it lost; wider is busier."
-    "Messages that a link may lose, a second and both ways together, and the share that it lost; wider is busier."
-)
 _FAILOVER = "A broker died and another took its place. Shares are of what was owed of the events published meanwhile."
 _EXPECTED = "What the planner expected from the network file alone, and what this run gave."
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from holdfast.planner.uniformization import Floats
 
-_ROUNDS = 300  # more moves nothing that can be seen
+_ROUNDS, _QUICK_ROUNDS = 300, 120  # more moves nothing that can be seen; with many brokers each round takes its time,
+_MANY = 60  # and nobody sees details
 
 
 def spread(count: int, links: Sequence[tuple[int, int]]) -> Floats:
@@ -21,7 +22,8 @@ def spread(count: int, links: Sequence[tuple[int, int]]) -> Floats:
     at = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     wish = 1.6 / np.sqrt(count)  # how far apart neighbours should be
     ends = np.array(links, dtype=np.int64).reshape(-1, 2)
-    for number in range(_ROUNDS):
+    rounds = _ROUNDS if count <= _MANY else _QUICK_ROUNDS
+    for number in range(rounds):
         apart = at[:, None] - at[None]
         far = np.sqrt((apart**2).sum(axis=2)) + 1e-9
         push = (apart * (wish**2 / far**2)[..., None]).sum(axis=1)
@@ -30,7 +32,7 @@ def spread(count: int, links: Sequence[tuple[int, int]]) -> Floats:
         np.add.at(push, ends[:, 0], -pull)
         np.add.at(push, ends[:, 1], pull)
         length = np.sqrt((push**2).sum(axis=1)) + 1e-9
-        step = 0.25 * (1 - number / _ROUNDS)
+        step = 0.25 * (1 - number / rounds)
         at = at + push * (np.minimum(length, step) / length)[:, None]
     low, high = at.min(axis=0), at.max(axis=0)
     return np.asarray((at - low) / np.maximum(high - low, 1e-9), dtype=np.float64)
