@@ -267,6 +267,8 @@ def replaced(folder: Path) -> Path:
         ("b3", 2_200_000, "suspected", "b2", 1),
         ("b1", 2_100_000, "suspected", "b2", 1),
         ("b2+1", 2_400_000, "replica started", "b2", 1),
+        ("b1", 2_450_000, "replication: ordered, failover", "b2 by b2+1", 1),
+        ("b3", 2_500_000, "replication: ordered, failover", "b2 by b2+1", 1),
         ("b2+1", 3_000_000, "replication: replicated", "b2", 1),
         ("b1", 3_100_000, "replaced by", "b2 by b2+1", 1),
         ("b3", 3_200_000, "replaced by", "b2 by b2+1", 1),

@@ -99,7 +99,7 @@ def test_a_failover_is_told_from_its_incidents_and_by_what_became_of_the_events(
 ) -> None:
     [found] = out[1]["replaced"].failovers
     assert (found.broker, found.replica) == ("b2", "b2+1")
-    assert (found.failed_us, found.noticed_us, found.started_us) == (2_000_000, 2_100_000, 2_400_000)
+    assert (found.failed_us, found.noticed_us, found.asked_us) == (2_000_000, 2_200_000, 2_450_000)
     assert (found.ready_us, found.over_us) == (3_000_000, 3_200_000)
     during, otherwise = found.during, found.otherwise  # events 4 to 6, and the seven others
     assert (during.owed, during.original, during.replica, during.recovered, during.missing) == (3, 1, 1, 1, 0)

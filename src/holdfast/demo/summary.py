@@ -90,7 +90,7 @@ def as_json(run: AuditedRun, shown: Shown, expected: Sequence[Expectation], lag_
                 "replica": each.replica,
                 "failed_us": each.failed_us,
                 "noticed_us": each.noticed_us,
-                "started_us": each.started_us,
+                "asked_us": each.asked_us,
                 "ready_us": each.ready_us,
                 "during": vars(each.during),
                 "otherwise": vars(each.otherwise),

@@ -1,21 +1,20 @@
-"""What it cost that a broker died and was replaced: when what happened, and what became of the events meanwhile.
+"""What it cost that a broker died and was replaced: what became of the events meanwhile, beside all others.
 
-The moments are incidents of the trace. Events count by when they were published: between the failure and the moment at
-which the last neighbour was done with it, or else outside all such times, for comparison.
+The moments come from the audit, which judges P6 by them. Events count by when they were published: between the failure
+and the moment at which the last neighbour was done with it, or else outside all such times, for comparison.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from holdfast.pipeline.audit import Audit
 from holdfast.pipeline.trace_tables import TraceRun, together
 
 FAILOVERS_MAX = 8  # of one run, the first ones: more would fill the report
-_MOMENTS_MAX = 10_000  # incidents about replication: a dozen for each broker that fails
-_KINDS = ("crash", "suspected", "replica started", "replication: replicated", "replaced by")
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,9 @@ class Failover:
     broker: str
     replica: str
     failed_us: int
-    noticed_us: int
-    started_us: int
-    ready_us: int  # the replica knows everything
+    noticed_us: int  # by the last of its neighbours
+    asked_us: int  # the replica runs, and its first request has come
+    ready_us: int  # it knows everything
     over_us: int  # and the last neighbour treats it as the broker
     during: Became = Became()
     otherwise: Became = Became()  # everything published outside of all failovers of the run
@@ -53,28 +52,38 @@ class Failover:
         return max(0.0, self.during.recovered - self.otherwise.recovered_ratio * self.during.owed)
 
 
-def moments(runs: Sequence[TraceRun]) -> DataFrame:
-    chosen = together(runs, "incidents").where(F.col("kind").isin(*_KINDS))
-    return chosen.select("run", "time_us", "kind", "node", "about").orderBy("time_us").limit(_MOMENTS_MAX)
-
-
-def failovers(rows: Sequence[Any]) -> dict[str, list[Failover]]:
+def failovers(audit: Audit) -> dict[str, list[Failover]]:
     """By run, in the order of time: those that came to their end."""
-    found: dict[str, list[Failover]] = {}
-    for started in (row for row in rows if row.kind == "replica started"):
-        same = [row for row in rows if row.run == started.run]
-        failed = [row.time_us for row in same if row.kind == "crash" and row.node == started.about]
-        failed = [at for at in failed if at <= started.time_us]
-        ready = [row.time_us for row in same if row.kind == "replication: replicated" and row.node == started.node]
-        pair = f"{started.about} by {started.node}"
-        over = [row.time_us for row in same if row.kind == "replaced by" and row.about == pair]
-        if not failed or not ready:
-            continue  # it did not die, or its replica was never done
-        noticed = [row.time_us for row in same if row.kind == "suspected" and row.about == started.about]
-        noticed = [at for at in noticed if failed[-1] <= at]
-        times = failed[-1], min(noticed, default=started.time_us), started.time_us, max(ready), max(*ready, *over)
-        found.setdefault(started.run, []).append(Failover(started.about, started.node, *times))
-    return {run: each[:FAILOVERS_MAX] for run, each in found.items()}
+    told = {run.label: [row for row in run.failovers if row["failed_us"] and row["ready_us"]] for run in audit.runs}
+    if not any(told.values()):
+        return {}
+    over = _over_us(audit.traces)
+    found = {
+        label: [
+            _failover(row, over.get((label, f"{row['faulty']} by {row['replica']}"), 0))
+            for row in sorted(rows, key=lambda row: row["failed_us"])[:FAILOVERS_MAX]
+        ]
+        for label, rows in told.items()
+    }
+    counts = became(audit.facts, found)
+    return {
+        label: [
+            replace(each, during=counts.get((label, at), each.during), otherwise=counts.get((label, 0), each.otherwise))
+            for at, each in enumerate(replaced, 1)
+        ]
+        for label, replaced in found.items()
+    }
+
+
+def _failover(row: Mapping[str, Any], over_us: int) -> Failover:
+    times_us = {name: row[name] for name in ("failed_us", "noticed_us", "asked_us", "ready_us")}
+    return Failover(row["faulty"], row["replica"], **times_us, over_us=max(over_us, row["ready_us"]))
+
+
+def _over_us(runs: Sequence[TraceRun]) -> dict[tuple[str, str], int]:
+    """When the last neighbour was done, by run and the words "BROKER by REPLICA"."""
+    done = together(runs, "incidents").where("kind = 'replaced by'").groupBy("run", "about").agg(F.max("time_us"))
+    return {(run, about): at_us for run, about, at_us in done.collect()}
 
 
 def became(facts: DataFrame, found: Mapping[str, Sequence[Failover]]) -> dict[tuple[str, int], Became]:

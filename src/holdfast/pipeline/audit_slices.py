@@ -6,14 +6,14 @@ written as Parquet.
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from holdfast.pipeline.audit import Audit
-from holdfast.pipeline.audit_failover import Failover, became, failovers, moments
+from holdfast.pipeline.audit_failover import Failover, failovers
 from holdfast.pipeline.audit_links import Direction, in_place, link_sums
 from holdfast.pipeline.audit_metrics import distributions
 from holdfast.pipeline.trace_tables import TraceRun, together
@@ -48,7 +48,7 @@ def shown(audit: Audit, seconds: DataFrame) -> dict[str, Shown]:
         worst = pool.submit(_worst(audit.figures).collect)
         marks = pool.submit(_marks(audit.traces))
         links = pool.submit(link_sums(audit.traces).collect)
-        replaced = pool.submit(_failovers, audit)
+        replaced = pool.submit(failovers, audit)
         slice_s, slices = _slices(seconds)
         by_run = {run.label: Shown(slice_s) for run in audit.runs}
         for row in slices:
@@ -66,20 +66,6 @@ def shown(audit: Audit, seconds: DataFrame) -> dict[str, Shown]:
     for each in by_run.values():
         each.links[:] = in_place(each.links, {failover.replica: failover.broker for failover in each.failovers})
     return by_run
-
-
-def _failovers(audit: Audit) -> dict[str, list[Failover]]:
-    found = failovers(moments(audit.traces).collect())
-    if not found:
-        return {}
-    counts = became(audit.facts, found)
-    return {
-        run: [
-            replace(each, during=counts.get((run, number), each.during), otherwise=counts.get((run, 0), each.otherwise))
-            for number, each in enumerate(replaced, 1)
-        ]
-        for run, replaced in found.items()
-    }
 
 
 def _slices(seconds: DataFrame) -> tuple[int, list[Any]]:

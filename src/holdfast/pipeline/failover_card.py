@@ -9,8 +9,8 @@ from holdfast.pipeline.report_parts import table
 
 def failover(found: Failover) -> str:
     steps = [
-        (found.noticed_us, "a neighbour notices"),
-        (found.started_us, f"{found.replica} runs"),
+        (found.noticed_us, "all neighbours have noticed"),
+        (found.asked_us, f"{found.replica} asks them"),
         (found.ready_us, "it knows everything"),
         (found.over_us, "all neighbours are done"),
     ]
