@@ -40,13 +40,13 @@ def report(run: AuditedRun, shown: Shown, expected: Sequence[Expectation] = ()) 
     over_time = fates_over_time(shown.slices, shown.slice_s, shown.marks, times)
     left = [
         *([card("Network", _NETWORK, _network(shown))] if shown.links else []),
-        card("How it came", _CAME, _mechanisms([run])),
         card("Delay", _DELAY, _delays(run, shown)),
         card("Order", _order_says(run), _kept_in_order(run) + _order([(run, shown)])),
         card("Subscribers", _worst_says(shown), _worst(shown)),
     ]
     right = [
         card("Delivery over time", became, over_time),
+        card("How it came", _CAME, _mechanisms([run])),
         *([card("Failover", _FAILOVER, "".join(map(failover, shown.failovers)))] if shown.failovers else []),
         *([card("Predicted and measured", _EXPECTED, _expected(expected))] if expected else []),
         card("What it cost", _COST, _messages([run])),

@@ -38,7 +38,7 @@ h2 { font-size: 16px; margin: 0 0 2px; font-weight: 650; }
 .columns { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px; align-items: start; }
 .column { display: grid; grid-template-columns: minmax(0, 1fr); gap: 16px; }
 .card { padding: 16px 18px; min-width: 0; }
-.card.wide { margin-bottom: 16px; }
+.card.wide { margin: 16px 0; }
 @media (max-width: 1100px) {
   .columns { grid-template-columns: minmax(0, 1fr); }
   .column { display: contents; }
