@@ -94,7 +94,7 @@ def became(facts: DataFrame, found: Mapping[str, Sequence[Failover]]) -> dict[tu
             inside = F.col("published_us").between(failover.failed_us, failover.over_us) & (F.col("run") == run)
             within = F.when(inside, F.lit(number)).otherwise(within)
     owed = facts.where("owed AND (first OR arrived_us IS NULL)").withColumn("within", within)
-    delay = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY arrived_us - published_us)")
+    delay = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY arrived_us - published_us)").cast("long")
     # Key: run and failover. Everything outside of failovers is one group, which is only counted.
     summed = (
         owed.where(F.col("run").isin(*found))
