@@ -12,9 +12,9 @@ import numpy as np
 
 from holdfast.network.schema import Network
 from holdfast.planner.components import US_PER_S
-from holdfast.planner.overlay import Overlay, along
+from holdfast.planner.overlay import along
 from holdfast.planner.plan import Case
-from holdfast.planner.records import detection_probability
+from holdfast.planner.shared_repairs import Row, noticed
 from holdfast.planner.uniformization import Floats
 
 _TRIES = 10  # requests for a lost event before it is given up, on a link and from end to end alike
@@ -64,9 +64,9 @@ def by_digests(loss: float, told: int, tries: int = _TRIES) -> float:
     return 1 - loss * (unnoticed + (1 - unnoticed) * unrepaired(loss, tries))
 
 
-def by_records(match: float, loss: float, record: int, tries: int = _TRIES) -> float:
-    """Delivered when events tell of the ones before them (Eq. 1) and their publisher repairs."""
-    return 1 - loss * (1 - detection_probability(match, loss, record) * (1 - unrepaired(loss, tries)))
+def by_records(noticed: float, loss: float, tries: int = _TRIES) -> float:
+    """Delivered when events tell of the ones before them (Eq. 1) and their publisher repairs what is noticed."""
+    return 1 - loss * (1 - noticed * (1 - unrepaired(loss, tries)))
 
 
 def by_push(loss: float, holders: float, persistence_s: float, every_s: float, patterns: int, reach: float) -> float:
@@ -92,7 +92,8 @@ def forecasts(case: Case, told: int, record: int, gossip: Gossip | None = None) 
     """Means over what is owed; empty when no link loses anything."""
     if not any(link.loss for link in case.overlay.links):
         return []
-    weights, links, matches = _owed(case)
+    weights, rows = _owed(case)
+    links = [list(row.losses.values()) for row in rows]
     total = weights.sum()
     ends = np.array([1 - prod(1 - loss for loss in each) for each in links])
     mean_loss = float(weights @ ends / total)
@@ -110,7 +111,7 @@ def forecasts(case: Case, told: int, record: int, gossip: Gossip | None = None) 
         Forecast("end-to-end, digests", mean([by_digests(float(each), told) for each in ends]), mean_loss),
         Forecast(
             "end-to-end, records",
-            mean([by_records(match, float(loss), record) for match, loss in zip(matches, ends, strict=True)]),
+            mean([by_records(each, float(loss)) for each, loss in zip(noticed(rows, record), ends, strict=True)]),
             None,
         ),
     ]
@@ -130,26 +131,26 @@ def _pushed(case: Case, gossip: Gossip, weights: Floats, links: list[list[float]
     return by_push(loss, holders, persistence_s, gossip.interval_s, gossip.patterns, reach)
 
 
-def _owed(case: Case) -> tuple[Floats, list[list[float]], list[float]]:
-    """For each pair of an origin and subscribers alike: events a second, the losses on its way, the match
-    probability."""
-    rows: dict[tuple[int, int, float], float] = {}
+def _owed(case: Case) -> tuple[Floats, list[Row]]:
+    """For each pair of an origin and subscribers alike: events a second, and the losses on its way."""
+    rates: dict[tuple[int, int, float], float] = {}
+    published: dict[int, float] = {}
     number = case.overlay.number
+    for origin, rate in zip(case.demand.origins, case.demand.published, strict=True):
+        published[number[origin.broker]] = published.get(number[origin.broker], 0.0) + float(rate)
     for at, subscriber in enumerate(case.demand.subscribers):
-        for origin, rate in enumerate(case.demand.rates(at)):
+        for origin_at, rate in enumerate(case.demand.rates(at)):
             if rate > 0:
-                published = case.demand.published[origin]
-                match = round(min(1.0, float(rate / published)), 6) if published else 1.0
-                key = number[case.demand.origins[origin].broker], number[subscriber.broker], match
-                rows[key] = rows.get(key, 0.0) + float(rate)
-    ways = {target: case.overlay.ways_to(target) for _, target, _ in rows}
-    found = []
-    for (source, target, match), rate in rows.items():
+                own = case.demand.published[origin_at]
+                match = round(min(1.0, float(rate / own)), 6) if own else 1.0
+                key = number[case.demand.origins[origin_at].broker], number[subscriber.broker], match
+                rates[key] = rates.get(key, 0.0) + float(rate)
+    ways = {target: case.overlay.ways_to(target) for _, target, _ in rates}
+    weights, rows = [], []
+    for (source, target, match), rate in rates.items():
         path = along(ways[target], source, target)
         if path is not None:
-            found.append((rate, _losses(case.overlay, path.links), match))
-    return np.array([each[0] for each in found]), [each[1] for each in found], [each[2] for each in found]
-
-
-def _losses(overlay: Overlay, links: tuple[int, ...]) -> list[float]:
-    return [overlay.links[link].loss for link in links]
+            losses = {link: case.overlay.links[link].loss for link in path.links}
+            weights.append(rate)
+            rows.append(Row(source, match, rate / published[source] if published[source] else 0.0, losses))
+    return np.array(weights), rows
