@@ -1,9 +1,9 @@
 """Figures in the prose of our pages, taken from the files that measured them, so that they cannot go stale.
 
-    ./run python -m tests.house.page_numbers docs/reliability.md docs/comparison.md
+    ./run python -m tests.house.page_numbers
 
-writes them anew; a test wants every page to be what this would write. A figure stands in a page between two comments,
-of which the first says where it is from and how it is written:
+writes them anew, in all pages or in those that it is given; a test wants every page to be what this would write. A
+figure stands in a page between two comments, of which the first says where it is from and how it is written:
 
     <!--= claims end-to-end ours-bytes-12 ours % -->8.4 %<!--/-->        docs/reproduction/end-to-end/claims.parquet
     <!--= claims fifo ID note~adds ([\\d.]+) ms .2 -->1.2<!--/-->         a number in that row's note
@@ -85,5 +85,5 @@ def _text(value: float, form: str) -> str:
 
 
 if __name__ == "__main__":
-    for page in map(Path, sys.argv[1:]):
+    for page in [Path(each) for each in sys.argv[1:]] or (ROOT / "docs").glob("*.md"):
         page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -14,7 +14,7 @@ PAGES = [path for path in files() if path.suffix == ".md" and "<!--= " in path.r
 @pytest.mark.parametrize("path", PAGES, ids=shown)
 def test_every_figure_is_as_it_was_measured(path: Path) -> None:
     page = path.read_text(encoding="utf-8")
-    assert page == renewed(page), f"run: ./run python -m tests.house.page_numbers {shown(path)}"
+    assert page == renewed(page), "run: ./run python -m tests.house.page_numbers"
     assert figures(page) == page.count("<!--= "), f"{shown(path)}: a figure is not written as page_numbers.py wants it"
 
 
