@@ -127,7 +127,8 @@ def section(data: dict[str, Any]) -> str:
 `./run bench replication --save` ({data["date"]}). Three brokers in a line, each a process, {data["subscriptions"]:,}
 subscriptions; the one in the middle is killed, and {data["pending"]} events are published while its replica starts.
 "Lost, outside": events that never came, and those of them that were not published between the kill and its detection.
-The model is the simulator with the service times of the paper's machines. One run each.
+The model is the simulator with the service times of the paper's machines. One run each, and other work on the machine
+moves the live ones.
 
 {table(data)}
 """
