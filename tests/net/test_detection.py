@@ -3,10 +3,17 @@
 import json
 import signal
 
+import pytest
+
 import holdfast
-from tests.net.test_processes import PATIENCE_S, Process, Processes, _reaches, processes
+from tests.net.test_processes import Process, Processes, _reaches, processes
 
 __all__ = ["processes"]  # the fixture
+
+# Who was irregular is missed later: on a machine that stalls for seconds, heartbeats come so unevenly that a silence of
+# a minute is nothing special. So this waits for long, and is not for every day.
+pytestmark = pytest.mark.slow
+PATIENCE = 5  # minutes
 
 
 def watching(processes: Processes, name: str, listen: list[str], peers: dict[str, str]) -> tuple[Process, list[str]]:
@@ -17,6 +24,18 @@ def watching(processes: Processes, name: str, listen: list[str], peers: dict[str
         "broker", "--id", name, *words, "--routing", "destinations", "--hops", "multipath", "--json"
     )
     return process, json.loads(process.line("ready"))["listen"]
+
+
+def told(process: Process, words: str, about: str) -> None:
+    """Wait for a line; others may be suspected for a moment, too."""
+    for _ in range(PATIENCE):
+        try:
+            while about not in process.line(words, error=True):
+                pass
+        except AssertionError:
+            continue
+        return
+    raise AssertionError(f"{words} ({about}) was not told")
 
 
 def test_a_killed_broker_is_missed_by_its_silence_and_events_go_round_it(processes: Processes) -> None:
@@ -31,9 +50,9 @@ def test_a_killed_broker_is_missed_by_its_silence_and_events_go_round_it(process
         wanted = far.subscribe("n > 0")
         _reaches(near, far)
         assert b2.ask(signal.SIGKILL) == -signal.SIGKILL
-        assert "b2" in b1.line("neighbour is down", error=True)
+        told(b1, "neighbour is down", "b2")
         near.publish({"n": 1})
-        assert wanted.next(timeout=PATIENCE_S).event == {"n": 1}
+        assert wanted.next(timeout=60 * PATIENCE).event == {"n": 1}
         watching(processes, "b2", [at_b2], {"b1": at_b1})
-        assert "b2" in b1.line("neighbour is back", error=True)
+        told(b1, "neighbour is back", "b2")
         _reaches(near, far)
