@@ -4,10 +4,22 @@ from collections.abc import Sequence
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.messages import Deliver, Publish, Scalar
+from holdfast.model.messages import Deliver, Publication, Publish, Scalar, Via
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Delivered, Effect, LinkUp, Lost, PublishCall, Received, Send, SubscribeCall, Wake
+from holdfast.protocol.effects import (
+    Delivered,
+    Effect,
+    LinkUp,
+    Lost,
+    PublishCall,
+    Published,
+    Received,
+    Send,
+    SubscribeCall,
+    Wake,
+)
+from holdfast.protocol.recovery.control import kind_of
 from holdfast.protocol.settings import BEST_EFFORT, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import decode_untrusted, encode
 
@@ -37,6 +49,22 @@ class Pair:
         effects = self.feed.handle(PublishCall(attributes, payload), self.now_us)
         if not is_lost:
             self._carry(effects, self.desk)
+
+    def keep_back(self, attributes: dict[str, Scalar]) -> Publication:
+        """Publish what does not arrive, unless it is brought."""
+        effects = self.feed.handle(PublishCall(attributes), self.now_us)
+        return next(each.publication for each in effects if isinstance(each, Published))
+
+    def bring(self, publication: Publication, via: Via) -> None:
+        answer = self.desk.handle(Received("b1", Deliver(publication, via)), self.now_us + self._offset_us)
+        self._carry(answer, self.feed)
+
+    @property
+    def repairs(self) -> int:
+        """That the publisher has sent."""
+        sent = [each.message for each in self._effects if isinstance(each, Send)]
+        controls = [each.publication for each in sent if isinstance(each, Publish) and not each.publication.seq]
+        return sum(kind_of(each) == "Repair" for each in controls)
 
     def go_on(self, seconds: float) -> None:
         for _ in range(int(seconds * SECOND_US / _STEP_US)):

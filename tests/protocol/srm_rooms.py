@@ -98,7 +98,7 @@ class Room:
             self._fulfil(node, node.machine.on_control(publication, self.now_us))
         elif node.seen.first_time(publication.source, publication.seq):
             node.got.append(publication.seq)
-            self._fulfil(node, node.machine.on_event(publication, self.now_us, is_repair=False))
+            self._fulfil(node, node.machine.on_event(publication, self.now_us, "original"))
 
     def _fulfil(self, node: Node, wishes: list[Wish]) -> None:
         for wish in wishes:
@@ -112,7 +112,7 @@ class Room:
                 case Recovered(publication=publication):
                     if node.condition.matches(publication.attributes) and node.seen.first_time("Z", publication.seq):
                         node.got.append(publication.seq)
-                        self._fulfil(node, node.machine.on_event(publication, self.now_us, is_repair=True))
+                        self._fulfil(node, node.machine.on_event(publication, self.now_us, "repair"))
                     node.machine.on_answered(publication, self.now_us)
                 case Unrecoverable():
                     node.lost.append((wish.first, wish.reason))

@@ -82,3 +82,26 @@ def test_who_subscribes_may_leave_at_once() -> None:
     pair.publish({"n": 2})
     pair.go_on(0.5)
     assert pair.desk.has_told
+
+
+def test_what_brokers_usually_get_back_by_themselves_is_not_asked_for_too_early() -> None:
+    pair = Pair()
+    pair.publish({"n": 0})
+    pair.go_on(3)
+    for n in range(1, 8):
+        event = pair.keep_back({"n": n})
+        pair.go_on(0.6)  # sooner than the digest that tells of it
+        pair.bring(event, "gossip")
+        pair.go_on(2)
+    assert pair.repairs == 0
+    event = pair.keep_back({"n": 8})
+    for n in range(9, 18):  # so many that the digest comes soon
+        pair.publish({"n": n})
+    pair.go_on(0.5)
+    pair.bring(event, "gossip")
+    pair.go_on(3)
+    assert pair.repairs == 0
+    assert sorted(map(int, map(str, pair.delivered))) == list(range(18))
+    pair.publish({"n": 18}, is_lost=True)  # but brokers cannot get back everything
+    pair.go_on(5)
+    assert pair.delivered[-1] == 18

@@ -41,10 +41,10 @@ def test_what_a_publisher_has_forgotten_before_it_could_tell_of_it_is_told_as_lo
 
 
 def test_a_publisher_that_does_not_recover_and_leaves_causes_no_alarm() -> None:
-    pair = Pair()
+    pair = Pair(is_feed_plain=True)
     for n in range(5):
         pair.publish({"n": n}, is_lost=n in (1, 2))
-    pair.is_dead = True  # before it has told anything
+    pair.is_dead = True
     pair.go_on(75)
     assert pair.delivered == [0, 3, 4]
     assert pair.lost == []

@@ -175,7 +175,7 @@ def test_no_more_are_looked_for_than_allowed() -> None:
 def test_a_forgotten_publisher_leaves_nothing_behind() -> None:
     room = with_a_loss(SrmSettings(adaptive=False, sources_max=1))
     machine = room.nodes["a"].machine
-    wishes = machine.on_event(Publication("Y", 1, D, None, {"x": 1}, b"", None), room.now_us, is_repair=False)
+    wishes = machine.on_event(Publication("Y", 1, D, None, {"x": 1}, b"", None), room.now_us, "original")
     room._fulfil(room.nodes["a"], wishes)
     assert room.nodes["a"].lost == [(1, "too many publishers")]
     assert machine.settled and machine.next_due_us() is None

@@ -147,6 +147,15 @@ def _quantiles(times_us: dict[str, int]) -> str:
     return ", ".join(f"{q} {us / 1000:,.1f} ms" for q, us in times_us.items())
 
 
+def _recovered(outcome: "Outcome") -> list[tuple[str, str]]:
+    """How much each way brought; how long that took is known of all together."""
+    took = _quantiles(outcome.recovery_delay_us)
+    counts = [(f"by {via}", f"{count:,} of those delivered") for via, count in sorted(outcome.recovered.items())]
+    if len(counts) == 1:
+        return [(label, f"{text}, {took}") for label, text in counts]
+    return [*counts, ("recovered", f"{sum(outcome.recovered.values()):,} in all, {took}")] if counts else []
+
+
 def _summary(name: str, seed: int, outcome: "Outcome") -> str:
     rows = [
         ("published", f"{outcome.published:,}"),
@@ -157,10 +166,7 @@ def _summary(name: str, seed: int, outcome: "Outcome") -> str:
         ("duplicates", f"{outcome.duplicates:,}"),
         ("FIFO violations", f"{outcome.fifo_violations:,}"),
         ("delay", _quantiles(outcome.delay_us) or "nothing arrived"),
-        *[
-            (f"by {via}", f"{count:,} of those delivered, {_quantiles(outcome.recovery_delay_us)}")
-            for via, count in sorted(outcome.recovered.items())
-        ],
+        *_recovered(outcome),
         *(
             [("held back", f"{outcome.held:,} of those delivered, {_quantiles(outcome.held_us)}")]
             if outcome.held

@@ -89,7 +89,7 @@ class Assurance:
         delivered = Delivered(publication, subscriptions, via)
         if publication.source == self._name:  # nobody tells us what we have published ourselves
             return [delivered]
-        wishes = self._recovery.on_event(publication, now_us, via != "original")
+        wishes = self._recovery.on_event(publication, now_us, via)
         if self._latch is None:
             return [delivered, *wishes]
         source, seq = publication.source, publication.seq

@@ -1,7 +1,7 @@
 """End-to-end recovery of one client: a publisher's half, a subscriber's half, and what arrives for either."""
 
 from holdfast.model.errors import PeerError
-from holdfast.model.messages import Publication
+from holdfast.model.messages import Publication, Via
 from holdfast.protocol.effects import Gauges
 from holdfast.protocol.recovery.control import (
     Digest,
@@ -53,9 +53,9 @@ class Recovery:
     def on_timer(self, now_us: int) -> list[Wish]:
         return self._publisher.on_timer(now_us) + self._subscriber.on_timer(now_us)
 
-    def on_event(self, publication: Publication, now_us: int, is_repair: bool) -> list[Wish]:
+    def on_event(self, publication: Publication, now_us: int, via: Via) -> list[Wish]:
         """An event for us, for the first time; raises only PeerError, for a record that is none."""
-        wishes = self._subscriber.on_event(publication, now_us, is_repair)
+        wishes = self._subscriber.on_event(publication, now_us, via)
         if publication.record:
             wishes += self._subscriber.on_record(publication, now_us)
         return wishes

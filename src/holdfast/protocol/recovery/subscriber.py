@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from holdfast.language.subscription import Subscription
-from holdfast.model.messages import Publication
+from holdfast.model.messages import Publication, Via
 from holdfast.protocol.effects import Gauges
 from holdfast.protocol.records import Record, RecordReader
 from holdfast.protocol.recovery.asking import NEVER_US, Interest, Missing, Source
@@ -26,6 +26,7 @@ from holdfast.protocol.recovery.control import (
     labels,
     publication_of,
 )
+from holdfast.protocol.recovery.pace import Pace
 from holdfast.protocol.recovery.says import Follow, Recovered, Say, Unfollow, Unrecoverable, Wish
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.seen import Seen
@@ -38,6 +39,7 @@ _GROWTH = 1.5  # of the wait from one request to the next: losses need less pati
 _LONGER = 8.0  # and the longest wait is so many usual ones, until
 _TRIES = 16  # requests were in vain: with a third lost each way once in ten thousand. Then something is down
 _FIRST_US = 2_000_000  # a new publisher is told which attributes matter to us, and when it knows, asked what we missed
+_GOSSIP_US_MAX = 3_000_000  # what brokers need longer for, they may not get at all: a second would ask twice as often
 _NOT_KEPT = "the publisher does not keep it any more"
 _ANEW = "the publisher has begun anew"
 _GREETINGS_MAX = 8  # if it still does not tell of them after so many greetings, all that it tells of counts as missing
@@ -53,6 +55,7 @@ class Subscriber:
         self._sources: dict[str, Source] = {}  # in the order in which they were last heard of
         self._due: list[tuple[int, str]] = []  # a heap; an entry counts if it is its source's `due_us`
         self._missing = 0
+        self._gossip = Pace(0)  # how much later than usual events come that brokers have recovered, if they do
 
     def next_due_us(self) -> int | None:
         while self._due:
@@ -80,7 +83,7 @@ class Subscriber:
 
     # What comes ----------------------------------------------------------------------------------
 
-    def on_event(self, publication: Publication, now_us: int, is_repair: bool) -> list[Wish]:
+    def on_event(self, publication: Publication, now_us: int, via: Via) -> list[Wish]:
         """An event for us, for the first time."""
         known = self._sources.get(publication.source)
         if publication.record is None:  # nobody would answer; if somebody did once, that was another life
@@ -93,12 +96,14 @@ class Subscriber:
             known.untold.open(0, publication.seq - 1, now_us + _FIRST_US)
             known.first = known.told_to = publication.seq
             self._rearm(known, known.next_due_us(self._settings.forget_us))
-        elif not is_repair:
+        elif via == "original":
             known.travel.add(now_us - publication.time_us)
+        elif via == "gossip":
+            self._gossip.add(now_us - publication.time_us - known.travel.mean_us)
         known.heard_us = now_us
         known.latest = max(known.latest, publication.seq)
-        self._end(known, publication.seq, now_us, is_repair)
-        if self._record and not publication.record and not is_repair and known.greetings <= _GREETINGS_MAX:
+        self._end(known, publication.seq, now_us, via == "repair")
+        if self._record and not publication.record and via != "repair" and known.greetings <= _GREETINGS_MAX:
             wishes += self._greet_again(known, now_us)
         return wishes
 
@@ -205,7 +210,7 @@ class Subscriber:
 
     def _examine(self, known: Source, record: Record, news: Iterator[int], now_us: int) -> None:
         assert record.book is not None
-        has, source, patience_us = self._seen.has, known.name, known.travel.patience_us
+        has, source, patience_us = self._seen.has, known.name, self._patience_for_others_us(known)
         relevant = self._interest.relevant(record.book, -known.travel.mean_us)
         for seq in news:
             if has(source, seq) or seq in known.missing:
@@ -216,6 +221,13 @@ class Subscriber:
                 known.missing[seq] = Missing(sighting.departure_us, due_us)
                 self._missing += 1
                 self._rearm(known, due_us)
+
+    def _patience_for_others_us(self, known: Source) -> int:
+        """How long after its departure an event may come without our asking: brokers may get it back by themselves."""
+        travel = known.travel
+        if not self._gossip.known:
+            return travel.patience_us
+        return max(travel.patience_us, travel.mean_us + min(self._gossip.patience_us, _GOSSIP_US_MAX))
 
     def gaps(self, source: str, seq: int, also_untold: bool) -> list[tuple[int, int]]:
         """Numbers and departures of publications before this one that matter to us and have not come.

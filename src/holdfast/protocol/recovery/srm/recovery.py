@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from random import Random
 
 from holdfast.language.subscription import Subscription
-from holdfast.model.messages import Publication
+from holdfast.model.messages import Publication, Via
 from holdfast.protocol.effects import Gauges
 from holdfast.protocol.records import Record, RecordReader, first_book
 from holdfast.protocol.recovery.asking import Interest
@@ -104,8 +104,9 @@ class SrmRecovery:
 
     # What comes ----------------------------------------------------------------------------------
 
-    def on_event(self, publication: Publication, now_us: int, is_repair: bool) -> list[Wish]:
+    def on_event(self, publication: Publication, now_us: int, via: Via) -> list[Wish]:
         """An event for us, for the first time; raises only PeerError, for a record that is none."""
+        is_repair = via != "original"
         is_new = self._sources.get(publication.source) is None
         known, wishes = self._heard(publication.source)
         if is_new and self._settings.soft_state_us:
