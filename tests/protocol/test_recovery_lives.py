@@ -2,7 +2,12 @@
 
 import pytest
 
+from holdfast.model.messages import Publication
 from holdfast.protocol.effects import PublishCall, Wake
+from holdfast.protocol.recovery.says import Follow
+from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.recovery.subscriber import Subscriber
+from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import Order
 from tests.protocol.recovering_pair import SECOND_US, Pair
 
@@ -105,3 +110,20 @@ def test_what_brokers_usually_get_back_by_themselves_is_not_asked_for_too_early(
     pair.publish({"n": 18}, is_lost=True)  # but brokers cannot get back everything
     pair.go_on(5)
     assert pair.delivered[-1] == 18
+
+
+def test_one_more_publisher_is_followed_when_another_has_been_silent_for_a_while() -> None:
+    desk = Subscriber(RecoverySettings(sources_max=2), Seen(100, 100), 0)
+
+    def hear(source: str, at_s: int) -> bool:
+        """Whether it is followed from now on."""
+        wishes = desk.on_event(Publication(source, at_s, 0, None, {}, b"", b""), at_s * SECOND_US, "original")
+        return any(isinstance(each, Follow) for each in wishes)
+
+    assert hear("a", 100)
+    assert hear("b", 102)
+    assert [hear("c", at_s) for at_s in (103, 110, 114)] == [False] * 3
+    hear("a", 114)  # so now b is the one to make room
+    assert [hear("c", at_s) for at_s in (115, 116)] == [False] * 2
+    assert hear("c", 118)
+    assert not hear("b", 119)

@@ -52,9 +52,10 @@ class Subscriber:
         self._record = record  # entries that publications should carry, for order
         self._reader = RecordReader(settings.records, settings.sources_max)
         self._interest = Interest(())
-        self._sources: dict[str, Source] = {}  # in the order in which they were last heard of
+        self._sources: dict[str, Source] = {}
         self._due: list[tuple[int, str]] = []  # a heap; an entry counts if it is its source's `due_us`
         self._missing = 0
+        self._room_us = 0  # while too many are followed, none of them can have been silent for long before this
         self._gossip = Pace(0)  # how much later than usual events come that brokers have recovered, if they do
 
     def next_due_us(self) -> int | None:
@@ -178,8 +179,11 @@ class Subscriber:
         """Follow a publisher, if there is room for one more or another has been silent for a while."""
         wishes: list[Wish] = []
         if len(self._sources) >= self._settings.sources_max:
+            if now_us < self._room_us:
+                return None, []
             oldest = min(self._sources.values(), key=lambda each: each.heard_us)
-            if now_us - oldest.heard_us < _SILENT_US:
+            self._room_us = oldest.heard_us + _SILENT_US
+            if now_us < self._room_us:
                 return None, []
             wishes = self._forget(oldest, "too many publishers", now_us)
         known = self._sources[name] = Source(name, self._settings.reply_us, now_us)
