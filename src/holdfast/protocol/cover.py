@@ -1,24 +1,29 @@
 """The fewest conditions that stand for many: what a broker has to tell a neighbour.
 
 A condition that another one covers need not be told. When the covering one goes away, those it stood for are told
-again ("uncovering"). A conjunction can only be covered by one that tests no other attributes than it does itself, so
-conditions are shelved by attribute and few are compared; the book remembers every comparison.
+again ("uncovering"). A conjunction can only be covered by one that tests no other attributes than it does itself, and
+that wants no other value where it wants one. So conditions are shelved by what they test, each equality for itself, and
+few are compared; the book remembers every comparison.
 """
 
 from collections.abc import Iterable, Iterator
 
 from holdfast.protocol.conditions import ConditionBook
 
-_ANY = ""  # the shelf of what may be compared with everything: disjunctions, and conditions that test nothing
+Mark = tuple[str, object]  # an attribute and the value that it must have, or _ANY where it is tested otherwise
+Shelves = dict[Mark, dict[str, None]]
+
+_ANY = object()
+_WHOLE: Mark = "", _ANY  # the shelf of what may be compared with everything: disjunctions, and what tests nothing
 
 
 class Cover:
     def __init__(self, book: ConditionBook) -> None:
         self._book = book
         self._all: dict[str, None] = {}
-        self._chosen: dict[str, None] = {}
-        self._by_first: dict[str, dict[str, None]] = {}  # chosen ones, by the first attribute that they test
-        self._by_each: dict[str, dict[str, None]] = {}  # and by every attribute
+        self._chosen: dict[str, Mark] = {}  # each with the mark under which it is found as one that may cover
+        self._wide: Shelves = {}  # chosen ones, each under one of its marks
+        self._narrow: Shelves = {}  # all, under every mark
 
     def __contains__(self, condition: str) -> bool:
         return condition in self._all
@@ -32,64 +37,75 @@ class Cover:
         if condition in self._all:
             return [], []
         self._all[condition] = None
+        for mark in self._marks(condition):
+            self._narrow.setdefault(mark, {})[condition] = None
         return self._choose(condition)
 
     def remove(self, condition: str) -> tuple[list[str], list[str]]:
         if condition not in self._all:
             return [], []
         del self._all[condition]
+        for mark in self._marks(condition):
+            _take_out(self._narrow, mark, condition)
         if condition not in self._chosen:
             return [], []
         self._drop(condition)
         added: dict[str, None] = {}
         covers = self._book.covers
-        for orphan in [each for each in self._all if each not in self._chosen and covers(condition, each)]:
-            chosen, dropped = self._choose(orphan)
-            added.update(dict.fromkeys(chosen))
-            for each in dropped:  # only an orphan chosen a moment ago can fall to a wider one
-                added.pop(each, None)
+        for orphan in [each for each in self._narrower(condition) if each not in self._chosen]:
+            if covers(condition, orphan):
+                chosen, dropped = self._choose(orphan)
+                added.update(dict.fromkeys(chosen))
+                for each in dropped:  # only an orphan chosen a moment ago can fall to a wider one
+                    added.pop(each, None)
         return list(added), [condition]
 
     def _choose(self, condition: str) -> tuple[list[str], list[str]]:
-        covers, names = self._book.covers, self._attributes(condition)
-        if any(covers(each, condition) for each in self._wider(names)):
+        covers = self._book.covers
+        if any(covers(each, condition) for each in self._wider(condition)):
             return [], []
-        dropped = [each for each in self._narrower(names) if covers(condition, each)]
+        dropped = [each for each in self._narrower(condition) if each in self._chosen and covers(condition, each)]
         for each in dropped:
             self._drop(each)
-        self._chosen[condition] = None
-        self._by_first.setdefault(names[0], {})[condition] = None
-        for name in names:
-            self._by_each.setdefault(name, {})[condition] = None
+        # Whatever it covers has all of its marks, so one is enough: the one that it shares with the fewest.
+        mark = min(self._marks(condition), key=lambda mark: len(self._wide.get(mark, ())))
+        self._chosen[condition] = mark
+        self._wide.setdefault(mark, {})[condition] = None
         return [condition], dropped
 
     def _drop(self, condition: str) -> None:
-        del self._chosen[condition]
-        names = self._attributes(condition)
-        for shelves, under in ((self._by_first, names[:1]), (self._by_each, names)):
-            for name in under:
-                del shelves[name][condition]
-                if not shelves[name]:
-                    del shelves[name]
+        _take_out(self._wide, self._chosen.pop(condition), condition)
 
-    def _attributes(self, condition: str) -> list[str]:
+    def _marks(self, condition: str) -> Iterable[Mark]:
         filters = self._book.subscription(condition).filters
-        return list(dict.fromkeys(each.attribute for each in filters[0])) or [_ANY] if len(filters) == 1 else [_ANY]
+        if len(filters) != 1 or not filters[0]:
+            return (_WHOLE,)
+        marks = dict.fromkeys((each.attribute, _ANY) for each in filters[0])
+        marks |= dict.fromkeys((each.attribute, each.operand) for each in filters[0] if each.op == "=")
+        return marks
 
-    def _wider(self, names: list[str]) -> Iterator[str]:
-        """Chosen ones that may cover a condition that tests these attributes."""
-        if names == [_ANY]:
+    def _wider(self, condition: str) -> Iterator[str]:
+        """Chosen ones that may cover it: each of their marks is one of its own."""
+        marks = self._marks(condition)
+        if _WHOLE in marks:
             yield from self._chosen
             return
-        for name in (_ANY, *names):
-            yield from self._by_first.get(name, ())
+        for mark in (_WHOLE, *marks):
+            yield from self._wide.get(mark, ())
 
-    def _narrower(self, names: list[str]) -> Iterable[str]:
-        """Chosen ones that it may cover: they test all of its attributes and perhaps others."""
-        if names == [_ANY]:
-            return list(self._chosen)
-        shelves = [self._by_each.get(name, {}) for name in names]
-        return [*self._by_each.get(_ANY, ()), *(shelves[0] if len(shelves) == 1 else min(shelves, key=len))]
+    def _narrower(self, condition: str) -> list[str]:
+        """Those that it may cover: they have all of its marks and perhaps others."""
+        marks = self._marks(condition)
+        if _WHOLE in marks:
+            return list(self._all)
+        shelves = [self._narrow.get(mark, {}) for mark in marks]
+        return [each for each in (*self._narrow.get(_WHOLE, ()), *min(shelves, key=len)) if each != condition]
+
+
+def _take_out(shelves: Shelves, mark: Mark, condition: str) -> None:
+    del shelves[mark][condition]
+    if not shelves[mark]:
+        del shelves[mark]
 
 
 class Everything:
