@@ -59,7 +59,14 @@ def survives(source: str | dict[str, Any]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("source", [FULL, preset_text("quickstart"), preset_text("wan-12"), preset_text("planning-10")])
+PRESETS = [
+    pytest.param(preset_text("quickstart"), id="quickstart"),
+    pytest.param(preset_text("wan-12"), id="wan-12"),
+    pytest.param(preset_text("planning-10"), id="planning-10", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("source", [pytest.param(FULL, id="full"), *PRESETS])
 def test_a_file_with_random_changes_is_accepted_or_refused(source: str) -> None:
     accepted = 0
     for seed in range(400):
@@ -71,7 +78,7 @@ def test_a_file_with_random_changes_is_accepted_or_refused(source: str) -> None:
     assert 0 < accepted < 400
 
 
-@pytest.mark.parametrize("source", [FULL, preset_text("quickstart")])
+@pytest.mark.parametrize("source", [pytest.param(FULL, id="full"), PRESETS[0]])
 def test_a_text_with_random_characters_is_accepted_or_refused(source: str) -> None:
     for seed in range(300):
         dice = Random(seed)
