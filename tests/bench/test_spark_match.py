@@ -14,6 +14,7 @@ from bench.spark_match_report import checks, plain, ratios, section
 from bench.workloads import equality, ranges
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [equality, ranges])
 def test_the_spark_sql_join_agrees_with_the_scan(spark: Any, make: Any) -> None:
     from bench.spark_sql_peer import SparkJoin

@@ -171,7 +171,7 @@ for_s = 3
 """
 
 
-@pytest.mark.parametrize("hops", ["multipath", "hybrid"])
+@pytest.mark.parametrize("hops", [pytest.param("multipath", marks=pytest.mark.slow), "hybrid"])
 def test_live_brokers_send_events_round_one_that_is_down(tmp_path: Path, hops: str) -> None:
     path, out = tmp_path / "net.toml", tmp_path / "run"
     path.write_text(AROUND)

@@ -184,7 +184,12 @@ def test_changes_leave_the_same_deliveries(routing: str, faults: list[dict[str, 
     assert live(network) == simulated(network)
 
 
-@pytest.mark.parametrize("protocol", ["synchronous", "incremental", "ordered"])
+SLOW = pytest.mark.slow  # seven seconds each; one of the three is enough for every day
+
+
+@pytest.mark.parametrize(
+    "protocol", [pytest.param("synchronous", marks=SLOW), pytest.param("incremental", marks=SLOW), "ordered"]
+)
 def test_a_broker_that_is_killed_is_replaced_and_only_what_it_had_is_lost(protocol: str) -> None:
     """Live only: when exactly the connection breaks differs. What waited for the replica is there in full."""
     network = parse_text(
