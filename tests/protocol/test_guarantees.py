@@ -26,6 +26,12 @@ def test_settings_of_another_type_are_all_named(kind: type) -> None:
     assert [each.split()[0] for each in str(caught.value).split("; ") if each.split()[0] in names] == names
 
 
+@pytest.mark.parametrize("target", [0.5, 1, 7.0, float("inf")])
+def test_a_share_of_violations_is_below_a_half_also_as_a_whole_number(target: float) -> None:
+    with pytest.raises(MisuseError, match="target must be"):
+        LatchSettings(target=target)
+
+
 @pytest.mark.parametrize("value", [True, 0.5, "400", float("nan"), -1, 0])
 def test_a_time_is_a_whole_number_above_zero(value: object) -> None:
     with pytest.raises(MisuseError, match="digest_us must be"):

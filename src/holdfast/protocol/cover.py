@@ -20,7 +20,7 @@ _WHOLE: Mark = "", _ANY  # the shelf of what may be compared with everything: di
 class Cover:
     def __init__(self, book: ConditionBook) -> None:
         self._book = book
-        self._all: dict[str, None] = {}
+        self._all: dict[str, Iterable[Mark]] = {}  # each with its marks
         self._chosen: dict[str, Mark] = {}  # each with the mark under which it is found as one that may cover
         self._wide: Shelves = {}  # chosen ones, each under one of its marks
         self._narrow: Shelves = {}  # all, under every mark
@@ -36,39 +36,41 @@ class Cover:
         """Take a condition in; which ones are chosen now, and which no longer."""
         if condition in self._all:
             return [], []
-        self._all[condition] = None
-        for mark in self._marks(condition):
+        marks = self._all[condition] = self._marks(condition)
+        for mark in marks:
             self._narrow.setdefault(mark, {})[condition] = None
-        return self._choose(condition)
+        return self._choose(condition, marks)
 
     def remove(self, condition: str) -> tuple[list[str], list[str]]:
         if condition not in self._all:
             return [], []
-        del self._all[condition]
-        for mark in self._marks(condition):
+        marks = self._all.pop(condition)
+        for mark in marks:
             _take_out(self._narrow, mark, condition)
         if condition not in self._chosen:
             return [], []
         self._drop(condition)
         added: dict[str, None] = {}
         covers = self._book.covers
-        for orphan in [each for each in self._narrower(condition) if each not in self._chosen]:
+        for orphan in [each for each in self._narrower(condition, marks) if each not in self._chosen]:
             if covers(condition, orphan):
-                chosen, dropped = self._choose(orphan)
+                chosen, dropped = self._choose(orphan, self._all[orphan])
                 added.update(dict.fromkeys(chosen))
                 for each in dropped:  # only an orphan chosen a moment ago can fall to a wider one
                     added.pop(each, None)
         return list(added), [condition]
 
-    def _choose(self, condition: str) -> tuple[list[str], list[str]]:
+    def _choose(self, condition: str, marks: Iterable[Mark]) -> tuple[list[str], list[str]]:
         covers = self._book.covers
-        if any(covers(each, condition) for each in self._wider(condition)):
+        if any(covers(each, condition) for each in self._wider(marks)):
             return [], []
-        dropped = [each for each in self._narrower(condition) if each in self._chosen and covers(condition, each)]
+        dropped = [
+            each for each in self._narrower(condition, marks) if each in self._chosen and covers(condition, each)
+        ]
         for each in dropped:
             self._drop(each)
         # Whatever it covers has all of its marks, so one is enough: the one that it shares with the fewest.
-        mark = min(self._marks(condition), key=lambda mark: len(self._wide.get(mark, ())))
+        mark = min(marks, key=lambda mark: len(self._wide.get(mark, ())))
         self._chosen[condition] = mark
         self._wide.setdefault(mark, {})[condition] = None
         return [condition], dropped
@@ -84,18 +86,16 @@ class Cover:
         marks |= dict.fromkeys((each.attribute, each.operand) for each in filters[0] if each.op == "=")
         return marks
 
-    def _wider(self, condition: str) -> Iterator[str]:
-        """Chosen ones that may cover it: each of their marks is one of its own."""
-        marks = self._marks(condition)
+    def _wider(self, marks: Iterable[Mark]) -> Iterator[str]:
+        """Chosen ones that may cover a condition with these marks: each of theirs is among them."""
         if _WHOLE in marks:
             yield from self._chosen
             return
         for mark in (_WHOLE, *marks):
             yield from self._wide.get(mark, ())
 
-    def _narrower(self, condition: str) -> list[str]:
+    def _narrower(self, condition: str, marks: Iterable[Mark]) -> list[str]:
         """Those that it may cover: they have all of its marks and perhaps others."""
-        marks = self._marks(condition)
         if _WHOLE in marks:
             return list(self._all)
         shelves = [self._narrow.get(mark, {}) for mark in marks]

@@ -38,7 +38,7 @@ class LatchSettings:
 
     def __post_init__(self) -> None:
         wrong = complaints(self)
-        if isinstance(self.target, float) and self.target >= 0.5:
+        if isinstance(self.target, int | float) and self.target >= 0.5:
             wrong.insert(0, f"target must be below 0.5, found {self.target}")
         if wrong:
             raise MisuseError("; ".join(wrong))
