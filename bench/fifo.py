@@ -6,8 +6,6 @@ no estimators of ours: `all travel times` is the plainer conformal recipe that o
 which messages are lost and waits for all others: less than this cannot be added without violations.
 """
 
-import argparse
-import json
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,10 +13,9 @@ from math import exp
 from statistics import mean, stdev
 from typing import Any
 
+from bench.command import options, told
 from bench.fifo_model import SCENARIOS, Outcome, Scenario, Stream, draw, replay
-from bench.page import put_section
-from bench.results import machine, save
-from bench.workloads import REPOSITORY
+from bench.results import machine
 from holdfast.pipeline.confidence import half_width_factor
 from holdfast.protocol.order.choice import NewEstimator, new_estimator
 from holdfast.protocol.order.latch import Latch
@@ -26,7 +23,6 @@ from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.steering import Steering
 from holdfast.protocol.order.window import COLD_SAMPLES, SampleWindow
 
-SAVED = REPOSITORY / "bench" / "results" / "fifo.json"
 PUBLICATIONS, SEEDS = 120_000, 5
 QUICK_PUBLICATIONS, QUICK_SEEDS = 12_000, 3
 WITHIN = 0.10  # a kept share may differ so much from its target, either way
@@ -217,21 +213,16 @@ def check_table(found: list[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(prog="bench.fifo", description=(__doc__ or "").splitlines()[0])
-    words.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    words = options("fifo", __doc__)
     words.add_argument("--quick", action="store_true", help="a tenth of the size: shows that it works, judges nothing")
     words.add_argument("--publications", type=int, help=f"a scenario, {PUBLICATIONS:,} unless told")
     words.add_argument("--seeds", type=int, help=f"{SEEDS} unless told")
-    words.add_argument("--save", action="store_true", help="keep the results and put them into docs/benchmarks.md")
     given = words.parse_args()
     if given.seeds is not None and given.seeds < 2:
         words.error("--seeds must be at least 2: an interval needs two runs")
     publications = given.publications or (QUICK_PUBLICATIONS if given.quick else PUBLICATIONS)
     data = measure(publications, given.seeds or (QUICK_SEEDS if given.quick else SEEDS), judged=not given.quick)
-    if given.save:
-        save(data, SAVED)
-        put_section("fifo", section(data))
-    print(json.dumps(data) if given.json else section(data))
+    told(given, data, section)
     return 0 if data["holds"] else 1
 
 

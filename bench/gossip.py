@@ -4,9 +4,7 @@ One run is timed as it is; a second, shorter one runs under Python's profiler, w
 than large ones, so of it only shares are told, by the room of the tree in which the time was spent. CPU time.
 """
 
-import argparse
 import cProfile
-import json
 import pstats
 import sys
 import time
@@ -16,15 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import holdfast
-from bench.page import put_section
-from bench.results import machine, save
-from bench.workloads import REPOSITORY
+from bench.command import options, told
+from bench.results import machine
 from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
 from holdfast.network.schema import Network
 from holdfast.sim.simulator import Simulation
 
-SAVED = REPOSITORY / "bench" / "results" / "gossip.json"
 PROFILED_S = 5.0
 _PACKAGE = Path(holdfast.__file__).parent
 _TWO_DEEP = "protocol"  # the room whose rooms are told apart
@@ -64,6 +60,7 @@ def measure(seconds: float) -> dict[str, Any]:
     outcome = Simulation(network_of(seconds), 1).run()
     took_s = time.process_time() - began
     return {
+        "benchmark": "gossip",
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
         "seconds": seconds,
@@ -92,16 +89,11 @@ it goes the way of compiled code that a run without recovery takes. Where a prof
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(prog="bench.gossip", description=(__doc__ or "").splitlines()[0])
-    words.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    words = options("gossip", __doc__)
     words.add_argument("--seconds", type=float, default=25.0, help="simulated seconds, as in the paper")
-    words.add_argument("--save", action="store_true", help="keep the results and put them into docs/benchmarks.md")
     given = words.parse_args()
     data = measure(given.seconds)
-    if given.save:
-        save(data, SAVED)
-        put_section("gossip", section(data))
-    print(json.dumps(data) if given.json else section(data))
+    told(given, data, section)
     return 0
 
 

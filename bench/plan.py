@@ -6,7 +6,6 @@ turn, with exact numbers. Both count from a warm session to the written table an
 predicted in one process as well, and must get the same numbers.
 """
 
-import argparse
 import json
 import sys
 import tempfile
@@ -18,16 +17,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from bench.page import put_section
-from bench.results import machine, save
-from bench.workloads import REPOSITORY
+from bench.command import keep, options, told
+from bench.results import machine, saved_at
 from holdfast.network.load import parse_text
 from holdfast.network.schema import PlanSettings
 from holdfast.planner.pairs import Predictor, Schemes
 from holdfast.planner.plan import Case, by_home, case_of, predict_home
 from holdfast.planner.what_if import changed
 
-SAVED = REPOSITORY / "bench" / "results" / "plan.json"
 SAMPLES = PlanSettings().samples
 SEED = "7/plan"
 TARGET_S = 300  # for the large network: a few minutes on two cores
@@ -53,7 +50,7 @@ def network(brokers: int, per_broker: int) -> Case:
 
 
 def on_spark(spark: Any, cases: dict[str, Case]) -> dict[str, Any]:
-    from holdfast.pipeline.plan_folder import planned
+    from holdfast.pipeline.plan.folder import planned
 
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "plan"
@@ -163,22 +160,17 @@ the subscribers of {COMPARED} brokers and two cases, is
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    words.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    words.add_argument("--save", action="store_true", help="keep the result and put it into docs/benchmarks.md")
+    words = options("plan", __doc__)
     words.add_argument("--redraw", action="store_true", help="only write the page anew from the saved result")
     words.add_argument("--brokers", type=int, default=1_000)
     words.add_argument("--per-broker", type=int, default=100, help="subscribers")
     words.add_argument("--small", type=int, default=20, help="brokers of the sweep's network")
     given = words.parse_args()
     if given.redraw:
-        put_section("plan", section(json.loads(SAVED.read_text())))
+        keep(json.loads(saved_at("plan").read_text()), section)
         return 0
     result = measure(given.brokers, given.per_broker, given.small)
-    if given.save:
-        save(result, SAVED)
-        put_section("plan", section(result))
-    print(json.dumps(result) if given.json else report(result))
+    told(given, result, section, report)
     return 0 if result["holds"] else 1
 
 

@@ -5,8 +5,6 @@ of Bloom filters against the closed form; bytes for events with locality and for
 paper's 32 bytes an entry. No pair that matches may go uncovered: the run stops if one does.
 """
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,11 +13,10 @@ from math import sqrt
 from random import Random
 from typing import Any
 
-from bench.page import put_section
+from bench.command import options, told
 from bench.record_events import FOCUS, SHAPES, WORKLOADS, Event, Timed, events, schema_condition, schema_event
-from bench.results import machine, save
+from bench.results import machine
 from bench.siena import siena_covers, siena_entry, siena_pattern
-from bench.workloads import REPOSITORY
 from holdfast.language.parser import parse
 from holdfast.language.subscription import Subscription
 from holdfast.protocol.records import (
@@ -37,7 +34,6 @@ from holdfast.protocol.records import (
 from holdfast.protocol.records.formulas import false_positive_ratio
 from holdfast.protocol.records.learning import Encoding
 
-SAVED = REPOSITORY / "bench" / "results" / "records.json"
 LEARNED_FROM = 512
 PLAIN_BYTES = 32  # an entry of the paper
 SPANS = {"record of 10": 10, "digest of 120": 120}
@@ -297,10 +293,8 @@ def section(data: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(prog="bench.records", description=(__doc__ or "").splitlines()[0])
-    words.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    words = options("records", __doc__)
     words.add_argument("--quick", action="store_true", help="a twentieth of the work")
-    words.add_argument("--save", action="store_true", help="keep the results and put them into docs/benchmarks.md")
     given = words.parse_args()
     several, conditions, trials, published = (300, 60, 3_000, 1_400) if given.quick else (2_000, 400, 40_000, 6_000)
     data = {
@@ -314,10 +308,7 @@ def main() -> int:
         "bytes": bytes_per_entry(published),
         "speeds": speeds(),
     }
-    if given.save:
-        save(data, SAVED)
-        put_section("records", section(data))
-    print(json.dumps(data) if given.json else section(data))
+    told(given, data, section)
     return 0 if all(abs(row["errors"]) < 3 for row in data["closed_form"]) else 1
 
 

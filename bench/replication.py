@@ -6,7 +6,6 @@ Times are read off the trace: from the replica's request to the first matching e
 times are those of the paper's machines (`holdfast reproduce replication`), so shapes may be compared, not seconds.
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -16,15 +15,13 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.page import put_section
-from bench.results import machine
-from bench.workloads import REPOSITORY
+from bench.command import options, told
+from bench.results import load, machine, saved_at
 from holdfast.model.messages import Copying
 from holdfast.network.writing import to_toml
-from holdfast.reproduce.replication_model import Model, Setting, ordering_degree, zipf
+from holdfast.reproduce.replication.model import Model, Setting, ordering_degree, zipf
 from holdfast.wire.runs import Run
 
-SAVED = REPOSITORY / "bench" / "results" / "replication.json"
 _PROTOCOLS: tuple[Copying, ...] = ("synchronous", "incremental", "ordered")
 _KILLED_S, _END_S = 30, 58  # tables of ten thousand conditions take a while to be everywhere on a busy machine
 _PENDING = 100  # published while the replica starts: within these seconds after the kill
@@ -135,11 +132,10 @@ moves the live ones.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options("replication", __doc__)
     parser.add_argument("--subscriptions", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=_PROTOCOLS, help="One protocol; with --save the other rows stay.")
-    parser.add_argument("--save", action="store_true", help="Write bench/results/replication.json and the page.")
+    parser.add_argument("--only", choices=_PROTOCOLS, help="one protocol; with --save the other rows stay")
     given = parser.parse_args()
     rows = []
     for protocol in _PROTOCOLS if given.only is None else (given.only,):
@@ -155,13 +151,15 @@ def main() -> None:
         "seed": given.seed,
         "rows": rows,
     }
-    print(table(data))
-    if given.save:
-        if given.only is not None and SAVED.exists():
-            others = [row for row in json.loads(SAVED.read_text())["rows"] if row["protocol"] != given.only]
-            data["rows"] = sorted([*others, *rows], key=lambda row: _PROTOCOLS.index(row["protocol"]))
-        SAVED.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-        put_section("replication", section(data))
+    if given.save and given.only is not None:
+        others = [row for row in _saved_rows() if row["protocol"] != given.only]
+        data["rows"] = sorted([*others, *rows], key=lambda row: _PROTOCOLS.index(row["protocol"]))
+    told(given, data, section, table)
+
+
+def _saved_rows() -> list[dict[str, Any]]:
+    saved = load(saved_at("replication"))
+    return [] if saved is None else saved["rows"]
 
 
 if __name__ == "__main__":

@@ -20,7 +20,12 @@ from bench.memory import Memory
 from bench.rounds import Row
 from bench.workloads import REPOSITORY
 
-SAVED = REPOSITORY / "bench" / "results" / "matching.json"
+
+def saved_at(name: str) -> Path:
+    return REPOSITORY / "bench" / "results" / f"{name}.json"
+
+
+SAVED = saved_at("matching")
 FALL_MAX = 0.30  # a ratio may fall this far before it is pointed out: noise moves ratios, but rarely so much
 
 LIBRARIES = ("numpy", "numba", "pyarrow", "duckdb", "polars", "sqlglot")

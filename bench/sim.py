@@ -5,8 +5,6 @@ link, no recovery. Ours runs the real brokers and clients with tables, heartbeat
 counts (bench/simpy_model.py). CPU time; the ratio is the median over interleaved rounds.
 """
 
-import argparse
-import json
 import resource
 import sys
 import time
@@ -14,17 +12,15 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
-from bench.page import put_section
-from bench.results import machine, save
+from bench.command import options, told
+from bench.results import machine
 from bench.simpy_model import Model
-from bench.workloads import REPOSITORY
 from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
 from holdfast.network.schema import Network
 from holdfast.sim.simulator import Simulation
 
 TARGET = 10.0
-SAVED = REPOSITORY / "bench" / "results" / "sim.json"
 
 
 def tree_network(seconds: float) -> Network:
@@ -71,6 +67,7 @@ def measure(seconds: float, rounds: int) -> dict[str, Any]:
         )
     ratios = [a / b for a, b in zip(rates["express"], rates["simpy"], strict=True)]
     return {
+        "benchmark": "sim",
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
         "seconds": seconds,
@@ -114,17 +111,12 @@ something about events: queues, capacities, bursts, and recovery. Three times th
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(prog="bench.sim", description=(__doc__ or "").splitlines()[0])
-    words.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    words = options("sim", __doc__)
     words.add_argument("--seconds", type=float, default=25.0, help="simulated seconds a round, as in the paper")
     words.add_argument("--rounds", type=int, default=3)
-    words.add_argument("--save", action="store_true", help="keep the results and put them into docs/benchmarks.md")
     given = words.parse_args()
     data = measure(given.seconds, given.rounds)
-    if given.save:
-        save(data, SAVED)
-        put_section("sim", section(data))
-    print(json.dumps(data) if given.json else section(data))
+    told(given, data, section)
     return 0 if data["holds"] else 1
 
 

@@ -26,13 +26,13 @@ import pyarrow.parquet as pq
 
 from bench import workloads
 from bench.page import put_section
-from bench.results import load, machine, regressions, save
+from bench.results import load, machine, regressions, save, saved_at
 from bench.rounds import say
 from bench.spark_match_report import checks, plain, ratios, section
 from bench.spark_memory import Watch
 from bench.workloads import REPOSITORY, Workload
 
-SAVED = REPOSITORY / "bench" / "results" / "spark_match.json"
+SAVED = saved_at("spark_match")
 CORES = 2
 ROW_GROUP = 1 << 17
 BATCH = 50_000  # events for match_batch at a time, as in bench/matching.py
@@ -108,7 +108,7 @@ class Bench:
         }
 
     def _prepared(self) -> float:
-        from holdfast.pipeline.match import prepare
+        from holdfast.pipeline.match.frames import prepare
 
         self._count = prepare(self._folder / "events.parquet", self._folder / "wishes.parquet")
         begun = perf_counter()
@@ -118,9 +118,9 @@ class Bench:
     def _ours(self) -> dict[str, Callable[[], None]]:
         from pyspark.sql import functions as F
 
-        from holdfast.pipeline.match import counted_here
-        from holdfast.pipeline.match_job import write_files
-        from holdfast.pipeline.match_tasks import RowSink
+        from holdfast.pipeline.match.frames import counted_here
+        from holdfast.pipeline.match.job import write_files
+        from holdfast.pipeline.match.tasks import RowSink
 
         result = self._match.result
 
@@ -196,8 +196,8 @@ class Bench:
 
     def _skew(self) -> dict[str, Any]:
         """A third of the events is about one symbol, all of them together; whole and in shards."""
-        from holdfast.pipeline.match import prepare
-        from holdfast.pipeline.match_job import write_files
+        from holdfast.pipeline.match.frames import prepare
+        from holdfast.pipeline.match.job import write_files
 
         events = _with_hot_symbol(self._work.table)
         pq.write_table(events, self._folder / "skewed.parquet", row_group_size=ROW_GROUP // 8)
@@ -265,8 +265,8 @@ def match_batch(folder: str) -> None:
 
 def many_events(folder: str) -> None:
     """The same events as several files, matched and written: does the second half take more memory than the first?"""
-    from holdfast.pipeline.match import prepare
-    from holdfast.pipeline.match_job import write_files
+    from holdfast.pipeline.match.frames import prepare
+    from holdfast.pipeline.match.job import write_files
     from holdfast.pipeline.session import session
 
     spark = session("bench spark_match", f"local[{CORES}]")

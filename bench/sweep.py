@@ -15,16 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.page import put_section
-from bench.results import machine, save
-from bench.workloads import REPOSITORY
-from holdfast.pipeline.sweep_cell import run_cell
-from holdfast.pipeline.sweep_check import plan
-from holdfast.pipeline.sweep_folder import SweepFolder
-from holdfast.pipeline.sweep_plan import Plan, preset_document
+from bench.command import keep, options, told
+from bench.results import machine, saved_at
+from holdfast.pipeline.sweep.cell import run_cell
+from holdfast.pipeline.sweep.check import plan
+from holdfast.pipeline.sweep.folder import SweepFolder
+from holdfast.pipeline.sweep.plan import Plan, preset_document
 
 TARGET = 1.7
-SAVED = REPOSITORY / "bench" / "results" / "sweep.json"
 
 
 def equal_runs(runs: int, seconds: float) -> Plan:
@@ -50,8 +48,8 @@ def alone(out: Path, runs: int, seconds: float) -> float:
 
 def on_spark(spark: Any, runs: int, seconds: float) -> tuple[float, float]:
     """Seconds for the whole call, and for the simulations in it."""
-    from holdfast.pipeline.sweep import sweep
-    from holdfast.pipeline.sweep_progress import Progress
+    from holdfast.pipeline.sweep.job import sweep
+    from holdfast.pipeline.sweep.progress import Progress
 
     seen: list[Progress] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -69,9 +67,7 @@ def _check_same(folder: SweepFolder, asked: Plan) -> None:
 
 
 def main() -> int:
-    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    words.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
-    words.add_argument("--save", action="store_true", help="keep the result and put it into docs/benchmarks.md")
+    words = options("sweep", __doc__)
     words.add_argument("--redraw", action="store_true", help="only write the page anew from the saved result")
     words.add_argument("--runs", type=int, default=48)
     words.add_argument("--seconds", type=float, default=15.0, help="simulated seconds a run; one or two of real time")
@@ -82,16 +78,10 @@ def main() -> int:
         print(alone(given.alone, given.runs, given.seconds))
         return 0
     if given.redraw:
-        put_section("sweep", section(json.loads(SAVED.read_text())))
+        keep(json.loads(saved_at("sweep").read_text()), section)
         return 0
     result = measure(given.runs, given.seconds, given.rounds)
-    if given.save:
-        save(result, SAVED)
-        put_section("sweep", section(result))
-    if given.json:
-        print(json.dumps(result))
-    else:
-        print(report(result))
+    told(given, result, section, report)
     return 0 if result["holds"] else 1
 
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from bench.live import CASES, SAVED, TARGETS, WITH_DELAY, Case, Found, as_data, checks
+from bench.live import CASES, TARGETS, WITH_DELAY, Case, Found, as_data, checks
 from bench.live_events import MATCHING, condition, events, others
 from bench.live_report import plain, section
 from bench.live_systems import SYSTEMS
 from bench.live_worker import role_of
 from bench.page import PAGE
-from bench.results import load
+from bench.results import load, saved_at
 from holdfast import parse
 
 FOUND = {
@@ -74,7 +74,7 @@ def test_text_and_page_show_every_row_and_every_check() -> None:
 
 
 def test_the_page_is_what_the_saved_results_make() -> None:
-    saved = load(SAVED)
+    saved = load(saved_at("live"))
     if saved is None:
         pytest.skip("the live bench has not been saved yet")
     assert section(saved).strip() in PAGE.read_text()
