@@ -6,6 +6,7 @@ from random import Random
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Handover, Message, Taken
+from holdfast.protocol.broker import BrokerParts
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -66,8 +67,8 @@ class Line:
 
     def _begin(self, name: str) -> None:
         hops = replace(HopSettings("retransmission"), handover=SETTINGS)
-        own = name, "subscriptions", ProtocolSettings(), self._book, Index, self.now_us, Random(name), hops
-        self.nodes[name] = new_broker(*own, self.stores[name].load())  # type: ignore[arg-type]
+        parts = BrokerParts(name, "subscriptions", ProtocolSettings(), self._book, Index, self.now_us, Random(name))
+        self.nodes[name] = new_broker(parts, hops, self.stores[name].load())
 
     def _link(self, name: str) -> None:
         for far in self.neighbours(name):

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Deliver, Detach, Message, Publication, Publish, Run, Summary, Tell
-from holdfast.protocol.broker import Broker, Routing
+from holdfast.protocol.broker import Broker, BrokerParts, Routing
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -64,7 +64,7 @@ def test_a_clients_frame_is_its_messages_in_their_order() -> None:
 
 
 def broker(routing: Routing = "subscriptions") -> Broker:
-    made = Broker("b1", routing, ProtocolSettings(hops_max=5), ConditionBook(), Index, 1, Random(1))
+    made = Broker(BrokerParts("b1", routing, ProtocolSettings(hops_max=5), ConditionBook(), Index, 1, Random(1)))
     for name in ("p", "desk"):
         made.handle(LinkUp(name, "client"), 0)
     made.handle(Received("desk", Tell("subscriptions", 1, ("n > 0",), ())), 0)

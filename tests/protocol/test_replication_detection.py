@@ -4,6 +4,7 @@ from random import Random
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import CopyDone, Neighbours, ReplicaRequest, Retired, Summary
+from holdfast.protocol.broker import BrokerParts
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkUp, Received, ReplicaWanted, Wake
 from holdfast.protocol.replication.broker import ReplicatingBroker
@@ -18,8 +19,8 @@ class Watching:
 
     def __init__(self, heard_us: list[int], lease_us: int = 3_500_000) -> None:
         settings = ProtocolSettings(heartbeat_us=SECOND_US, lease_us=lease_us)
-        book, dice = ConditionBook(), Random(1)
-        self.broker = ReplicatingBroker("b", "advertisements", settings, book, Index, 0, dice, ReplicationSettings())
+        parts = BrokerParts("b", "advertisements", settings, ConditionBook(), Index, 0, Random(1))
+        self.broker = ReplicatingBroker(parts, ReplicationSettings())
         self.broker.handle(LinkUp("f", "broker"), 0)
         self._heard_us = heard_us
 

@@ -6,7 +6,7 @@ from random import Random
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Message, NodeKind
-from holdfast.protocol.broker import Broker, Routing
+from holdfast.protocol.broker import Broker, BrokerParts, Routing
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -46,9 +46,9 @@ class Wires:
 
     def broker(self, *names: str) -> None:
         for name in names:
-            self.nodes[name] = Broker(
-                name, self._routing, SETTINGS, self._book, Index, self.now_us, Random(f"0/{name}"), self._gossip
-            )
+            dice = Random(f"0/{name}")
+            parts = BrokerParts(name, self._routing, SETTINGS, self._book, Index, self.now_us, dice)
+            self.nodes[name] = Broker(parts, self._gossip)
 
     def client(self, name: str, broker: str, *conditions: str) -> None:
         self.nodes[name] = Client(name, SETTINGS, self._book, Index, self.now_us, Random(f"0/{name}"))

@@ -30,7 +30,7 @@ from holdfast.net.session import Session, open_session
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
-from holdfast.protocol.broker import Routing
+from holdfast.protocol.broker import BrokerParts, Routing
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Listed, Received, Register
 from holdfast.protocol.gossip.settings import GossipSettings
@@ -126,10 +126,11 @@ class BrokerNode:
     def _new_machine(self, epoch: int, stored: Stored | None) -> AnyBroker:
         settings, hops = self.settings, self.settings.hops
         dice = Random(f"{epoch}/{settings.name}/heartbeat")
-        parts = settings.name, settings.routing, settings.protocol, ConditionBook(), Index, epoch, dice
+        own = settings.name, settings.routing, settings.protocol
+        parts = BrokerParts(*own, ConditionBook(), Index, epoch, dice)
         if settings.replication is None:
-            return new_broker(*parts, hops, stored, settings.gossip)
-        broker = ReplicatingBroker(*parts, settings.replication, settings.role, hops.watch)
+            return new_broker(parts, hops, stored, settings.gossip)
+        broker = ReplicatingBroker(parts, settings.replication, settings.role, hops.watch)
         broker.queue_length = self._queue_length
         return on_its_links(broker, hops)
 

@@ -6,6 +6,7 @@ the means to recover what was lost (`gossip`).
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Literal, get_args
 
@@ -53,6 +54,19 @@ BETWEEN_BROKERS = get_args(GossipMessage)
 Routing = Literal["subscriptions", "advertisements", "destinations"]
 
 
+@dataclass(frozen=True)
+class BrokerParts:
+    """What every kind of broker is made of."""
+
+    name: str
+    routing: Routing
+    settings: ProtocolSettings
+    book: ConditionBook
+    new_index: Callable[[], EventIndex[str]]
+    epoch: int  # when its life began
+    rng: Random
+
+
 class Neighbour:
     def __init__(self, kind: NodeKind, now_us: int) -> None:
         self.kind = kind
@@ -63,28 +77,19 @@ class Neighbour:
 
 
 class Broker:
-    def __init__(
-        self,
-        name: str,
-        routing: Routing,
-        settings: ProtocolSettings,
-        book: ConditionBook,
-        new_index: Callable[[], EventIndex[str]],
-        epoch: int,
-        rng: Random,
-        gossip: GossipSettings | None = None,
-    ) -> None:
-        self.name = name
-        self._settings = settings
-        self._book = book
-        self._epoch = epoch
+    def __init__(self, parts: BrokerParts, gossip: GossipSettings | None = None) -> None:
+        self.name = name = parts.name
+        self._settings = settings = parts.settings
+        self._book = book = parts.book
+        self._epoch = epoch = parts.epoch
+        new_index, rng = parts.new_index, parts.rng
         self._neighbours: dict[str, Neighbour] = {}
         classes = None if gossip is None else Classes(name, epoch, gossip.fading_us, book, new_index)
         self._router: TreeRouter | DestinationRouter
-        if routing == "destinations":
+        if parts.routing == "destinations":
             self._router = DestinationRouter(name, epoch, settings, book, new_index, classes)
         else:
-            self._router = TreeRouter(book, new_index, routing == "advertisements", settings.hops_max, classes)
+            self._router = TreeRouter(book, new_index, parts.routing == "advertisements", settings.hops_max, classes)
         self._gossip: Gossip | None = None
         if gossip is not None and classes is not None:
             seen, dice = Seen(settings.dedup_window, settings.dedup_sources), Random(f"{rng.getrandbits(64)}/gossip")

@@ -4,20 +4,17 @@ However many neighbours ask, a broker gets one replica at a time; while one is a
 wanted. Clients of a broker that is down find its replica, as live ones do at the same address.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
 from holdfast.network.schema import LinkSpec
-from holdfast.protocol.broker import Broker, Routing
-from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.broker import Broker, BrokerParts
 from holdfast.protocol.effects import ReplicaWanted
 from holdfast.protocol.hops.choice import on_its_links
 from holdfast.protocol.hops.nack import NackBroker
 from holdfast.protocol.replication.broker import ReplicatingBroker
 from holdfast.protocol.replication.replica import Role
-from holdfast.protocol.settings import ProtocolSettings
 from holdfast.sim.failovers import MOVED
 from holdfast.sim.host import Host
 
@@ -37,21 +34,12 @@ class Provisioner:
             self._links.setdefault(link.a, {})[link.b] = link
             self._links.setdefault(link.b, {})[link.a] = link
 
-    def new_broker(
-        self,
-        name: str,
-        routing: Routing,
-        settings: ProtocolSettings,
-        book: ConditionBook,
-        new_index: Callable[[], EventIndex[str]],
-        epoch: int,
-        dice: Random,
-    ) -> Broker | NackBroker:
+    def new_broker(self, parts: BrokerParts) -> Broker | NackBroker:
         plan = self._simulation.network.replication
         assert plan is not None
         plan = replace(plan, directory=None)  # there is nothing outside a simulation
-        role, hops = self._roles.get(name), self._simulation.network.reliability.hops
-        broker = ReplicatingBroker(name, routing, settings, book, new_index, epoch, dice, plan, role, hops.watch)
+        role, hops = self._roles.get(parts.name), self._simulation.network.reliability.hops
+        broker = ReplicatingBroker(parts, plan, role, hops.watch)
         broker.queue_length = self._queue_length
         return on_its_links(broker, hops)
 

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.model.messages import Message, NodeKind, Publication, Publish
 from holdfast.network.schema import ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import Publication as Planned
-from holdfast.protocol.broker import Broker
+from holdfast.protocol.broker import Broker, BrokerParts
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -180,16 +180,16 @@ class Simulation:
         Faults(self)
 
     def new_machine(self, name: str, kind: NodeKind) -> AnyBroker | AnyClient:
-        dice = Random(f"{self.seed}/{name}/heartbeat")
-        settings, hops = self.network.protocol, self.network.reliability.hops
+        dice, hops = Random(f"{self.seed}/{name}/heartbeat"), self.network.reliability.hops
+        common = self.network.protocol, self._book, self._index.view, self.now_us, dice
         if kind == "broker":
-            own = name, self.network.routing, settings, self._book, self._index.view, self.now_us, dice
+            parts = BrokerParts(name, self.network.routing, *common)
             if self.network.replication is not None:
-                return self.provisioner.new_broker(*own)
+                return self.provisioner.new_broker(parts)
             stored = self._stores[name].load() if hops.durable else None
-            return new_broker(*own, hops, stored, self.network.reliability.gossip)
+            return new_broker(parts, hops, stored, self.network.reliability.gossip)
         guarantees = self.network.reliability.guarantees
-        client = Client(name, settings, self._book, self._index.view, self.now_us, dice, guarantees=guarantees)
+        client = Client(name, *common, guarantees=guarantees)
         return with_hops(client, hops)
 
     def _schedule_calls(self, client: ClientSpec) -> None:

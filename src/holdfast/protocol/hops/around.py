@@ -1,4 +1,4 @@
-"""A broker around a broker that knows nothing of it: what `nack` and `multipath` have in common."""
+"""A broker around a broker that knows nothing of it: what `nack`, `durable` and `multipath` have in common."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from holdfast.protocol.effects import Effect, Input, Received
 class AroundBroker(ABC):
     def __init__(self, broker: Broker) -> None:
         self.name = broker.name
-        self._broker = broker
+        self.broker = broker
 
     @abstractmethod
     def handle(self, given: Input, now_us: int) -> list[Effect]: ...
@@ -24,11 +24,11 @@ class AroundBroker(ABC):
         return effects
 
     def has_settled(self, now_us: int) -> bool:
-        return self._broker.has_settled(now_us)
+        return self.broker.has_settled(now_us)
 
     @property
     def counts(self) -> dict[str, int]:
-        return self._broker.counts
+        return self.broker.counts
 
     def kind_of(self, neighbour: str) -> NodeKind | None:
-        return self._broker.kind_of(neighbour)
+        return self.broker.kind_of(neighbour)

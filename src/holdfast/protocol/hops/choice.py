@@ -1,12 +1,9 @@
 """The broker and the client that a network has asked for."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from random import Random
 
-from holdfast.protocol.broker import Broker, Routing
+from holdfast.protocol.broker import Broker, BrokerParts
 from holdfast.protocol.client import Client
-from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.changes import Stored
 from holdfast.protocol.hops.durable import DurableBroker
@@ -15,7 +12,6 @@ from holdfast.protocol.hops.hybrid import HybridBroker
 from holdfast.protocol.hops.multipath import MultipathBroker
 from holdfast.protocol.hops.nack import NackBroker
 from holdfast.protocol.hops.settings import HopSettings
-from holdfast.protocol.settings import ProtocolSettings
 
 AnyBroker = Broker | NackBroker | DurableBroker | MultipathBroker  # hybrid ones are durable
 AnyClient = Client | DurableClient
@@ -24,27 +20,22 @@ _NEVER_US = 2**61
 
 
 def new_broker(
-    name: str,
-    routing: Routing,
-    settings: ProtocolSettings,
-    book: ConditionBook,
-    new_index: Callable[[], EventIndex[str]],
-    now_us: int,
-    rng: Random,
+    parts: BrokerParts,
     hops: HopSettings,
     stored: Stored | None = None,
     gossip: GossipSettings | None = None,
 ) -> AnyBroker:
     """With what it has stored in an earlier life, if it stores anything."""
+    now_us = parts.epoch
     if hops.durable:
         stored = stored or Stored()
         epoch = now_us if stored.epoch is None else stored.epoch
-        patient = replace(settings, lease_us=_NEVER_US)  # what a silent neighbour wants is kept for it
-        broker = Broker(name, routing, patient, book, new_index, epoch, rng)
+        patient = replace(parts.settings, lease_us=_NEVER_US)  # what a silent neighbour wants is kept for it
+        broker = Broker(replace(parts, settings=patient, epoch=epoch))
         if hops.hops == "hybrid":
             return HybridBroker(broker, hops.handover, stored, now_us, hops.watch)
         return DurableBroker(broker, hops.handover, stored, now_us)
-    broker = Broker(name, routing, settings, book, new_index, now_us, rng, gossip)
+    broker = Broker(parts, gossip)
     return MultipathBroker(broker, hops.watch, now_us) if hops.hops == "multipath" else on_its_links(broker, hops)
 
 

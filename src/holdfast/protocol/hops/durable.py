@@ -16,7 +16,6 @@ from holdfast.model.messages import (
     Handover,
     LinkState,
     Message,
-    NodeKind,
     Publish,
     Run,
     Summary,
@@ -39,6 +38,7 @@ from holdfast.protocol.effects import (
     Spread,
     Wake,
 )
+from holdfast.protocol.hops.around import AroundBroker
 from holdfast.protocol.hops.changes import (
     At,
     Began,
@@ -74,10 +74,9 @@ class _SafeThen:
         self.effects: list[Effect] = []
 
 
-class DurableBroker:
+class DurableBroker(AroundBroker):
     def __init__(self, broker: Broker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
-        self.name = broker.name
-        self.broker = broker
+        super().__init__(broker)
         self._settings = settings
         self._takes: dict[str, bool] = {}  # neighbours, and whether they say what they have taken
         self._incoming: dict[str, Incoming] = {}
@@ -148,15 +147,7 @@ class DurableBroker:
         """Whether it has nothing to hand over."""
         return not self._kept
 
-    @property
-    def counts(self) -> dict[str, int]:
-        return self.broker.counts
-
-    def kind_of(self, neighbour: str) -> NodeKind | None:
-        return self.broker.kind_of(neighbour)
-
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
-        """What `Received` with each of these would do, in one go."""
         effects: list[Effect] = []
         for message in messages:
             effects += self._on_received(sender, message, now_us)

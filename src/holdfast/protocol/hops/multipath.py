@@ -27,11 +27,11 @@ class MultipathBroker(AroundBroker):
         broker.go_around()
 
     def next_due_us(self) -> int:
-        return min(self._watch.next_due_us(), self._broker.next_due_us())
+        return min(self._watch.next_due_us(), self.broker.next_due_us())
 
     def gauges(self) -> Gauges:
         recent = max(map(len, self._recent.values()), default=0)
-        return {**self._broker.gauges(), "recent events for a neighbour": (recent, self._settings.recent_max)}
+        return {**self.broker.gauges(), "recent events for a neighbour": (recent, self._settings.recent_max)}
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -39,20 +39,20 @@ class MultipathBroker(AroundBroker):
             is_beat = type(given.message) is Alive
             if self._watch.on_heard(given.sender, is_beat, now_us):
                 effects = self._back(given.sender)
-            return effects if is_beat else effects + self._noted(self._broker.handle(given, now_us), now_us)
+            return effects if is_beat else effects + self._noted(self.broker.handle(given, now_us), now_us)
         if type(given) is Wake:
             return self._on_wake(now_us)
         if type(given) is LinkDown:
-            effects = self._noted(self._broker.handle(given, now_us), now_us)
+            effects = self._noted(self.broker.handle(given, now_us), now_us)
             self._watch.end(given.neighbour)
             return effects + self._send_round(given.neighbour, 0, now_us)
         if type(given) is LinkUp and given.kind == "broker":
             self._recent.pop(given.neighbour, None)
             self._watch.begin(given.neighbour, now_us)
-        return self._noted(self._broker.handle(given, now_us), now_us)
+        return self._noted(self.broker.handle(given, now_us), now_us)
 
     def _back(self, neighbour: str) -> list[Effect]:
-        return [*self._broker.suspect(neighbour, False), Incident("neighbour is back", neighbour)]
+        return [*self.broker.suspect(neighbour, False), Incident("neighbour is back", neighbour)]
 
     def _noted(self, effects: list[Effect], now_us: int) -> list[Effect]:
         """Remember what goes to brokers, for the case that they are down already."""
@@ -68,19 +68,19 @@ class MultipathBroker(AroundBroker):
         effects: list[Effect] = []
         for sent_us, publish in self._recent.pop(neighbour, ()):
             if sent_us >= since_us and not publish.publication.expired(now_us):
-                effects += self._broker.detour(neighbour, publish)
+                effects += self.broker.detour(neighbour, publish)
         return self._noted(effects, now_us)
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
-        if self._broker.next_due_us() <= now_us:
-            effects = self._noted(self._broker.handle(_WAKE, now_us), now_us)
+        if self.broker.next_due_us() <= now_us:
+            effects = self._noted(self.broker.handle(_WAKE, now_us), now_us)
         down = self._watch.on_timer(now_us)
         if down is None:
             return effects
         effects += [Send(name, _ALIVE) for name in self._watch.names()]
         for name in down:
-            effects += [Incident("neighbour is down", name), *self._broker.suspect(name, True)]
+            effects += [Incident("neighbour is down", name), *self.broker.suspect(name, True)]
         for name in down:  # when all that is down is known
             effects += self._send_round(name, self._watch.heard_us(name) - self._settings.beat_us, now_us)
         self._prune()

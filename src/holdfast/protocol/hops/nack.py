@@ -30,17 +30,17 @@ class NackBroker(AroundBroker):
         self._due_us = _NEVER_US  # of the links; never late, sometimes early
 
     def next_due_us(self) -> int:
-        return min(self._due_us, self._broker.next_due_us())
+        return min(self._due_us, self.broker.next_due_us())
 
     def has_settled(self, now_us: int) -> bool:
         told = all(each.has_told for each in self._senders.values())
-        return told and not any(map(len, self._receivers.values())) and self._broker.has_settled(now_us)
+        return told and not any(map(len, self._receivers.values())) and self.broker.has_settled(now_us)
 
     def gauges(self) -> Gauges:
         kept = max(map(len, self._senders.values()), default=0)
         missing = max(map(len, self._receivers.values()), default=0)
         ring = self._settings.ring
-        return {**self._broker.gauges(), "kept for a link": (kept, ring), "missing on a link": (missing, ring)}
+        return {**self.broker.gauges(), "kept for a link": (kept, ring), "missing on a link": (missing, ring)}
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
@@ -61,7 +61,7 @@ class NackBroker(AroundBroker):
             self._receivers.pop(given.neighbour, None)
             if type(given) is LinkUp and given.kind == "broker":
                 self._receivers[given.neighbour] = NackReceiver(self._settings, now_us)
-        return self._numbered(self._broker.handle(given, now_us), now_us)
+        return self._numbered(self.broker.handle(given, now_us), now_us)
 
     # Coming in -----------------------------------------------------------------------------------
 
@@ -70,14 +70,14 @@ class NackBroker(AroundBroker):
         effects: list[Effect] = []
         if receiver.on_numbered(numbered, now_us):
             publish = replace(numbered.publish, via="retransmission") if numbered.again else numbered.publish
-            effects = self._numbered(self._broker.handle(Received(sender, publish), now_us), now_us)
+            effects = self._numbered(self.broker.handle(Received(sender, publish), now_us), now_us)
         return effects + self._ask(sender, receiver, now_us) if receiver.due_us is not None else effects
 
     def _receiver(self, neighbour: str, now_us: int) -> NackReceiver:
         receiver = self._receivers.get(neighbour)
         if receiver is None:
             receiver = NackReceiver(self._settings, now_us)
-            if self._broker.kind_of(neighbour) is not None:  # nothing is kept about strangers
+            if self.broker.kind_of(neighbour) is not None:  # nothing is kept about strangers
                 self._receivers[neighbour] = receiver
         return receiver
 
@@ -114,7 +114,7 @@ class NackBroker(AroundBroker):
         """Each event of a run may be lost by itself, and so has its own number."""
         out: list[Effect] = []
         for name in names:
-            if self._broker.kind_of(name) == "client":
+            if self.broker.kind_of(name) == "client":
                 out.append(Spread((name,), run))
             else:
                 out += [Send(name, self._send(name, each, now_us)) for each in run.published()]
@@ -132,8 +132,8 @@ class NackBroker(AroundBroker):
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
-        if self._broker.next_due_us() <= now_us:
-            effects = self._numbered(self._broker.handle(_WAKE, now_us), now_us)
+        if self.broker.next_due_us() <= now_us:
+            effects = self._numbered(self.broker.handle(_WAKE, now_us), now_us)
         if self._due_us > now_us:
             return effects
         self._due_us = _NEVER_US

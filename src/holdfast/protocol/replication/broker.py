@@ -7,7 +7,6 @@ what came from the other, so there is never a second or a circular way.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace as settings_with
-from random import Random
 from typing import get_args
 
 from msgspec.structs import replace
@@ -33,8 +32,7 @@ from holdfast.model.messages import (
     Use,
     Whole,
 )
-from holdfast.protocol.broker import Broker, Neighbour, Routing
-from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.broker import Broker, BrokerParts, Neighbour
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, Listed, ReplicaWanted, Send, Spread
 from holdfast.protocol.hops.settings import WatchSettings
 from holdfast.protocol.hops.watch import Watch
@@ -45,7 +43,6 @@ from holdfast.protocol.replication.reordering import Reordering
 from holdfast.protocol.replication.replica import Copies, Role
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.replication.stand import Phase, Stand
-from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tree import TreeRouter
 
 _SAYS = get_args(ReplicationMessage)
@@ -54,18 +51,12 @@ _SAYS = get_args(ReplicationMessage)
 class ReplicatingBroker(Broker):
     def __init__(
         self,
-        name: str,
-        routing: Routing,
-        settings: ProtocolSettings,
-        book: ConditionBook,
-        new_index: Callable[[], EventIndex[str]],
-        epoch: int,
-        rng: Random,
+        parts: BrokerParts,
         replication: ReplicationSettings,
         role: Role | None = None,
         watch: WatchSettings = WatchSettings(),  # noqa: B008 - it is frozen
     ) -> None:
-        super().__init__(name, routing, settings, book, new_index, epoch, rng)
+        super().__init__(parts)
         assert isinstance(self._router, TreeRouter)
         self._tree = self._router
         self._tree.chunk = replication.chunk
@@ -73,15 +64,15 @@ class ReplicatingBroker(Broker):
         self._stands: dict[str, Stand] = {}  # by the faulty broker
         self._faulty_of: dict[str, str] = {}  # replica -> for whom it stands
         self._joints: dict[str, Reordering] = {}  # by each of the two whose events are put in order together
-        self._directory = Directory(name, replication.directory is not None)
+        self._directory = Directory(parts.name, replication.directory is not None)
         self._retired: dict[str, str] = {}  # brokers that were replaced, and by whom
         self._queues = QueueWatch(replication.relieve_queue)
         # Heartbeats are the beats: watching costs no message.
-        self._watch = Watch(settings_with(watch, beat_us=settings.heartbeat_us), epoch)
+        self._watch = Watch(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
         self.queue_length: Callable[[str], int] = lambda neighbour: 0  # that wait for it, as the driver sees it
         self._being: BeingReplica | None = None
         if role is not None:
-            self._being = BeingReplica(role, epoch, replication, book, self._copies)
+            self._being = BeingReplica(role, parts.epoch, replication, parts.book, self._copies)
 
     # Time ----------------------------------------------------------------------------------------
 
