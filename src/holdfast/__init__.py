@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.matching.matcher import Matcher
     from holdfast.model.errors import HoldfastError, TransportError
     from holdfast.net.client import connect
-    from holdfast.net.gateway_client import connect_gateway
+    from holdfast.net.gateway.client import connect_gateway
     from holdfast.net.subscription import Delivery
     from holdfast.net.sync import connect_sync
 
@@ -43,7 +43,7 @@ _HOMES = {
     "TransportError": "holdfast.model.errors",
     "Subscription": "holdfast.language.subscription",
     "connect": "holdfast.net.client",
-    "connect_gateway": "holdfast.net.gateway_client",
+    "connect_gateway": "holdfast.net.gateway.client",
     "connect_sync": "holdfast.net.sync",
     "covers": "holdfast.language.covering",
     "overlaps": "holdfast.language.covering",

@@ -4,7 +4,7 @@ Functions from DataFrames to DataFrames. They work with the session that the Dat
 a cluster.
 """
 
-from holdfast.pipeline.match import match, match_counts
+from holdfast.pipeline.match.frames import match, match_counts
 from holdfast.pipeline.session import session
 
 __all__ = ["match", "match_counts", "session"]

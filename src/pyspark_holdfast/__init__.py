@@ -3,6 +3,6 @@
 Spark imports every installed package whose name begins with `pyspark_` and takes its `DefaultSource`.
 """
 
-from holdfast.pipeline.stream_source import HoldfastSource as DefaultSource
+from holdfast.pipeline.live.source import HoldfastSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -9,8 +9,8 @@ import pytest
 from holdfast.demo.prediction import beside, predict
 from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
-from holdfast.pipeline.audit_failover import Became, Failover
-from holdfast.pipeline.expectations import share_and_error
+from holdfast.pipeline.audit.expectations import share_and_error
+from holdfast.pipeline.audit.failover import Became, Failover
 
 SECOND_US = 1_000_000
 LINE: dict[str, Any] = {

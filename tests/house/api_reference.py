@@ -63,17 +63,17 @@ SECTIONS = (
         "Gateways",
         "`connect_gateway` is from `holdfast` itself.",
         (
-            "holdfast.net.gateway_client:connect_gateway",
-            "holdfast.net.gateway_client:GatewayClient",
-            "holdfast.net.gateway_client:LoggedEvent",
+            "holdfast.net.gateway.client:connect_gateway",
+            "holdfast.net.gateway.client:GatewayClient",
+            "holdfast.net.gateway.client:LoggedEvent",
         ),
     ),
     Section(
         "Spark",
         "From `holdfast.spark`; needs the `spark` extra.",
         (
-            "holdfast.pipeline.match:match",
-            "holdfast.pipeline.match:match_counts",
+            "holdfast.pipeline.match.frames:match",
+            "holdfast.pipeline.match.frames:match_counts",
             "holdfast.pipeline.session:session",
         ),
     ),

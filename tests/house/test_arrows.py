@@ -19,7 +19,7 @@ def test_rooms_import_along_the_arrows() -> None:
         ("holdfast.language.parser", "from .tokens import scan"),
         ("holdfast.language.__init__", "from ..model import values"),
         ("holdfast.sim.run", "from holdfast import __version__\nimport holdfast.protocol.broker"),
-        ("holdfast.pipeline.source", "from holdfast.net.client import Client"),
+        ("holdfast.pipeline.live.source", "from holdfast.net.client import Client"),
         ("holdfast.protocol.gossip", "import math"),
     ],
 )
@@ -35,7 +35,7 @@ def test_allowed_imports_pass(module: str, source: str) -> None:
         ("holdfast.language.parser", "def f():\n    import holdfast.matching.scan", ":2: language may not"),
         ("holdfast.protocol.broker", "from holdfast.sim import queue", "protocol may not import sim"),
         ("holdfast.planner.delay", "from holdfast.protocol import hops", "it sees language, matching, model, network"),
-        ("holdfast.pipeline.audit", "from holdfast.net import client", "pipeline may not import net"),
+        ("holdfast.pipeline.audit.job", "from holdfast.net import client", "pipeline may not import net"),
         ("holdfast.net.broker", "from holdfast.cli import main", "net may not import cli"),
         ("holdfast.model.event", "import_module('holdfast.cli')", "model may not import cli"),
         ("holdfast.sim.run", "from holdfast import Matcher", "from the room it lives in"),

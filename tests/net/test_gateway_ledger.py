@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.model.errors import InputError
-from holdfast.net import gateway_ledger
-from holdfast.net.gateway_ledger import Ledger, LedgerFullError, NotStagedError
-from holdfast.net.gateway_messages import Outgoing, Part, decode_outgoing
+from holdfast.net.gateway import ledger as gateway_ledger
+from holdfast.net.gateway.ledger import Ledger, LedgerFullError, NotStagedError
+from holdfast.net.gateway.messages import Outgoing, Part, decode_outgoing
 
 
 def events(*numbers: int) -> list[Outgoing]:

@@ -54,8 +54,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], d
 
 @pytest.fixture(scope="session")
 def audited_traces(spark: Any, traces: tuple[dict[str, Path], dict[str, dict[str, Any]]]) -> Iterator[Audited]:
-    from holdfast.pipeline.audit import audited
-    from holdfast.pipeline.trace_footers import read_footers
+    from holdfast.pipeline.audit.job import audited
+    from holdfast.pipeline.audit.trace_footers import read_footers
 
     folders, told = traces
     # The audit changes settings while it lasts, which is until the end here: so it gets a session of its own.

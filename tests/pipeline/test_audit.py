@@ -45,8 +45,8 @@ def test_the_runs_have_something_of_everything(audited_traces: Audited) -> None:
 
 @pytest.mark.slow
 def test_the_figures_of_many_more_scenarios_are_those_of_their_books(spark: Any, tmp_path: Path) -> None:
-    from holdfast.pipeline.audit import audited
-    from holdfast.pipeline.trace_footers import read_footers
+    from holdfast.pipeline.audit.job import audited
+    from holdfast.pipeline.audit.trace_footers import read_footers
 
     told = {f"s{seed}": audit_runs.simulate(scenario(seed), tmp_path / f"s{seed}") for seed in range(300, 315)}
     with audited(spark, read_footers([tmp_path / name for name in told])) as found:
@@ -55,7 +55,7 @@ def test_the_figures_of_many_more_scenarios_are_those_of_their_books(spark: Any,
 
 
 def test_pairs_subscribers_and_publishers_add_up_to_the_run(audited_traces: Audited) -> None:
-    from holdfast.pipeline.audit_metrics import COUNTED
+    from holdfast.pipeline.audit.metrics import COUNTED
 
     figures = audited_traces.audit.figures
     sums = figures.groupBy("run", "scope").agg({name: "sum" for name in COUNTED}).toArrow().to_pylist()

@@ -60,7 +60,7 @@ def test_an_honest_run_is_exit_code_0_and_has_the_keys_of_the_simulators_outcome
 
 
 def test_the_summary_and_the_comparison_are_for_people(audited_traces: Audited) -> None:
-    from holdfast.pipeline.audit_summary import comparison, summary
+    from holdfast.pipeline.audit.summary import comparison, summary
 
     honest, broken = audited_traces.runs["honest"], audited_traces.runs["foreign"]
     assert "\n  owed                50\n" in summary(honest)

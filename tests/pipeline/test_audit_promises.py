@@ -93,8 +93,8 @@ def test_lost_messages_and_crashes_explain_losses(audited_traces: Audited) -> No
 
 def judged(run: Any, file: str = "", **asked: float) -> dict[str, Any]:
     """The promises of a run's figures, had its file and the caller asked for these things."""
-    from holdfast.pipeline.audit_promises import Asked, from_figures
-    from holdfast.pipeline.trace_tables import TraceRun
+    from holdfast.pipeline.audit.promises import Asked, from_figures
+    from holdfast.pipeline.audit.trace_tables import TraceRun
 
     trace = TraceRun(run.label, run.folder, {"file": file}, {}, {})
     return from_figures(trace, run.figures, {}, 0, Asked(**asked))
@@ -127,9 +127,9 @@ def test_order_is_judged_by_what_the_runs_file_promises(audited_traces: Audited,
 
 
 def test_the_same_file_and_seed_must_give_the_same_bytes(spark: Any, audited_traces: Audited, tmp_path: Path) -> None:
-    from holdfast.pipeline.audit_promises import same_bytes
-    from holdfast.pipeline.trace_footers import read_footers
-    from holdfast.pipeline.trace_tables import open_runs
+    from holdfast.pipeline.audit.promises import same_bytes
+    from holdfast.pipeline.audit.trace_footers import read_footers
+    from holdfast.pipeline.audit.trace_tables import open_runs
 
     honest, again, spoiled = audited_traces.folders["honest"], tmp_path / "again", tmp_path / "spoiled"
     simulate(audit_runs.HONEST, again)

@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def runs(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Path], dict[str, Any]]]:
-    from holdfast.pipeline.audit import audited
-    from holdfast.pipeline.trace_footers import read_footers
+    from holdfast.pipeline.audit.job import audited
+    from holdfast.pipeline.audit.trace_footers import read_footers
 
     root = tmp_path_factory.mktemp("replaced")
     folders = {}
@@ -101,8 +101,8 @@ def killed_under_load(file: Path, out: Path) -> None:
 def test_a_live_broker_killed_under_load_costs_what_is_published_until_that_is_noticed_and_nothing_else(
     spark: Any, protocol: str, tmp_path: Path
 ) -> None:
-    from holdfast.pipeline.audit import audited
-    from holdfast.pipeline.trace_footers import read_footers
+    from holdfast.pipeline.audit.job import audited
+    from holdfast.pipeline.audit.trace_footers import read_footers
 
     file, out = tmp_path / "net.toml", tmp_path / "run"
     file.write_text(LIVE.replace("PROTOCOL", protocol))

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(scope="module")
 def out(audited_traces: Audited, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Any]]:
     """The audit of all traces, each with a report of its own, and what these show."""
-    from holdfast.pipeline.audit_folder import room_for, write
-    from holdfast.pipeline.expectations import Expectation
+    from holdfast.pipeline.audit.expectations import Expectation
+    from holdfast.pipeline.audit.folder import room_for, write
 
     expected = [Expectation("in the end", 0.9, 0.875, "share", "measured by hand", 0.125)]
     folder = tmp_path_factory.mktemp("audit") / "out"
@@ -149,7 +149,7 @@ def test_the_report_draws_network_and_failover_and_sets_predictions_beside_them(
 
 
 def test_what_is_not_an_audit_is_never_replaced(written: Path, tmp_path: Path) -> None:
-    from holdfast.pipeline.audit_folder import room_for
+    from holdfast.pipeline.audit.folder import room_for
 
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
@@ -162,7 +162,7 @@ def test_what_is_not_an_audit_is_never_replaced(written: Path, tmp_path: Path) -
 
 
 def test_a_job_that_fails_leaves_the_old_audit_and_nothing_else(tmp_path: Path) -> None:
-    from holdfast.pipeline.audit_folder import room_for
+    from holdfast.pipeline.audit.folder import room_for
 
     old = tmp_path / "out"
     old.mkdir()
@@ -211,8 +211,8 @@ def test_the_report_tells_the_figures(written: Path, audited_traces: Audited) ->
 
 
 def test_names_in_a_trace_cannot_put_markup_into_the_report(tmp_path: Path) -> None:
-    from holdfast.pipeline.audit_charts import Curve, cumulated_delays
-    from holdfast.pipeline.report_parts import card, page, table
+    from holdfast.pipeline.report.delivery_charts import Curve, cumulated_delays
+    from holdfast.pipeline.report.parts import card, page, table
 
     evil = "<script>alert(1)</script>"
     made = page(

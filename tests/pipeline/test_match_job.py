@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast import cli
-from holdfast.pipeline import match_write
+from holdfast.pipeline.match import write as match_write
 from tests.pipeline.judges import duckdb_pairs, pairs
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]

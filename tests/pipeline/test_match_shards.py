@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.model.errors import InputError
-from holdfast.pipeline import match_compile
+from holdfast.pipeline.match import compile as match_compile
 from tests.pipeline.judges import duckdb_pairs, pairs
 
 pytestmark = pytest.mark.spark
@@ -85,8 +85,8 @@ def test_invalid_subscriptions_are_told_by_id_from_shards_too(spark: Any, wishes
 
 @pytest.mark.parametrize("budget", [BUDGET, 1 << 30], ids=["sharded", "whole"])
 def test_a_hot_symbol_does_not_make_a_straggler(spark: Any, wishes: Any, tmp_path: Path, budget: int) -> None:
-    from holdfast.pipeline.match import prepare
-    from holdfast.pipeline.match_job import write_files
+    from holdfast.pipeline.match.frames import prepare
+    from holdfast.pipeline.match.job import write_files
 
     events = skewed_events(120_000).sort_by("symbol")  # all of the hot symbol's events together, the worst order
     pq.write_table(events, tmp_path / "events.parquet", row_group_size=10_000)

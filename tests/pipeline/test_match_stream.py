@@ -58,8 +58,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def stream(place: Path, **changes: Any) -> Any:
-    from holdfast.pipeline.event_stream import EventStream
-    from holdfast.pipeline.match_stream import MatchStream
+    from holdfast.pipeline.match.event_stream import EventStream
+    from holdfast.pipeline.match.stream import MatchStream
 
     one_file = {"maxFilesPerTrigger": "1"}
     given = {"key": ["id"], "subscriptions": str(place / "wishes.jsonl"), "out": str(place / "out"), **changes}
@@ -120,7 +120,7 @@ def crash(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, batch: int, af
 def test_a_crash_anywhere_in_a_batch_changes_nothing(
     spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    from holdfast.pipeline.subscription_versions import SubscriptionVersions
+    from holdfast.pipeline.match.subscription_versions import SubscriptionVersions
 
     owner, name = (SubscriptionVersions, "note") if "note" in where else (type(place), "rename")
     with crash(monkeypatch, owner, name, batch=1, after="after" in where), pytest.raises(Exception, match="crash"):
@@ -178,7 +178,7 @@ def test_a_damaged_note_of_the_stream_is_named(spark: Any, place: Path) -> None:
 def test_versions_that_no_batch_can_need_again_are_forgotten(
     spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from holdfast.pipeline import subscription_versions
+    from holdfast.pipeline.match import subscription_versions
 
     monkeypatch.setattr(subscription_versions, "_NOTES_MAX", 2)
     versions = subscription_versions.SubscriptionVersions(spark, str(place / "wishes.jsonl"), place / "memory")
@@ -218,8 +218,8 @@ def test_two_streams_are_not_mixed(spark: Any, place: Path) -> None:
 
 
 def test_any_source_of_spark_will_do(spark: Any, tmp_path: Path) -> None:
-    from holdfast.pipeline.event_stream import EventStream
-    from holdfast.pipeline.match_stream import MatchStream
+    from holdfast.pipeline.match.event_stream import EventStream
+    from holdfast.pipeline.match.stream import MatchStream
 
     want(tmp_path / "wishes.jsonl", {"even": "value IN (0, 2, 4)"})
     rate = EventStream("-", "rate-micro-batch", {"rowsPerBatch": "6", "numPartitions": "1"})
@@ -231,7 +231,7 @@ def test_any_source_of_spark_will_do(spark: Any, tmp_path: Path) -> None:
 
 
 def test_kafka_messages_become_events_with_their_offsets(spark: Any) -> None:
-    from holdfast.pipeline.event_stream import from_messages
+    from holdfast.pipeline.match.event_stream import from_messages
     from holdfast.spark import match
 
     messages = spark.sql(

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Matcher, parse
-from holdfast.pipeline import match_tasks
-from holdfast.pipeline.match_counting import CountSink
-from holdfast.pipeline.match_index import IndexFile
-from holdfast.pipeline.match_parquet import RowGroup, RowGroupSource, read_footers, shared_out
-from holdfast.pipeline.match_routing import REST, routing_attributes, shard_of, shards_of
-from holdfast.pipeline.match_shards import Shard, ShardedIndex
-from holdfast.pipeline.match_tasks import BatchSource, Block, RowSink, Task, WholeIndex, in_portions
+from holdfast.pipeline.match import tasks as match_tasks
+from holdfast.pipeline.match.counting import CountSink
+from holdfast.pipeline.match.index import IndexFile
+from holdfast.pipeline.match.parquet import RowGroup, RowGroupSource, read_footers, shared_out
+from holdfast.pipeline.match.routing import REST, routing_attributes, shard_of, shards_of
+from holdfast.pipeline.match.shards import Shard, ShardedIndex
+from holdfast.pipeline.match.tasks import BatchSource, Block, RowSink, Task, WholeIndex, in_portions
 from tests.language.engines import sql_conditions, table_of, typed_rows
 from tests.pipeline.judges import duckdb_pairs, pairs
 

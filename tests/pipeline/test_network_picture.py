@@ -4,8 +4,8 @@ import re
 
 from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
-from holdfast.pipeline.audit_links import Direction
-from holdfast.pipeline.network_picture import network_picture
+from holdfast.pipeline.audit.links import Direction
+from holdfast.pipeline.report.network_picture import network_picture
 
 
 def both_ways(a: str, b: str, sent: int, lost: int) -> list[Direction]:

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from holdfast.model.errors import InputError
 from holdfast.network.load import parse_text
 from holdfast.network.schema import PlanSettings
-from holdfast.pipeline.plan_folder import planned
-from holdfast.pipeline.plan_job import predictions
+from holdfast.pipeline.plan.folder import planned
+from holdfast.pipeline.plan.job import predictions
 from holdfast.planner.advice import advise
 from holdfast.planner.plan import Case, Prediction, case_of, plan
 from holdfast.planner.what_if import changed

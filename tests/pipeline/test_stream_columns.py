@@ -12,9 +12,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from pyspark.sql.types import StructType
 
 from holdfast.model.errors import InputError
-from holdfast.net.gateway_messages import Logged
-from holdfast.pipeline.stream_columns import DEFAULT_SCHEMA, ColumnEvents, EventColumns
-from holdfast.pipeline.stream_options import stream_options
+from holdfast.net.gateway.messages import Logged
+from holdfast.pipeline.live.columns import DEFAULT_SCHEMA, ColumnEvents, EventColumns
+from holdfast.pipeline.live.options import stream_options
 
 NOON = datetime(2024, 2, 29, 12, 0, 0, 1, UTC)
 HERE = {"gateway": "tcp://127.0.0.1:7100"}

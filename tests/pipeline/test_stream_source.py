@@ -21,10 +21,10 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 import holdfast
 from holdfast.model.errors import InputError
 from holdfast.net.address import parse_address
-from holdfast.net.gateway_client import BlockingGateway, GatewayClient
-from holdfast.pipeline.stream_columns import DEFAULT_SCHEMA
-from holdfast.pipeline.stream_options import stream_options
-from holdfast.pipeline.stream_source import LiveBatchReader, LiveStreamReader
+from holdfast.net.gateway.client import BlockingGateway, GatewayClient
+from holdfast.pipeline.live.columns import DEFAULT_SCHEMA
+from holdfast.pipeline.live.options import stream_options
+from holdfast.pipeline.live.source import LiveBatchReader, LiveStreamReader
 from tests.net.test_processes import PATIENCE_S, Process, Processes
 
 NOON = datetime(2024, 2, 29, 12, 0, 0, 1, UTC)

@@ -19,13 +19,13 @@ from holdfast.model.errors import InputError
 from holdfast.network.problems import NetworkError
 from holdfast.network.schema import Network
 from holdfast.network.writing import to_toml
-from holdfast.pipeline.sweep_cell import Record, run_cell
-from holdfast.pipeline.sweep_chart import Chart, draw
-from holdfast.pipeline.sweep_check import plan
-from holdfast.pipeline.sweep_folder import SweepFolder
-from holdfast.pipeline.sweep_plan import Axis, Cell, Plan, Point, network_document
-from holdfast.pipeline.sweep_process import run_apart
-from holdfast.pipeline.sweep_progress import Progress
+from holdfast.pipeline.sweep.cell import Record, run_cell
+from holdfast.pipeline.sweep.chart import Chart, draw
+from holdfast.pipeline.sweep.check import plan
+from holdfast.pipeline.sweep.folder import SweepFolder
+from holdfast.pipeline.sweep.plan import Axis, Cell, Plan, Point, network_document
+from holdfast.pipeline.sweep.process import run_apart
+from holdfast.pipeline.sweep.progress import Progress
 from holdfast.sim.simulator import Simulation
 from holdfast.wire.runs import Run, same_bytes
 from holdfast.wire.trace import TraceWriter
@@ -80,7 +80,7 @@ def state_of(folder: Path) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def finished(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from holdfast.pipeline.sweep import sweep
+    from holdfast.pipeline.sweep.job import sweep
 
     out = tmp_path_factory.mktemp("sweep") / "out"
     sweep(spark, small_plan(traces=True), out)
@@ -143,7 +143,7 @@ def test_the_summary_has_means_and_students_intervals(finished: Path) -> None:
 
 
 def test_own_metrics_are_columns_that_are_summed_up_and_drawn_too(spark: Any, finished: Path, tmp_path: Path) -> None:
-    from holdfast.pipeline.sweep_tables import summary_table
+    from holdfast.pipeline.sweep.tables import summary_table
 
     runs = spark.read.parquet(str(finished / "runs"))
     more = runs.withColumn("overhead", runs.transmissions / runs.delivered)
@@ -171,7 +171,7 @@ def test_a_kept_trace_is_the_run_itself(finished: Path, tmp_path: Path) -> None:
 
 
 def test_only_what_is_missing_is_run(spark: Any, tmp_path: Path) -> None:
-    from holdfast.pipeline.sweep import run_cells, sweep
+    from holdfast.pipeline.sweep.job import run_cells, sweep
 
     folder = SweepFolder(tmp_path / "out")
     with folder.taken(small_plan()):
@@ -190,7 +190,7 @@ def test_only_what_is_missing_is_run(spark: Any, tmp_path: Path) -> None:
 
 
 def test_failures_are_rows_with_their_error_and_do_not_lose_the_rest(spark: Any, tmp_path: Path) -> None:
-    from holdfast.pipeline.sweep import sweep
+    from holdfast.pipeline.sweep.job import sweep
 
     sweep(spark, half_broken(), tmp_path / "out")
     first, second, third, fourth = rows_of(tmp_path / "out")
@@ -262,8 +262,8 @@ def test_two_sweeps_do_not_work_in_one_folder_at_once(tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path / "out")
     with folder.taken(small_plan()):
         program = (
-            "import sys; from pathlib import Path; from holdfast.pipeline.sweep_folder import SweepFolder\n"
-            "from holdfast.pipeline.sweep_plan import Plan, network_document\n"
+            "import sys; from pathlib import Path; from holdfast.pipeline.sweep.folder import SweepFolder\n"
+            "from holdfast.pipeline.sweep.plan import Plan, network_document\n"
             "with SweepFolder(Path(sys.argv[1])).taken(Plan(network_document({}))): pass"
         )
         other = subprocess.run(
@@ -281,7 +281,7 @@ def test_progress_has_a_rate_and_an_estimate() -> None:
 
 
 def test_tiny_cells_share_a_task(spark: Any, tmp_path: Path) -> None:
-    from holdfast.pipeline.sweep import cells_per_task, run_cells
+    from holdfast.pipeline.sweep.job import cells_per_task, run_cells
 
     assert [cells_per_task(mean_s) for mean_s in (0.0, 0.01, 0.2, 1.0, 60.0)] == [1_000, 100, 5, 1, 1]
     tiny = plan({"duration_s": 0.1, "topology": {"brokers": 1}}, seeds=70)

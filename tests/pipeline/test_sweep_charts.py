@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.model.errors import InputError, MisuseError
-from holdfast.pipeline.chart_axes import linear, logarithmic
-from holdfast.pipeline.line_charts import LINES_MAX, Line, LineChart, Marks, Spot, svg
-from holdfast.pipeline.sweep_chart import Chart, chart_from_words, draw, line_chart
+from holdfast.pipeline.charts.axes import linear, logarithmic
+from holdfast.pipeline.charts.lines import LINES_MAX, Line, LineChart, Marks, Spot, svg
+from holdfast.pipeline.sweep.chart import Chart, chart_from_words, draw, line_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 AXES = {"variant": ["tree", "graph"], "links.loss": [0.0, 0.1, 0.2]}

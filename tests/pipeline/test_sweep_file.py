@@ -9,9 +9,9 @@ import pytest
 from holdfast.model.errors import InputError
 from holdfast.network.document import document_of
 from holdfast.network.problems import NetworkError
-from holdfast.pipeline.sweep_check import CHECKED_MAX, plan
-from holdfast.pipeline.sweep_file import SWEEP, SweepFile, load_sweep, parse_sweep
-from holdfast.pipeline.sweep_plan import CELLS_MAX, preset_document
+from holdfast.pipeline.sweep.check import CHECKED_MAX, plan
+from holdfast.pipeline.sweep.file import SWEEP, SweepFile, load_sweep, parse_sweep
+from holdfast.pipeline.sweep.plan import CELLS_MAX, preset_document
 
 NETWORK: dict[str, Any] = {
     "duration_s": 2,

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.network.writing import to_toml
-from holdfast.pipeline.sweep_cell import run_cell
-from holdfast.pipeline.sweep_file import load_sweep
-from holdfast.pipeline.sweep_folder import SweepFolder
+from holdfast.pipeline.sweep.cell import run_cell
+from holdfast.pipeline.sweep.file import load_sweep
+from holdfast.pipeline.sweep.folder import SweepFolder
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def kill_all(mark: str) -> None:
 
 
 def test_a_killed_sweep_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
-    from holdfast.pipeline.sweep import sweep
+    from holdfast.pipeline.sweep.job import sweep
 
     (tmp_path / "net.toml").write_text(to_toml(NETWORK))
     (tmp_path / "sweep.toml").write_text(SWEEP)

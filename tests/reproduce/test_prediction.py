@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.pipeline.line_charts import svg
+from holdfast.pipeline.charts.lines import svg
 from holdfast.planner.failures import SCHEMES
-from holdfast.reproduce.prediction import STUDY
-from holdfast.reproduce.prediction_networks import (
+from holdfast.reproduce.prediction.experiment import STUDY
+from holdfast.reproduce.prediction.networks import (
     CLASSES,
     TOPOLOGIES,
     Setting,

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from holdfast.reproduce.replication import STUDY
-from holdfast.reproduce.replication_cells import measure, models
-from holdfast.reproduce.replication_model import Model, Setting, zipf
+from holdfast.reproduce.replication.cells import measure, models
+from holdfast.reproduce.replication.experiment import STUDY
+from holdfast.reproduce.replication.model import Model, Setting, zipf
 from holdfast.reproduce.study import Runs
 from holdfast.sim.replication_promises import incomplete, unordered
 

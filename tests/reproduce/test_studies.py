@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.pipeline.line_charts import Line, LineChart, Spot
-from holdfast.pipeline.sweep_check import plan
-from holdfast.pipeline.sweep_plan import Plan
+from holdfast.pipeline.charts.lines import Line, LineChart, Spot
+from holdfast.pipeline.sweep.check import plan
+from holdfast.pipeline.sweep.plan import Plan
 from holdfast.reproduce.claims import Claim, estimate, html, markdown, ratio_of_sums, shown
 from holdfast.reproduce.studies import STUDIES
 from holdfast.reproduce.study import Runs, Scale, Study, reproduce

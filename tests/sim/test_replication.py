@@ -12,7 +12,7 @@ from holdfast.protocol.effects import ReplicaWanted
 from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.replication.broker import ReplicatingBroker
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.reproduce.replication_table import table
+from holdfast.reproduce.replication.table import table
 from holdfast.sim.simulator import Simulation
 
 FAILS_S, DETECTED_S = 5, 3.5  # the lease

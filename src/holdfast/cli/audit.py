@@ -12,7 +12,7 @@ import typer
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.pipeline.audit import AuditedRun
+    from holdfast.pipeline.audit.job import AuditedRun
 
 _SMALL_ROWS = 1_000_000  # below this the work is over before the JVM's optimising compiler pays off
 
@@ -43,7 +43,7 @@ def run(
       holdfast audit run-7 --out audit-7
       holdfast audit run-7 run-8 --compare --out both
     """
-    from holdfast.pipeline.trace_footers import read_footers
+    from holdfast.pipeline.audit.trace_footers import read_footers
 
     if compare and len(runs) != 2:
         raise InputError(f"--compare wants two runs, found {len(runs)}")
@@ -57,9 +57,9 @@ def run(
         say("starting Spark")
         spark = session("holdfast audit", master, profile="test" if small else "run")
         plain_interrupts()
-        from holdfast.pipeline.audit import audited
-        from holdfast.pipeline.audit_folder import room_for, write
-        from holdfast.pipeline.audit_promises import Asked
+        from holdfast.pipeline.audit.folder import room_for, write
+        from holdfast.pipeline.audit.job import audited
+        from holdfast.pipeline.audit.promises import Asked
 
         room = room_for(out, overwrite) if out is not None else nullcontext()
         with room as folder, audited(spark, footers, Asked(delivery, violations), say) as audit:
@@ -74,7 +74,7 @@ def run(
 
 
 def _print(runs: list["AuditedRun"], compare: bool, as_json: bool) -> None:
-    from holdfast.pipeline.audit_summary import comparison, summary
+    from holdfast.pipeline.audit.summary import comparison, summary
 
     if as_json:
         found = [each.as_json() for each in runs]

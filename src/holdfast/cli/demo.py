@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from holdfast.demo.watch import Watch
     from holdfast.net.live import LiveRun
     from holdfast.network.schema import Network
-    from holdfast.pipeline.audit import AuditedRun
-    from holdfast.pipeline.audit_slices import Shown
-    from holdfast.pipeline.expectations import Expectation
+    from holdfast.pipeline.audit.expectations import Expectation
+    from holdfast.pipeline.audit.job import AuditedRun
+    from holdfast.pipeline.audit.slices import Shown
 
 _PRESET = "demo-12"
 _FILE, _RUN, _AUDIT = "network.toml", "run", "audit"  # what the folder holds
@@ -129,16 +129,16 @@ def _live(network: "Network", out: Path, in_process: bool, watch: "Watch", view:
 
 def _audit(out: Path, prediction: "Prediction", view: "View") -> tuple["AuditedRun", "Shown", list["Expectation"]]:
     from holdfast.demo.prediction import beside
+    from holdfast.pipeline.audit.trace_footers import read_footers
     from holdfast.pipeline.session import plain_interrupts, session
-    from holdfast.pipeline.trace_footers import read_footers
 
     footers = read_footers([out / _RUN])
     view.say("audit: starting Spark")
     spark = session("holdfast demo", profile="test")  # the trace of a minute: small
     plain_interrupts()
-    from holdfast.pipeline.audit import audited
-    from holdfast.pipeline.audit_folder import room_for, write
-    from holdfast.pipeline.audit_promises import Asked
+    from holdfast.pipeline.audit.folder import room_for, write
+    from holdfast.pipeline.audit.job import audited
+    from holdfast.pipeline.audit.promises import Asked
 
     asked = Asked(delivery_min=1.0)  # the network recovers what it loses, so nothing may be missing
     with (

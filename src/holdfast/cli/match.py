@@ -17,8 +17,8 @@ from holdfast.model.errors import InputError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from holdfast.pipeline.match_job import Outcome
-    from holdfast.pipeline.match_stream import BatchDone, MatchStream
+    from holdfast.pipeline.match.job import Outcome
+    from holdfast.pipeline.match.stream import BatchDone, MatchStream
 
 _POLL_SECONDS = 1  # between two looks at how far Spark is
 
@@ -81,10 +81,10 @@ def run(
         _check_place(out, overwrite)
     conf, source_options = _pairs("--conf", settings), _pairs("--option", options)
     spark = _session(master, conf)
-    from holdfast.pipeline.event_files import as_format
-    from holdfast.pipeline.event_stream import EventStream
-    from holdfast.pipeline.match_job import MatchJob
-    from holdfast.pipeline.match_stream import MatchStream
+    from holdfast.pipeline.match.event_files import as_format
+    from holdfast.pipeline.match.event_stream import EventStream
+    from holdfast.pipeline.match.job import MatchJob
+    from holdfast.pipeline.match.stream import MatchStream
 
     chosen: dict[str, Any] = {"key": key or [], "keep": keep or [], "skip_invalid": skip_invalid}
     chosen["index_bytes_max"] = index_mib << 20

@@ -278,7 +278,7 @@ def _admit(network: "Network", asked: "PlanSettings", broker: str, wants: str, a
 def _plan_on_spark(
     network: "Network", asked: "PlanSettings", what_if: Sequence[str], out: Path, master: str | None, as_json: bool
 ) -> None:
-    from holdfast.pipeline.plan_folder import planned
+    from holdfast.pipeline.plan.folder import planned
     from holdfast.pipeline.session import plain_interrupts, session
     from holdfast.planner.plan import case_of
     from holdfast.planner.what_if import changed

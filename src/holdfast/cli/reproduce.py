@@ -11,7 +11,7 @@ import typer
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.pipeline.sweep_progress import Progress
+    from holdfast.pipeline.sweep.progress import Progress
     from holdfast.reproduce.study import Study
 
 _LINE_EVERY_S = 10  # between progress lines

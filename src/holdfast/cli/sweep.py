@@ -14,10 +14,10 @@ import typer
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.pipeline.sweep_chart import Chart
-    from holdfast.pipeline.sweep_folder import SweepFolder
-    from holdfast.pipeline.sweep_plan import Plan
-    from holdfast.pipeline.sweep_progress import Progress
+    from holdfast.pipeline.sweep.chart import Chart
+    from holdfast.pipeline.sweep.folder import SweepFolder
+    from holdfast.pipeline.sweep.plan import Plan
+    from holdfast.pipeline.sweep.progress import Progress
 
 _LINE_EVERY_S = 10  # between progress lines where there is no terminal
 _SHOWN_MAX = 20  # rows and failures that are printed; the tables have them all
@@ -47,9 +47,9 @@ def run(
       holdfast sweep sweep.toml --out loss
       holdfast sweep sweep.toml --out loss --chart y=delivery_ratio,x=links.loss,by=variant
     """
-    from holdfast.pipeline.sweep_chart import chart_from_words, check_chart
-    from holdfast.pipeline.sweep_file import load_sweep
-    from holdfast.pipeline.sweep_folder import SweepFolder
+    from holdfast.pipeline.sweep.chart import chart_from_words, check_chart
+    from holdfast.pipeline.sweep.file import load_sweep
+    from holdfast.pipeline.sweep.folder import SweepFolder
 
     if out == Path():
         raise InputError("--out: expected the name of a folder, such as loss")
@@ -104,7 +104,7 @@ def _run(plan: "Plan", folder: "SweepFolder", overwrite: bool, master: str | Non
         if not missing and folder.has_tables:
             return 0
     from holdfast.pipeline.session import plain_interrupts, session
-    from holdfast.pipeline.sweep import sweep
+    from holdfast.pipeline.sweep.job import sweep
 
     # The JVM only hands out numbers and writes small tables: what makes it start quickly is what it needs.
     spark = session("holdfast sweep", master, settings, profile="test")
@@ -141,7 +141,7 @@ def _means(plan: "Plan", folder: "SweepFolder") -> list[dict[str, Any]]:
 
 
 def _draw(charts: list["Chart"], plan: "Plan", folder: "SweepFolder", done: int) -> list[str]:
-    from holdfast.pipeline.sweep_chart import draw
+    from holdfast.pipeline.sweep.chart import draw
 
     if not done:
         return []

@@ -8,9 +8,9 @@ or is for them, is held up.
 from dataclasses import dataclass
 
 from holdfast.network.schema import Network
-from holdfast.pipeline.audit import AuditedRun
-from holdfast.pipeline.audit_slices import Shown
-from holdfast.pipeline.expectations import Expectation, share_and_error
+from holdfast.pipeline.audit.expectations import Expectation, share_and_error
+from holdfast.pipeline.audit.job import AuditedRun
+from holdfast.pipeline.audit.slices import Shown
 from holdfast.planner.loss import forecasts
 from holdfast.planner.overlay import along
 from holdfast.planner.plan import Case, case_of

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast.pipeline import readable
-from holdfast.pipeline.audit import AuditedRun
-from holdfast.pipeline.audit_failover import Failover
-from holdfast.pipeline.audit_slices import Shown
-from holdfast.pipeline.expectations import Expectation
-from holdfast.pipeline.report_parts import state_of
+from holdfast.pipeline.audit.expectations import Expectation
+from holdfast.pipeline.audit.failover import Failover
+from holdfast.pipeline.audit.job import AuditedRun
+from holdfast.pipeline.audit.slices import Shown
+from holdfast.pipeline.report.parts import state_of
 
 _NAME = 26
 

@@ -11,9 +11,9 @@ from statistics import fmean, stdev
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from holdfast.pipeline.charts.lines import Spot
 from holdfast.pipeline.confidence import half_width_factor
-from holdfast.pipeline.line_charts import Spot
-from holdfast.pipeline.report_style import STYLE
+from holdfast.pipeline.report.style import STYLE
 
 Interval = tuple[float, float]
 Estimate = tuple[float, Interval | None]

@@ -8,9 +8,9 @@ what differs between the two is what happens once the latches have learned, and 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
 
-from holdfast.pipeline.line_charts import Line, LineChart, Spot
-from holdfast.pipeline.sweep_check import plan
-from holdfast.pipeline.sweep_plan import Plan
+from holdfast.pipeline.charts.lines import Line, LineChart, Spot
+from holdfast.pipeline.sweep.check import plan
+from holdfast.pipeline.sweep.plan import Plan
 from holdfast.protocol.order.settings import EstimatorName
 from holdfast.reproduce.claims import Claim, Estimate, ratio_of_sums, spot
 from holdfast.reproduce.study import Runs, Scale, Study

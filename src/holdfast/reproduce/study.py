@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow.parquet as pq
 
 from holdfast.model.errors import HoldfastError
-from holdfast.pipeline.line_charts import LineChart, svg
-from holdfast.pipeline.sweep_folder import SweepFolder
-from holdfast.pipeline.sweep_plan import Plan
+from holdfast.pipeline.charts.lines import LineChart, svg
+from holdfast.pipeline.sweep.folder import SweepFolder
+from holdfast.pipeline.sweep.plan import Plan
 from holdfast.reproduce.claims import Claim, write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from holdfast.pipeline.sweep_progress import Progress
+    from holdfast.pipeline.sweep.progress import Progress
 
 Scale = Literal["quick", "paper"]
 Row = Mapping[str, Any]
@@ -61,7 +61,7 @@ def reproduce(
     watch: Callable[[str, "Progress"], None] | None = None,
 ) -> list[Claim]:
     """Run what is missing of the study's sweeps, then write claims and figures into the folder."""
-    from holdfast.pipeline.sweep import sweep  # noqa: PLC0415  # Spark is slow to import, and a finished study needs none
+    from holdfast.pipeline.sweep.job import sweep  # noqa: PLC0415  # Spark is slow to import, and a finished study needs none
 
     runs: dict[str, Runs] = {}
     for name, plan in study.plans(scale).items():

@@ -1,0 +1,173 @@
+"""The folder an audit leaves: Parquet tables and the report, all or nothing.
+
+    report.html              one run, or two compared; several runs have one report-NAME.html each
+    overall, promises, messages, incidents, distributions
+                             a few rows each
+    subscribers, publishers, pairs, seconds, message_seconds
+                             as large as the runs, written by Spark's tasks: on a cluster all machines see the folder
+
+Everything is written into a folder beside and renamed at the end. An older audit is replaced only when asked for, and
+what is not an audit never.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from holdfast.model.errors import InputError
+from holdfast.pipeline.audit.expectations import Expectation
+from holdfast.pipeline.audit.job import Audit, AuditedRun
+from holdfast.pipeline.audit.metrics import CHECKED, publisher_counts, seconds
+from holdfast.pipeline.audit.slices import Shown, shown
+from holdfast.pipeline.audit.trace_tables import together
+from holdfast.pipeline.report.page import comparison, report
+from holdfast.pipeline.result_folder import ResultFolder
+
+_LARGE = ("subscribers", "publishers", "pairs", "seconds", "message_seconds")
+_SMALL = ("overall", "promises", "messages", "incidents", "distributions")
+_REPORT = re.compile(r"report(-.*)?\.html")
+_AT_ONCE = 3
+
+
+@contextmanager
+def room_for(folder: Path, overwrite: bool) -> Iterator[Path]:
+    """A folder beside, which takes the place of `folder` when all went well. Refused before any work is done."""
+    room = ResultFolder(folder, overwrite, check_room)
+    try:
+        yield room.draft
+        room.commit()
+    finally:
+        room.discard()
+
+
+def check_room(folder: Path, overwrite: bool) -> None:
+    there = folder.exists()
+    foreign = [path.name for path in sorted(folder.iterdir()) if not _is_ours(path)] if there else []
+    if foreign:
+        raise InputError(f"{folder} holds what is not part of an audit: {', '.join(foreign[:3])}; name another")
+    if there and any(folder.iterdir()) and not overwrite:
+        raise InputError(f"{folder} holds an audit already; name another folder, or give --overwrite")
+
+
+def _is_ours(path: Path) -> bool:
+    if path.is_symlink():
+        return False
+    if path.is_dir():
+        return path.name in (*_LARGE, *_SMALL) and all(part.suffix == ".parquet" for part in path.iterdir())
+    return bool(_REPORT.fullmatch(path.name))
+
+
+Expect = Callable[[AuditedRun, Shown], list[Expectation]]
+
+
+def write(
+    audit: Audit, folder: Path, side_by_side: bool, expect: Expect = lambda run, shown: []
+) -> Mapping[str, Shown]:
+    """All of it; what the reports show, by run. `expect` says what was predicted of a run."""
+    each_second = seconds(audit.facts, together(audit.traces, "publications", "run", "time_us")).persist()
+    try:
+        found = shown(audit, each_second)
+        large = _large_tables(audit, each_second)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(lambda name: _write_large(large[name], folder / name), _LARGE))
+    finally:
+        each_second.unpersist()
+    for name, rows in _small_tables(audit, found).items():
+        (folder / name).mkdir()
+        pq.write_table(rows, folder / name / "part-00000.parquet", compression="zstd")
+    for name, text in _reports(audit.runs, found, side_by_side, expect).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return found
+
+
+def _reports(
+    runs: Sequence[AuditedRun], found: Mapping[str, Shown], side_by_side: bool, expect: Expect
+) -> dict[str, str]:
+    if side_by_side:
+        return {"report.html": comparison([(run, found[run.label]) for run in runs])}
+    made = {run.label: report(run, found[run.label], expect(run, found[run.label])) for run in runs}
+    if len(runs) == 1:
+        return {"report.html": made[runs[0].label]}
+    return {f"report-{re.sub(r'[^A-Za-z0-9._-]+', '-', label)}.html": text for label, text in made.items()}
+
+
+# Large tables ------------------------------------------------------------------------------------------------------
+
+
+def _large_tables(audit: Audit, each_second: DataFrame) -> dict[str, DataFrame]:
+    figures = audit.figures.drop(*CHECKED)
+    of = {scope: figures.where(f"scope = '{scope}'").drop("scope") for scope in ("subscriber", "publisher", "pair")}
+    publishers = publisher_counts(audit.traces).join(of["publisher"].drop("subscriber"), ["run", "source"], "left")
+    counts = {name: 0 for name, kind in publishers.dtypes if kind == "bigint" and not name.endswith("_us")}
+    return {
+        "subscribers": of["subscriber"].drop("source"),
+        "publishers": publishers.fillna({**counts, "held_total_us": 0, "delivery_ratio": 1.0}),
+        "pairs": of["pair"],
+        "seconds": each_second.orderBy("run", "second"),
+        "message_seconds": audit.messages.where("whole = 0").drop("whole"),
+    }
+
+
+def _write_large(table: DataFrame, folder: Path) -> None:
+    table.write.option("compression", "zstd").parquet(f"file:{folder.resolve()}")
+    for path in folder.iterdir():  # Spark's marks and checksums, which mean nothing to anybody else
+        if path.suffix != ".parquet":
+            path.unlink()
+
+
+# Small tables ------------------------------------------------------------------------------------------------------
+
+
+def _small_tables(audit: Audit, found: Mapping[str, Shown]) -> dict[str, pa.Table]:
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _SMALL}
+    for run in audit.runs:
+        label = {"run": run.label}
+        rows["overall"].append({**label, **_flat(run)})
+        rows["promises"] += [
+            {
+                **label,
+                "promise": name,
+                "holds": verdict.holds,
+                "checked": verdict.checked,
+                "broken": verdict.broken,
+                "examples": json.dumps(verdict.examples),
+                "note": verdict.note,
+            }
+            for name, verdict in run.verdicts.items()
+        ]
+        rows["messages"] += [{**label, "kind": kind, **counts} for kind, counts in run.outcome.messages.items()]
+        rows["incidents"] += [{**label, "kind": kind, "count": times} for kind, times in run.outcome.incidents.items()]
+        rows["distributions"] += [
+            {**label, "what": what, "most": most, "count": times}
+            for what, classes in found[run.label].distributions.items()
+            for most, times in classes
+        ]
+    return {name: pa.Table.from_pylist(each, _SCHEMAS.get(name)) for name, each in rows.items()}
+
+
+_TEXT, _LONG = pa.string(), pa.int64()
+_COUNTS = [(name, _LONG) for name in ("sent", "bytes", "lost", "received")]
+_SCHEMAS = {
+    "messages": pa.schema([("run", _TEXT), ("kind", _TEXT), *_COUNTS]),
+    "incidents": pa.schema([("run", _TEXT), ("kind", _TEXT), ("count", _LONG)]),
+    "distributions": pa.schema([("run", _TEXT), ("what", _TEXT), ("most", _LONG), ("count", _LONG)]),
+}
+
+
+def _flat(run: AuditedRun) -> dict[str, Any]:
+    """The figures of a whole run in one row."""
+    told = {name: run.about.get(name) for name in ("name", "driver", "version", "seed")}
+    kept = {name: value for name, value in run.figures.items() if name not in CHECKED and name not in _KEYS}
+    own = {"published": run.outcome.published, "transmissions": run.outcome.transmissions, "bytes": run.outcome.bytes}
+    return {"folder": str(run.folder), **told, **own, **kept, **run.overhead}
+
+
+_KEYS = ("run", "subscriber", "source", "scope")

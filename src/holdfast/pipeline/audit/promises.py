@@ -1,0 +1,251 @@
+"""The promises, checked a second time: on the same trace as `sim/promises.py`, with windows and joins of its own.
+
+docs/promises.md says what they mean. P1, P2 and P7 are certain. P3 holds when order was not asked for, or when the
+share of violations is within its target. P4 is a rate under best effort, so it is broken only when the share asked for
+was not delivered, or when events are missing and the trace shows nothing that could have cost them.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from holdfast.pipeline import readable
+from holdfast.pipeline.audit.metrics import CHECKED
+from holdfast.pipeline.audit.trace_tables import TraceRun, together
+from holdfast.pipeline.spark_path import spark_path
+from holdfast.protocol.settings import ProtocolSettings
+
+EXAMPLES_MAX = 5  # of one broken promise: enough to see a pattern, and to look them up
+_EVENT = ["subscriber", "source", "seq"]
+_KNOWN_US = 300_000  # after which every broker of a small network has heard of a subscription
+_BREAKS = {"P1": CHECKED["foreign"], "P2": CHECKED["repeated"], "P3": "overtaken", "P4": CHECKED["missing"]}
+# Incidents after which nothing is missing; anything else may have cost an event.
+_HARMLESS = frozenset(
+    {"restart", "link up", "link recovered", "duplicate", "not wanted", "neighbour restarted", "acknowledged"}
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    promise: str
+    holds: bool
+    checked: int
+    broken: int
+    examples: tuple[dict[str, Any], ...] = ()
+    note: str = ""  # why it holds although something was found, or why nothing was checked
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"holds": self.holds, "checked": self.checked, "broken": self.broken}
+        found["examples"] = list(self.examples)
+        return {**found, "note": self.note} if self.note else found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the caller asks for beyond what the runs promise themselves."""
+
+    delivery_min: float | None = None  # P4: the share of what is owed
+    violations_max: float | None = None  # P3: the share of the deliveries
+
+
+# P1 to P4: from the figures of a run ------------------------------------------------------------------------------
+
+
+def from_figures(
+    run: TraceRun, figures: Mapping[str, Any], causes: Mapping[str, int], unexplained: int, asked: Asked
+) -> dict[str, Verdict]:
+    deliveries, owed = figures["deliveries"], figures["owed"]
+    return {
+        "P1": Verdict("P1", not figures["foreign"], deliveries, figures["foreign"]),
+        "P2": Verdict("P2", not figures["repeated"], figures["events"], figures["repeated"]),
+        "P3": _order(run, figures["fifo_violations"], deliveries, asked.violations_max),
+        "P4": _delivery(figures["missing"], owed, causes, unexplained, asked.delivery_min),
+        "P5": Verdict("P5", True, 0, 0, note="the trace has no acknowledgements"),
+        "P6": Verdict("P6", True, 0, 0, note="no broker was replaced or relieved"),
+    }
+
+
+def _order(run: TraceRun, violations: int, deliveries: int, asked: float | None) -> Verdict:
+    mode, target = _order_of(run)
+    target = asked if asked is not None else target
+    rate = violations / deliveries if deliveries else 0.0
+    holds = target is None or rate <= target
+    if target is None:
+        note = (
+            f"{readable.share(rate)} of the deliveries; order was not asked for"
+            if mode == "none"
+            else f"order is {mode}"
+        )
+    else:
+        note = f"{readable.share(rate)} of the deliveries, at most {readable.share(target)} allowed"
+    return Verdict("P3", holds, deliveries, violations, note=note)
+
+
+def _order_of(run: TraceRun) -> tuple[str, float | None]:
+    """What the run's file says of order: the mode, and the share of violations that it allows."""
+    reliability = _file_of(run).get("reliability", {})
+    mode = str(reliability.get("order", "none"))
+    if mode == "strict":
+        return mode, 0.0
+    target = reliability.get("order_target")
+    return mode, float(target) if mode == "fifo" and target is not None else None
+
+
+def _file_of(run: TraceRun) -> dict[str, Any]:
+    try:
+        return tomllib.loads(str(run.about.get("file") or ""))
+    except tomllib.TOMLDecodeError:
+        return {}  # a trace that something else has written; it promises nothing then
+
+
+def _delivery(missing: int, owed: int, causes: Mapping[str, int], unexplained: int, asked: float | None) -> Verdict:
+    rate = (owed - missing) / owed if owed else 1.0
+    if asked is not None:
+        return Verdict(
+            "P4",
+            rate >= asked,
+            owed,
+            missing,
+            note=f"{readable.share(rate)} delivered, {readable.share(asked)} asked for",
+        )
+    if not missing:
+        return Verdict("P4", True, owed, 0)
+    if unexplained:
+        note = f"{readable.share(rate)} delivered; nothing in the trace could have cost {unexplained:,} of the others"
+        return Verdict("P4", False, owed, missing, note=note)
+    why = ", ".join(f"{kind} ({count:,})" for kind, count in causes.items()) or "subscriptions had just begun or ended"
+    return Verdict("P4", True, owed, missing, note=f"{readable.share(rate)} delivered; causes in the trace: {why}")
+
+
+def causes_of(run: TraceRun, messages: Mapping[str, Mapping[str, int]], incidents: Mapping[str, int]) -> dict[str, int]:
+    """What in a run may have cost events, and how often it happened."""
+    lost = {f"{kind} lost": counts["lost"] for kind, counts in messages.items()}
+    moved = messages.get("Detach", {}).get("sent", 0)
+    if run.about.get("driver") == "live":  # there every client says good-bye at the end
+        moved = sum(str(fault.get("kind", "")).startswith("client-") for fault in _file_of(run).get("fault", []))
+    harmful = {kind: count for kind, count in incidents.items() if kind not in _HARMLESS}
+    return {kind: count for kind, count in {**lost, **harmful, "client moved": moved}.items() if count}
+
+
+def unexplained_missing(facts: DataFrame, run: TraceRun, longest_delay_us: int | None) -> int:
+    """Missing events of subscriptions that had long begun and did not end soon after.
+
+    News of a subscription takes about as long as an event to get through; a lost one is told again at a heartbeat.
+    """
+    grace_us = max(ProtocolSettings().heartbeat_us, 2 * (longest_delay_us or 0))
+    missing = facts.where(F.expr(CHECKED["missing"]) & (F.col("run") == run.label))
+    return missing.where(F.col("settled_us") >= grace_us).count()
+
+
+def acknowledged_survives(facts: DataFrame, run: TraceRun) -> Verdict:
+    """P5: of what publishers were told is stored, what never came to subscriptions that were known and lived on."""
+    place = F.regexp_extract("about", r"^(.*)/(\d+)$", 2).cast("long")
+    told = together([run], "incidents").where("kind = 'acknowledged'")
+    told = told.select(
+        F.regexp_extract("about", r"^(.*)/(\d+)$", 1).alias("source"),
+        F.explode(F.sequence(place, place + F.col("count") - 1)).alias("seq"),
+    )
+    owed = facts.where((F.col("run") == run.label) & F.col("owed") & ~F.col("expired"))
+    owed = owed.where(F.col("settled_us") >= _KNOWN_US)
+    # Key: source and seq. An event has as many rows as it has subscribers.
+    owed = owed.join(told, ["source", "seq"], "left_semi")
+    row = owed.agg(F.count("*").alias("checked"), F.count_if(F.col("arrived_us").isNull()).alias("broken"))
+    ((checked, broken),) = row.collect()
+    if not broken:
+        return Verdict("P5", True, checked, 0)
+    first = owed.where("arrived_us IS NULL").orderBy("published_us", *_EVENT).limit(EXAMPLES_MAX)
+    shown = tuple(row.asDict() for row in first.select(*_EVENT, "published_us").collect())
+    return Verdict("P5", False, checked, broken, shown)
+
+
+def examples(facts: DataFrame) -> dict[tuple[str, str], tuple[dict[str, Any], ...]]:
+    """The first few facts of each run that break a promise."""
+    broken = F.array_compact(F.array(*(F.expr(f"IF({which}, '{name}', NULL)") for name, which in _BREAKS.items())))
+    rows = facts.select("run", *_EVENT, "published_us", "arrived_us", "via", F.explode(broken).alias("promise"))
+    # Key: run and promise. Everything may break one promise; tasks keep only the first few each before the shuffle.
+    in_time = Window.partitionBy("run", "promise").orderBy(F.coalesce("arrived_us", "published_us"), *_EVENT)
+    first = rows.withColumn("number", F.row_number().over(in_time)).where(F.col("number") <= EXAMPLES_MAX)
+    found = [row.asDict() for row in first.orderBy("run", "promise", "number").drop("number").collect()]
+    shown = ("published_us", "arrived_us", "via")
+    return {
+        key: tuple(
+            {**{name: row[name] for name in _EVENT}, **{name: row[name] for name in shown if row[name] is not None}}
+            for row in group
+        )
+        for key, group in groupby(found, key=lambda row: (row["run"], row["promise"]))
+    }
+
+
+# P7: samples against their limits ---------------------------------------------------------------------------------
+
+
+def within_limits(runs: Sequence[TraceRun]) -> dict[str, Verdict]:
+    """A sample NAME against the sample `NAME limit` of its node; where there are several limits, the lowest counts."""
+    sampled = [run for run in runs if run.rows["samples"]]
+    found = {run.label: Verdict("P7", True, 0, 0, note="the trace has no limits") for run in runs}
+    if not sampled:
+        return found
+    rows = together(sampled, "samples")
+    named = F.regexp_replace("name", " limit$", "").alias("name")
+    limits = (
+        rows.where(F.col("name").endswith(" limit")).groupBy("run", "node", named).agg(F.min("value").alias("limit"))
+    )
+    # Key: run, node and name. The limits are few enough to be broadcast, so skew does not matter.
+    judged = rows.join(limits, ["run", "node", "name"])
+    is_over = (F.col("value") > F.col("limit")) & ~F.isnan("value")  # Spark holds NaN for the largest number
+    for run, checked, broken in judged.groupBy("run").agg(F.count("*"), F.count_if(is_over)).collect():
+        found[run] = Verdict("P7", not broken, checked, broken)
+    if any(verdict.broken for verdict in found.values()):
+        in_time = Window.partitionBy("run").orderBy("time_us", "node", "name")
+        first = judged.where(is_over).withColumn("number", F.row_number().over(in_time))
+        for row in first.where(F.col("number") <= EXAMPLES_MAX).orderBy("run", "number").collect():
+            example = {name: row[name] for name in ("node", "time_us", "name", "value", "limit")}
+            found[row.run] = replace(found[row.run], examples=(*found[row.run].examples, example))
+    return found
+
+
+# P8: the same file and seed ---------------------------------------------------------------------------------------
+
+
+def same_bytes(spark: SparkSession, runs: Sequence[TraceRun]) -> dict[str, Verdict]:
+    """Simulated runs of one file, seed and version, each against the first such: equal files, by their digests."""
+    alone = Verdict("P8", True, 0, 0, note="needs two simulated runs of one file and seed")
+    verdicts = {run.label: alone for run in runs}
+    for first, *others in _alike(runs):
+        for other in others:
+            verdict = _compared(spark, first, other)
+            verdicts[other.label] = verdict
+            if not verdicts[first.label].broken:
+                verdicts[first.label] = verdict
+    return verdicts
+
+
+def _alike(runs: Sequence[TraceRun]) -> Iterator[list[TraceRun]]:
+    groups: dict[tuple[Any, ...], list[TraceRun]] = {}
+    for run in runs:
+        if run.about.get("driver") == "sim" and run.about.get("file"):
+            groups.setdefault(tuple(run.about.get(name) for name in ("file", "seed", "version")), []).append(run)
+    return (group for group in groups.values() if len(group) > 1)
+
+
+def _compared(spark: SparkSession, one: TraceRun, other: TraceRun) -> Verdict:
+    ours = _digests(spark, one.folder).withColumnRenamed("digest", "one")
+    theirs = _digests(spark, other.folder).withColumnRenamed("digest", "other")
+    both = ours.join(theirs, "file", "full").withColumn("differs", F.expr("NOT (one <=> other)"))
+    files, different = both.agg(F.count("*"), F.count_if("differs")).collect()[0]
+    shown = both.where("differs").orderBy("file").limit(EXAMPLES_MAX).collect() if different else []
+    found = tuple({"file": row.file, "runs": [one.label, other.label]} for row in shown)
+    return Verdict("P8", not different, files, different, found)
+
+
+def _digests(spark: SparkSession, folder: Path) -> DataFrame:
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", True).option("pathGlobFilter", "*.parquet")
+    # The last two steps of the path: the table and its part.
+    name = F.substring_index(F.col("path"), "/", -2)
+    return files.load(spark_path(folder)).select(name.alias("file"), F.sha2("content", 256).alias("digest"))

@@ -1,0 +1,83 @@
+"""Runs as Spark tables. Every table gets a column `run`, so that several runs can go through one job."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from holdfast.pipeline.audit.trace_footers import ATTRIBUTE, KINDS, RunFooters
+from holdfast.pipeline.spark_path import spark_path
+from holdfast.wire.runs import attribute_of
+
+_IN_SPARK = dict(
+    zip(
+        KINDS,
+        (
+            T.StringType(),
+            T.LongType(),
+            T.DoubleType(),
+            T.BooleanType(),
+            T.TimestampType(),
+            T.DecimalType(20, 0),  # Spark has no unsigned integers
+        ),
+        strict=True,
+    )
+)
+
+
+@dataclass(frozen=True)
+class TraceRun:
+    """One run: what it says of itself, how large its tables are, and the tables."""
+
+    label: str
+    folder: Path
+    about: dict[str, Any]
+    rows: dict[str, int]
+    tables: dict[str, DataFrame]  # each with `run`; subscriptions with `number`, deliveries with `part` and `place`
+
+    @property
+    def attributes(self) -> dict[str, list[str]]:
+        """The columns of each attribute; more than one when its values have several types."""
+        found: dict[str, list[str]] = {}
+        for column in self.tables["publications"].columns:
+            if column.startswith(ATTRIBUTE):
+                found.setdefault(attribute_of(column), []).append(column)
+        return found
+
+
+def open_runs(spark: SparkSession, runs: Sequence[RunFooters]) -> list[TraceRun]:
+    return [_open(spark, run) for run in runs]
+
+
+def together(runs: Sequence[TraceRun], table: str, *columns: str) -> DataFrame:
+    """One table of several runs; all of its columns, or those that are named."""
+    return reduce(DataFrame.unionByName, [run.tables[table].select(*(columns or "*")) for run in runs])
+
+
+def _open(spark: SparkSession, footers: RunFooters) -> TraceRun:
+    tables = {
+        name: _table(spark, footers.folder / name, schema).withColumn("run", F.lit(footers.label))
+        for name, schema in footers.schemas.items()
+    }
+    part, place = F.col("_metadata.file_name"), F.col("_metadata.row_index")
+    # Rows of one time keep the order in which they were written, which is the order in which they happened.
+    tables["deliveries"] = tables["deliveries"].select("*", part.alias("part"), place.alias("place"))
+    # A subscriber may take an id again that it gave up, so subscriptions are told apart by their row.
+    sizes = footers.parts["subscriptions"]
+    before = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))  # the last sum is of all of them
+    offsets = [F.lit(each) for entry in before.items() for each in entry]
+    number = F.element_at(F.create_map(*offsets), part) + place
+    tables["subscriptions"] = tables["subscriptions"].withColumn("number", number)
+    return TraceRun(footers.label, footers.folder, footers.about, footers.rows, tables)
+
+
+def _table(spark: SparkSession, folder: Path, schema: pa.Schema) -> DataFrame:
+    fields = [T.StructField(field.name, _IN_SPARK[field.type]) for field in schema]
+    return spark.read.schema(T.StructType(fields)).option("pathGlobFilter", "*.parquet").parquet(spark_path(folder))

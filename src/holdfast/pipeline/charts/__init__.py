@@ -1,0 +1,1 @@
+"""Line charts as SVG, for sweeps and studies; their axes also for the report."""

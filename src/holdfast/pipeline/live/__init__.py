@@ -1,0 +1,1 @@
+"""A live network as a Spark table: `format("holdfast")`, source and sink."""

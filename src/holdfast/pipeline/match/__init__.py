@@ -1,0 +1,1 @@
+"""Which subscription wants which event, at any scale: the matcher as batch and streaming jobs."""

@@ -1,0 +1,1 @@
+"""Paper 000: end-to-end recovery."""
