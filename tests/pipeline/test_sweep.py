@@ -147,7 +147,7 @@ def test_own_metrics_are_columns_that_are_summed_up_and_drawn_too(spark: Any, fi
 
     runs = spark.read.parquet(str(finished / "runs"))
     more = runs.withColumn("overhead", runs.transmissions / runs.delivered)
-    summary_table(spark, more, ["links.loss"], seeds=3).write.parquet(str(tmp_path / "summary"))
+    summary_table(more, ["links.loss"], seeds=3).write.parquet(str(tmp_path / "summary"))
     found = duckdb.sql(
         f"SELECT mean FROM '{tmp_path}/summary/*.parquet' WHERE metric = 'overhead' ORDER BY 1"
     ).fetchall()

@@ -44,7 +44,7 @@ def sweep(
                     run_cells(spark, plan, folder, missing)
                 runs_table(spark, plan, folder).write.parquet(str(folder.runs))
                 runs = spark.read.parquet(spark_path(folder.runs))
-                summary_table(spark, runs, list(plan.columns), len(plan.seeds)).write.parquet(str(folder.summary))
+                summary_table(runs, list(plan.columns), len(plan.seeds)).write.parquet(str(folder.summary))
     return spark.read.parquet(spark_path(folder.runs))
 
 

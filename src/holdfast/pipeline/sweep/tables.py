@@ -4,6 +4,7 @@ Which metrics there are is known only from the records: a run without crashes do
 names are gathered first, and each becomes a column.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
@@ -43,16 +44,18 @@ def runs_table(spark: SparkSession, plan: Plan, folder: SweepFolder) -> DataFram
     return records.select(*(column(name) for name in own), *metrics)
 
 
-def summary_table(spark: SparkSession, runs: DataFrame, settings: Sequence[str], seeds: int) -> DataFrame:
+def summary_table(runs: DataFrame, settings: Sequence[str], seeds: int) -> DataFrame:
     """For each combination of settings and each metric: how many runs, their mean and its 95 % confidence interval.
 
     The interval is Student's: mean ± t · s / √n, which takes the runs' means as normal. One run has none.
     """
     ids = [column(name) for name in settings]
     metrics = runs.columns[runs.columns.index("took_s") + 1 :]
-    values = [column(name).cast("double").alias(name) for name in metrics]
-    good = runs.where(F.col("error").isNull()).select(*ids, *values)
-    long = good.unpivot(tuple(ids), tuple(map(column, metrics)), "metric", "value")
+    names = F.array(*map(F.lit, metrics)).alias("metric")
+    values = F.array(*(column(name).cast("double") for name in metrics)).alias("value")
+    good = runs.where(F.col("error").isNull())
+    # One pass over the rows: `unpivot` would plan a projection for each metric, which takes longer than the work.
+    long = good.select(*ids, F.inline(F.arrays_zip(names, values)).alias("metric", "value"))
     # Key: settings and metric; every group has as many rows as there are seeds, so there is no skew.
     grouped = long.groupBy(*ids, "metric").agg(
         F.count("value").alias("n"),
@@ -61,11 +64,11 @@ def summary_table(spark: SparkSession, runs: DataFrame, settings: Sequence[str],
         F.min("value").alias("least"),
         F.max("value").alias("most"),
     )
-    factors = spark.createDataFrame([(n, half_width_factor(n)) for n in range(2, seeds + 1)], "n long, factor double")
-    half = column("factor") * column("deviation")
+    # A constant, by the number of runs: a table to join with would be a job of its own.
+    factors = json.dumps({n: half_width_factor(n) for n in range(2, seeds + 1)})
+    half = F.from_json(F.lit(factors), "map<string,double>")[F.col("n").cast("string")] * F.col("deviation")
     return (
-        grouped.join(F.broadcast(factors), "n", "left")
-        .select(
+        grouped.select(
             *ids,
             *map(column, ("metric", "n", "mean")),
             (column("mean") - half).alias("low"),
