@@ -1,6 +1,7 @@
 """Closed forms of loss-driven recovery against values worked out by hand and in the specification's table."""
 
-from math import exp
+from itertools import product
+from math import exp, prod
 
 import pytest
 
@@ -8,7 +9,7 @@ from holdfast.network.load import parse_text
 from holdfast.planner.loss import by_digests, by_push, by_records, forecasts, on_links, unrepaired
 from holdfast.planner.plan import case_of
 from holdfast.planner.records import detection_probability
-from holdfast.planner.shared_repairs import Row, lost_too, noticed
+from holdfast.planner.shared_repairs import Row, noticed
 
 TEXT = """
 [topology]
@@ -65,20 +66,50 @@ def test_a_forecast_weighs_pairs_by_what_is_owed() -> None:
     assert forecasts(case_of(parse_text(TEXT.replace("loss = 0.1", "loss = 0"))), 2, 10) == []
 
 
-def test_who_loses_an_event_together() -> None:
-    near, far = Row(0, 0.5, 1.0, {1: 0.1}), Row(0, 0.5, 1.0, {1: 0.1, 2: 0.2})
-    apart = Row(0, 0.5, 1.0, {3: 0.3})
-    assert lost_too(near, far) == pytest.approx(1.0)  # what the first link loses, the second cannot carry
-    assert lost_too(far, near) == pytest.approx(0.1 / 0.28)
-    assert lost_too(near, apart) == pytest.approx(0.3)
+def nobody_notices(rows: list[Row], record: int, at: int) -> float:
+    """By trying every outcome: P(nobody notices | a subscriber of row `at` wanted the event and lost it)."""
+    links = {link: loss for row in rows for link, loss in row.losses.items()}
+    people = [row for row in rows for _ in range(round(row.interested / row.match))]
+    one = next(number for number, row in enumerate(people) if row is rows[at])
+    total = missed = 0.0
+    for passes in product(product((False, True), repeat=record + 1), repeat=len(links)):
+        come = dict(zip(links, passes, strict=True))
+        chance = prod(1 - links[link] if each else links[link] for link in links for each in come[link])
+        reached = [[all(come[link][n] for link in row.losses) for n in range(record + 1)] for row in people]
+        if reached[one][0]:
+            continue
+        total += chance
+        for number, row in enumerate(people):
+            unaware = (1 - row.match) ** sum(reached[number][1:])
+            wanted = 1.0 if number == one else row.match
+            chance *= 1 - (not reached[number][0]) * wanted * (1 - unaware)
+        missed += chance
+    return missed / total
+
+
+# One link for all, then two brokers apart; at the first broker there are two alike and one who wants little.
+TREE = [
+    Row(0, 0.5, 1.0, {1: 0.3, 2: 0.2}),
+    Row(0, 0.1, 0.1, {1: 0.3, 2: 0.2}),
+    Row(0, 0.7, 0.7, {1: 0.3, 3: 0.4}),
+    Row(0, 0.9, 0.9, {1: 0.3}),
+]
+
+
+@pytest.mark.parametrize("record", [1, 2])
+def test_who_loses_an_event_together_stays_ignorant_together(record: int) -> None:
+    found = noticed(TREE, record)
+    for at in range(len(TREE)):
+        assert found[at] == pytest.approx(1 - nobody_notices(TREE, record, at)), at
 
 
 def test_what_one_notices_is_repaired_for_all_who_lost_it() -> None:
     alone = Row(0, 0.5, 0.5, {1: 0.1})
     [by_himself] = noticed([alone], 1)
     assert by_himself == pytest.approx(detection_probability(0.5, 0.1, 1))
-    # Three at the same broker, of whom each wants half of the events: one more than himself on average.
-    [together] = noticed([Row(0, 0.5, 1.5, {1: 0.1})], 1)
-    assert together == pytest.approx(1 - (1 - by_himself) ** 2)
-    [sure] = noticed([Row(0, 1.0, 2.0, {})], 10)
-    assert sure <= 1.0
+    far, near = Row(0, 0.5, 0.5, {1: 0.1, 2: 0.1}), Row(0, 0.5, 0.5, {1: 0.1})
+    elsewhere = Row(7, 0.5, 0.5, {1: 0.1})  # what another source has lost tells nothing of this one's
+    with_help, _, without = noticed([far, near, elsewhere], 1)
+    assert with_help > detection_probability(0.5, far.loss, 1)
+    assert without == pytest.approx(by_himself)
+    assert noticed([Row(0, 1.0, 2.0, {})], 10) == [1.0]  # nothing is lost

@@ -1,16 +1,21 @@
 """Records that others notice: a repair goes to everybody who wants the event, whoever asked for it (paper 000).
 
-Who lost an event gets it when he notices, or when somebody else does who lost it as well. On shared links events are
-lost for all behind them, so those who lost it together are counted from the links that their ways have in common."""
+Who lost an event gets it when he notices, or when somebody else does who lost it as well. What a link loses is lost for
+all behind it, and so are the later events that would have told them of it: those who lost an event together also
+tend to stay ignorant together. So the ways from a source are put together to a tree, and the chance that nobody
+notices is worked out from the leaves up, for each state of a broker: whether the event has come this far, and how many
+of the next events have. Exact for independent links and interests where the ways form a tree."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import exp, log1p, prod
+from dataclasses import dataclass, field
+from functools import cache
+from math import comb, prod
 
-from holdfast.planner.records import detection_probability
+import numpy as np
 
-_NEARLY_SURE = 1 - 1e-12  # as far as a logarithm is concerned
-_ROWS_MAX = 400  # of one source: beyond, each is taken alone, as pairs would be too many
+from holdfast.planner.uniformization import Floats
+
+_LOST, _CAME = 0, 1  # of the event that is to be noticed
 
 
 @dataclass(frozen=True)
@@ -20,38 +25,100 @@ class Row:
     source: int
     match: float  # share of the source's events that each of them wants
     interested: float  # how many of them want an event, on average
-    losses: dict[int, float]
+    losses: dict[int, float]  # in the order of the way
 
     @property
     def loss(self) -> float:
         return 1 - prod(1 - each for each in self.losses.values())
 
+    @property
+    def others(self) -> float:
+        """How many of them there are beside one."""
+        return max(0.0, self.interested / self.match - 1)
+
+
+@dataclass
+class _Place:
+    """A broker on the ways from a source. Arrays go by its state: event lost or come, how many of the next events."""
+
+    loss: float = 0.0  # of the link that leads here
+    rows: list[Row] = field(default_factory=list)
+    behind: dict[int, "_Place"] = field(default_factory=dict)  # by link
+    said: Floats = field(default_factory=lambda: np.empty(0))  # that nobody from here on notices, by the state before
+    beside: dict[int, Floats] = field(default_factory=dict)  # by link: that nobody here notices, nor behind another one
+
 
 def noticed(rows: Sequence[Row], record: int) -> list[float]:
     """For each row, that an event that was lost on its way is noticed by one of those who lost it."""
-    alone = [detection_probability(row.match, row.loss, record) for row in rows]
-    by_source: dict[int, list[int]] = {}
-    for at, row in enumerate(rows):
-        by_source.setdefault(row.source, []).append(at)
-    found = list(alone)
-    for members in by_source.values():
-        for at in members if len(members) <= _ROWS_MAX else ():
-            if alone[at] < 1 and rows[at].loss > 0:
-                found[at] = 1 - (1 - alone[at]) * _nobody_else(rows, members, at, alone)
-    return found
+    sources: dict[int, _Place] = {}
+    for row in rows:
+        _place_of(row, sources.setdefault(row.source, _Place()), grow=True)[-1].rows.append(row)
+    for place in sources.values():
+        _work_out(place, record)
+    return [_noticed(row, sources[row.source], record) if row.loss > 0 else 1.0 for row in rows]
 
 
-def _nobody_else(rows: Sequence[Row], members: Sequence[int], at: int, alone: Sequence[float]) -> float:
-    """That none of the others who lost it notices it, as if each did so by himself."""
-    logs = 0.0
-    for other in members:
-        many = rows[other].interested - (rows[at].match if other == at else 0.0)
-        lost = max(0.0, many) * lost_too(rows[at], rows[other])
-        logs += lost * log1p(-min(alone[other], _NEARLY_SURE))
-    return exp(logs)
+def _place_of(row: Row, source: _Place, grow: bool = False) -> list[_Place]:
+    """The places on a row's way, the source first."""
+    places = [source]
+    for link, loss in row.losses.items():
+        if grow:
+            places[-1].behind.setdefault(link, _Place(loss))
+        places.append(places[-1].behind[link])
+    return places
 
 
-def lost_too(one: Row, other: Row) -> float:
-    """P(lost on the other's way | lost on the one's), links being independent."""
-    both = prod(1 - loss for loss in {**one.losses, **other.losses}.values())
-    return (1 - (1 - one.loss) - (1 - other.loss) + both) / one.loss
+def _work_out(source: _Place, record: int) -> None:
+    order = [source]
+    for place in order:  # grows as we go: nearer places first
+        order += place.behind.values()
+    for place in reversed(order):
+        here = np.ones((2, record + 1))
+        for row in place.rows:
+            here[_LOST] *= _silent(row, record) ** (row.others + 1)
+        links = list(place.behind)
+        ahead = [here]
+        for link in links:
+            ahead.append(ahead[-1] * place.behind[link].said)
+        after = np.ones_like(here)
+        for at in reversed(range(len(links))):
+            place.beside[links[at]] = ahead[at] * after
+            after = after * place.behind[links[at]].said
+        place.said = _over_link(ahead[-1], place.loss)
+
+
+def _silent(row: Row, record: int) -> Floats:
+    """That one of them who could have noticed does not, by how many of the next events have come to its broker."""
+    return np.asarray(1 - row.match * (1 - (1 - row.match) ** np.arange(record + 1)))
+
+
+def _over_link(behind: Floats, loss: float) -> Floats:
+    """The same chances by the state before a link."""
+    by_event = np.stack([behind[_LOST], loss * behind[_LOST] + (1 - loss) * behind[_CAME]])
+    return by_event @ _thinned(loss, behind.shape[1] - 1).T
+
+
+@cache
+def _thinned(loss: float, most: int) -> Floats:
+    """Of so many events (row) that so many (column) pass a link."""
+    chances = np.zeros((most + 1, most + 1))
+    for come in range(most + 1):
+        for passed in range(come + 1):
+            chances[come, passed] = comb(come, passed) * (1 - loss) ** passed * loss ** (come - passed)
+    return chances
+
+
+def _noticed(row: Row, source: _Place, record: int) -> float:
+    """One of the row's subscribers wanted the event and lost it: only what is on its way differs from the rest."""
+    places, links = _place_of(row, source), list(row.losses)
+    own = places[-1]
+    now = np.ones((2, record + 1))
+    for each in own.rows:
+        now[_LOST] *= _silent(each, record) ** (each.others + (each is not row))
+    now[_LOST] *= (1 - row.match) ** np.arange(record + 1)
+    now[_CAME] = 0.0
+    for place in own.behind.values():
+        now = now * place.said
+    for place, before, link in zip(reversed(places[1:]), reversed(places[:-1]), reversed(links), strict=True):
+        now = before.beside[link] * _over_link(now, place.loss)
+    return float(1 - now[_CAME, record] / row.loss)

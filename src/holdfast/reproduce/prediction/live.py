@@ -25,8 +25,8 @@ from holdfast.reproduce.study import Runs, Scale
 
 SCHEMES = ("basic", "retransmission", "multipath", "hybrid")
 _SECONDS: dict[Scale, int] = {"quick": 90, "paper": 600}
-_SEEDS: dict[Scale, int] = {"quick": 3, "paper": 6}
-_AT_ONCE = 6  # runs: five brokers each, which together keep a core half busy
+_SEEDS: dict[Scale, int] = {"quick": 10, "paper": 20}
+_AT_ONCE = 8  # runs: five brokers each, which together keep most of a core busy
 _EVERY_S = 0.1
 _LIFETIME_S = 1.5  # half of a mean outage
 _END_S = 5  # for what is still waiting when nothing more is published

@@ -31,10 +31,7 @@ _VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "records, R = 10": ("end-to-end, records", {**_RECORDS, "reliability.record": 10}),
     "push": ("gossip, push", {"reliability.gossip": "push", "reliability.gossip_buffer": 100}),
 }
-_REASONS = {
-    "end-to-end, records": "; who lost an event together also tends to miss what tells of it, which is left out",
-    "gossip, push": "; for the shape only",
-}
+_REASONS = {"gossip, push": "; for the shape only"}
 _NETWORK: dict[str, Any] = {
     "topology": {"kind": "tree", "brokers": 12, "degree": 4},
     "links": {"delay_ms": 5, "loss": 0.1, "lossy_control": False},
