@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,9 +39,11 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], d
         "swarm": scenario(SWARM_SEED),
         "stored": audit_runs.STORED,
     }
-    told = {name: audit_runs.simulate(network, root / name) for name, network in networks.items()}
-    told["live"] = audit_runs.live(audit_runs.LIVE, root / "live")
-    told["careful live"] = audit_runs.live(audit_runs.CAREFUL, root / "careful live")
+    with ThreadPoolExecutor() as threads:  # live runs are processes of their own, which mostly wait
+        lives = {"live": audit_runs.LIVE, "careful live": audit_runs.CAREFUL}
+        begun = {name: threads.submit(audit_runs.live, network, root / name) for name, network in lives.items()}
+        told = {name: audit_runs.simulate(network, root / name) for name, network in networks.items()}
+        told |= {name: run.result() for name, run in begun.items()}
     folders = {name: root / name for name in told}
     folders |= {name: audit_runs.broken_copy(root / "honest", name) for name in audit_runs.BROKEN}
     folders["stored, one lost"] = audit_runs.without_an_acknowledged_one(root / "stored", "stored, one lost")

@@ -145,7 +145,7 @@ def _owed(case: Case) -> tuple[Floats, list[Row]]:
                 match = round(min(1.0, float(rate / own)), 6) if own else 1.0
                 key = number[case.demand.origins[origin_at].broker], number[subscriber.broker], match
                 rates[key] = rates.get(key, 0.0) + float(rate)
-    ways = {target: case.overlay.ways_to(target) for _, target, _ in rates}
+    ways = {target: case.overlay.ways_to(target) for target in {target for _, target, _ in rates}}
     weights, rows = [], []
     for (source, target, match), rate in rates.items():
         path = along(ways[target], source, target)
