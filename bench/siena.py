@@ -1,4 +1,4 @@
-"""The Bloom filters that paper 000 ran on, as Siena's B-DRP encoder made them (spec C.1), to compare ours with.
+"""The Bloom filters that paper 000 ran on, as Siena's B-DRP encoder made them, to compare ours with.
 
 256 bits, two polynomial hashes modulo 8191. Every attribute has a tag for its value, spelt with its type, and one for
 its existence, spelt with its class. An equality asks for both, every other test for existence alone. Two of its

@@ -93,7 +93,7 @@ def test_one_tag_of_one_hash_sets_one_bit() -> None:
     ],
 )
 def test_the_false_positive_ratio_is_that_of_the_table(bits: int, hashes: int, items: int, expected: float) -> None:
-    # Two digits of the table in spec C.3.
+    # To two digits.
     assert false_positive_ratio(bits, hashes, items) == pytest.approx(expected, rel=0.03)
 
 

@@ -31,7 +31,7 @@ def test_a_tag_that_an_event_has_not_seems_to_be_there_as_often_as_the_closed_fo
 
 
 def test_an_encoding_that_knows_the_values_is_right_much_more_often_than_the_paper_s() -> None:
-    """The setting of spec C.4, small; `./run bench records` has it in full."""
+    """Small; `./run bench records` has it in full."""
     dice = Random(9)
     book = learned_book(ColumnSettings(), [schema_event(dice) for _ in range(512)])
     bloom = learned_book(BloomSettings(), [schema_event(dice) for _ in range(512)])

@@ -37,7 +37,7 @@ def test_algorithm_1(length: float, closest: bool, hit_ratio: float, while_holdi
 
 
 def test_a_provider_keeps_what_comes_while_requests_are_on_their_way() -> None:
-    """20 events a second, a request comes 0.9 s after the event's departure: 0.9 * 20 + 1 (spec, E000-3)."""
+    """20 events a second, a request comes 0.9 s after the event's departure: 0.9 * 20 + 1."""
     ring = Ring(SrmSettings(hit_ratio=0.5))
     ring.adjust(0)
     for _ in range(20):

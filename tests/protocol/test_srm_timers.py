@@ -1,4 +1,4 @@
-"""The paper's timers against closed forms (spec B.7), and how they adapt."""
+"""The paper's timers against closed forms, and how they adapt."""
 
 from math import sqrt
 from random import Random

@@ -1,6 +1,6 @@
 """What somebody who looks at a running network wants to know, kept up to date from the rows of its trace.
 
-Brokers report once a second, so what is shown is at most that old. Nothing here draws; `screen` and `lines` do.
+Brokers report once a second, so what is shown is at most that old. Nothing here draws; `screen` does.
 """
 
 from collections import deque

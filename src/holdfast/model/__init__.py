@@ -1,1 +1,1 @@
-"""What a thing is: values, events, errors. Imports nothing else of ours."""
+"""What a thing is: values, events, messages between nodes, errors. Imports nothing else of ours."""

@@ -7,7 +7,7 @@ one node of the diagram. A broker whose links are all decided goes out of view. 
 built once, it gives the reliability for any availabilities, and for many at a time.
 
 Both ends are taken as up; who counts them multiplies by their availabilities. Its size is bounded; what is larger is
-for Monte Carlo (`failures.py`)."""
+for Monte Carlo (`connected_worlds.py`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -6,7 +6,7 @@
 | retransmission | P(sum of waits within the lifetime) | exact: convolution of phase types |
 | multipath | P(connected) | exact by a decision diagram, or Monte Carlo with its error |
 | multipath_bound | disjoint paths | lower bound |
-| hybrid | late on the path and not connected is missed | exact, Monte Carlo, or the bound |
+| hybrid | late on the path and not connected is missed | exact, or the bound |
 
 Every value comes twice: with the end brokers counted, and with both assumed up. Links that lose messages count in
 basic, multipath and the bounds as if the copy that arrives took the default path; that is exact for basic alone. The

@@ -48,5 +48,5 @@ def shared_detection_probability(match: float, loss: float, record: int, others:
 
 
 def spurious_per_loss(match: float, loss: float, false_positive: float) -> float:
-    """How many losses that are none an encoding reports for each real one (spec C.2)."""
+    """How many losses that are none an encoding reports for each real one."""
     return (1 - match) * false_positive / (match * loss)

@@ -1,4 +1,4 @@
-"""The Bloom filter of paper 000, with its defects mended (spec C.1 and C.5-1).
+"""The Bloom filter of paper 000, with its defects mended (`tags.py` has the rule that they broke).
 
 An entry is a filter of 64, 128, 256 or 2,048 bits. Three quarters are hashed: every tag of the event sets a few of
 them. The last quarter is direct: numbers and timestamps are compared with a few thresholds of the codebook, and each

@@ -1,4 +1,4 @@
-"""The columnar encoding: one small code for each attribute, side by side in an integer (spec C.5-2).
+"""The columnar encoding: one small code for each attribute, side by side in an integer.
 
 Which attributes there are, how each is coded and what is usual for it stands in the codebook, with the names in full:
 so an absent attribute is known to be absent, nothing is spent on names in an entry, and an attribute that is nearly

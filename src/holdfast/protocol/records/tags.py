@@ -3,8 +3,7 @@
 The rule that everything rests on: whatever a condition asks for, every event that matches it has. So equal values
 have equal tags: numbers are spelt in one way (5, 5.0 and 5e0 alike, -0.0 as 0, integers exactly beyond 2**53),
 timestamps by their microseconds in UTC. NaN equals nothing and has no tag of its own. Existence is told without a
-kind and with it. (Tags that spell 5 and 5.0 differently, or existence with the kind alone, break the rule; spec C-1
-and C-2.)
+kind and with it. (Tags that spell 5 and 5.0 differently, or existence with the kind alone, break the rule.)
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How far other nodes are: the time their messages take, by clocks that agree (spec B.6).
+"""How far other nodes are: the time their messages take, by clocks that agree.
 
 SRM measures round trips by session messages to the group. There is no group here, so clocks are trusted; where they
 do not agree, a distance is wrong by the difference, within bounds, and recovery is only less well timed.

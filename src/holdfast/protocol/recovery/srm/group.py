@@ -1,4 +1,4 @@
-"""How many nodes take part in repairing one publisher's events: those heard lately (spec B.4).
+"""How many nodes take part in repairing one publisher's events: those heard lately.
 
 In SRM session messages tell it; here nobody knows who the others are, so whoever asks or answers is counted.
 """

@@ -1,4 +1,4 @@
-"""Answering for others: SRM's repair timers (spec B.3).
+"""Answering for others: SRM's repair timers.
 
 Who holds what is asked for waits a random while, longer the farther away the one who asks is, and publishes it again
 unless another's repair comes first. For some time after a repair, requests for the same are taken for answered.

@@ -1,4 +1,4 @@
-"""Asking for what is missing: SRM's request timers, with an end (spec B.2).
+"""Asking for what is missing: SRM's request timers, with an end.
 
 A loss is asked for after a random while, and again in rounds that grow longer. Another's request counts as ours: we
 wait for the next round instead. Requests that come soon after belong to the same round and change nothing.

@@ -1,7 +1,7 @@
 """What a subscriber keeps for others: the last few events of each publisher, as many as Algorithm 1 says.
 
 The length follows how long a request takes to come and how many events come meanwhile. The paper's algorithm with
-what it leaves open settled (spec A.0.6): the result is clamped, not ignored, when out of bounds; it falls by a tenth
+what it leaves open settled: the result is clamped, not ignored, when out of bounds; it falls by a tenth
 at a time also when the formula asks for much less; the hit ratio leaves out what we never had, and is that of the last
 requests, because one miss long ago would keep a mean below H = 1 for ever. The closest provider is who has sent a
 repair lately and has not been told by a nearer one's repair that it need not.

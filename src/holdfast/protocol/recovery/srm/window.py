@@ -1,6 +1,6 @@
 """When to ask or to answer: at random within a window that is a multiple of a distance, and learns from duplicates.
 
-SRM's adjustment (spec B.5), alike for requests (C1, C2) and repairs (D1, D2). Duplicates widen the window, slowness
+SRM's adjustment, alike for requests (C1, C2) and repairs (D1, D2). Duplicates widen the window, slowness
 narrows it, and whoever is nearest and so asks or answers first draws its window in: the others hear it in time.
 """
 
