@@ -27,7 +27,7 @@ def run(
     ],
     out: Annotated[Path | None, typer.Option(help="The folder for tables and figures; STUDY-SCALE otherwise.")] = None,
     scale: Annotated[
-        str, typer.Option(metavar="quick|paper", help="A few minutes on two cores, or the papers' own durations.")
+        str, typer.Option(metavar="quick|paper", help="Short runs with few seeds, or the papers' own durations.")
     ] = "quick",
     master: Annotated[str | None, typer.Option(help="A Spark cluster, such as spark://host:7077.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

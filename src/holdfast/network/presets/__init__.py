@@ -12,7 +12,7 @@ PRESETS: dict[str, str] = {
     "epidemic-100": "a tree of 100 brokers with a tenth of the messages lost on every link (paper 001)",
     "replication-star": "a broker between publishers and subscribers fails (paper 003)",
     "demo-12": "12 brokers with lossy links, one of which is killed and replaced (`holdfast demo`)",
-    "planning-10": "10 brokers that are down for days and events that live an hour (paper 004)",
+    "planning-10": "10 brokers that are often down for an hour or two, and events that live an hour (paper 004)",
 }
 
 
