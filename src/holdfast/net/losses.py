@@ -11,10 +11,10 @@ _KEPT_MAX = 10_000  # losses that nobody has read; a megabyte
 class Loss(msgspec.Struct, frozen=True, gc=False):
     """Events of one source, by their numbers, that will not come."""
 
-    source: str
-    first: int
-    last: int
-    reason: str
+    source: str  # who published them
+    first: int  # the lowest of their numbers
+    last: int  # and the highest
+    reason: str  # in words
 
 
 class Losses:

@@ -61,7 +61,7 @@ class NodeSettings:
     listen: tuple[Address, ...]  # port 0 takes a free one
     peers: Mapping[str, Address] = field(default_factory=dict)  # brokers to dial
     routing: Routing = "subscriptions"  # the same for all brokers of a network
-    protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
+    protocol: ProtocolSettings = field(default_factory=ProtocolSettings)  # leases, limits; the same for all
     hops: HopSettings = BASIC  # what it does about losses and failures; the same for all
     store: Path | None = None  # the file in which a broker that stores events does so
     replication: ReplicationSettings | None = None  # None: it neither replaces nor relieves anybody

@@ -27,7 +27,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     """One event for one subscription."""
 
-    publication: Publication
+    publication: Publication  # the event and all that travels with it
     via: Via  # how it came: on the normal way, or by which kind of recovery
     arrived_us: int  # by our clock
     held_us: int = 0  # of that, how long it was held back for the sake of order
@@ -188,6 +188,7 @@ class Subscription:
         _close(self._inbox, self._unsubscribe)
 
     async def aclose(self) -> None:
+        """The same, for `contextlib.aclosing`."""
         self.close()
 
     async def __aenter__(self) -> "Subscription":

@@ -13,9 +13,9 @@ EstimatorName = Literal["age-conformal", "late-conformal", "parametric", "bernst
 class LatchSettings:
     """How long an event waits for an earlier one."""
 
-    mode: Literal["fifo", "strict"] = "fifo"
+    mode: Literal["fifo", "strict"] = "fifo"  # while an earlier one is likely to come, or until it has come or is lost
     late: Literal["deliver", "drop"] = "deliver"  # what comes after its successor; with "drop" order is never violated
-    estimator: EstimatorName = "age-conformal"
+    estimator: EstimatorName = "age-conformal"  # fifo: how the time to wait is found out
     target: float = 0.005  # share of the violations that may remain: what paper 002 reports (99.5 % removed)
     of: Literal["missing", "all"] = "missing"  # the share is of messages noticed missing, or (paper 002) of all
 
@@ -26,7 +26,7 @@ class LatchSettings:
     held_max: int = 50_000  # messages in all: at 1 kB each 50 MB
     held_per_source_max: int = 5_000  # so that one source cannot take the place of ten others
     gaps_max: int = 10_000  # missing numbers in all, likewise
-    gaps_per_source_max: int = 1_000
+    gaps_per_source_max: int = 1_000  # and of one source
     sources_max: int = 2_000  # with a full window each (40 kB) 80 MB
 
     window: int = 1_000  # travel times a source: the 0.5 % quantile has five samples beyond it
