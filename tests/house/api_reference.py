@@ -89,11 +89,17 @@ SECTIONS = (
     ),
     Section(
         "Settings",
-        "What `settings=`, `recovery=` and `order=` of `connect` take beside plain words.",
+        "What `settings`, `recovery` and `order` of `connect` take beside plain words, and what `NodeSettings` takes.",
         (
             "holdfast.protocol.settings:ProtocolSettings",
             "holdfast.protocol.recovery.settings:RecoverySettings",
             "holdfast.protocol.order.settings:LatchSettings",
+            "holdfast.protocol.hops.settings:HopSettings",
+            "holdfast.protocol.hops.settings:NackSettings",
+            "holdfast.protocol.hops.settings:HandoverSettings",
+            "holdfast.protocol.hops.settings:WatchSettings",
+            "holdfast.protocol.gossip.settings:GossipSettings",
+            "holdfast.protocol.replication.settings:ReplicationSettings",
         ),
     ),
     Section(

@@ -9,7 +9,9 @@ Transfer = Literal["overlay", "direct"]
 
 @dataclass(frozen=True)
 class GossipSettings:
-    style: StyleName = "reconcile"
+    """How brokers get back from each other what they have lost."""
+
+    style: StyleName = "reconcile"  # docs/gossip.md has all of them
     interval_us: int = 30_000  # between rounds; as in paper 001
     buffer: int = 1_500  # events that a broker keeps for others, the oldest goes first; as in paper 001
     forward_ratio: float = 0.85  # that a digest is sent on to one more neighbour; fitted, paper 001 does not say

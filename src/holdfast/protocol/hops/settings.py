@@ -9,6 +9,8 @@ DURABLE = ("retransmission", "hybrid")  # brokers store events, and clients take
 
 @dataclass(frozen=True)
 class NackSettings:
+    """How links notice and repair their own losses."""
+
     ring: int = 1_024  # events kept for each link, to send once more: a second of it at a thousand a second
     idle_us: int = 25_000  # silence after which the sender says what its last number was
     beats: int = 10  # that it says so, each time after twice the silence: 25 s in all, then it rests
@@ -20,6 +22,8 @@ class NackSettings:
 
 @dataclass(frozen=True)
 class HandoverSettings:
+    """How brokers store events and hand them over."""
+
     window: int = 256  # messages under way to one neighbour: fills a link of 100 ms at 2,500 a second, more with runs
     first_wait_us: int = 200_000  # for an answer, until one was measured: a disk that is slow to sync
     slack_us: int = 20_000  # above the measured time of an answer: syncs vary
@@ -45,10 +49,10 @@ class WatchSettings:
 class HopSettings:
     """What a network has chosen."""
 
-    hops: Hops = "basic"
-    nack: NackSettings = NackSettings()
-    handover: HandoverSettings = HandoverSettings()
-    watch: WatchSettings = WatchSettings()
+    hops: Hops = "basic"  # docs/hops.md has all of them
+    nack: NackSettings = NackSettings()  # for "nack"
+    handover: HandoverSettings = HandoverSettings()  # for "retransmission" and "hybrid"
+    watch: WatchSettings = WatchSettings()  # for "multipath", "hybrid" and replication
 
     @property
     def durable(self) -> bool:

@@ -7,6 +7,8 @@ from holdfast.model.messages import Copying
 
 @dataclass(frozen=True)
 class ReplicationSettings:
+    """How brokers that fail or cannot keep up get replicas."""
+
     copying: Copying = "incremental"  # complete and quick; "synchronous" and "ordered" also keep the order
     replace: bool = True  # a broker that is silent gets a replica in its place
     relieve_queue: int | None = None  # messages waiting for a broker at two heartbeats get it a replica beside it
