@@ -53,14 +53,14 @@ def python() -> Iterator[Finding]:
     yield Finding("python", "ok", f"{sys.version.split()[0]}, holdfast {__version__}, {loop}")
     missing = [name for name in ("msgspec", "numba", "numpy", "pyarrow", "rich", "typer") if not find_spec(name)]
     if missing:
-        yield Finding("packages", "fail", f"missing: {', '.join(missing)}", "install again: pip install holdfast")
+        yield Finding("packages", "fail", f"missing: {', '.join(missing)}", "install the package again")
 
 
 def java() -> Iterator[Finding]:
     from holdfast.pipeline.session import check_java
 
     if find_spec("pyspark") is None:
-        advice = "pip install 'holdfast[spark]', or ./run holdfast audit, which installs it; the rest works without"
+        advice = "./run holdfast audit installs it; elsewhere the extra `spark`; the rest works without"
         yield Finding("spark", "warn", "pyspark is not installed", advice)
         return
     try:

@@ -41,7 +41,7 @@ def directory_at(address: str) -> NewDirectory:
     try:
         import_module("kazoo.client")
     except ImportError:
-        raise InputError(f"directory {address}: this needs kazoo; pip install 'holdfast[zookeeper]'") from None
+        raise InputError(f"directory {address}: this needs kazoo; install it with: pip install kazoo") from None
     opener = import_module("holdfast.net.zookeeper")
     service: NewDirectory = lambda: opener.ZooKeeperDirectory(hosts, path)  # noqa: E731
     return service
