@@ -1,4 +1,4 @@
-"""A broker, two subscribers with conditions of their own, and a publisher, in one program.
+"""A broker, a subscriber with two conditions of its own, and a publisher, in one program.
 
     ./run python examples/quickstart.py
 
