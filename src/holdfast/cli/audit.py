@@ -31,9 +31,10 @@ def run(
     master: Annotated[str | None, typer.Option(help="Spark's address, such as spark://host:7077.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Match every publication with the subscriptions that were live, compare with what was delivered, check P1 to P8.
+    """Work out from a trace what was owed and what became of it.
 
-    With --out, write Parquet tables per subscriber, publisher, pair and second, and a report that opens in a browser.
+    A Spark job that matches every publication with the subscriptions that were live, and checks P1 to P8. With --out,
+    write Parquet tables per subscriber, publisher, pair and second, and a report that opens in a browser.
 
     Exit code 0: done. 1: a promise is broken. 2: a run or an option is not acceptable.
 

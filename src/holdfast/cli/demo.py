@@ -34,10 +34,10 @@ def run(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run twelve brokers over lossy links, kill one of them, replace it, and prove what was delivered.
+    """Run a lossy live network, kill a broker, prove what arrived.
 
-    Brokers are processes that talk over sockets of this machine. Everything that is printed was measured in this run.
-    An earlier demo in the folder is replaced. Takes about two minutes.
+    Twelve brokers are processes that talk over sockets of this machine; one is killed and replaced. Everything that is
+    printed was measured in this run. An earlier demo in the folder is replaced. Takes about two minutes.
 
     Exit code 0: every promise held. 1: one is broken. 2: an option is not acceptable.
 

@@ -18,9 +18,10 @@ def run(
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Leave Java and Spark out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say whether this machine can run brokers and Spark jobs, and what to do if not.
+    """Say whether this machine is fit, and what to do if not.
 
-    Each line is ok, warn (it works, but worse or only in parts) or fail. HOLDFAST_NO_SPARK=1 is --no-spark.
+    What brokers and Spark jobs need is tried. Each line is ok, warn (it works, but worse or only in parts) or fail.
+    HOLDFAST_NO_SPARK=1 is --no-spark.
 
     Exit code 0: nothing fails. 1: something does.
 

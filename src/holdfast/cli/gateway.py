@@ -46,11 +46,12 @@ def run(
     authority: Authority = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
-    """Log the events that conditions describe, serve the log, and publish what writers commit, until Ctrl-C or SIGTERM.
+    """Log events for readers who come later, publish batches once.
 
-    Readers, such as `spark.readStream.format("holdfast")`, fetch any range of a stream again, exactly, until
-    retention drops it. Streams that the folder holds already are continued. Prints one line when it is ready and one
-    with its counters when it has stopped.
+    Runs until Ctrl-C or SIGTERM. A stream logs the events that a condition describes. Readers, such as
+    `spark.readStream.format("holdfast")`, fetch any range of it again, exactly, until retention drops it. Streams that
+    the folder holds already are continued. Prints one line when it is ready and one with its counters when it has
+    stopped.
 
     \b
     Example:

@@ -16,7 +16,7 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Write a network file to begin with; its comments say what can be changed.
+    """Write a network file to begin with. Its comments say what can be changed.
 
     \b
     Example:

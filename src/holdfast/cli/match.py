@@ -60,7 +60,7 @@ def run(
     settings: _Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, or one per batch.")] = False,
 ) -> None:
-    """Find all pairs of event and subscription that match, on this machine's cores or on a Spark cluster.
+    """Find which subscription wants which event, on Spark.
 
     OUT/matches gets the pairs as Parquet: the event's key columns (without --key, its row number), the subscription's
     id, and what --keep names. With --stream they come as OUT/matches/batch=0, batch=1 and so on, each complete when it

@@ -51,10 +51,10 @@ def run(
     out: Annotated[Path | None, typer.Option(help="With --spark: the folder for the table of predictions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Predict for every subscriber and scheme which share of its events arrives within their lifetime.
+    """Predict which share of its events every subscriber will get.
 
-    Schemes are basic, multipath, retransmission and hybrid, from cheap to dear; the cheapest that gives every
-    subscriber the target is recommended.
+    That is within their lifetime, for the schemes basic, multipath, retransmission and hybrid, from cheap to dear; the
+    cheapest that gives every subscriber the target is recommended.
 
     Exit code 0: done. 1: no scheme reaches the target that was asked for, or a new subscriber is refused. 2: the file
     or an option is not acceptable.

@@ -32,7 +32,7 @@ def run(
     master: Annotated[str | None, typer.Option(help="A Spark cluster, such as spark://host:7077.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run a paper's experiments again and put its claims beside what they give.
+    """Run a paper's experiments again and judge its claims by them.
 
     The folder gets claims.md, claims.html and claims.parquet, the figures as SVG, and the sweeps themselves; a study
     that was interrupted goes on where it was.

@@ -32,7 +32,9 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run the real protocol code over modelled links and brokers; same file and seed, same run.
+    """Simulate a network file with the real protocol code.
+
+    Links and the brokers' time are modelled. The same file and seed give the same run.
 
     With --swarm N, draw N whole scenarios with faults (from --seed on), run each, and check the promises.
 

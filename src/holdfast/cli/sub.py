@@ -44,7 +44,7 @@ def run(
         bool, typer.Option("--json", help="Print each event with its source, number, delay and payload.")
     ] = False,
 ) -> None:
-    """Print the events that a condition describes, one JSON object a line, until Ctrl-C.
+    """Print the events that a condition describes. One JSON object a line, until Ctrl-C.
 
     Exit code 0: done. 1: the time was over before --count events had come. 2: the condition is wrong, or there is
     no such broker.

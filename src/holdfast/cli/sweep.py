@@ -35,9 +35,10 @@ def run(
     conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark's.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Simulate a network file over a grid of settings and seeds, each run a Spark task.
+    """Simulate over a grid of settings and seeds, on Spark.
 
-    A folder that holds a part of the same sweep is continued: only missing and failed runs are run.
+    Each run of the network file is a task. A folder that holds a part of the same sweep is continued: only missing and
+    failed runs are run.
 
     Exit code 0: all runs are done. 1: some failed; they are listed, and the others are in the tables. 2: the file, an
     option or the folder is not acceptable.

@@ -35,7 +35,7 @@ def run(
     role: Annotated[str | None, typer.Option(hidden=True)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Run a network file live: brokers and clients over real sockets on this machine, with the file's loss and delay.
+    """Run a network file live, over sockets, with its loss and delay.
 
     Ends with the file's duration or with Ctrl-C; either way what is on its way arrives first or is accounted for.
 
