@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.net.status import status_of
+from holdfast.protocol.hops.settings import HopSettings
 from holdfast.sim.promises import check
+from tests.net.harness import lab, live, take, values
 
 PATIENCE_S = 120.0
 PROGRAM = [sys.executable, "-c", "from holdfast.cli import main; main()"]
@@ -139,6 +142,20 @@ def test_hundreds_of_kills_lose_nothing_that_was_acknowledged(tmp_path: Path) ->
     path, out = tmp_path / "net.toml", tmp_path / "run"
     path.write_text(killed(200, 3, 1, 4.0, 0.1, 6))
     nothing_acknowledged_is_lost(up(path, "--out", str(out), patience_s=3_600), out)
+
+
+@live
+async def test_who_has_flushed_is_known_to_a_broker_that_stores_events(tmp_path: Path) -> None:
+    async with lab() as net:
+        broker = await net.broker("b1", hops=HopSettings("retransmission"), store=tmp_path / "b1.db")
+        feed, desk = await net.client(broker, durable=True), await net.client(broker, durable=True)
+        wanted = desk.subscribe("n > 0")
+        await desk.flush()
+        known, _ = status_of(broker).gauges["conditions of a neighbour"]
+        assert known == 1
+        await feed.publish({"n": 1})
+        await feed.flush()
+        assert values(await take(wanted, 1)) == [1]
 
 
 AROUND = """

@@ -22,7 +22,6 @@ from typing import get_args
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import InputError, MisuseError, TransportError
-from holdfast.model.limits import TIME_US_MAX
 from holdfast.model.messages import Publication, Publish, Scalar
 from holdfast.net.address import Address, parse_address
 from holdfast.net.advertisement import Advertisement
@@ -59,7 +58,7 @@ from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import encode_message
-from holdfast.wire.outgoing import looks_sendable, sendable, sendable_name, sendable_payload
+from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_name, sendable_payload
 from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
@@ -325,7 +324,7 @@ class Client:
 
         Returns when the event is on its way, not when anybody has it; see `flush`.
         """
-        lifetime_us = None if lifetime is None else _lifetime_us(lifetime)
+        lifetime_us = None if lifetime is None else sendable_lifetime_us(lifetime)
         payload = sendable_payload(payload) if payload else b""
         attributes = event if looks_sendable(event) else sendable(event)
         while (link := self._link) is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
@@ -370,12 +369,18 @@ class Client:
     async def flush(self) -> None:
         """Wait until the broker has handled all that was sent; a TransportError if the connection breaks first.
 
-        Of brokers that store events, wait until everything is stored, over as many connections as that takes.
+        Brokers that store events have then stored all that was published, over as many connections as that takes.
         """
-        if isinstance(self._machine, DurableClient):
+        if not isinstance(self._machine, DurableClient):
+            return await self._ping()
+        while True:
             while self._machine.unacknowledged:
                 await self._answered()
-            return
+            with suppress(TransportError):  # what we want is told anew over the next connection
+                return await self._ping()
+
+    async def _ping(self) -> None:
+        """Wait for the answer to a ping, which comes behind everything that was sent before."""
         link = await self._connection()
         await link.drained(0)
         token = next(self._ids)
@@ -490,10 +495,3 @@ class Client:
     def on_incident(self, incident: Incident, now_us: int) -> None:
         if self._observer is not None:
             self._observer.on_incident(incident, now_us)
-
-
-def _lifetime_us(lifetime: float | timedelta) -> int:
-    seconds = lifetime.total_seconds() if isinstance(lifetime, timedelta) else lifetime
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= TIME_US_MAX / 1e6:
-        raise InputError(f"a lifetime of {lifetime!r}; it must be a positive number of seconds")
-    return max(1, round(seconds * 1e6))

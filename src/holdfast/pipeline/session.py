@@ -38,11 +38,16 @@ def session(
     settings: Mapping[str, str] | None = None,
     profile: Profile = "run",
 ) -> "SparkSession":
-    """The running session, or a new one. `master` is Spark's own address; without it SPARK_REMOTE or this machine."""
+    """The running session, or a new one.
+
+    `master` is Spark's own address; without it SPARK_REMOTE, SPARK_MASTER or this machine.
+    """
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - who lacks it learns how to get it
     except ImportError:
-        raise InputError("this needs Spark; install it with: pip install 'holdfast[spark]'") from None
+        raise InputError(
+            "this needs PySpark, which is not installed; add the packages of requirements/spark.lock"
+        ) from None
     running = SparkSession.getActiveSession()
     if running is not None:
         return running

@@ -4,14 +4,14 @@ Checked where the application calls, so that the caller learns what is wrong; wh
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeGuard
 
 import msgspec
 
 from holdfast.model.errors import InputError
 from holdfast.model.event import RESERVED, attributes_of
-from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX
+from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
 from holdfast.model.messages import Scalar
 from holdfast.model.values import utc
 
@@ -88,6 +88,13 @@ def sendable_payload(payload: bytes | bytearray | memoryview) -> bytes:
     if len(payload) > PAYLOAD_BYTES_MAX:
         raise InputError(f"a payload of {len(payload)} bytes; {PAYLOAD_BYTES_MAX} are allowed")
     return bytes(payload)
+
+
+def sendable_lifetime_us(lifetime: float | timedelta) -> int:
+    seconds = lifetime.total_seconds() if isinstance(lifetime, timedelta) else lifetime
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= TIME_US_MAX / 1e6:
+        raise InputError(f"a lifetime of {lifetime!r}; it must be a positive number of seconds")
+    return max(1, round(seconds * 1e6))
 
 
 def sendable_name(name: str, whose: str) -> str:
