@@ -14,13 +14,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tests.house import snippets
 
 PATIENCE_S = 120.0  # a machine under load is slow; who waits this long has failed
-_READY = re.compile(r"\b(ready|subscribed)\b")
+_READY = re.compile(r"\b(ready|subscribed|elected leader|Successfully registered with master)\b")  # ours, and Spark's
 _PORT = re.compile(r"\b((?:127\.0\.0\.1|localhost):)(\d{4,5})\b")
 
 
@@ -31,9 +31,9 @@ class _Running:
         self._shown = f"{place}: $ {command} &"
         self._said = tempfile.NamedTemporaryFile(prefix="holdfast-said-")  # noqa: SIM115
         self._process = subprocess.Popen(
-            snippets.as_here(command),
+            snippets.as_here(command, folder),
             cwd=folder,
-            env=snippets.environment(),
+            env=snippets.environment(folder),
             stdin=subprocess.DEVNULL,
             stdout=self._said,
             stderr=subprocess.STDOUT,
@@ -57,7 +57,16 @@ class _Running:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGTERM)
             self._process.wait(PATIENCE_S)
+            self._wait_for_the_others()
         self._said.close()
+
+    def _wait_for_the_others(self) -> None:
+        """What it has started may take longer to end than the shell that we know."""
+        end_s = time.monotonic() + PATIENCE_S
+        with suppress(ProcessLookupError):
+            while time.monotonic() < end_s:
+                os.killpg(self._process.pid, 0)
+                time.sleep(0.02)
 
 
 def run_live(place: str, text: str, folder: str) -> None:

@@ -4,8 +4,12 @@ A fence's first word is its language; further words are ours. `python` blocks of
 and one that holds `>>>` is checked as a doctest. In a `console` block each line after `$ ` is a command, run
 by bash in an empty folder; the lines below it, if any, are what it must print, where `...` stands for any
 text, and alone on a line for any lines. A block of any language with `file=NAME` is there for them as that
-file. `notest` leaves a block out; `spark` says that it needs Spark, `slow` that it takes long. In a block that
-is `live`, commands that end with `&` go on while the next ones run (`tests/house/live_snippets.py`).
+file. `/shared/`, which on a cluster all machines see, is in that folder as well.
+
+`notest` leaves a block out (`tests/house/left_out.py` has the reason); `spark` says that it needs Spark, `slow` that it
+takes long. Python blocks that need Spark are run among the commands: as one program with the python blocks before them.
+In a block that is `live`, commands that end with `&` go on while the next ones run (`tests/house/live_snippets.py`),
+and while those of later blocks do that are `still-live`.
 """
 
 import doctest
@@ -16,25 +20,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
 from holdfast.pipeline.session import SHORT_JVM
+from tests.house import left_out
 from tests.house.tree import ROOT
 
-# What would install, run for minutes or run this test again.
-NOT_RUN = (
-    "git clone",
-    "cd ",
-    "pip ",
-    "sudo ",
-    "apt-get",
-    "./run demo",
-    "./run test",
-    "./run check",
-    "./run bench",
-)
 COMMAND_SECONDS_MAX = 900  # only so that a hanging command ends: a busy machine may take minutes to start Spark
 
 
@@ -61,6 +54,11 @@ class Block:
     def tested(self) -> bool:
         return "notest" not in self.words
 
+    @property
+    def in_process(self) -> bool:
+        """Whether it is Python that is run right here, and not among the commands."""
+        return self.language == "python" and self.tested and "spark" not in self.words
+
 
 def blocks(markdown: str, name: str) -> list[Block]:
     found = []
@@ -81,10 +79,15 @@ def needs_spark(found: list[Block]) -> bool:
     return any(each.tested and ("spark" in each.words or "pyspark" in each.text) for each in found)
 
 
+def python_needs_spark(found: list[Block]) -> bool:
+    """Of the Python that is run in this process."""
+    return needs_spark([each for each in found if each.in_process])
+
+
 def run_python(found: list[Block]) -> None:
     with _module("snippet") as namespace:
         for block in found:
-            if block.language == "python" and block.tested:
+            if block.in_process:
                 (_run_doctest if ">>>" in block.text else _run_program)(block, namespace)
 
 
@@ -119,7 +122,7 @@ def _run_doctest(block: Block, namespace: dict[str, object]) -> None:
 def run_console(found: list[Block]) -> None:
     """Run a page's commands one after the other in a folder of their own, which is then thrown away."""
     with tempfile.TemporaryDirectory(prefix="holdfast-page-") as folder:
-        for block in found:
+        for block in _live_ones_together(_programs_as_commands(found)):
             if block.file is not None:
                 Path(folder, block.file).write_text(block.text)
             if block.language == "console" and block.tested:
@@ -129,40 +132,76 @@ def run_console(found: list[Block]) -> None:
                     run_live(block.place, block.text, folder)
                     continue
                 for command, expected in commands(block.text):
-                    if not command.startswith(NOT_RUN):
-                        run_command(block.place, command, expected, folder)
+                    run_command(block.place, command, expected, folder)
+
+
+def _programs_as_commands(found: list[Block]) -> list[Block]:
+    """In the place of the last Python block that needs Spark stands the command that runs all up to there."""
+    for each in found:
+        if each.language == "python" and "spark" in each.words and ">>>" in each.text:
+            raise SnippetError(f"{each.place}: write it as a program; what needs Spark is not run as a doctest")
+    programs = [each for each in found if each.language == "python" and each.tested and ">>>" not in each.text]
+    last = max((at for at, each in enumerate(programs) if not each.in_process), default=-1)
+    if last < 0:
+        return found
+    lines = "".join(each.text for each in programs[: last + 1]).splitlines()
+    command = "\n> ".join(["$ ./run python - <<'END_OF_PROGRAM'", *lines, "END_OF_PROGRAM"]) + "\n"
+    command_block = replace(programs[last], words=("console", *programs[last].words[1:]), text=command)
+    return [command_block if each is programs[last] else each for each in found]
+
+
+def _live_ones_together(found: list[Block]) -> list[Block]:
+    """A live block is one with those that are still live: it runs where the last of them stands."""
+    joined: list[Block] = []
+    for block in found:
+        if "still-live" in block.words and block.tested:
+            at = max((at for at, each in enumerate(joined) if "live" in each.words), default=None)
+            if at is None:
+                raise SnippetError(f"{block.place}: there is no live block before it")
+            begun = joined.pop(at)
+            block = replace(begun, text=begun.text + block.text)
+        joined.append(block)
+    return joined
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
-    """Each command of a console block with the output shown below it.
+    """Each command of a console block with the output shown below it, and after those with which it exports something.
 
     A command goes on after a backslash at the end of a line, and on lines that begin with bash's `> `.
     """
+    exports = ""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         length = len(re.sub(r"^((.*\\\n|.*\n(?=> ))*.*)(.|\n)*", r"\1", part))
-        yield re.sub(r"^> ", "", part[:length], flags=re.MULTILINE), part[length:].strip("\n")
+        command = re.sub(r"^> ", "", part[:length], flags=re.MULTILINE)
+        if not command.startswith(tuple(left_out.COMMANDS)):
+            yield exports + command, part[length:].strip("\n")
+        if command.startswith("export "):
+            exports += f"{command}\n"
 
 
-def as_here(command: str) -> list[str]:
+def as_here(command: str, folder: str) -> list[str]:
     """The command with this environment's programs in the place of `./run`; examples are those of this tree."""
     command = re.sub(r"\./run (holdfast|python)\b", r"\1", command)
+    command = re.sub(r"(?<![\w./])/shared/", f"{folder}/shared/", command)
     return ["bash", "-c", re.sub(r"(?<![\w./])examples/", f"{ROOT}/examples/", command)]
 
 
-def environment() -> dict[str, str]:
+def environment(folder: str) -> dict[str, str]:
     return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLUMNS": "100",
         "SPARK_SUBMIT_OPTS": SHORT_JVM,
+        "SPARK_WORKER_DIR": f"{folder}/spark-workers",  # otherwise it is within the installation
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # its port is always the same
     }
 
 
 def run_command(place: str, command: str, expected: str, folder: str) -> None:
     done = subprocess.run(
-        as_here(command),
+        as_here(command, folder),
         cwd=folder,
-        env=environment(),
+        env=environment(folder),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

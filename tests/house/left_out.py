@@ -1,0 +1,25 @@
+"""What our pages show and no test runs, with the reason for each.
+
+A block that says `notest` must be in `BLOCKS`, and so it stays a short list that can be read. Commands that begin as in
+`COMMANDS` are left out wherever they stand.
+"""
+
+BLOCKS = {  # page, the command that the block is about: reason
+    ("docs/spark.md", "holdfast match trades wishes/ --stream"): "needs a Kafka, and a package from Maven's servers",
+    ("docs/planning.md", "./run holdfast reproduce prediction"): "takes half an hour; tests/reproduce has a part of it",
+    ("docs/reproduction.md", "./run holdfast reproduce end-to-end"): "takes a quarter of an hour; tests/reproduce "
+    "takes a small study the same way",
+    ("docs/cluster.md", "SPARK_REMOTE=sc://"): "Spark Connect's client needs packages that the locks do not have",
+}
+
+COMMANDS = {  # how a command begins: reason
+    "git clone": "the tree is there",
+    "cd ": "commands run in a folder of their own",
+    "pip ": "installs",
+    "sudo ": "installs",
+    "apt-get": "installs",
+    "./run demo": "takes minutes; tests/demo runs it",
+    "./run test": "would run itself",
+    "./run check": "would run itself",
+    "./run bench": "takes minutes",
+}
