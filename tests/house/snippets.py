@@ -147,7 +147,8 @@ def _programs_as_commands(found: list[Block]) -> list[Block]:
     lines = "".join(each.text for each in programs[: last + 1]).splitlines()
     command = "\n> ".join(["$ ./run python - <<'END_OF_PROGRAM'", *lines, "END_OF_PROGRAM"]) + "\n"
     command_block = replace(programs[last], words=("console", *programs[last].words[1:]), text=command)
-    return [command_block if each is programs[last] else each for each in found]
+    others = [each for each in programs[:last] if not each.in_process]
+    return [command_block if each is programs[last] else each for each in found if each not in others]
 
 
 def _live_ones_together(found: list[Block]) -> list[Block]:
