@@ -21,7 +21,7 @@ from tests.house import snippets
 
 PATIENCE_S = 120.0  # a machine under load is slow; who waits this long has failed
 _READY = re.compile(r"\b(ready|subscribed|elected leader|Successfully registered with master)\b")  # ours, and Spark's
-_PORT = re.compile(r"\b((?:127\.0\.0\.1|localhost):)(\d{4,5})\b")
+_PORT = re.compile(r"\b((?:127\.0\.0\.1|localhost)(?::| --port ))(\d{4,5})\b")
 
 
 class _Running:
