@@ -26,6 +26,7 @@ def test_the_spark_sql_join_agrees_with_the_scan(spark: Any, make: Any) -> None:
     assert join.pairs(distinct=True).count() == join.pairs(distinct=False).count() == expected
 
 
+@pytest.mark.slow
 def test_the_cross_join_agrees_with_the_scan(spark: Any) -> None:
     from bench.spark_sql_peer import cross_join
 

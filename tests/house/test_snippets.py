@@ -32,13 +32,13 @@ def test_python_examples_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def pages_with_commands() -> list[object]:
     """Every command of a Spark page starts Spark anew, a minute for a page, and live ones start several processes.
 
-    Apart from README's they are slow. As they do not share a session, they need not run where others use Spark.
+    So these are slow. As they do not share a session, they need not run where others use Spark.
     """
     return [
         pytest.param(*page.values, id=page.id, marks=[*page.marks, apart, *slow])
         for page in pages()
         for apart in [pytest.mark.xdist_group(page.id)]  # type: ignore[attr-defined]
-        for heavy in [page.id != "README.md" and (page.marks or _is_heavy(*page.values))]  # type: ignore[attr-defined]
+        for heavy in [page.marks or _is_heavy(*page.values)]  # type: ignore[attr-defined]
         for slow in [[pytest.mark.slow] if heavy else []]
     ]
 
@@ -53,6 +53,10 @@ def test_console_examples_run(path: Path) -> None:
         if f"{tool} " in path.read_text() and shutil.which(tool) is None:
             pytest.skip(f"the page uses {tool}, and there is none here")
     snippets.run_console(read(path))
+
+
+def test_the_readme_s_commands_run_as_far_as_they_need_no_spark() -> None:
+    snippets.run_console([each for each in read(ROOT / "README.md") if "spark" not in each.words])
 
 
 def test_what_is_left_out_has_a_reason() -> None:
