@@ -4,15 +4,18 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from holdfast.model.errors import InputError, TransportError
+from holdfast.model.errors import InputError, MisuseError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.client import Client, connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.session import open_session
 from holdfast.net.tls import TlsFiles
+from holdfast.protocol.effects import PublishCall
+from holdfast.protocol.hops.settings import HopSettings
 from tests.net.certificates import Authority
 from tests.net.harness import QUICK, Lab, fails, lab, live, settled, take, until, values
 
@@ -232,6 +235,33 @@ async def test_flush_fails_when_the_connection_breaks_first() -> None:
         await asyncio.sleep(0)
         cut(broker, "desk-1")
         assert "the connection broke" in await fails(flushing, TransportError)
+
+
+@live
+async def test_flush_fails_when_the_connection_breaks_while_something_waits_to_be_sent() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        client = await net.client(broker, name="desk-1")
+        client.driver.links["b1"].room = False  # as when the broker does not read
+        await client.publish({"n": 1})
+        flushing = asyncio.create_task(client.flush())
+        await asyncio.sleep(0)
+        cut(broker, "desk-1")
+        assert "the connection broke" in await fails(flushing, TransportError)
+
+
+@live
+async def test_who_waits_for_a_broker_to_store_something_is_told_when_the_client_closes(tmp_path: Path) -> None:
+    async with lab() as net:
+        broker = await net.broker("b1", hops=HopSettings("retransmission"), store=tmp_path / "b1.db")
+        client = await net.client(broker, durable=True)
+        await broker.stop(0.1)
+        await until(lambda: client.broker is None)
+        client.driver.give(PublishCall({"n": 1}, b"", None))
+        flushing = asyncio.create_task(client.flush())
+        await asyncio.sleep(0)
+        await client.close()
+        assert "closed" in await fails(flushing, MisuseError)
 
 
 @live

@@ -131,7 +131,7 @@ class Client:
         self._hops = hops
         self._observed = observer is not None or tallied or guarantees != BEST_EFFORT or hops.durable
         self._unwatched = observer is None and not tallied and guarantees == BEST_EFFORT
-        self._for_answers: list[asyncio.Future[None]] = []  # who waits for a broker to have stored something
+        self._answer = asyncio.Event()  # for whoever waits for a broker to have stored something; a new one each time
         self._losses = Losses()
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
@@ -190,7 +190,8 @@ class Client:
 
     async def _leave(self) -> None:
         self._closed = True
-        self._attached.set()  # whoever waits for a connection learns that there will be none
+        self._attached.set()  # whoever waits for a connection learns that there will be none,
+        self._wake_for_answers()  # and whoever waits for a broker to store something that it will not
         for task in self._tasks:
             task.cancel()
         try:
@@ -383,8 +384,10 @@ class Client:
         """Wait for the answer to a ping, which comes behind everything that was sent before."""
         link = await self._connection()
         await link.drained(0)
+        if link.ended:  # while we waited: nobody would answer
+            raise TransportError("the connection broke")
         token = next(self._ids)
-        self._pings[token] = asyncio.get_running_loop().create_future()
+        answer = self._pings[token] = asyncio.get_running_loop().create_future()
         frame = encode_signal(Ping(token))
         try:
             while True:
@@ -392,7 +395,7 @@ class Client:
                 wait_s = None if link.wire.reliable else _PING_AGAIN_S
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait_s):
-                        await asyncio.shield(self._pings[token])
+                        await asyncio.shield(answer)
                         return
         finally:
             self._pings.pop(token, None)
@@ -478,19 +481,18 @@ class Client:
             self._observer.on_lost(lost, now_us)
 
     def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None:
-        for waiter in self._for_answers:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._for_answers.clear()
+        self._wake_for_answers()
         if self._observer is not None:
             self._observer.on_acknowledged(acknowledged, now_us)
+
+    def _wake_for_answers(self) -> None:
+        self._answer.set()
+        self._answer = asyncio.Event()
 
     async def _answered(self) -> None:
         """Wait until the broker has stored something more."""
         self._check_open()
-        waiter = asyncio.get_running_loop().create_future()
-        self._for_answers.append(waiter)
-        await waiter
+        await self._answer.wait()
 
     def on_incident(self, incident: Incident, now_us: int) -> None:
         if self._observer is not None:
