@@ -4,12 +4,13 @@ import os
 import shutil
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import Publish
-from holdfast.protocol.hops.changes import Began, Keep, Met, Opened, Stored
+from holdfast.protocol.hops.changes import Began, Done, Erase, Keep, Met, Opened, Stored
 from holdfast.store.interface import Store, StoreError
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite import VERSION, SqliteStore
@@ -43,6 +44,10 @@ def path(tmp_path: Path) -> Path:
     store.write([Keep(number, 0, Publish(event(number)), (("b2", number),)) for number in range(1, 200)])
     store.close()
     return path
+
+
+def log_of(path: Path) -> Path:
+    return path.with_name("store.db-wal")
 
 
 def refused(path: Path) -> str:
@@ -109,10 +114,53 @@ def test_a_full_disk_loses_nothing_and_is_told(path: Path) -> None:
     with pytest.raises(StoreError, match="full"):
         store.write([Keep(number, 0, big, ()) for number in range(1_000, 9_000)])
     assert list(store.load().bodies) == list(range(1, 200))
+    assert log_of(path).stat().st_size == 0  # what the log took is given back
     store._base.execute("PRAGMA max_page_count = 1000000")
     store.write([Keep(1_000, 0, big, ())])
     store.close()
     assert list(SqliteStore(path).load().bodies) == [*range(1, 200), 1_000]
+
+
+def test_the_log_never_fills_a_small_disk_by_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=4 * 2**20))
+    store = SqliteStore(path)
+    for number in range(1_000, 1_100):
+        store.write([Keep(number, 0, Publish(event(number)), (("b2", number),))])
+        store.write([Done("b2", number), Erase((number,))])
+    assert log_of(path).stat().st_size < 2 * 2**20
+
+
+@pytest.mark.parametrize("part", ["store.db", "store.db-wal"])
+def test_a_store_that_is_removed_under_its_broker_takes_nothing_more(path: Path, part: str) -> None:
+    store = SqliteStore(path)
+    store.write([Keep(900, 0, Publish(event(900)), ())])
+    path.with_name(part).unlink()
+    for _ in range(2):
+        with pytest.raises(StoreError, match="removed or replaced"):
+            store.write([Keep(901, 0, Publish(event(901)), ())])
+    store.close()
+
+
+def test_a_log_without_its_database_is_kept(path: Path, tmp_path: Path) -> None:
+    store = SqliteStore(path)
+    store.write([Keep(900, 0, Publish(event(900)), ())])
+    log = log_of(path).read_bytes()
+    store.close()
+    log_of(path).write_bytes(log)
+    path.write_bytes(b"")
+    assert "store.db-wal is not" in refused(path)
+    assert log_of(path).read_bytes() == log
+
+
+@pytest.mark.parametrize(
+    "damage", ["DELETE FROM bodies WHERE body = 7", "UPDATE neighbours SET kind = 'brokr'", "DELETE FROM neighbours"]
+)
+def test_rows_that_do_not_fit_together_are_refused(path: Path, damage: str) -> None:
+    base = sqlite3.connect(path)
+    base.execute(damage)
+    base.commit()
+    base.close()
+    assert "damaged" in refused(path)
 
 
 def test_what_a_killed_process_had_committed_is_there(path: Path, tmp_path: Path) -> None:

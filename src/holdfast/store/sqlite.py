@@ -1,16 +1,20 @@
 """A store in one SQLite file, in WAL mode: a list of changes is one transaction, and costs one sync of the log.
 
 A file that is damaged, that belongs to something else or to a newer version is refused and left as it is. Only one
-broker can have it open. When the disk is full nothing is written and the caller is told; it may try again.
+broker can have it open. When the disk is full nothing is written and the caller is told; it may try again. When somebody
+removes the file under us, what is written is safe no longer, and the caller is told that as well.
 """
 
+import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from holdfast.model.errors import InputError
-from holdfast.model.messages import LinkState
+from holdfast.model.messages import LinkState, NodeKind
 from holdfast.protocol.hops.changes import (
     At,
     Began,
@@ -33,7 +37,10 @@ from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed
 
 VERSION = 1
 _APPLICATION = 0x486F6C64  # "Hold": so that nobody mistakes the file for another
-_LOG_PAGES = 4_000  # of 8 kB before the log is written back: 32 MB, a second of traffic
+_PAGE_BYTES = 8_192
+_LOG_PAGES_MAX = 4_000  # before the log is written back: 32 MB, a second of traffic
+_LOG_SHARE = 4  # the log may take one part in so many of a small disk: a log alone must never fill it
+_LOG_PAGES_MIN = 16
 
 _TABLES = """
 CREATE TABLE began (epoch INTEGER);
@@ -50,8 +57,10 @@ CREATE TABLE queue (neighbour TEXT, seq INTEGER, body INTEGER, PRIMARY KEY (neig
 class SqliteStore:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._files = path, path.with_name(f"{path.name}-wal")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            self._check_log()
             self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0.5)
         except (sqlite3.Error, OSError) as problem:
             raise InputError(f"{path}: the store cannot be opened: {problem}") from None
@@ -60,11 +69,36 @@ class SqliteStore:
         except BaseException:
             self._base.close()
             raise
+        self._places = self._now_in_place()
+
+    def _check_log(self) -> None:
+        """A log without its database would be thrown away."""
+        base, log = self._files
+        if log.exists() and log.stat().st_size and not (base.exists() and base.stat().st_size):
+            raise InputError(_damaged(self.path, f"it is empty, and {log.name} is not"))
+
+    def _now_in_place(self) -> tuple[tuple[int, int] | None, ...]:
+        """Which files are at the places of ours."""
+        found = []
+        for each in self._files:
+            try:
+                about = os.stat(each)
+                found.append((about.st_dev, about.st_ino))
+            except OSError:
+                found.append(None)
+        return tuple(found)
+
+    def _check_in_place(self) -> None:
+        if self._now_in_place() != self._places:
+            raise StoreError(
+                f"{self.path}: it or its log was removed or replaced while in use, and would be gone after a crash; "
+                "nothing more is acknowledged until the broker is started again"
+            )
 
     def _open(self) -> None:
         path, run = self.path, self._base.execute
         try:
-            run("PRAGMA page_size = 8192")
+            run(f"PRAGMA page_size = {_PAGE_BYTES}")
             run("PRAGMA locking_mode = EXCLUSIVE")
             application, version = (run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
             tables = run("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -77,7 +111,7 @@ class SqliteStore:
                 raise InputError(_damaged(path, "its pages do not fit together"))
             run("PRAGMA journal_mode = WAL")
             run("PRAGMA synchronous = FULL")
-            run(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+            run(f"PRAGMA wal_autocheckpoint = {_log_pages(path)}")
             run("BEGIN IMMEDIATE")
             if not tables:
                 for statement in _TABLES.split(";"):
@@ -85,6 +119,7 @@ class SqliteStore:
                 run(f"PRAGMA application_id = {_APPLICATION}")
                 run(f"PRAGMA user_version = {VERSION}")
             run("COMMIT")
+            run("PRAGMA wal_checkpoint")  # so that the tables have their place on the disk, however full it becomes
         except sqlite3.OperationalError as problem:
             if "locked" in str(problem):
                 raise InputError(f"{path}: another broker is using this store; give each broker its own") from None
@@ -108,11 +143,16 @@ class SqliteStore:
                 neighbours[name].tables[table][1].append(condition)
             for name, seq, body in run("SELECT neighbour, seq, body FROM queue ORDER BY neighbour, seq"):
                 neighbours[name].queue[seq] = body
+            odd = {each.kind for each in neighbours.values()} - set(get_args(NodeKind))
+            if odd:
+                raise ValueError(f"a neighbour that is a {odd.pop()!r}")
             states = [_state(state) for (state,) in run("SELECT state FROM states ORDER BY rowid")]
             bodies = {
                 body: (kept_us, _message(message))
                 for body, kept_us, message in run("SELECT * FROM bodies ORDER BY body")
             }
+            if not bodies.keys() >= {body for each in neighbours.values() for body in each.queue.values()}:
+                raise ValueError("events that are to be handed over are missing")
         except (sqlite3.DatabaseError, KeyError, ValueError) as problem:
             raise InputError(_damaged(self.path, str(problem))) from None
         return Stored(epoch, neighbours, states, bodies)
@@ -121,18 +161,28 @@ class SqliteStore:
 
     def write(self, changes: Sequence[Change]) -> None:
         run = self._base.execute
+        self._check_in_place()
         try:
             run("BEGIN IMMEDIATE")
             for change in changes:
                 _WRITERS[type(change)](run, change)
             run("COMMIT")
         except sqlite3.Error as problem:
-            if self._base.in_transaction:
-                run("ROLLBACK")
+            with suppress(sqlite3.Error):  # the next attempt begins with it again
+                if self._base.in_transaction:
+                    run("ROLLBACK")
+                if problem.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                    run("PRAGMA wal_checkpoint(TRUNCATE)")  # gives back what the log takes
             raise StoreError(f"{self.path}: cannot be written: {problem}") from None
+        self._check_in_place()  # once more, before anybody relies on it
 
     def close(self) -> None:
         self._base.close()
+
+
+def _log_pages(path: Path) -> int:
+    share = shutil.disk_usage(path.parent).free // (_LOG_SHARE * _PAGE_BYTES)
+    return max(_LOG_PAGES_MIN, min(_LOG_PAGES_MAX, share))
 
 
 def _damaged(path: Path, why: str) -> str:
