@@ -1,16 +1,23 @@
 """Events that are stored before they are acknowledged: whoever dies, wherever, each arrives once and in order."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.model.messages import Handover, Publication, Publish, Taken, Tell, Whole
-from holdfast.protocol.effects import Persist, Received
-from holdfast.protocol.hops.changes import Learned
+from holdfast.matching.index import Index
+from holdfast.model.messages import Handover, LinkState, Publication, Publish, Taken, Tell, Whole
+from holdfast.protocol.broker import BrokerParts
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import LinkUp, Persist, Received
+from holdfast.protocol.hops.changes import Knows, Learned, Stored
+from holdfast.protocol.hops.choice import new_broker
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import Kept, Outgoing
-from holdfast.protocol.hops.settings import HandoverSettings, WatchSettings
+from holdfast.protocol.hops.settings import HandoverSettings, HopSettings, WatchSettings
 from holdfast.protocol.hops.watch import Watch
+from holdfast.protocol.settings import ProtocolSettings
 from tests.protocol.stored_rooms import Line
 
 SETTINGS = HandoverSettings(window=4)
@@ -194,3 +201,20 @@ def test_a_table_that_is_mended_without_a_new_version_is_stored_too() -> None:
         [persist] = [each for each in effects if isinstance(each, Persist)]
         learned = [each for each in persist.changes if isinstance(each, Learned)]
         assert [each.add for each in learned] == [message.add if isinstance(message, Tell) else message.conditions]
+
+
+def test_of_what_is_said_about_brokers_only_what_is_believed_is_stored() -> None:
+    parts = BrokerParts("b0", "destinations", ProtocolSettings(), ConditionBook(), Index, 0, Random("b0"))
+    broker = new_broker(parts, HopSettings("retransmission"), Stored())
+    for name, kind in (("b1", "broker"), ("c", "client")):
+        broker.handle(LinkUp(name, kind), 1)  # type: ignore[arg-type]
+    stored = []
+    for sender, state in (
+        ("b1", LinkState("b2", 1, 5, ("b1",), ())),
+        ("b1", LinkState("b2", 1, 4, (), ())),  # overtaken by the one before
+        ("b1", LinkState("b3", 1, 1, ("b1",), ("n = = 1",))),
+        ("c", LinkState("b2", 1, 9, (), ())),
+    ):
+        persisted = [each for each in broker.handle(Received(sender, state), 2) if isinstance(each, Persist)]
+        stored.append([each for persist in persisted for each in persist.changes if isinstance(each, Knows)])
+    assert stored == [[Knows(LinkState("b2", 1, 5, ("b1",), ()))], [], [], []]

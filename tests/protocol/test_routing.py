@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.model.limits import TIME_US_MAX
 from holdfast.model.messages import LinkState, Publication, Publish, Summary, Tell, Whole
 from holdfast.protocol.broker import Routing
 from holdfast.protocol.effects import (
@@ -114,6 +115,14 @@ def test_a_lost_control_message_heals_within_two_heartbeats(routing: Routing) ->
     assert wires.publish("left", price=1) == []
     wires.loses = lambda sender, to, message: False
     wires.pass_time(4 * BEAT_US)
+    assert wires.publish("left", price=1) == ["right"]
+
+
+def test_a_client_cannot_say_where_brokers_are() -> None:
+    wires = ready("destinations")
+    wires.give("right", SubscribeCall("cheap", "price < 120"))
+    forged = LinkState("b3", TIME_US_MAX, TIME_US_MAX, (), ())  # newer than anything that b3 can say
+    wires.give("b1", Received("left", forged))
     assert wires.publish("left", price=1) == ["right"]
 
 

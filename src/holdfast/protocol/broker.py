@@ -122,6 +122,10 @@ class Broker:
         """Version and digest: a whole table may mend what we have of a version without being a newer one."""
         return self._neighbours[neighbour].heard[table].summary
 
+    def holds(self, state: LinkState) -> bool:
+        """Whether this is what we know of that broker."""
+        return isinstance(self._router, DestinationRouter) and self._router.holds(state)
+
     def greet(self, neighbour: str) -> list[Effect]:
         """Say that we are here, to a neighbour that we have not forgotten."""
         return [Send(neighbour, self._summary(self._neighbours[neighbour]))]
@@ -271,7 +275,7 @@ class Broker:
                 effects += self._on_summary(name, neighbour, message, now_us)
             case Tell() | Whole():
                 effects += self._on_table(name, neighbour, message, now_us)
-            case LinkState() if isinstance(self._router, DestinationRouter):
+            case LinkState() if isinstance(self._router, DestinationRouter) and neighbour.kind == "broker":
                 effects += self._router.on_link_state(name, message)
             case _ if isinstance(message, BETWEEN_BROKERS) and self._gossip is not None and neighbour.kind == "broker":
                 effects += self._gossip.on_message(name, message, now_us)

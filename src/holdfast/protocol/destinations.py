@@ -112,6 +112,9 @@ class DestinationRouter:
             return [Incident("bad condition", sender)]
         return [Send(neighbour, state) for neighbour in self._links if neighbour != sender]
 
+    def holds(self, state: LinkState) -> bool:
+        return self._states.get(state.broker) is state
+
     def _outdo(self, past: LinkState) -> list[Effect]:
         """The others hold a state of ours that looks newer: our clock was ahead in an earlier life."""
         if past.version >= limits.TIME_US_MAX:

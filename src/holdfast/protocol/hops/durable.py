@@ -288,7 +288,7 @@ class DurableBroker(AroundBroker):
             add, drop = (message.add, message.drop) if isinstance(message, Tell) else (message.conditions, ())
             self._changes.append(Learned(sender, table, message.version, add, drop, isinstance(message, Whole)))
             self._urgent = True
-        if isinstance(message, LinkState):
+        if isinstance(message, LinkState) and self.broker.holds(message):
             self._changes.append(Knows(message))
             self._urgent = True
         if self._urgent:  # nobody is to rely on what we have not stored
