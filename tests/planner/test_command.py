@@ -74,6 +74,32 @@ def test_a_new_subscriber_is_accepted_or_refused(file: str, capsys: pytest.Captu
     assert json.loads(refused)["accepted"] is False
 
 
+def test_who_wants_what_nobody_publishes_is_told_so(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(file, "--admit", "middle", "--wants", "kind = 'z'", "--target", "0.5") == 0
+    assert "nothing that is published matches" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("loss", "home"), [(1.0, "east"), (0.5, "west")])  # all is lost; no link on the way
+def test_gossip_where_there_is_nothing_to_gossip_about(
+    tmp_path: Path, loss: float, home: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "net.toml"
+    path.write_text(
+        f"""
+        topology = {{ kind = "line", brokers = ["west", "east"] }}
+        links = {{ loss = {loss} }}
+        reliability = {{ gossip = "push" }}
+        client = [
+            {{ id = "p", broker = "west", publish = [{{ every_s = 1, attributes = {{ n = 1 }} }}] }},
+            {{ id = "s", broker = "{home}", subscriptions = ["n = 1"] }},
+        ]
+        """
+    )
+    assert run(str(path), "--json") == 0
+    [found] = [each for each in json.loads(capsys.readouterr().out)["losses"] if each["mechanism"] == "gossip, push"]
+    assert found["delivered"] == (0 if home == "east" else 1)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -86,6 +112,10 @@ def test_a_new_subscriber_is_accepted_or_refused(file: str, capsys: pytest.Captu
         ("--wants", "kind = 'a'"),
         ("--admit", "middle", "--what-if", "middle=0.9"),
         ("--admit", "middle", "--wants", "kind ="),
+        ("--admit", "middle", "--wants", "kind = 'a' AND kind = 'b'"),
+        ("--admit", "middle", "--spark", "--out", "predictions"),
+        ("--picture", f"{'x' * 300}.svg"),
+        ("--spark", "--out", "."),
         ("--set", "plan.samples=1"),
     ],
 )

@@ -93,6 +93,25 @@ def _chord_ring(brokers: int) -> Overlay:
     return overlay([0.9] * brokers, [(a, b, 0.97) for a, b in sorted(links)])
 
 
+def _losing(graph: Overlay, loss: float) -> Overlay:
+    return replace(graph, links=tuple(replace(each, loss=loss) for each in graph.links))
+
+
+def test_losses_count_also_where_worlds_are_drawn() -> None:
+    graph = _chord_ring(210)
+    [whole], [half] = (Predictor(_losing(graph, loss), samples=500).to(100, [(0, LIFETIME_S)]) for loss in (0.0, 0.5))
+    assert half.links == whole.links
+    assert half.links is not None
+    assert half.counted.multipath == pytest.approx(whole.counted.multipath * 0.5**half.links)
+    assert half.assumed_up.multipath == pytest.approx(whole.assumed_up.multipath * 0.5**half.links)
+    assert half.error == pytest.approx(whole.error * 0.5**half.links)
+
+
+def test_a_link_that_loses_everything_lets_nothing_pass_however_often_it_is_sent() -> None:
+    [pair] = Predictor(_losing(line(0.9, 0.9), 1.0)).to(1, [(0, LIFETIME_S)])
+    assert (pair.counted, pair.assumed_up, pair.links) == (NOTHING, NOTHING, 1)
+
+
 def test_what_is_too_large_is_sampled_with_its_error_and_near_the_truth() -> None:
     large = Predictor(_chord_ring(210), samples=4_000)
     [pair] = large.to(100, [(0, LIFETIME_S)])

@@ -103,9 +103,11 @@ def _check_together(
         raise InputError("--wants goes with --admit BROKER")
     if admit is not None and (what_if or picture):
         raise InputError("--admit answers one question: --what-if and --picture do not go with it")
+    if admit is not None and spark:
+        raise InputError("--admit is answered on this machine: --spark does not go with it")
     if spark and picture is not None:
         raise InputError("--picture goes with a plan on this machine, not with --spark")
-    if spark and admit is None and out is None:
+    if spark and out is None:
         raise InputError("--spark writes a table; add --out FOLDER")
     if not spark and (master is not None or out is not None):
         raise InputError("--master and --out go with --spark")
@@ -116,8 +118,12 @@ def _check_picture(picture: Path | None) -> None:
         return
     if picture.suffix != ".svg":
         raise InputError(f"--picture {picture}: expected the name of an SVG file, such as net.svg")
-    if not picture.parent.is_dir() or picture.is_dir():
-        raise InputError(f"--picture {picture}: {'it is a folder' if picture.is_dir() else 'there is no such folder'}")
+    try:
+        if not picture.parent.is_dir() or picture.is_dir():
+            why = "it is a folder" if picture.is_dir() else "there is no such folder"
+            raise InputError(f"--picture {picture}: {why}")
+    except OSError as problem:  # such as a name that is too long
+        raise InputError(f"--picture {picture}: {problem.strerror}") from None
 
 
 def _settings(plan: "PlanSettings", target: float | None, endpoints: str | None) -> "PlanSettings":
@@ -278,11 +284,12 @@ def _admit(network: "Network", asked: "PlanSettings", broker: str, wants: str, a
 def _plan_on_spark(
     network: "Network", asked: "PlanSettings", what_if: Sequence[str], out: Path, master: str | None, as_json: bool
 ) -> None:
-    from holdfast.pipeline.plan.folder import planned
+    from holdfast.pipeline.plan.folder import check_free, planned
     from holdfast.pipeline.session import plain_interrupts, session
     from holdfast.planner.plan import case_of
     from holdfast.planner.what_if import changed
 
+    check_free(out)  # before Spark begins
     case = case_of(network)
     if not case.demand.subscribers or not case.demand.origins:
         raise InputError(f"{network.name}: nobody subscribes or nobody publishes; there is nothing to predict")

@@ -19,6 +19,7 @@ class Admission:
     target: float
     values: dict[str, float]  # by scheme
     prediction: Prediction
+    is_owed: bool  # whether what is published matches at all
 
     @property
     def value(self) -> float:
@@ -35,7 +36,7 @@ class Admission:
         enough = next((each for each in SCHEMES if self.values[each] >= self.target), None)
         if not self.accepted:
             said += f"; {enough} would give {self.values[enough]:.6f}" if enough else "; no scheme is enough"
-        return said
+        return said if self.is_owed else f"{said}; nothing that is published matches, so all publishers count alike"
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -46,6 +47,7 @@ class Admission:
             "target": self.target,
             "schemes": self.values,
             "method": self.prediction.method,
+            "matches": self.is_owed,
             "words": self.words(),
         }
 
@@ -55,7 +57,8 @@ def admission(network: Network, broker: str, condition: str, target: float, sett
     if broker not in names:
         hint = did_you_mean(broker, names) or f"there are {', '.join(names[:8])}"
         raise InputError(f'--admit: there is no broker "{broker}"; {hint}')
-    parse(condition)  # a mistake in it is told here, before anything is computed
+    if not parse(condition).filters:  # a mistake in it is told here, before anything is computed
+        raise InputError(f"--wants {condition!r}: no event can match this; write TRUE to want all of them")
     client = ClientSpec("newcomer", broker, (SubscriptionSpec("s1", condition),))
     case = Case(overlay_of(network), demand_of(network, [client]))
     newcomer = len(case.demand.subscribers) - 1
@@ -66,4 +69,5 @@ def admission(network: Network, broker: str, condition: str, target: float, sett
     values = {scheme: found.of(scheme, settings.endpoints) for scheme in SCHEMES}
     hops = network.reliability.hops.hops
     # What only sends again what a link lost is as good as basic against failures.
-    return Admission(broker, hops if hops in SCHEMES else "basic", target, values, found)
+    scheme = hops if hops in SCHEMES else "basic"
+    return Admission(broker, scheme, target, values, found, case.demand.is_owed(newcomer))

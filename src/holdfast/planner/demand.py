@@ -52,6 +52,10 @@ class Demand:
     own: Mapping[int, Mapping[int, float]]  # subscriber -> origin -> events a second on top of that
     published: npt.NDArray[np.float64]  # events a second of each origin, whoever wants them
 
+    def is_owed(self, subscriber: int) -> bool:
+        """Whether anything that is published is known to be for it."""
+        return bool(self.own.get(subscriber)) or bool(self.share[subscriber] * self.common.sum())
+
     def rates(self, subscriber: int) -> npt.NDArray[np.float64]:
         """Events a second that a subscriber is to get, by origin; all origins alike when nothing is known of it."""
         found = np.asarray(self.share[subscriber] * self.common, dtype=np.float64)

@@ -123,6 +123,8 @@ def _pushed(case: Case, gossip: Gossip, weights: Floats, links: list[list[float]
     total, published = float(weights.sum()), float(case.demand.published.sum())
     homes = len({each.broker for each in case.demand.subscribers})
     loss = float(weights @ ends / total)
+    if loss in (0.0, 1.0):
+        return 1 - loss  # nothing is missed, or nobody has anything to gossip about
     holders = max(0.0, total / published * (1 - loss) - 1)
     persistence_s = gossip.buffer / (total * (1 - loss) / homes)
     far = float(weights @ np.array([len(each) for each in links]) / total)

@@ -9,8 +9,9 @@
 | hybrid | late on the path and not connected is missed | exact, or the bound |
 
 Every value comes twice: with the end brokers counted, and with both assumed up. Links that lose messages count in
-basic, multipath and the bounds as if the copy that arrives took the default path; that is exact for basic alone. The
-time that links take is taken from the lifetime, along the default path."""
+basic, multipath and the bounds as if the copy that arrives took the default path; that is exact for basic alone. A
+link that loses everything lets nothing pass, whatever is sent again. The time that links take is taken from the
+lifetime, along the default path."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -108,7 +109,7 @@ class Predictor:
         for source, lifetime_s in sources:
             path = along(ways, source, target)
             found.append(Pair(source, target, lifetime_s, NOTHING, NOTHING, None if path is None else len(path.links)))
-            if path is not None:
+            if path is not None and self._kept(path) > 0:
                 left_s = lifetime_s - sum(self.overlay.links[each].delay_s for each in path.links)
                 if left_s >= 0:
                     asked.append(_Asked(len(found) - 1, path, lifetime_s, left_s))
@@ -116,8 +117,12 @@ class Predictor:
         bounds = self._bounds_of(asked)
         for row, each in enumerate(asked):
             found[each.place] = self._pair(each, late[row], bounds.get(row))
-        self._sample(found, [each.place for each in asked if found[each.place].multipath_method == "monte-carlo"])
+        self._sample(found, [each for each in asked if found[each.place].multipath_method == "monte-carlo"])
         return found
+
+    def _kept(self, path: Path) -> float:
+        """The share of events that no link on the path loses."""
+        return prod(1 - self.overlay.links[each].loss for each in path.links)
 
     def _late(self, ways: Ways, target: int, asked: Sequence[_Asked]) -> Floats:
         """With retransmission: P(late) with the ends counted and with both up, then P(longer than each of PROFILE)."""
@@ -156,8 +161,7 @@ class Predictor:
         else:
             bound = self._bound(source, target, bounds)
             diagram = self._diagram(source, target) if "multipath" in self._wanted else None
-            kept = prod(1 - overlay.links[each].loss for each in path.links)
-            multipath = kept * diagram.reliability(overlay.availabilities) if diagram else bound
+            multipath = self._kept(path) * diagram.reliability(overlay.availabilities) if diagram else bound
         other = None if bounds is None else bounds[1]
         hybrid, method = self._hybrid(path, diagram, left_s, in_time, ends, other)
         return Pair(
@@ -212,17 +216,19 @@ class Predictor:
             return 0.0
         return disjoint_bound(self.overlay, source, target).reliability if bounds is None else bounds[0]
 
-    def _sample(self, found: list[Pair], unsure: Sequence[int]) -> None:
+    def _sample(self, found: list[Pair], unsure: Sequence[_Asked]) -> None:
         """Monte Carlo for what is too large; of hybrid the bound stands, nearer than a sample of so few misses."""
         if not unsure:
             return
         if self._worlds is None:
             self._worlds = ConnectedWorlds(self.overlay, self.samples, self.seed)
-        counts = self._worlds.reached(found[unsure[0]].target, [found[at].source for at in unsure])
-        for at, (counted, ends_up) in zip(unsure, (counts / self.samples).tolist(), strict=True):
+        counts = self._worlds.reached(unsure[0].path.brokers[-1], [each.path.brokers[0] for each in unsure])
+        for each, (counted, ends_up) in zip(unsure, (counts / self.samples).tolist(), strict=True):
+            at, kept = each.place, self._kept(each.path)
+            error = max(sqrt(share * (1 - share) / self.samples) for share in (counted, ends_up))
             found[at] = replace(
                 found[at],
-                counted=found[at].counted._replace(multipath=counted),
-                assumed_up=found[at].assumed_up._replace(multipath=ends_up),
-                error=_INTERVAL * max(sqrt(share * (1 - share) / self.samples) for share in (counted, ends_up)),
+                counted=found[at].counted._replace(multipath=kept * counted),
+                assumed_up=found[at].assumed_up._replace(multipath=kept * ends_up),
+                error=_INTERVAL * kept * error,
             )

@@ -24,9 +24,11 @@ def changed(case: Case, words: str) -> Case:
     """The case with all changes made; what cannot be understood is told at once."""
     problems = []
     overlay, gone = case.overlay, set[str]()
+    told: dict[str, set[str]] = {}  # what has been changed about what
     for change in words.split(","):
         try:
-            overlay, removed = _apply(overlay, change.strip())
+            before, (overlay, removed) = overlay, _apply(overlay, change.strip())
+            _check_new(before, change.strip(), told)
             gone |= removed
         except InputError as error:
             problems.append(str(error))
@@ -36,6 +38,19 @@ def changed(case: Case, words: str) -> Case:
     if not demand.subscribers or not demand.origins:
         raise InputError(f"--what-if {words!r}: no subscriber or no publisher is left")
     return Case(overlay, demand)
+
+
+def _check_new(overlay: Overlay, change: str, told: dict[str, set[str]]) -> None:
+    """Changes of one case must not contradict each other: the order in which they are given means nothing."""
+    if change.startswith("remove "):
+        name, what = change.removeprefix("remove ").strip(), "availability"
+    else:
+        name, what = _property(change.partition("=")[0].strip())
+    link = _find(overlay, name).link
+    before = told.setdefault(name if link is None else overlay.link_name(link), set())
+    if what in before or "availability" in before or (before and what == "availability"):
+        raise InputError(f"{name} is changed or removed before in the same case; give --what-if for each case by itself")
+    before.add(what)
 
 
 def _apply(overlay: Overlay, change: str) -> tuple[Overlay, set[str]]:

@@ -1,8 +1,8 @@
 """A store in one SQLite file, in WAL mode: a list of changes is one transaction, and costs one sync of the log.
 
 A file that is damaged, that belongs to something else or to a newer version is refused and left as it is. Only one
-broker can have it open. When the disk is full nothing is written and the caller is told; it may try again. When somebody
-removes the file under us, what is written is safe no longer, and the caller is told that as well.
+broker can have it open. When the disk is full nothing is written and the caller is told; it may try again. When
+somebody removes the file under us, what is written is safe no longer, and the caller is told that as well.
 """
 
 import os

@@ -1,5 +1,6 @@
 """A plan on Spark from end to end: the table of predictions in a folder, and what it comes to for each case."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.model.errors import InputError
 from holdfast.network.schema import PlanSettings
 from holdfast.pipeline.plan.job import advice_of, predictions
+from holdfast.pipeline.result_folder import ResultFolder
 from holdfast.pipeline.spark_errors import explained
 from holdfast.pipeline.spark_path import spark_path
 from holdfast.planner.advice import Advice
@@ -59,14 +61,23 @@ class Planned:
         return "\n".join([*lines, "", rate, f"predictions in {self.out}"])
 
 
+def check_free(out: Path, overwrite: bool = False) -> None:
+    if os.path.lexists(out):
+        raise InputError(f"{out} exists already; name another folder")
+
+
 def planned(
     spark: "SparkSession", cases: Mapping[str, Case], settings: PlanSettings, seed: str, target: float, out: Path
 ) -> Planned:
-    if out.exists():
-        raise InputError(f"{out} exists already; name another folder")
+    folder = ResultFolder(out, False, check_free)
     began = monotonic()
     with explained():
-        predictions(spark, list(cases.values()), settings.samples, seed).write.parquet(str(out.resolve()))
+        try:
+            made = predictions(spark, list(cases.values()), settings.samples, seed)
+            made.write.mode("append").parquet(str(folder.draft.resolve()))  # the draft is there, and empty
+            folder.commit()
+        finally:
+            folder.discard()
         rows = spark.read.parquet(spark_path(out.resolve()))
         found = advice_of(rows, target, settings.endpoints)
         count = rows.count()
