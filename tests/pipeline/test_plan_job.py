@@ -1,5 +1,6 @@
 """A plan on Spark gives the numbers of a plan on this machine, however the work is dealt out."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from holdfast.network.schema import PlanSettings
 from holdfast.pipeline.plan.folder import planned
 from holdfast.pipeline.plan.job import predictions
 from holdfast.planner.advice import advise
+from holdfast.planner.demand import Origin
 from holdfast.planner.plan import Case, Prediction, case_of, plan
 from holdfast.planner.what_if import changed
 
@@ -81,3 +83,11 @@ def test_the_folder_holds_the_rows_and_the_advice_is_the_same(spark: SparkSessio
     assert "rows and" in found.text("small")
     with pytest.raises(InputError, match="exists already"):
         planned(spark, cases, PlanSettings(), "3/plan", 0.9, tmp_path / "plan")
+
+
+def test_a_plan_that_fails_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
+    case = case_of(parse_text(SMALL))
+    bad = Case(case.overlay, replace(case.demand, origins=(Origin("nobody"),)))  # which tasks stumble over
+    with pytest.raises(Exception, match="nobody"):
+        planned(spark, {"": bad}, PlanSettings(samples=SAMPLES), "3/plan", 0.9, tmp_path / "plan")
+    assert not list(tmp_path.iterdir())

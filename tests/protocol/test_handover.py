@@ -7,12 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.matching.index import Index
-from holdfast.model.messages import Handover, LinkState, Publication, Publish, Taken, Tell, Whole
-from holdfast.protocol.broker import BrokerParts
+from holdfast.model.messages import (
+    Deliver,
+    Handover,
+    LinkState,
+    Message,
+    NodeKind,
+    Publication,
+    Publish,
+    Summary,
+    Taken,
+    Tell,
+    Whole,
+)
+from holdfast.protocol.broker import BrokerParts, Routing
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import LinkUp, Persist, Received
+from holdfast.protocol.effects import Effect, Incident, LinkUp, Persist, Received, Send, Spread
 from holdfast.protocol.hops.changes import Knows, Learned, Stored
-from holdfast.protocol.hops.choice import new_broker
+from holdfast.protocol.hops.choice import AnyBroker, new_broker
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import Kept, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings, WatchSettings
@@ -203,11 +215,46 @@ def test_a_table_that_is_mended_without_a_new_version_is_stored_too() -> None:
         assert [each.add for each in learned] == [message.add if isinstance(message, Tell) else message.conditions]
 
 
-def test_of_what_is_said_about_brokers_only_what_is_believed_is_stored() -> None:
-    parts = BrokerParts("b0", "destinations", ProtocolSettings(), ConditionBook(), Index, 0, Random("b0"))
+def storing(routing: Routing, **neighbours: NodeKind) -> AnyBroker:
+    parts = BrokerParts("b0", routing, ProtocolSettings(), ConditionBook(), Index, 0, Random("b0"))
     broker = new_broker(parts, HopSettings("retransmission"), Stored())
-    for name, kind in (("b1", "broker"), ("c", "client")):
-        broker.handle(LinkUp(name, kind), 1)  # type: ignore[arg-type]
+    for name, kind in neighbours.items():
+        broker.handle(LinkUp(name, kind), 1)
+    return broker
+
+
+def test_a_client_that_comes_back_without_saying_what_it_takes_gets_events_all_the_same() -> None:
+    broker = storing("subscriptions", c="client", p="client")
+    said = 0
+
+    def published_after(epoch: int, *more: Message) -> list[Effect]:
+        nonlocal said
+        said += 1
+        for message in (Summary(epoch, ((0, 0),) * 2, kind="client"), *more, Whole("subscriptions", said, ("n > 0",))):
+            broker.handle(Received("c", message), said)
+        return broker.handle(Received("p", Publish(Publication("p", said, said, None, {"n": 1}))), said)
+
+    def is_kept(effects: list[Effect]) -> bool:
+        sent = [each for each in effects if isinstance(each, Send | Spread) and isinstance(each.message, Deliver)]
+        kept = [each for each in effects if isinstance(each, Persist)]
+        assert len(sent) + len(kept) == 1
+        return bool(kept)
+
+    assert is_kept(published_after(5, Taken(0, 0)))
+    assert is_kept(published_after(5))  # the same life
+    assert not is_kept(published_after(6))
+    assert is_kept(published_after(7, Taken(0, 0)))
+
+
+def test_a_publisher_whose_clock_went_back_is_told_of() -> None:
+    broker = storing("subscriptions", p="client")
+    for stream, told in ((9, False), (8, True)):
+        effects = broker.handle(Received("p", Handover(stream, 1, 1, False, None)), 2)
+        assert (Incident("clock went back", "p") in effects) == told
+
+
+def test_of_what_is_said_about_brokers_only_what_is_believed_is_stored() -> None:
+    broker = storing("destinations", b1="broker", c="client")
     stored = []
     for sender, state in (
         ("b1", LinkState("b2", 1, 5, ("b1",), ())),

@@ -49,7 +49,7 @@ def _check_new(overlay: Overlay, change: str, told: dict[str, set[str]]) -> None
     link = _find(overlay, name).link
     before = told.setdefault(name if link is None else overlay.link_name(link), set())
     if what in before or "availability" in before or (before and what == "availability"):
-        raise InputError(f"{name} is changed or removed before in the same case; give --what-if for each case by itself")
+        raise InputError(f"{name} is changed or removed before in the same case; give --what-if for each by itself")
     before.add(what)
 
 

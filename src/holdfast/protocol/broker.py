@@ -122,6 +122,11 @@ class Broker:
         """Version and digest: a whole table may mend what we have of a version without being a newer one."""
         return self._neighbours[neighbour].heard[table].summary
 
+    def began_anew(self, neighbour: str, epoch: int) -> bool:
+        """Whether this is another life of a neighbour than the one that we know."""
+        known = self._neighbours.get(neighbour)
+        return known is not None and known.epoch not in (None, epoch)
+
     def holds(self, state: LinkState) -> bool:
         """Whether this is what we know of that broker."""
         return isinstance(self._router, DestinationRouter) and self._router.holds(state)

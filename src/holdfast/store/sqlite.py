@@ -79,7 +79,7 @@ class SqliteStore:
 
     def _now_in_place(self) -> tuple[tuple[int, int] | None, ...]:
         """Which files are at the places of ours."""
-        found = []
+        found: list[tuple[int, int] | None] = []
         for each in self._files:
             try:
                 about = os.stat(each)

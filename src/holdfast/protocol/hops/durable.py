@@ -217,7 +217,7 @@ class DurableBroker(AroundBroker):
         ready = incoming.take(handover)
         self._early += incoming.early
         if ready is None:
-            return []
+            return [Incident("clock went back", sender)]  # or, over UDP, something was overtaken by a later life
         if not ready:
             return [Send(sender, incoming.taken)]  # it came before, or others are missing
         self._takes.setdefault(sender, True)
@@ -278,6 +278,8 @@ class DurableBroker(AroundBroker):
         if type(message) is Detach:
             return self._forget(sender, "left behind", now_us)
         knew = self.broker.knows(sender)
+        if isinstance(message, Summary) and self.broker.kind_of(sender) == "client":
+            self._check_life(sender, message)
         table = message.table if isinstance(message, Tell | Whole) else None
         before = self.broker.heard_summary(sender, table) if table is not None and knew else None
         effects = self._route(self.broker.handle(Received(sender, message), now_us), now_us)
@@ -298,6 +300,12 @@ class DurableBroker(AroundBroker):
         if isinstance(message, Summary) and outgoing is not None and outgoing.quiet:
             effects += self._hand_over(sender, outgoing.try_again(now_us))
         return effects
+
+    def _check_life(self, client: str, summary: Summary) -> None:
+        """In another life a client may not say any more what it takes. One that does says so in its next message."""
+        if self._takes.get(client) and self.broker.began_anew(client, summary.epoch):
+            self._takes[client] = False
+            self._changes.append(Met(client, "client", False))
 
     # Neighbours ----------------------------------------------------------------------------------
 
