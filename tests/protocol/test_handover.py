@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from holdfast.matching.index import Index
 from holdfast.model.messages import (
     Deliver,
+    Detach,
     Handover,
     LinkState,
     Message,
@@ -244,6 +245,13 @@ def test_a_client_that_comes_back_without_saying_what_it_takes_gets_events_all_t
     assert is_kept(published_after(5))  # the same life
     assert not is_kept(published_after(6))
     assert is_kept(published_after(7, Taken(0, 0)))
+
+
+@pytest.mark.parametrize("message", [Tell("subscriptions", 2, ("n > 0",), ()), Whole("subscriptions", 2, ("n > 0",))])
+def test_a_table_of_somebody_who_is_forgotten_is_that_of_a_stranger(message: Message) -> None:
+    broker = storing("subscriptions", c="client")
+    broker.handle(Received("c", Detach()), 2)
+    assert Incident("stranger", "c") in broker.handle(Received("c", message), 3)
 
 
 def test_a_publisher_whose_clock_went_back_is_told_of() -> None:

@@ -285,7 +285,7 @@ class DurableBroker(AroundBroker):
         effects = self._route(self.broker.handle(Received(sender, message), now_us), now_us)
         if not knew:
             self._meet(sender, now_us)
-        if table is not None and self.broker.heard_summary(sender, table) != before:
+        if table is not None and self.broker.knows(sender) and self.broker.heard_summary(sender, table) != before:
             assert isinstance(message, Tell | Whole)
             add, drop = (message.add, message.drop) if isinstance(message, Tell) else (message.conditions, ())
             self._changes.append(Learned(sender, table, message.version, add, drop, isinstance(message, Whole)))
