@@ -50,9 +50,10 @@ class Committer:
                 if self.problem is None:  # not again with every attempt
                     self._log(f"{problem}; trying again")
                 self.problem = str(problem)
-                if self._stopped:
+                if not self._stopped:
+                    await asyncio.sleep(_AGAIN_S)
+                if self._stopped:  # perhaps while we slept
                     return
-                await asyncio.sleep(_AGAIN_S)
             if self.problem is not None:
                 self._log("the store can be written again")
             self.problem, self._writing = None, 0
