@@ -1,6 +1,7 @@
 """`holdfast plan` from end to end."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -33,6 +34,13 @@ def test_a_table_a_recommendation_and_a_picture(file: str, tmp_path: Path, capsy
     assert "what if middle=0.99" in text
     assert "held back most by middle" in text
     ElementTree.parse(picture)
+
+
+def test_where_nothing_fails_the_plan_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steady = tmp_path / "steady.toml"
+    steady.write_text(re.sub(r"^(availability|cycle_s) = .*", "", TEXT, flags=re.MULTILINE), encoding="utf-8")
+    assert run(str(steady)) == 0
+    assert "no broker and no link ever fails" in capsys.readouterr().out
 
 
 def test_json_has_every_subscriber_with_all_schemes_and_methods(file: str, capsys: pytest.CaptureFixture[str]) -> None:

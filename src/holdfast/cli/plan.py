@@ -162,6 +162,7 @@ class _Result:
         }
 
     def text(self, asked: "PlanSettings") -> str:
+        from holdfast.planner.advice import can_rank
         from holdfast.planner.plan import SCHEMES
 
         other: Endpoints = "assumed-up" if asked.endpoints == "counted" else "counted"
@@ -178,13 +179,16 @@ class _Result:
             lines.append(f"  {'least':<16}" + "".join(f"{advice.least[each][1]:>16.6f}" for each in SCHEMES))
             lines.append(f"  {advice.words()}")
         if self.advice.gains:
-            lines += ["", f"  what helps most with {self.advice.about}, if it never failed: mean gain, of the least"]
+            lines += ["", f"  what helps most with {self.advice.about}, if it never failed"]
+            lines.append(f"  {'':<16}{'up now':>16}{'mean gain':>16}{'of the least':>16}")
             lines += [
                 f"  {gain.component:<16}{gain.availability:>16.6f}{gain.mean:>16.6f}{gain.worst:>16.6f}"
                 for gain in self.advice.gains[:_FEW]
             ]
         elif self.ranked:
-            lines += ["", "  too many components to try each; ask with --what-if"]
+            none_fails = "in this file no broker and no link ever fails"
+            too_many = "too many components to try each; ask with --what-if"
+            lines += ["", f"  {none_fails if can_rank(self.case.overlay) else too_many}"]
         if self.losses:
             lines += ["", "  links lose messages; approximately delivered, by mechanism, and extra transmissions"]
             for each in self.losses:
