@@ -82,6 +82,7 @@ def test_problems_past_the_twentieth_are_left_out() -> None:
         ("x =", 3, 0, VALUE, ""),
         ("x = ", 3, 0, VALUE, ""),
         ("x = y", 4, 1, VALUE, "write 'y' for a string; two attributes cannot be compared with each other"),
+        ("x = AND y = 1", 4, 3, VALUE, ""),
         ('x = "y"', 4, 3, VALUE, "double quotes name an attribute; write 'y' for the string"),
         ("NOT", 3, 0, "expected an attribute's name", ""),
         ("x = 1 OR", 8, 0, "expected an attribute's name", ""),

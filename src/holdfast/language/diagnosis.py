@@ -110,6 +110,8 @@ def _guess_word(stumble: Stumble, token: str) -> str:
         return "no value equals NULL; write IS NULL or IS NOT NULL"
     if upper in KEYWORDS and "name" in stumble.expected:
         return f'{token} is a keyword; write "{token}" if it is the attribute\'s name'
+    if upper in KEYWORDS and wants_value:
+        return ""
     if wants_value and token[:1].isalpha():
         return f"write '{token}' for a string; two attributes cannot be compared with each other"
     if token in ("+", "-", "*", "/", "%"):
