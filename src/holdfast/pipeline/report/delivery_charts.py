@@ -23,6 +23,7 @@ _NAME_CHARACTERS_MAX = 18  # of a run in a legend: two of them with their number
 _NAMED_MAX = 6  # marks named below a chart; the others say their names when pointed at
 _DECADES_MAX = 4  # of the delays' axis; what is quicker still stands at its left edge
 FATES = ("delivered", "recovered", "replica", "late", "lost")  # from the bottom up; together they are what was owed
+_SAID = {"delivered": "original"}  # the others were delivered, too: this is what came by the original way
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,9 @@ def fates_over_time(
     time = _time_axis([second for second, _ in stacks], slice_s)
     height = linear([0, *(sum(fates.values()) / slice_s for _, fates in stacks)], 5)
     parts = [*_frame(time, height, "time of publishing, s", "events a second")]
-    parts += _legend([(name, f"fill-{name}", readable.count(totals[name])) for name in FATES if totals[name]])
+    parts += _legend(
+        [(_SAID.get(name, name), f"fill-{name}", readable.count(totals[name])) for name in FATES if totals[name]]
+    )
     parts += _spans(time, times)
     for second, fates in stacks:
         left, right = _across(time, second), _across(time, second + slice_s)
@@ -59,7 +62,9 @@ def fates_over_time(
             if fates[name]:
                 parts.append(_box(f"fill-{name}", left, right - 0.6, _down(height, above), _down(height, below)))
             below = above
-        told = ", ".join(f"{name} {fates[name]:,}" for name in FATES if fates[name] or name == "delivered")
+        told = ", ".join(
+            f"{_SAID.get(name, name)} {fates[name]:,}" for name in FATES if fates[name] or name == "delivered"
+        )
         words = f"{_span(second, slice_s)}: owed {sum(fates.values()):,}, {told}"
         parts.append(_box("hit", left, right, _TOP, _BOTTOM, words))
     return _svg("Delivery over time", [*parts, *_marks(time, marks)]) + _marks_named(marks)

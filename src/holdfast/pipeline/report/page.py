@@ -166,7 +166,9 @@ def _kept_in_order(run: AuditedRun) -> str:
 
 def _worst_says(shown: Shown) -> str:
     everyone = shown.worst[0]["subscribers"] if shown.worst else 0
-    which = f"The {len(shown.worst)} of {everyone:,} that miss most" if everyone > len(shown.worst) else "All of them"
+    missing = any(row["owed"] > row["delivered"] for row in shown.worst)
+    most = "miss most" if missing else "waited longest; nobody misses anything"
+    which = f"The {len(shown.worst)} of {everyone:,} that {most}" if everyone > len(shown.worst) else "All of them"
     return f"{which}; the table subscribers has every one."
 
 
