@@ -162,7 +162,7 @@ def _summary(name: str, seed: int, outcome: "Outcome") -> str:
     rows = [
         ("published", f"{outcome.published:,}"),
         ("owed", f"{outcome.owed:,}"),
-        ("delivered", f"{outcome.delivered:,} ({outcome.delivery_ratio:.2%} of what was owed)"),
+        ("delivered", f"{outcome.delivered:,} ({outcome.delivery_ratio * 100:.2f} % of what was owed)"),
         ("lost", f"{outcome.lost:,}"),
         ("late", f"{outcome.late:,}"),
         ("duplicates", f"{outcome.duplicates:,}"),
