@@ -372,7 +372,7 @@ class BrokerNode:
                 except TransportError as problem:
                     if str(problem) != told and name not in self._sessions:
                         told = str(problem)
-                        self._log(Note("cannot connect", name, f"{told}; trying again"))
+                        self._log(Note("cannot connect", name, f"{told} (trying again)"))
             if session is not None:
                 await asyncio.wait([session.ended])
                 told = ""

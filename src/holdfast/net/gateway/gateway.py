@@ -182,7 +182,7 @@ class Gateway:
             except TransportError as problem:
                 if str(problem) != told:
                     told = str(problem)
-                    self._tell(f"{told}; trying again")
+                    self._tell(f"{told} (trying again)")
                 await asyncio.sleep(backoff.delay_s())
             else:
                 self._client = client
