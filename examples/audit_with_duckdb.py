@@ -5,8 +5,8 @@
     ./run python examples/audit_with_duckdb.py run-7
 
 Each `# %%` begins a cell in editors that know notebooks. Conditions are SQL, so DuckDB itself decides which
-publication a subscriber was owed; `holdfast audit` must come to the same numbers. (duckdb is one of the packages that
-`./run test` installs; elsewhere: pip install duckdb.)
+publication a subscriber was owed; `holdfast audit` must come to the same numbers. (duckdb comes with the packages
+of the tests, which `./run bench` installs before it lists the benchmarks; elsewhere: pip install duckdb.)
 """
 
 # %% The tables of the run
