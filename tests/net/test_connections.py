@@ -298,7 +298,9 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_in_one_line(
         broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker"))
         address = str(broker.listening[0])
         stranger = connect(address, authority=other_authority.certificate, settings=QUICK)
-        assert "bad certificate: " in await fails(stranger.__aenter__(), TransportError)
+        told = await fails(stranger.__aenter__(), TransportError)
+        assert "bad certificate: " in told
+        assert "--ca FILE" in told
         nameless = connect(address, authority=authority.certificate, settings=QUICK)
         problem = await fails(nameless.__aenter__(), TransportError)
         assert problem.startswith(f"cannot connect to {address}: ")

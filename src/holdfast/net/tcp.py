@@ -18,6 +18,7 @@ from holdfast.net.wires import CLOSED, Accept, Receiver
 FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
 _BUFFER_BYTES_MAX = 1024 * 1024  # about to go to the kernel; more waits in the outbox, where it can be dropped
 _DIAL_S = 5.0  # no answer after this long is no broker
+_UNKNOWN_AUTHORITY = (18, 19, 20, 21)  # OpenSSL's numbers: signed by itself, or by somebody who is not trusted
 _BACKLOG = 1_024  # many clients dial at once when a broker comes back
 _LENGTH_BYTES = 4
 
@@ -173,7 +174,9 @@ async def dial(address: Address, accept: Accept, context: ssl.SSLContext | None)
 def why_not(problem: OSError) -> str:
     """An error of the operating system in a few words."""
     if isinstance(problem, ssl.SSLCertVerificationError):
-        return f"bad certificate: {problem.verify_message}"
+        unknown = problem.verify_code in _UNKNOWN_AUTHORITY
+        hint = "; name the authority that has signed it: --ca FILE, authority= in Python" if unknown else ""
+        return f"bad certificate: {problem.verify_message}{hint}"
     if isinstance(problem, ssl.SSLError):
         return f"TLS failed: {(problem.reason or str(problem)).replace('_', ' ').lower()}"
     if isinstance(problem, socket.gaierror):
