@@ -2,6 +2,8 @@
 
 import json
 import re
+from errno import ENOSPC
+from os import strerror
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -41,6 +43,23 @@ def test_where_nothing_fails_the_plan_says_so(tmp_path: Path, capsys: pytest.Cap
     steady.write_text(re.sub(r"^(availability|cycle_s) = .*", "", TEXT, flags=re.MULTILINE), encoding="utf-8")
     assert run(str(steady)) == 0
     assert "no broker and no link ever fails" in capsys.readouterr().out
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_old_one(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "pictures" / "net.svg"
+    picture.parent.mkdir()
+    picture.write_text("the old one")
+
+    def half(path: Path, text: str, encoding: str) -> None:
+        path.write_bytes(text.encode(encoding)[:100])
+        raise OSError(ENOSPC, strerror(ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", half)
+    assert run(file, "--no-rank", "--picture", str(picture)) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert [(each.name, each.read_text()) for each in picture.parent.iterdir()] == [("net.svg", "the old one")]
 
 
 def test_json_has_every_subscriber_with_all_schemes_and_methods(file: str, capsys: pytest.CaptureFixture[str]) -> None:

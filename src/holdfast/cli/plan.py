@@ -1,6 +1,7 @@
 """`holdfast plan`: predict what every subscriber will get, before anything runs."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -269,10 +270,13 @@ def _losses(network: "Network", case: "Case") -> list["Forecast"]:
 def _draw(result: _Result, asked: "PlanSettings", picture: Path) -> None:
     from holdfast.planner.picture import svg
 
-    scheme = result.advice.about
+    drawn = svg(result.case, result.predictions, result.advice.about, asked.endpoints)
+    draft = picture.with_name(f".holdfast-{os.getpid()}.svg")  # beside it, so that a picture is there wholly or not
     try:
-        picture.write_text(svg(result.case, result.predictions, scheme, asked.endpoints), encoding="utf-8")
+        draft.write_text(drawn, encoding="utf-8")
+        draft.replace(picture)
     except OSError as problem:
+        draft.unlink(missing_ok=True)
         raise InputError(f"--picture {picture}: cannot be written ({problem.strerror})") from None
 
 
