@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.house.snippets import blocks, commands, matches
+from tests.house.snippets import blocks, every_command, matches
 from tests.house.tree import ROOT
 from tests.pipeline.browser import browser, laid_out_width, screenshot, visit
 
@@ -75,7 +75,7 @@ def test_the_demo_of_the_readme_prints_what_it_shows_and_its_report_is_fit_to_be
 
 def shown_in_readme() -> str:
     for block in blocks((ROOT / "README.md").read_text(), "README.md"):
-        for command, shown in commands(block.text):
+        for command, shown in every_command(block.text):
             if command.startswith("./run demo") and shown:
                 return shown
     raise AssertionError("the README shows no demo")

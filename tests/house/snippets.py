@@ -165,17 +165,22 @@ def _live_ones_together(found: list[Block]) -> list[Block]:
     return joined
 
 
-def commands(text: str) -> Iterator[tuple[str, str]]:
-    """Each command of a console block with the output shown below it, and after those with which it exports something.
+def every_command(text: str) -> Iterator[tuple[str, str]]:
+    """Each command of a console block with the output shown below it.
 
     A command goes on after a backslash at the end of a line, and on lines that begin with bash's `> `.
     """
-    exports = ""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         length = len(re.sub(r"^((.*\\\n|.*\n(?=> ))*.*)(.|\n)*", r"\1", part))
-        command = re.sub(r"^> ", "", part[:length], flags=re.MULTILINE)
+        yield re.sub(r"^> ", "", part[:length], flags=re.MULTILINE), part[length:].strip("\n")
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Those that a test can run, each after those with which the block exports something."""
+    exports = ""
+    for command, shown in every_command(text):
         if not command.startswith(tuple(left_out.COMMANDS)):
-            yield exports + command, part[length:].strip("\n")
+            yield exports + command, shown
         if command.startswith("export "):
             exports += f"{command}\n"
 
