@@ -104,6 +104,7 @@ def test_a_file_that_was_cut_off(copy: Path, capsys: pytest.CaptureFixture[str])
     assert "part-00000.parquet: cannot be read" in refused(capsys, copy)
 
 
+@pytest.mark.slow
 def test_pages_that_are_damaged_behind_a_good_footer(
     spark: Any, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -112,7 +112,7 @@ def crash(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, batch: int, af
     "where",
     [
         pytest.param("before the note", marks=pytest.mark.slow),
-        "after the note",
+        pytest.param("after the note", marks=pytest.mark.slow),
         pytest.param("before the move", marks=pytest.mark.slow),
         "after the move",
     ],

@@ -341,6 +341,7 @@ def test_a_bad_sweep_file_ends_with_2_and_writes_nothing(tmp_path: Path, capsys:
     assert code == 2 and 'did you mean "links.loss"' in complaint and not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_damaged_folder_is_told_with_what_to_do(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
