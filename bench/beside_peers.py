@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from bench.command import Words, options, told
+from bench.command import Words, options, show, told
 
 
 def asked(name: str, doc: str | None, systems: Mapping[str, Any]) -> argparse.Namespace:
@@ -27,9 +27,9 @@ def taking_part(given: argparse.Namespace, systems: Mapping[str, Any]) -> tuple[
 
 def concluded(given: argparse.Namespace, data: Mapping[str, Any], shown: Words, section: Words) -> int:
     """Print and perhaps save them; the exit code says whether all checks hold."""
-    incomplete = given.save and bool(data["left_out"])
-    if incomplete:
+    if given.save and data["left_out"]:
+        show(given, data, shown)
         print("not saved, because something was left out", file=sys.stderr)
-        given.save = False
+        return 1
     told(given, data, section, shown)
-    return 0 if not incomplete and all(each["holds"] for each in data["checks"]) else 1
+    return 0 if all(each["holds"] for each in data["checks"]) else 1

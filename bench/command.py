@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.page import put_section
-from bench.results import save, saved_at
+from bench.results import load, save, saved_at
 
 Words = Callable[[Any], str]
 
@@ -22,7 +22,19 @@ def told(given: argparse.Namespace, data: Mapping[str, Any], section: Words, sho
     """Save it and write its section of the page, if asked to; print it: the section, unless there is a shorter form."""
     if given.save:
         keep(data, section)
-    print(json.dumps(data) if given.json else (shown or section)(data))
+    show(given, data, shown or section)
+
+
+def show(given: argparse.Namespace, data: Mapping[str, Any], shown: Words) -> None:
+    print(json.dumps(data) if given.json else shown(data))
+
+
+def redraw(name: str, section: Words) -> None:
+    """The section of the page anew from what was saved."""
+    saved = load(saved_at(name))
+    if saved is None:
+        raise SystemExit("there are no saved results; make them with --save")
+    put_section(name, section(saved))
 
 
 def keep(data: Mapping[str, Any], section: Words) -> None:

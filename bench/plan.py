@@ -6,7 +6,6 @@ turn, with exact numbers. Both count from a warm session to the written table an
 predicted in one process as well, and must get the same numbers.
 """
 
-import json
 import sys
 import tempfile
 import time
@@ -17,8 +16,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from bench.command import keep, options, told
-from bench.results import machine, saved_at
+from bench.command import options, redraw, told
+from bench.results import machine
 from holdfast.network.load import parse_text
 from holdfast.network.schema import PlanSettings
 from holdfast.planner.pairs import Predictor, Schemes
@@ -167,7 +166,7 @@ def main() -> int:
     words.add_argument("--small", type=int, default=20, help="brokers of the sweep's network")
     given = words.parse_args()
     if given.redraw:
-        keep(json.loads(saved_at("plan").read_text()), section)
+        redraw("plan", section)
         return 0
     result = measure(given.brokers, given.per_broker, given.small)
     told(given, result, section, report)

@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench import workloads
-from bench.page import put_section
-from bench.results import load, machine, regressions, save, saved_at
+from bench.command import keep, redraw
+from bench.results import load, machine, regressions, saved_at
 from bench.rounds import say
 from bench.spark_match_report import checks, plain, ratios, section
 from bench.spark_memory import Watch
@@ -299,10 +299,7 @@ def many_events(folder: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     if options.redraw:
-        saved = load(SAVED)
-        if saved is None:
-            raise SystemExit("there are no saved results; make them with --save")
-        put_section("spark_match", section(saved))
+        redraw("spark_match", section)
         return 0
     module = workloads.load_stock(options.workloads)
     if module is None:
@@ -314,8 +311,7 @@ def main(arguments: list[str] | None = None) -> int:
     results["ratios"] = ratios(results)
     results["checks"] = [check.as_dict() for check in checks(results)]
     if options.save:
-        save(results, SAVED)
-        put_section("spark_match", section(results))
+        keep(results, section)
     saved = load(SAVED)
     warnings = regressions(results["ratios"], saved["ratios"]) if saved is not None and not options.quick else []
     print(json.dumps(results | {"regressions": warnings}, indent=2) if options.json else plain(results))

@@ -6,7 +6,6 @@ turns and the best round of each counts. Both must give the same numbers.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -15,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.command import keep, options, told
-from bench.results import machine, saved_at
+from bench.command import options, redraw, told
+from bench.results import machine
 from holdfast.pipeline.sweep.cell import run_cell
 from holdfast.pipeline.sweep.check import plan
 from holdfast.pipeline.sweep.folder import SweepFolder
@@ -78,7 +77,7 @@ def main() -> int:
         print(alone(given.alone, given.runs, given.seconds))
         return 0
     if given.redraw:
-        keep(json.loads(saved_at("sweep").read_text()), section)
+        redraw("sweep", section)
         return 0
     result = measure(given.runs, given.seconds, given.rounds)
     told(given, result, section, report)

@@ -52,19 +52,20 @@ def noticed(rows: Sequence[Row], record: int) -> list[float]:
     """For each row, that an event that was lost on its way is noticed by one of those who lost it."""
     sources: dict[int, _Place] = {}
     for row in rows:
-        _place_of(row, sources.setdefault(row.source, _Place()), grow=True)[-1].rows.append(row)
+        _way(row, sources.setdefault(row.source, _Place()))[-1].rows.append(row)
     for place in sources.values():
         _work_out(place, record)
     return [_noticed(row, sources[row.source], record) if row.loss > 0 else 1.0 for row in rows]
 
 
-def _place_of(row: Row, source: _Place, grow: bool = False) -> list[_Place]:
-    """The places on a row's way, the source first."""
+def _way(row: Row, source: _Place) -> list[_Place]:
+    """The places on a row's way, the source first; those that nobody has passed before are made."""
     places = [source]
     for link, loss in row.losses.items():
-        if grow:
-            places[-1].behind.setdefault(link, _Place(loss))
-        places.append(places[-1].behind[link])
+        behind = places[-1].behind
+        if link not in behind:
+            behind[link] = _Place(loss)
+        places.append(behind[link])
     return places
 
 
@@ -73,18 +74,23 @@ def _work_out(source: _Place, record: int) -> None:
     for place in order:  # grows as we go: nearer places first
         order += place.behind.values()
     for place in reversed(order):
-        here = np.ones((2, record + 1))
-        for row in place.rows:
-            here[_LOST] *= _silent(row, record) ** (row.others + 1)
         links = list(place.behind)
-        ahead = [here]
+        ahead = [_nobody_here(place, record)]
         for link in links:
             ahead.append(ahead[-1] * place.behind[link].said)
-        after = np.ones_like(here)
+        after = np.ones_like(ahead[0])
         for at in reversed(range(len(links))):
             place.beside[links[at]] = ahead[at] * after
             after = after * place.behind[links[at]].said
         place.said = _over_link(ahead[-1], place.loss)
+
+
+def _nobody_here(place: _Place, record: int, but: Row | None = None) -> Floats:
+    """That nobody at this broker notices; of one row, nobody but one."""
+    here = np.ones((2, record + 1))
+    for row in place.rows:
+        here[_LOST] *= _silent(row, record) ** (row.others + (row is not but))
+    return here
 
 
 def _silent(row: Row, record: int) -> Floats:
@@ -110,11 +116,9 @@ def _thinned(loss: float, most: int) -> Floats:
 
 def _noticed(row: Row, source: _Place, record: int) -> float:
     """One of the row's subscribers wanted the event and lost it: only what is on its way differs from the rest."""
-    places, links = _place_of(row, source), list(row.losses)
+    places, links = _way(row, source), list(row.losses)
     own = places[-1]
-    now = np.ones((2, record + 1))
-    for each in own.rows:
-        now[_LOST] *= _silent(each, record) ** (each.others + (each is not row))
+    now = _nobody_here(own, record, but=row)
     now[_LOST] *= (1 - row.match) ** np.arange(record + 1)
     now[_CAME] = 0.0
     for place in own.behind.values():
