@@ -24,7 +24,7 @@ Check = Callable[[Path, bool], None]  # raises when a place is taken, or, when i
 
 
 class ResultFolder:
-    """`draft` is where to write before `commit`."""
+    """`draft` is where to write; leaving the block without an error puts it in its place."""
 
     def __init__(self, out: Path, overwrite: bool, check: Check | None = None) -> None:
         self._out, self._overwrite, self._check = out.absolute(), overwrite, check or check_place
@@ -34,6 +34,16 @@ class ResultFolder:
             self._begin()
         except OSError as problem:
             raise InputError(f"{out}: cannot be written ({problem.strerror}); name another folder") from None
+
+    def __enter__(self) -> "ResultFolder":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.discard()
 
     def _begin(self) -> None:
         self.draft = self._beside("unfinished")

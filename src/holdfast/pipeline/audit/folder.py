@@ -40,12 +40,8 @@ _AT_ONCE = 3
 @contextmanager
 def room_for(folder: Path, overwrite: bool) -> Iterator[Path]:
     """A folder beside, which takes the place of `folder` when all went well. Refused before any work is done."""
-    room = ResultFolder(folder, overwrite, check_room)
-    try:
+    with ResultFolder(folder, overwrite, check_room) as room:
         yield room.draft
-        room.commit()
-    finally:
-        room.discard()
 
 
 def check_room(folder: Path, overwrite: bool) -> None:

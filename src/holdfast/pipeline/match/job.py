@@ -55,16 +55,11 @@ class MatchJob:
         started = perf_counter()
         if is_remote(self.out):
             raise InputError(f"{self.out}: not a folder that the tasks can write; use holdfast.spark.match and Spark")
-        folder = ResultFolder(local_path(self.out), self.overwrite)
-        try:
-            with explained():
-                plan = self._prepare(spark)
-                events, pairs, task_seconds = (_write_counts if self.counts else _write_matches)(plan, folder)
-                if self.skip_invalid:
-                    folder.write("rejected", rejected_table(plan.compiled.rejected))
-                folder.commit()
-        finally:
-            folder.discard()
+        with explained(), ResultFolder(local_path(self.out), self.overwrite) as folder:
+            plan = self._prepare(spark)
+            events, pairs, task_seconds = (_write_counts if self.counts else _write_matches)(plan, folder)
+            if self.skip_invalid:
+                folder.write("rejected", rejected_table(plan.compiled.rejected))
         compiled = plan.compiled
         return Outcome(
             events=events,

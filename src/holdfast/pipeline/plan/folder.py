@@ -69,15 +69,11 @@ def check_free(out: Path, overwrite: bool = False) -> None:
 def planned(
     spark: "SparkSession", cases: Mapping[str, Case], settings: PlanSettings, seed: str, target: float, out: Path
 ) -> Planned:
-    folder = ResultFolder(out, False, check_free)
     began = monotonic()
     with explained():
-        try:
+        with ResultFolder(out, False, check_free) as folder:
             made = predictions(spark, list(cases.values()), settings.samples, seed)
             made.write.mode("append").parquet(str(folder.draft.resolve()))  # the draft is there, and empty
-            folder.commit()
-        finally:
-            folder.discard()
         rows = spark.read.parquet(spark_path(out.resolve()))
         found = advice_of(rows, target, settings.endpoints)
         count = rows.count()
