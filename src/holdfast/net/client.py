@@ -476,7 +476,7 @@ class Client:
                 self._observer.on_delivered(Delivered(each, delivered.subscriptions, "original"), now_us)
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
-        self._losses.put(Loss(lost.source, lost.first, lost.last, lost.reason))
+        self._losses.put(Loss(lost.source, lost.first, lost.last, lost.reason, lost.since_us, lost.until_us))
         if self._observer is not None:
             self._observer.on_lost(lost, now_us)
 

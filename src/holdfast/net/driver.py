@@ -154,7 +154,7 @@ class Driver:
         self.links[link.name] = link
         if self._full:
             self._pause_or_resume()
-        self.give(LinkUp(link.name, link.kind, link.replaces))
+        self.give(LinkUp(link.name, link.kind, link.replaces, reliable=link.takes_runs))
 
     def detach(self, link: Link) -> None:
         link.end()

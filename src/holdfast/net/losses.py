@@ -9,12 +9,14 @@ _KEPT_MAX = 10_000  # losses that nobody has read; a megabyte
 
 
 class Loss(msgspec.Struct, frozen=True, gc=False):
-    """Events of one source, by their numbers, that will not come."""
+    """Events that will not come, or may not: of one source by their numbers, or of anybody by when they may have left."""
 
-    source: str  # who published them
-    first: int  # the lowest of their numbers
+    source: str  # who published them; "" where it may be anybody
+    first: int  # the lowest of their numbers; 0 where they are not known
     last: int  # and the highest
     reason: str  # in words
+    since_us: int = 0  # where an absence is the cause: when it began, by our clock,
+    until_us: int = 0  # and when it ended
 
 
 class Losses:

@@ -14,6 +14,7 @@ from holdfast.model.messages import TABLES, Deliver, Detach, Message, Publicatio
 from holdfast.protocol.assurance import Assurance, Outcome
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import (
+    Absence,
     AdvertiseCall,
     Delivered,
     DeliveredRun,
@@ -126,6 +127,8 @@ class Client:
                 return self._attach(broker, now_us)
             case LinkDown(neighbour=broker):
                 return self._detach() if broker == self._broker else []
+            case Absence():
+                return [Lost("", 0, 0, given.reason, given.since_us, given.until_us)]
             case SubscribeCall(id=id_, condition=condition):
                 return self._want("subscriptions", id_, condition, now_us)
             case AdvertiseCall(id=id_, condition=condition):

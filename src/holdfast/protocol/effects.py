@@ -25,12 +25,22 @@ class LinkUp(msgspec.Struct, frozen=True):
     neighbour: str
     kind: NodeKind
     replaces: str | None = None  # it is the replica of this broker
+    reliable: bool = False  # while it is up it loses, doubles and reorders nothing, and its end is noticed at once
 
 
 class LinkDown(msgspec.Struct, frozen=True):
     """The link to this neighbour is gone."""
 
     neighbour: str
+
+
+class Absence(msgspec.Struct, frozen=True):
+    """From then until then, by our clock, events for us may have been lost on their way from our broker, for good."""
+
+    since_us: int
+    until_us: int
+    reason: str
+    events: int = 0  # how many, where that is known
 
 
 class Wake(msgspec.Struct, frozen=True):
@@ -82,6 +92,7 @@ Input = (
     Received
     | LinkUp
     | LinkDown
+    | Absence
     | Wake
     | PublishCall
     | SubscribeCall
@@ -149,12 +160,17 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """These publications of a source were owed to us, or may have been, and will not come."""
+    """Publications that were owed to us, or may have been, and will not come: by number, or by when they may have left.
+
+    Numbers are 0 where they are not known, and the source is "" where it may be anybody. Times are by our clock.
+    """
 
     source: str
     first: int
     last: int
     reason: str
+    since_us: int = 0
+    until_us: int = 0
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
