@@ -9,7 +9,7 @@ _KEPT_MAX = 10_000  # losses that nobody has read; a megabyte
 
 
 class Loss(msgspec.Struct, frozen=True, gc=False):
-    """Events that will not come, or may not: of one source by their numbers, or of anybody by when they may have left."""
+    """Events that will not come, or may not: of one source by number, or of anybody by when they may have left."""
 
     source: str  # who published them; "" where it may be anybody
     first: int  # the lowest of their numbers; 0 where they are not known
