@@ -75,7 +75,7 @@ def test_events_that_are_put_together_count_and_keep_their_place() -> None:
     box, counters = outbox(bytes_max=10**6, frame_aim=1_000)
     box.put(CONTROL)
     for seq in range(1, 101):
-        box.put_event("p", seq, 0, encode_message({"n": 1_000 + seq}), b"")
+        box.put_event("p", seq, 0, 0, encode_message({"n": 1_000 + seq}), b"")
     assert box.messages == 101
     assert 100 * 7 < box.waiting_bytes < 100 * 40
     box.put(CONTROL)

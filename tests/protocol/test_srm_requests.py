@@ -131,7 +131,7 @@ def test_an_event_that_was_only_late_is_not_asked_for() -> None:
     room.run(FOREVER)
     assert room.said == []
     assert room.count(c.CAME_LATE) == 1
-    assert room.nodes["a"].machine.gaps("Z", 2, False) == []
+    assert room.nodes["a"].machine.noticed("Z", 2) == []
 
 
 def test_a_false_alarm_ends_although_a_holder_answers() -> None:

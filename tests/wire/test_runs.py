@@ -3,16 +3,15 @@
 import msgspec
 import pytest
 
-from holdfast.model.messages import Message, Publication, Run
+from holdfast.model.messages import Message, Publication, Run, with_statement
 from holdfast.wire.codec import (
     count_in,
     decode_frame_untrusted,
     encode_message,
     framed,
-    run_in,
     shortened,
 )
-from holdfast.wire.run_writer import RunWriter
+from holdfast.wire.run_writer import Relay, RunWriter
 from tests.wire.golden import MESSAGES, MOMENT
 
 
@@ -30,13 +29,13 @@ def decoded(encoded: bytes) -> Message:
 @pytest.mark.parametrize("payload", [b"", b"x"])
 @pytest.mark.parametrize("count", [1, 15, 16, 4_096])
 def test_what_is_written_event_by_event_is_the_run(count: int, payload: bytes) -> None:
-    writer, run = RunWriter("p", 5), run_of(count, payload)
+    writer, run = RunWriter("p", 5, 0), run_of(count, payload)
     for attributes in run.attributes:
         writer.times_us.append(7)
         writer.attributes.append(encode_message(attributes))
         writer.payloads.append(payload)
     assert len(writer) == count
-    assert writer.message() == encode_message(run)
+    assert decoded(writer.message()) == run
 
 
 def test_a_run_is_what_its_publications_are() -> None:
@@ -78,18 +77,42 @@ def test_of_a_run_that_is_too_long_as_a_whole_and_of_a_single_event_nothing_is_l
     assert shortened(encode_message(MESSAGES[0][1]), 1) == b""
 
 
-def test_a_run_that_looks_like_ours_is_sent_on_as_it_came() -> None:
-    encoded = encode_message(run_of(20, b"x"))
-    frame = framed([encoded])
-    assert run_in(memoryview(frame), decode_frame_untrusted(frame)) == encoded
+def written(run: Run) -> bytes:
+    writer = RunWriter("p", run.seqs[0], run.since)
+    writer.times_us += run.times_us
+    writer.attributes += map(encode_message, run.attributes)
+    writer.payloads += run.payloads or [b""] * len(run.seqs)
+    return writer.message()
 
 
-def test_nothing_else_is_sent_on_as_it_came() -> None:
-    fields = ["run", [1], "p", [0], [{}], [], 0]
+@pytest.mark.parametrize("written_by", [written, encode_message])
+def test_a_run_is_passed_on_with_other_hops_and_another_statement_but_the_same_events(written_by: object) -> None:
+    frame = framed([written_by(run_of(20, b"x"))])  # type: ignore[operator]
+    messages = decode_frame_untrusted(frame)
+    (came,) = messages
+    assert isinstance(came, Run)
+    relay = Relay(messages, memoryview(frame))
+    for passed in (with_statement(came, 3, 2, 24), with_statement(came, 0, 0, 0), came.picked([1, 7])):
+        assert decoded(relay.encoded(passed)) == passed
+
+
+def test_a_foreign_frame_is_passed_on_as_what_it_says() -> None:
+    fields = ["run", [1], "p", [0], [{"n": 7}], [], 0]
     odd_tag = b"\x97\xd9\x03run" + b"".join(map(msgspec.msgpack.encode, fields[1:]))
     odd_count = b"\x97\xa3run\xdd\0\0\0\x01\x01" + b"".join(map(msgspec.msgpack.encode, fields[2:]))
-    longer = msgspec.msgpack.encode([*fields, "more"])
-    two = [encode_message(run_of(2))] * 2
-    for frame in (framed([odd_tag]), framed([odd_count]), framed([longer]), framed(two), bytes.fromhex(MESSAGES[0][0])):
+    longer = msgspec.msgpack.encode([*fields, 0, 0, "more"])
+    two = [written(run_of(2)), written(run_of(3))]
+    for frame in (framed([odd_tag]), framed([odd_count]), framed([longer]), framed(two)):
         messages = decode_frame_untrusted(frame)  # which is acceptable all the same
-        assert run_in(frame, messages) is None
+        for run in messages:
+            assert isinstance(run, Run)
+            passed = with_statement(run, 1, 4, 9)
+            assert decoded(Relay(messages, frame).encoded(passed)) == passed
+
+
+def test_a_run_that_lost_its_oldest_events_states_nothing_of_them() -> None:
+    run = with_statement(run_of(200), 0, 1, 210)
+    kept = decoded(shortened(encode_message(run), 300))
+    assert isinstance(kept, Run)
+    assert kept.upto == 210
+    assert kept.since == kept.seqs[0] > 5

@@ -86,18 +86,31 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
     """Publications of one source that left together: what a Publish for each would say, or a Deliver for each.
 
     Only plain ones: as they were published (`via` is "original"), without lifetime, record or homes.
+
+    A publisher that keeps its events for recovery, and every broker behind it, adds a statement: of the source's
+    numbers from `since` to `upto`, all that you want have been sent to you on this link, here or before. A link may
+    carry it only if it loses and reorders nothing. `since` is 0 where the publisher keeps nothing, and above `upto`
+    where it does but nothing can be stated. A run may consist of the statement alone.
     """
 
-    seqs: Annotated[tuple[Count, ...], Meta(min_length=1, max_length=limits.RUN_EVENTS_MAX)]
+    seqs: Annotated[tuple[Count, ...], Meta(max_length=limits.RUN_EVENTS_MAX)]
     source: NodeName
     times_us: tuple[Count, ...]
     attributes: tuple[EventAttributes, ...]
     payloads: tuple[Payload, ...]  # none at all when all are empty
     hops: Hops
+    since: Count = 0
+    upto: Count = 0
+
+    @property
+    def record(self) -> bytes | None:
+        """Of each of its publications: it tells of no others, but its publisher may."""
+        return b"" if self.since else None
 
     def publications(self) -> list[Publication]:
-        nones, payloads = repeat(None), self.payloads or repeat(b"")
-        return list(map(Publication, repeat(self.source), self.seqs, self.times_us, nones, self.attributes, payloads))
+        nones, payloads, records = repeat(None), self.payloads or repeat(b""), repeat(self.record)
+        told = repeat(self.source), self.seqs, self.times_us, nones, self.attributes, payloads, records
+        return list(map(Publication, *told))
 
     def published(self) -> list[Publish]:
         return [Publish(each, (), self.hops) for each in self.publications()]
@@ -106,7 +119,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
         return [Deliver(each) for each in self.publications()]
 
     def picked(self, places: Sequence[int]) -> "Run":
-        """Some of them, in this order."""
+        """Some of them, in this order, without a statement."""
         return Run(
             tuple([self.seqs[at] for at in places]),
             self.source,
@@ -114,7 +127,13 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
             tuple([self.attributes[at] for at in places]),
             tuple([self.payloads[at] for at in places]) if self.payloads else (),
             self.hops,
+            *((1, 0) if self.since else (0, 0)),
         )
+
+
+def with_statement(run: Run, hops: int, since: int, upto: int) -> Run:
+    """The same publications after so many hops, with another statement."""
+    return Run(run.seqs, run.source, run.times_us, run.attributes, run.payloads, hops, since, upto)
 
 
 # Epidemic recovery ---------------------------------------------------------------------------------------------

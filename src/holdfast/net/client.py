@@ -129,7 +129,7 @@ class Client:
         self._tallied = tallied
         self._guarantees = guarantees
         self._hops = hops
-        self._observed = observer is not None or tallied or guarantees != BEST_EFFORT or hops.durable
+        self._observed = observer is not None or tallied
         self._unwatched = observer is None and not tallied and guarantees == BEST_EFFORT
         self._answer = asyncio.Event()  # for whoever waits for a broker to have stored something; a new one each time
         self._losses = Losses()
@@ -332,25 +332,28 @@ class Client:
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
         if not link.wire.reliable:
             link.check_fits(sendable(attributes), payload)
-        if self._observed or link.impairment is not None:
-            if isinstance(self._machine, DurableClient):
-                return await self._publish_durably(self._machine, sendable(attributes), payload, lifetime_us)
-            self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
-            return self._machine.last_seq
-        # The same without detours, because nobody but the broker wants to know of it.
         machine = self._machine
-        assert isinstance(machine, ClientMachine)
-        seq, now_us = machine.last_seq + 1, self._clock.now_us()
+        if isinstance(machine, DurableClient):
+            return await self._publish_durably(machine, sendable(attributes), payload, lifetime_us)
+        if self._observed or lifetime_us is not None or not link.takes_runs or not machine.sends_runs:
+            self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
+            return machine.last_seq
+        # The same without detours, because nobody but the broker wants to know of it.
         try:
-            if link.dirty and lifetime_us is None and link.wire.reliable:
-                link.outbox.put_event(self.name, seq, now_us, encode_message(attributes), payload)
-            else:
-                publication = Publication(self.name, seq, now_us, lifetime_us, attributes, payload)
-                self.driver.send(link, encode_message(Publish(publication)))
+            encoded = encode_message(attributes)
         except (UnicodeEncodeError, OverflowError):
             sendable(attributes)  # which says what is wrong
             raise
-        machine.last_seq = seq
+        now_us = self._clock.now_us()
+        seq, since = machine.number(attributes, payload, now_us)
+        if link.dirty or since:
+            link.outbox.put_event(self.name, seq, since, now_us, encoded, payload)
+            if not link.dirty:
+                self.driver.touch(link)
+        else:
+            self.driver.send(
+                link, encode_message(Publish(Publication(self.name, seq, now_us, None, dict(attributes), payload)))
+            )
         return seq
 
     async def _publish_durably(
@@ -466,14 +469,22 @@ class Client:
             self._observer.on_delivered(delivered, now_us)
 
     def on_delivered_run(self, delivered: DeliveredRun, now_us: int) -> None:
-        deliveries = [Delivery(each, "original", now_us) for each in delivered.publications]
-        for id_ in delivered.subscriptions:
+        if self._observer is not None:
+            for each, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
+                self.on_delivered(Delivered(each, tuple(ids), "original"), now_us)
+            return
+        waiting: dict[str, list[Delivery]] = {}
+        for publication, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
+            delivery = Delivery(publication, "original", now_us)
+            for id_ in ids:
+                if id_ in waiting:
+                    waiting[id_].append(delivery)
+                else:
+                    waiting[id_] = [delivery]
+        for id_, deliveries in waiting.items():
             inbox = self._inboxes.get(id_)
             if inbox is not None:
                 inbox.put_all(deliveries)
-        if self._observer is not None:
-            for each in delivered.publications:
-                self._observer.on_delivered(Delivered(each, delivered.subscriptions, "original"), now_us)
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
         self._losses.put(Loss(lost.source, lost.first, lost.last, lost.reason, lost.since_us, lost.until_us))

@@ -45,11 +45,10 @@ from holdfast.wire.codec import (
     framed,
     is_numbered,
     kind_of_encoded,
-    run_in,
 )
+from holdfast.wire.run_writer import Relay
 
 _WAKE = Wake()
-_NOTHING: tuple[list[Message], bytes] = [], b""
 _CONTROL_MARK = b"\xa1~"  # as the name of the attribute stands in a message
 
 
@@ -101,7 +100,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._armed_us: int | None = None
         self._stopped = False
-        self._came: tuple[list[Message], bytes | memoryview] = _NOTHING  # what is being handled, and its frame
+        self._relay = Relay()  # of what is being handled
         # Encoded messages by neighbour, until the input is handled.
         self._outgoing: defaultdict[str, list[bytes]] = defaultdict(list)
         self.rearm()
@@ -125,9 +124,9 @@ class Driver:
                 self._tally(sort_of(message)[0]).received += 1
         for message in messages:
             self.counters.received += len(message.seqs) if type(message) is Run else 1
-        self._came = messages, frame
+        self._relay = Relay(messages, frame)
         self._perform(self.machine.receive(sender, messages, now_us), now_us)
-        self._came = _NOTHING
+        self._relay = Relay()
         if self._outgoing:
             self._send()
         self.rearm()
@@ -143,12 +142,17 @@ class Driver:
         return singles
 
     def send(self, link: Link, encoded: bytes) -> None:
-        """The short way of a publisher, for a message that is neither tallied nor impaired."""
+        """A message that is neither tallied nor impaired."""
         self.counters.sent += 1
         if not self._sent_alone(link, encoded):
             link.outbox.put(encoded)
             if not link.dirty:
                 self._touch(link)
+
+    def touch(self, link: Link) -> None:
+        """Somebody has put events into the outbox: they leave now, and what comes after them when the loop turns."""
+        self._touch(link)
+        self.rearm()
 
     def attach(self, link: Link) -> None:
         self.links[link.name] = link
@@ -202,6 +206,9 @@ class Driver:
                 for to in effect.to:
                     outgoing[to].append(encoded)
             elif type(effect) is Send:
+                if type(effect.message) is Run:
+                    self._spread_run((effect.to,), effect.message)
+                    continue
                 outgoing[effect.to].append(encode_message(effect.message))
             elif type(effect) is Incident:
                 self.counters.note(effect.kind, effect.count)
@@ -227,19 +234,20 @@ class Driver:
                     self._application.on_acknowledged(effect, now_us)
 
     def _spread_run(self, to: tuple[str, ...], run: Run) -> None:
-        messages, frame = self._came
-        as_it_came = run_in(frame, messages) if messages[0] is run else None
-        whole = as_it_came or encode_message(run)
+        whole: bytes | None = None
         apart: dict[NodeKind, list[bytes]] = {}
         for name in to:
             link = self.links.get(name)
             if link is None or link.takes_runs:
+                if whole is None:
+                    whole = self._relay.encoded(run)
                 self._outgoing[name].append(whole)
                 continue
-            if link.kind not in apart:
+            if link.kind not in apart:  # what the run states is nothing for a link that may lose some of it
                 singles = run.delivered() if link.kind == "client" else run.published()
                 apart[link.kind] = list(map(encode_message, singles))
-            self._outgoing[name] += apart[link.kind]
+            if apart[link.kind]:
+                self._outgoing[name] += apart[link.kind]
 
     def _send(self) -> None:
         """Put what the machine has sent into the outboxes: all that one frame has caused, neighbour by neighbour."""

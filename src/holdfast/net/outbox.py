@@ -42,13 +42,15 @@ class Outbox:
         """Not even dropping all events brought it below its limit."""
         return self.waiting_bytes > self._bytes_max + CONTROL_BYTES_MAX
 
-    def put_event(self, source: str, seq: int, time_us: int, attributes: bytes, payload: bytes) -> None:
-        """The next event of a publisher, to travel in one message with those that follow it."""
+    def put_event(self, source: str, seq: int, since: int, time_us: int, attributes: bytes, payload: bytes) -> None:
+        """The next event of a publisher, to travel in one message with those that follow it; the first of them says
+        since which number the message states all.
+        """
         run = self._run
         size = len(attributes) + len(payload) + EVENT_BYTES
         if run is None or run.size + size > self._run_aim:
             self.end_run()
-            run = self._run = RunWriter(source, seq)
+            run = self._run = RunWriter(source, seq, since)
         run.times_us.append(time_us)
         run.attributes.append(attributes)
         run.payloads.append(payload)

@@ -68,8 +68,9 @@ class BrokerParts:
 
 
 class Neighbour:
-    def __init__(self, kind: NodeKind, now_us: int) -> None:
+    def __init__(self, kind: NodeKind, now_us: int, reliable: bool = False) -> None:
         self.kind = kind
+        self.reliable = reliable  # the link to it, while it is up
         self.heard: dict[Table, Heard] = {table: Heard() for table in TABLES}
         self.epoch: int | None = None
         self.heard_us = now_us
@@ -77,7 +78,8 @@ class Neighbour:
 
 
 class Broker:
-    def __init__(self, parts: BrokerParts, gossip: GossipSettings | None = None) -> None:
+    def __init__(self, parts: BrokerParts, gossip: GossipSettings | None = None, states: bool = False) -> None:
+        """Who `states` sends events at once, to each neighbour in the order in which they came."""
         self.name = name = parts.name
         self._settings = settings = parts.settings
         self._book = book = parts.book
@@ -89,7 +91,8 @@ class Broker:
         if parts.routing == "destinations":
             self._router = DestinationRouter(name, epoch, settings, book, new_index, classes)
         else:
-            self._router = TreeRouter(book, new_index, parts.routing == "advertisements", settings.hops_max, classes)
+            by_advertisements, hops_max = parts.routing == "advertisements", settings.hops_max
+            self._router = TreeRouter(book, new_index, by_advertisements, hops_max, classes, states and gossip is None)
         self._gossip: Gossip | None = None
         if gossip is not None and classes is not None:
             seen, dice = Seen(settings.dedup_window, settings.dedup_sources), Random(f"{rng.getrandbits(64)}/gossip")
@@ -186,7 +189,7 @@ class Broker:
         if type(given) is Wake:
             return self._on_wake(now_us)
         if type(given) is LinkUp:
-            return self._on_link_up(given.neighbour, given.kind, now_us, given.replaces)
+            return self._on_link_up(given.neighbour, given.kind, now_us, given.replaces, given.reliable)
         if type(given) is LinkDown:
             return self._on_link_down(given.neighbour, now_us)
         raise AssertionError(f"a broker cannot handle {given!r}")
@@ -221,11 +224,13 @@ class Broker:
 
     # Links ---------------------------------------------------------------------------------------
 
-    def _on_link_up(self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None) -> list[Effect]:
+    def _on_link_up(
+        self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None, reliable: bool = False
+    ) -> list[Effect]:
         if name in self._neighbours:
             effects = self._on_link_down(name, now_us)
-            return effects + self._on_link_up(name, kind, now_us, replaces)
-        neighbour = self._neighbours[name] = Neighbour(kind, now_us)
+            return effects + self._on_link_up(name, kind, now_us, replaces, reliable)
+        neighbour = self._neighbours[name] = Neighbour(kind, now_us, reliable)
         greeting: list[Effect] = [Send(name, self._summary(neighbour))]
         return greeting + self._router.on_link_up(name, kind, now_us)
 
@@ -301,7 +306,10 @@ class Broker:
         except ConditionError:
             return [Incident("bad condition", name)]
         added, dropped = heard.on_tell(change) if isinstance(change, Tell) else heard.on_whole(change)
-        return self._on_change(name, neighbour, change.table, added, dropped, now_us)
+        effects = self._on_change(name, neighbour, change.table, added, dropped, now_us)
+        if neighbour.reliable:  # it may wait for this: from here on, what we state holds for what was added as well
+            effects.append(Send(name, self._summary(neighbour)))
+        return effects
 
     def _on_summary(self, name: str, neighbour: Neighbour, summary: Summary, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -315,6 +323,8 @@ class Broker:
         told = self._router.told(name)
         for table, (version, digest) in zip(TABLES, summary.heard, strict=False):
             if table in told:
+                if table == "subscriptions" and isinstance(self._router, TreeRouter):
+                    self._router.on_confirmed(name, version)
                 whole = told[table].on_heard(version, digest, now_us, patience_us)
                 if whole is not None:
                     effects.append(Send(name, whole))

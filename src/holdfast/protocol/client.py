@@ -5,12 +5,24 @@ subscriptions again: so a broker whose table is out of date cannot deliver what 
 losses and order, if anything, is its `Assurance`; to the broker, that is publications and subscriptions like others.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from random import Random
 
 from holdfast.model.errors import MisuseError, PeerError
-from holdfast.model.messages import TABLES, Deliver, Detach, Message, Publication, Publish, Run, Summary, Table, Via
+from holdfast.model.messages import (
+    TABLES,
+    Deliver,
+    Detach,
+    Message,
+    Publication,
+    Publish,
+    Run,
+    Scalar,
+    Summary,
+    Table,
+    Via,
+)
 from holdfast.protocol.assurance import Assurance, Outcome
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import (
@@ -35,7 +47,7 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.recovery.control import CONTROL_ADVERTISEMENT, CONTROL_SEQ, leaves_out_control
-from holdfast.protocol.recovery.says import Follow, Recovered, Say, Unfollow, Unrecoverable
+from holdfast.protocol.recovery.says import Follow, Recovered, Say, State, Unfollow, Unrecoverable
 from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
 from holdfast.protocol.tables import Told
@@ -57,9 +69,12 @@ class Client:
         self._settings = settings
         self._book = book
         self._epoch = epoch
+        self._first_seq = first_seq
         self.last_seq = first_seq - 1  # the number of the last publication
         self._broker: str | None = None
         self._told: dict[Table, Told] = {}
+        self._wants_version = 0  # of our subscriptions as told to the broker, when we last began to want more
+        self._stated = 0  # up to here our broker has been sent all that we have published, or will have no more of it
         self._wanted: dict[Table, dict[str, str]] = {table: {} for table in TABLES}  # by the application's id
         self._index = new_index()
         self._seen = Seen(settings.dedup_window, settings.dedup_sources)
@@ -124,6 +139,8 @@ class Client:
             case Wake():
                 return self._on_wake(now_us)
             case LinkUp(neighbour=broker):
+                if self._assurance is not None:
+                    self._assurance.on_link(given.reliable)
                 return self._attach(broker, now_us)
             case LinkDown(neighbour=broker):
                 return self._detach() if broker == self._broker else []
@@ -154,6 +171,9 @@ class Client:
             change = self._told[table].change(self._to_tell(table), (), now_us)
             if change is not None:
                 effects.append(Send(broker, change))
+        self._wants_version = self._told["subscriptions"].version
+        if self.last_seq >= self._first_seq:
+            self._stated = self.last_seq  # what the earlier broker did not take, this one does not know of
         return left + effects
 
     def _on_wake(self, now_us: int) -> list[Effect]:
@@ -200,6 +220,29 @@ class Client:
             return [Published(publication), Incident("published while detached", self.name)]
         return [Published(publication), Send(self._broker, Publish(publication))]
 
+    @property
+    def sends_runs(self) -> bool:
+        """Whether publications can travel in runs: not when each has to tell of those before it."""
+        return self._assurance is None or not self._assurance.carries_records
+
+    def number(self, attributes: Mapping[str, Scalar], payload: bytes, now_us: int) -> tuple[int, int]:
+        """Publish an event that leaves in a run: its number, and since which number the run states all, or 0.
+
+        The short way of many events in a row; the driver has them encoded and puts them together.
+        """
+        seq = self.last_seq = self.last_seq + 1
+        if self._assurance is None:
+            return seq, 0
+        publication = Publication(self.name, seq, now_us, None, dict(attributes), payload, b"")
+        self._assurance.on_published(publication, now_us)
+        since, self._stated = self._stated + 1, seq
+        return seq, since
+
+    def _statement(self) -> Run:
+        """All that we have published was sent before this."""
+        since, self._stated = min(self._stated + 1, self.last_seq), self.last_seq
+        return Run((), self.name, (), (), (), 0, since, self.last_seq)
+
     def _on_publication(
         self, publication: Publication, via: Via, now_us: int, wanted: list[str] | None = None
     ) -> list[Effect]:
@@ -222,22 +265,25 @@ class Client:
             return [Delivered(publication, tuple(wanted), via), Incident("bad record", publication.source)]
 
     def _on_run(self, run: Run, now_us: int) -> list[Effect]:
-        publications = run.publications()
-        wanted = self._index.match_each(run.attributes)
-        all_alike = wanted[0] and wanted.count(wanted[0]) == len(wanted)
-        if all_alike and self._assurance is None and CONTROL_SEQ not in run.seqs:
-            return self._deliver_new(run, publications, tuple(wanted[0]))
+        publications, wanted = run.publications(), self._index.match_each(run.attributes) if run.seqs else []
+        if CONTROL_SEQ in run.seqs:
+            each = zip(publications, wanted, strict=True)
+            return [one for event, ids in each for one in self._on_publication(event, "original", now_us, ids)]
         effects: list[Effect] = []
-        for publication, ids in zip(publications, wanted, strict=True):
-            effects += self._on_publication(publication, "original", now_us, ids)
-        return effects
-
-    def _deliver_new(self, run: Run, publications: list[Publication], wanted: tuple[str, ...]) -> list[Effect]:
-        new = self._seen.first_times(run.source, run.seqs)
-        if all(new):
-            return [DeliveredRun(publications, wanted)]
-        effects: list[Effect] = [DeliveredRun(list(compress(publications, new)), wanted)] if any(new) else []
-        return [*effects, Incident("duplicate", run.source, new.count(False))]
+        if not all(wanted):
+            effects.append(Incident("not wanted", run.source, wanted.count([])))
+            publications, wanted = list(compress(publications, wanted)), [each for each in wanted if each]
+        if publications:
+            new = self._seen.first_times(run.source, tuple([each.seq for each in publications]))
+            if not all(new):
+                effects.append(Incident("duplicate", run.source, new.count(False)))
+                publications, wanted = list(compress(publications, new)), list(compress(wanted, new))
+        if self._assurance is None:
+            return [DeliveredRun(publications, wanted), *effects] if publications else effects
+        told = self._told.get("subscriptions")
+        trusted = told is not None and told.confirmed >= self._wants_version
+        effects += self._fulfil(self._assurance.on_run(run, publications, wanted, trusted, now_us), now_us)
+        return effects + self._fulfil(self._assurance.reconcile(run.source, now_us), now_us)
 
     # Losses and order ----------------------------------------------------------------------------
 
@@ -259,6 +305,9 @@ class Client:
                     if self._broker is not None:
                         said = Publication(self.name, CONTROL_SEQ, now_us, None, outcome.attributes, outcome.payload)
                         effects.append(Send(self._broker, Publish(said)))
+                case State():
+                    if self._broker is not None and self.last_seq >= self._first_seq:
+                        effects.append(Send(self._broker, self._statement()))
                 case Follow():
                     condition = self._canonical(outcome.condition)
                     self._followed[condition] = None
@@ -289,7 +338,10 @@ class Client:
             self._index.add(id_, subscription.filters)
             self._since[id_] = now_us
         effects = self._reconsider(now_us) if table == "subscriptions" else []
-        return self._tell(table, [self._told_text(table, wanted[id_])], [], now_us) + effects
+        told = self._tell(table, [self._told_text(table, wanted[id_])], [], now_us)
+        if table == "subscriptions" and table in self._told:
+            self._wants_version = self._told[table].version
+        return told + effects
 
     def _unwant(self, table: Table, id_: str, now_us: int) -> list[Effect]:
         wanted = self._wanted[table]

@@ -4,6 +4,8 @@ A node is a machine: `handle(input, now_us)` returns effects, and `next_due_us()
 driver, simulator or sockets alike, performs the effects and keeps the clock; it decides nothing.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from holdfast.model.messages import Copying, Message, NodeKind, Publication, Scalar, Use, Via
@@ -139,10 +141,10 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeliveredRun(msgspec.Struct, frozen=True, gc=False):
-    """Hand several publications of one source to the application, all for the same of its subscriptions."""
+    """Hand several publications of one source to the application, each for some of its subscriptions."""
 
     publications: list[Publication]
-    subscriptions: tuple[str, ...]
+    subscriptions: Sequence[Sequence[str]]
 
 
 class Published(msgspec.Struct, frozen=True, gc=False):

@@ -1,30 +1,33 @@
 """At most once, with bounded memory: which publications have been delivered already?
 
-Per source, a window of sequence numbers below the highest seen, one bit each. Content filtering leaves holes, so
-"higher than the last" is not enough; a number below the window is taken for a duplicate. When there are
-too many sources, the one heard of longest ago is forgotten.
+Per source, a window of sequence numbers below the highest seen, one bit each, in chunks that exist only where a number
+was noted. Content filtering leaves holes, so "higher than the last" is not enough; a number below the window is taken
+for a duplicate. When there are too many sources, the one heard of longest ago is forgotten.
 """
+
+from itertools import pairwise
+
+_CHUNK = 1_024  # numbers in one integer: noting one then copies 128 bytes, however large the window
+_SHIFT = 10
+_LOW = _CHUNK - 1
+_FULL = (1 << _CHUNK) - 1
 
 
 class _Window:
-    __slots__ = ("bits", "highest", "run")
+    __slots__ = ("chunks", "highest")
 
     def __init__(self, highest: int) -> None:
         self.highest = highest
-        self.run = 0  # how many numbers up to the highest came one after the other and are not in the bits yet
-        self.bits = 0  # of those at and below the highest before the run
+        self.chunks: dict[int, int] = {}  # number // _CHUNK -> one bit for each of its numbers that was noted
 
-    def settle(self, mask: int) -> int:
-        """Put the run into the bits; the bits."""
-        if self.run:
-            self.bits = (self.bits << self.run | (1 << self.run) - 1) & mask
-            self.run = 0
-        return self.bits
+    def prune(self, oldest: int) -> None:
+        """Let go of chunks that lie below the window."""
+        for chunk in [each for each in self.chunks if each < oldest >> _SHIFT]:
+            del self.chunks[chunk]
 
 
 class Seen:
     def __init__(self, window: int, sources_max: int) -> None:
-        self._mask = (1 << window) - 1
         self._window = window
         self._sources_max = sources_max
         self._sources: dict[str, _Window] = {}  # in the order in which they were last heard of
@@ -39,8 +42,7 @@ class Seen:
         known = self._sources.get(source)
         if known is None or seq > known.highest:
             return False
-        behind = known.highest - seq
-        return behind >= self._window or bool(known.settle(self._mask) >> behind & 1)
+        return known.highest - seq >= self._window or bool(known.chunks.get(seq >> _SHIFT, 0) >> (seq & _LOW) & 1)
 
     def lowest_new(self, source: str, first: int, last: int, old_too: bool = False) -> int | None:
         """The lowest of these numbers that `has` denies, or that is too old to tell; quick, however many there are."""
@@ -50,44 +52,50 @@ class Seen:
             if old_too and first < oldest and first <= last:
                 return first
             first = max(first, oldest)
-            upto = min(last, known.highest)
-            if first <= upto:
-                noted = known.settle(self._mask) >> known.highest - upto  # the lower the number, the higher its bit
-                if absent := ~noted & (1 << upto - first + 1) - 1:
-                    return upto - absent.bit_length() + 1
-                first = upto + 1
+            while first <= min(last, known.highest):
+                absent = (~known.chunks.get(first >> _SHIFT, 0) & _FULL) >> (first & _LOW)
+                if absent:
+                    first += (absent & -absent).bit_length() - 1
+                    break
+                first = (first >> _SHIFT) + 1 << _SHIFT
         return first if first <= last else None
 
     def first_time(self, source: str, seq: int) -> bool:
         """Note a publication; False when it was noted before or is too old to tell."""
         known = self._sources[source] if source == self._latest else self._move_up(source, seq)
-        ahead = seq - known.highest
-        if ahead == 1 and known.run < self._window:
+        if seq > known.highest:
             known.highest = seq
-            known.run += 1
-            return True
-        bits = known.settle(self._mask)
-        if ahead > 0:
-            known.bits = (bits << min(ahead, self._window) | 1) & self._mask
-            known.highest = seq
-            return True
-        if -ahead >= self._window:
+        elif known.highest - seq >= self._window:
             return False
-        bit = 1 << -ahead
-        known.bits = bits | bit
-        return not bits & bit
+        chunk, bit = seq >> _SHIFT, 1 << (seq & _LOW)
+        noted = known.chunks.get(chunk)
+        if noted is None:
+            known.prune(known.highest - self._window + 1)
+            noted = 0
+        known.chunks[chunk] = noted | bit
+        return not noted & bit
 
     def first_times(self, source: str, seqs: tuple[int, ...]) -> list[bool]:
-        """`first_time` of each, quick for numbers that count up by one above all before."""
-        first = self.first_time(source, seqs[0])
-        known, more = self._sources[source], len(seqs) - 1
-        if known.highest == seqs[0] and more <= self._window and seqs == tuple(range(seqs[0], seqs[0] + more + 1)):
-            if known.run + more > self._window:
-                known.settle(self._mask)
-            known.highest += more
-            known.run += more
-            return [first, *[True] * more]
-        return [first, *[self.first_time(source, seq) for seq in seqs[1:]]]
+        """`first_time` of each, quick for numbers that ascend above all before."""
+        known = self._sources[source] if source == self._latest else self._move_up(source, seqs[0])
+        first, last = seqs[0], seqs[-1]
+        ascends = first > known.highest and first >> _SHIFT >= (last >> _SHIFT) - 1
+        if not ascends or any([after <= before for before, after in pairwise(seqs)]):
+            return [self.first_time(source, seq) for seq in seqs]
+        known.highest = last
+        if last >> _SHIFT not in known.chunks:
+            known.prune(last - self._window + 1)
+        base = first >> _SHIFT << _SHIFT
+        if last - first + 1 == len(seqs):  # without a hole
+            bits = (1 << len(seqs)) - 1 << first - base
+        else:
+            bits = 0
+            for seq in seqs:
+                bits |= 1 << seq - base
+        for chunk, part in ((base >> _SHIFT, bits & _FULL), ((base >> _SHIFT) + 1, bits >> _CHUNK)):
+            if part:
+                known.chunks[chunk] = known.chunks.get(chunk, 0) | part
+        return [True] * len(seqs)
 
     def _move_up(self, source: str, seq: int) -> _Window:
         known = self._sources.pop(source, None)

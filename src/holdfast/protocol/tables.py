@@ -38,6 +38,7 @@ class Told:
         self._changed_us = 0
         self._digests = {now_us: 0}  # of the last versions
         self._heard_version = 0  # of the listener, when it last spoke
+        self.confirmed = 0  # the last version that the listener was seen to hold
 
     def change(self, add: Iterable[str], drop: Iterable[str], now_us: int) -> Tell | None:
         """Note the change; the message that tells it, if it is one."""
@@ -69,6 +70,8 @@ class Told:
         Whether it is wrong is judged by what its version should hold: a table that changes all the time would
         otherwise seem to have a change on its way whenever we look.
         """
+        if self._digests.get(version) == digest:
+            self.confirmed = version
         if digest == self._digest:
             return None
         may_be_right = self._digests.get(version, digest) == digest

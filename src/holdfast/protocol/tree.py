@@ -9,17 +9,15 @@ themselves, all of them, because these are the classes by which losses are notic
 
 from collections.abc import Callable, Iterable
 
-import msgspec
-
-from holdfast.model.event import Attributes
-from holdfast.model.messages import Deliver, NodeKind, Publish, Run, Stamped, Table
+from holdfast.model.event import RESERVED, Attributes
+from holdfast.model.messages import Deliver, NodeKind, Publish, Run, Stamped, Table, with_statement
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
 from holdfast.protocol.effects import Effect, Incident, Send, Spread
 from holdfast.protocol.interests import Interests, Watch
+from holdfast.protocol.statements import Statements, Stream
 from holdfast.protocol.tables import Told
 
-_ENCODED_MAX = 2  # times that a publication of a run may be encoded, for neighbours that want other parts of the run
 _WHOLE = 2**62  # conditions in one message, where nothing asks for less
 _WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
@@ -41,8 +39,10 @@ class TreeRouter:
         advertised_only: bool,
         hops_max: int,
         watch: Watch | None = None,
+        states: bool = False,
     ) -> None:
         self._book = book
+        self._statements = Statements() if states else None
         self._hops_max = hops_max
         self._advertised_only = advertised_only
         self._interests = Interests(book, new_index, watch)
@@ -60,6 +60,8 @@ class TreeRouter:
     def on_link_up(self, neighbour: str, kind: NodeKind, now_us: int) -> list[Effect]:
         self._ways.clear()
         self.version += 1
+        if self._statements is not None:
+            self._statements.on_link_up(neighbour)
         if kind == "client":
             self._clients[neighbour] = None
             return []
@@ -92,6 +94,13 @@ class TreeRouter:
         self.version += 1
         self._peers.pop(neighbour, None)
         self._clients.pop(neighbour, None)
+        if self._statements is not None:
+            self._statements.on_link_down(neighbour)
+
+    def on_confirmed(self, neighbour: str, version: int) -> None:
+        """A neighbour has this version of the subscriptions that we told it."""
+        if self._statements is not None:
+            self._statements.on_confirmed(neighbour, version)
 
     def told(self, neighbour: str) -> dict[Table, Told]:
         """The tables we keep with a neighbour."""
@@ -111,8 +120,21 @@ class TreeRouter:
             return self._on_advertisements(neighbour, added, dropped, now_us)
         self.version += 1
         self._interests.drop(neighbour, dropped)
+        more = any(map(self._concerns_events, added))
+        effects = self._catch_up(neighbour) if more else []
         self._interests.add(neighbour, added)
-        return self._retell([*dropped, *added], list(self._peers), now_us)
+        effects += self._retell([*dropped, *added], list(self._peers), now_us)
+        if more and self._statements is not None:
+            versions = {name: peer.subscriptions.version for name, peer in self._peers.items()}
+            self._statements.on_wants_more(neighbour, versions)
+        return effects
+
+    def _concerns_events(self, condition: str) -> bool:
+        """Whether it can match events of applications, and not only what recovering clients say to each other."""
+        return any(
+            not any(test.attribute.startswith(RESERVED) and test.op != "IS NULL" for test in filter_)
+            for filter_ in self._book.subscription(condition).filters
+        )
 
     def _on_advertisements(self, neighbour: str, added: list[str], dropped: list[str], now_us: int) -> list[Effect]:
         for each in dropped:
@@ -200,9 +222,12 @@ class TreeRouter:
         count = len(run.seqs)
         if run.hops > self._hops_max:
             return [Incident("too many hops", run.source, count)]
+        stream = None if self._statements is None else self._statements.on_run(sender, run)
+        if not count:
+            return [] if stream is None else self._state(run.source, stream, stream.behind(), run.hops)
         found = self._interests.wanting_each(run.attributes)
         if found.count(found[0]) == count:
-            return self._pass_on(sender, found[0], run)
+            return self._pass_on(sender, found[0], run, stream)
         places: dict[str, list[int]] = {}  # of the publications that each neighbour wants
         for at, wanting in enumerate(found):
             for name in wanting:
@@ -210,23 +235,48 @@ class TreeRouter:
         alike: dict[tuple[int, ...], list[str]] = {}
         for name, wanted in places.items():
             alike.setdefault(tuple(wanted), []).append(name)
-        if sum(map(len, alike)) > _ENCODED_MAX * count:
-            return [effect for publish in run.published() for effect in self.forward(sender, publish)]
         effects: list[Effect] = []
         for wanted_by_all, names in alike.items():
-            effects += self._pass_on(sender, tuple(names), run.picked(wanted_by_all))
+            picked = run if len(wanted_by_all) == count else run.picked(wanted_by_all)
+            effects += self._pass_on(sender, tuple(names), picked, stream)
         return effects
 
-    def _pass_on(self, sender: str, wanting: tuple[str, ...], run: Run) -> list[Effect]:
+    def _pass_on(self, sender: str, wanting: tuple[str, ...], run: Run, stream: Stream | None) -> list[Effect]:
         if not wanting:
             return []
         onwards, home = self._ways.get((wanting, sender)) or self._split(wanting, sender)
         effects: list[Effect] = []
-        if onwards:
-            effects.append(Spread(onwards, msgspec.structs.replace(run, hops=run.hops + 1)))
-        if home:
-            effects.append(Spread(home, run))
+        for names, hops in ((onwards, run.hops + 1), (home, run.hops)):
+            for stated, alike in self._stated(names, run, stream).items():
+                effects.append(Spread(tuple(alike), with_statement(run, hops, *stated)))
         return effects
+
+    def _stated(self, names: tuple[str, ...], run: Run, stream: Stream | None) -> dict[tuple[int, int], list[str]]:
+        """The neighbours by what the run states to them."""
+        nothing = (1, 0) if run.since else (0, 0)
+        if stream is None or self._statements is None:
+            return {nothing: list(names)} if names else {}
+        found: dict[tuple[int, int], list[str]] = {}
+        for name in names:
+            since = self._statements.since_for(stream, name)
+            found.setdefault(nothing if since is None else (since, stream.upto), []).append(name)
+        return found
+
+    def _state(self, source: str, stream: Stream, names: list[str], hops: int) -> list[Effect]:
+        """The statement alone, to those who follow the stream and did not get its last events."""
+        nothing = Run((), source, (), (), (), hops, 1, 0)
+        return [
+            Spread((name,), with_statement(nothing, hops + (name in self._peers), since, stream.upto))
+            for name in names
+            if self._statements is not None and (since := self._statements.since_for(stream, name)) is not None
+        ]
+
+    def _catch_up(self, neighbour: str) -> list[Effect]:
+        """A neighbour is about to want more, and what was not stated to it before then never will be."""
+        if self._statements is None:
+            return []
+        lagging = self._statements.lagging(neighbour)
+        return [each for source, stream in lagging for each in self._state(source, stream, [neighbour], 0)]
 
     @property
     def brokers(self) -> dict[str, _Peer]:

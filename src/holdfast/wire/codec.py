@@ -53,7 +53,7 @@ _ABOUT_EVENTS = frozenset(
     str(kind.__struct_config__.tag).encode() for kind in (*_EVENTS, Run, Numbered, Handover, *get_args(Gossip))
 )
 
-RUN_HEAD: Final = b"\x97\xa3run"  # how an encoded run begins: an array of seven, the first of them its tag
+RUN_HEAD: Final = b"\x99\xa3run"  # how an encoded run begins: an array of nine, the first of them its tag
 
 encode_message = _encoder.encode  # one message without a frame around it
 
@@ -103,25 +103,18 @@ def shortened(encoded: bytes, bytes_less: int) -> bytes:
     """A run without its oldest publications, by so many bytes; empty when nothing of the message would be left."""
     if encoded[2:5] != b"run" or bytes_less >= len(encoded):
         return b""
-    tag, seqs, source, *lists, hops = msgspec.msgpack.decode(encoded)[:7]
+    tag, seqs, source, *lists, hops, since, upto = msgspec.msgpack.decode(encoded)[:9]
     first = -(-bytes_less * len(seqs) // len(encoded))  # as if all were of one size
     if first >= len(seqs):
         return b""
-    return _encoder.encode([tag, seqs[first:], source, *[each[first:] for each in lists], hops])
+    if since:  # nothing is stated of what was left out, nor of what came before it
+        since = max(since, seqs[first - 1] + 1)
+    return _encoder.encode([tag, seqs[first:], source, *[each[first:] for each in lists], hops, since, upto])
 
 
 def kind_of_encoded(encoded: bytes) -> str:
     """The name of an encoded message's class."""
     return _KINDS[encoded[2:5]]
-
-
-def run_in(frame: bytes | memoryview, messages: list[Message]) -> bytes | None:
-    """The encoded run that a decoded frame consists of, if it looks like one of ours: it can be sent on as it is."""
-    only = messages[0] if len(messages) == 1 else None
-    if type(only) is not Run:
-        return None
-    encoded = bytes(frame[FRAME_BYTES:])
-    return encoded if encoded[:5] == RUN_HEAD and count_in(encoded) == len(only.seqs) else None
 
 
 def decode_untrusted(data: bytes) -> Message:

@@ -1,21 +1,69 @@
-"""Events of one source, one after the other, that are to leave in one message: a run.
+"""Events of one source that leave in one message, a run, put together from attributes that are encoded already.
 
-Each comes encoded, so that a value that cannot be sent is found where it was published; the message is then the bytes
-that are there already, behind the numbers and times.
+Attributes are encoded once, where an event is published or first forwarded; a run is then the bytes that are there,
+behind the numbers and times. What may change from one hop to the next (hops, and what the run states) lies behind all
+else in a fixed number of bytes: a broker that passes a run on as it came writes only these anew.
 """
 
-from holdfast.wire.codec import RUN_HEAD, array_head, encode_message
+from collections.abc import Sequence
+
+from holdfast.model.messages import Message, Run, Scalar
+from holdfast.wire.codec import FRAME_BYTES, RUN_HEAD, array_head, count_in, encode_message
 
 EVENT_BYTES = 23  # what an event takes besides attributes and payload: its number, its time and a length, at most
-_NO_HOPS = b"\0"
+_TAIL_BYTES = 5 + 9 + 9
+
+
+def _tail(hops: int, since: int, upto: int) -> bytes:
+    # Integers of full width, which every MessagePack reader takes for the same numbers as short ones.
+    return b"".join((b"\xce", hops.to_bytes(4), b"\xcf", since.to_bytes(8), b"\xcf", upto.to_bytes(8)))
+
+
+def encode_run(run: Run, attributes: Sequence[bytes]) -> bytes:
+    """A run whose attributes are encoded."""
+    numbers = map(encode_message, (run.seqs, run.source, run.times_us))
+    tail = _tail(run.hops, run.since, run.upto)
+    return b"".join((RUN_HEAD, *numbers, array_head(len(attributes)), *attributes, encode_message(run.payloads), tail))
+
+
+class Relay:
+    """The runs of one frame, for whoever passes them on, whole or in parts: no event is encoded twice."""
+
+    def __init__(self, messages: Sequence[Message] = (), frame: bytes | memoryview = b"") -> None:
+        """The messages of a frame, and the frame itself."""
+        only = messages[0] if len(messages) == 1 else None
+        self._only = only if type(only) is Run else None
+        self._frame = frame
+        self._encoded: dict[int, bytes] = {}  # attributes, by identity: whoever holds us holds the messages, too
+
+    def encoded(self, run: Run) -> bytes:
+        """A run that came, or some of its events, with other hops or another statement."""
+        if self._only is not None and run.attributes is self._only.attributes:
+            body = self._body(self._only)
+            if body is not None:
+                return body + _tail(run.hops, run.since, run.upto)
+        return encode_run(run, [self._piece(each) for each in run.attributes])
+
+    def _body(self, only: Run) -> bytes | None:
+        """The frame's only run without its tail, if its sender wrote it as we do."""
+        encoded = bytes(self._frame[FRAME_BYTES:])
+        as_ours = encoded[: len(RUN_HEAD)] == RUN_HEAD and encoded.endswith(_tail(only.hops, only.since, only.upto))
+        return encoded[:-_TAIL_BYTES] if as_ours and count_in(encoded) == len(only.seqs) else None
+
+    def _piece(self, attributes: dict[str, Scalar]) -> bytes:
+        piece = self._encoded.get(id(attributes))
+        if piece is None:
+            piece = self._encoded[id(attributes)] = encode_message(attributes)
+        return piece
 
 
 class RunWriter:
-    """Who writes it adds to the lists, one value for each event, and keeps count of the size."""
+    """A publisher's run; who writes it adds to the lists, one value for each event, and keeps count of the size."""
 
-    def __init__(self, source: str, first_seq: int) -> None:
+    def __init__(self, source: str, first_seq: int, since: int) -> None:
         self._source = source
         self._first_seq = first_seq
+        self._since = since  # of the statement; 0 where the publisher keeps nothing
         self.times_us: list[int] = []
         self.attributes: list[bytes] = []
         self.payloads: list[bytes] = []
@@ -26,7 +74,9 @@ class RunWriter:
 
     def message(self) -> bytes:
         """All of them, encoded."""
-        seqs = list(range(self._first_seq, self._first_seq + len(self)))
-        numbers = map(encode_message, (seqs, self._source, self.times_us))
-        payloads = encode_message(self.payloads if any(self.payloads) else ())
-        return b"".join((RUN_HEAD, *numbers, array_head(len(self)), *self.attributes, payloads, _NO_HOPS))
+        upto = self._first_seq + len(self) - 1
+        payloads = tuple(self.payloads) if any(self.payloads) else ()
+        stated = (self._since, upto) if self._since else (0, 0)
+        seqs = tuple(range(self._first_seq, upto + 1))
+        run = Run(seqs, self._source, tuple(self.times_us), (), payloads, 0, *stated)
+        return encode_run(run, self.attributes)

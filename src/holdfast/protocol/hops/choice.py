@@ -35,7 +35,7 @@ def new_broker(
         if hops.hops == "hybrid":
             return HybridBroker(broker, hops.handover, stored, now_us, hops.watch)
         return DurableBroker(broker, hops.handover, stored, now_us)
-    broker = Broker(parts, gossip)
+    broker = Broker(parts, gossip, states=hops.hops == "basic")
     return MultipathBroker(broker, hops.watch, now_us) if hops.hops == "multipath" else on_its_links(broker, hops)
 
 

@@ -145,6 +145,20 @@ class Latch(Generic[Item]):
             self._notice(source, known, relevant_gaps, seq, departure_us, arrival_us)
         return effects + self._settle(source, known, arrival_us) + self._keep_within_limits(source, known, arrival_us)
 
+    def passes(self, source: str, seqs: Sequence[int], departure_us: int, arrival_us: int) -> bool:
+        """Whether messages that came in a row, with ascending numbers, may go at once; then they have.
+
+        The last of them, which left then, is a sample for them all: they have waited for each other.
+        """
+        known = self._sources.get(source)
+        if known is None or known.waiting.held or known.waiting.missing or seqs[0] <= known.waiting.top:
+            return False
+        known.travels.add(arrival_us - departure_us, arrival_us)
+        known.estimator.on_arrival(seqs[-1], departure_us, arrival_us)
+        known.newest, known.newest_departure_us = seqs[-1], departure_us
+        known.waiting.let_go(seqs[-1])
+        return True
+
     def on_lost(self, source: str, seq: int, now_us: int) -> list[Effect[Item]]:
         """It will not come, or nobody wants it any more."""
         known = self._sources.get(source)
@@ -173,16 +187,6 @@ class Latch(Generic[Item]):
         top = known.waiting.highest_held
         assert top is not None
         self._notice(source, known, gaps, top, known.newest_departure_us, now_us)
-
-    def await_only(self, source: str, gaps: Sequence[tuple[int, int]], now_us: int) -> list[Effect[Item]]:
-        """What is missing has become clearer: wait for these numbers and for no others."""
-        self.await_also(source, gaps, now_us)
-        known, still = self._sources[source], dict(gaps)
-        for seq in known.waiting.missing_seqs():
-            if seq not in still:
-                known.waiting.end(seq)
-                self._missing -= 1
-        return self._settle(source, known, now_us) + self._keep_within_limits(source, known, now_us)
 
     def on_timer(self, now_us: int) -> list[Effect[Item]]:
         effects: list[Effect[Item]] = []

@@ -32,29 +32,33 @@ _LESSON_EVERY = 4 * LEARNED_FROM  # and then so often, if it is worn: announcing
 
 
 class _Kept:
-    __slots__ = ("attributes", "change", "code", "first", "key", "time")
+    __slots__ = ("attributes", "book", "change", "code", "first", "key", "time")
 
     def __init__(self, attributes: Attributes, time: int) -> None:
         self.attributes = attributes
         self.time = time  # of departure, in units
-        self.forget()
+        self.book: Codebook | None = None  # that the rest is written with
 
-    def forget(self) -> None:
+    def under(self, book: Codebook) -> "_Kept":
         """What depends on the codebook is worked out when it is first needed."""
-        self.code: Entry | None = None
-        self.first: Bits | None = None  # as the first of a record
-        self.change: Bits | None = None  # after the one before
-        self.key: Bits | None = None  # after another, but standing for itself
+        if self.book is not book:
+            self.book = book
+            self.code: Entry | None = None
+            self.first: Bits | None = None  # as the first of a record
+            self.change: Bits | None = None  # after the one before
+            self.key: Bits | None = None  # after another, but standing for itself
+        return self
 
 
 class RecordWriter:
-    def __init__(self, settings: RecordSettings, first_seq: int = 1) -> None:
+    def __init__(self, settings: RecordSettings, first_seq: int = 1, kept_max: int | None = None) -> None:
         self._settings = settings
         self._focus: Focus = None
-        self._kept: deque[_Kept] = deque(maxlen=settings.kept)
+        self._kept: deque[_Kept] = deque(maxlen=kept_max or settings.kept)
         self._first_seq = first_seq
         self.last_seq = first_seq - 1
         self.book: Codebook = first_book(settings.encoding)
+        self._learned = 0  # publications after which the book was learned last
 
     @property
     def book_id(self) -> int:
@@ -64,14 +68,29 @@ class RecordWriter:
         """How many publications a record can go back."""
         return len(self._kept)
 
-    def add(self, attributes: Attributes, departure_us: int) -> int:
-        """Note the next publication; its sequence number. The attributes must not be changed afterwards."""
+    def add(self, attributes: Attributes, departure_us: int, learns: bool = True) -> int:
+        """Note the next publication; its sequence number. The attributes must not be changed afterwards.
+
+        Who tells of it only when asked does without learning, and calls `learn` then.
+        """
         self._kept.append(_Kept(attributes, departure_us // self._settings.time_unit_us))
         self.last_seq += 1
-        count = self.last_seq - self._first_seq + 1
-        if count in _LESSONS or count % _LESSON_EVERY == 0:
-            self._learn(count == 1)
+        if learns:
+            count = self.last_seq - self._first_seq + 1
+            if count in _LESSONS or count % _LESSON_EVERY == 0:
+                self._learn(count == 1)
         return self.last_seq
+
+    def learn(self) -> None:
+        """Learn the book now, unless little has come since the last time."""
+        count = self.last_seq - self._first_seq + 1
+        if self._learned == 0 or count - self._learned >= LEARNED_FROM:
+            self._learn(always=self._learned == 0)
+
+    def forget_before(self, seq: int) -> None:
+        """Tell of no earlier ones any more."""
+        while self._kept and self.last_seq - len(self._kept) + 1 < seq:
+            self._kept.popleft()
 
     def focus(self, attributes: Iterable[str] | None) -> None:
         """Tell of these attributes alone, for instance those that subscribers test; None tells of all.
@@ -144,11 +163,12 @@ class RecordWriter:
         book, every = self.book, self._settings.key_every
         if not self._settings.delta:
             return [plain_bits(book, self._code(each)) for each in told]
-        oldest = told[0]
+        oldest = told[0].under(book)
         if oldest.first is None:
             oldest.first = change_bits(book, self._code(oldest), book.reference)
         found = [oldest.first]
         for seq, (before, each) in enumerate(pairwise(told), last - len(told) + 2):
+            each.under(book)
             if every and seq % every == 0:
                 if each.key is None:
                     each.key = key_bits(book, self._code(each))
@@ -160,16 +180,16 @@ class RecordWriter:
         return found
 
     def _code(self, each: _Kept) -> Entry:
-        if each.code is None:
+        if each.under(self.book).code is None:
             each.code = self.book.entry(each.attributes)
+        assert each.code is not None
         return each.code
 
     # Learning ------------------------------------------------------------------------------------
 
     def _learn(self, always: bool) -> None:
-        sample = [each.attributes for each in self._kept][-LEARNED_FROM:]
+        self._learned = self.last_seq - self._first_seq + 1
+        sample = [each.attributes for each in islice(reversed(self._kept), LEARNED_FROM)][::-1]
         fresh = learned_book(self._settings.encoding, sample, self._focus)
         if fresh.id != self.book.id and (always or worn(self.book, fresh, sample)):
             self.book = fresh
-            for each in self._kept:
-                each.forget()

@@ -1,15 +1,18 @@
 """What a subscriber remembers of one publisher: what is missing, what it was not told of, how long things take."""
 
 from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
 
 import msgspec
 
 from holdfast.language.subscription import Subscription
 from holdfast.protocol.records import Codebook, Relevance, Sighting
 from holdfast.protocol.recovery.pace import Pace
+from holdfast.protocol.seen import Seen
 
 NEVER_US = 2**62
 _RANGES_MAX = 64  # of numbers not told of; when there are more, two neighbours become one and some are told twice
+_TOLD_MAX = 2_048  # numbers of one range in a request: a digest of twenty bytes each can tell of them
 _TESTED_MAX = 512  # attributes worth naming; a subscriber with more tests anything
 
 
@@ -56,10 +59,37 @@ class Untold:
         self._ranges: list[list[int]] = []  # first and last, ascending
         self._due_us = NEVER_US
         self.asked_us = 0
+        self._asked_to = 0  # the highest number that was asked for
         self.tries = 0
 
     def ranges(self) -> tuple[tuple[int, int], ...]:
         return tuple((first, last) for first, last in self._ranges)
+
+    def __bool__(self) -> bool:
+        return bool(self._ranges)
+
+    def has(self, seq: int) -> bool:
+        return any(first <= seq <= last for first, last in self._ranges)
+
+    def lowest_unseen(self, source: str, seen: Seen) -> int | None:
+        for first, last in self._ranges:
+            unseen = seen.lowest_new(source, first, last)
+            if unseen is not None:
+                return unseen
+        return None
+
+    def asked(self, numbers_max: int) -> tuple[tuple[int, int], ...]:
+        """What to ask for now: the lowest of them, because order waits for these."""
+        asked: list[tuple[int, int]] = []
+        left = numbers_max
+        for first, last in self._ranges:
+            while first <= last and left:
+                upto = min(last, first + _TOLD_MAX - 1, first + left - 1)
+                asked.append((first, upto))
+                left -= upto - first + 1
+                first = upto + 1
+        self._asked_to = asked[-1][1]
+        return tuple(asked)
 
     @property
     def due_us(self) -> int:
@@ -81,6 +111,9 @@ class Untold:
             joined[1][0] = joined.pop(0)[0]
         self._ranges = joined
 
+    def put_off(self, due_us: int) -> None:
+        self._due_us = max(self._due_us, due_us)
+
     def close(self, first: int, last: int, told_to: int) -> Iterator[int]:
         """A record tells of these: those of them that are news, because they are in a range or beyond `told_to`."""
         left: list[list[int]] = []
@@ -94,7 +127,10 @@ class Untold:
                 left.append([begin, first - 1])
             if end > last:
                 left.append([last + 1, end])
-        self._ranges = left
+        if left != self._ranges:
+            self._ranges, self.tries = left, 0  # somebody answers
+            if left and left[0][0] > self._asked_to:
+                self._due_us = 0
         news.append(range(max(first, told_to + 1), last + 1))
         return (seq for each in news for seq in each)
 
@@ -128,12 +164,55 @@ class Source:
         self.told_to = 0  # the highest number that we know of
         self.latest = 0  # the highest number that has come
         self.missing: dict[int, Missing] = {}
+        self._lowest: list[int] = []  # a heap of missing numbers; those that are not missing any more count for nothing
+        self._asks: list[tuple[int, int]] = []  # a heap: when to ask for which; an entry counts if it is its `due_us`
+        self._unseen = 0  # all numbers from `told_to` up to here have come
+        self.noticed: list[tuple[int, int]] = []  # missing ones, with their departures, of which order has not heard
+        self.stand_ins: list[int] = []  # numbers that order waits for in place of a range that we were not told of
         self.untold = Untold()
+        self.stated = False  # its last events came with a statement of what there was
         self.needs_book = False
         self.greetings = 0  # how often it was told what matters to us,
         self.greeted_us = now_us  # and when last
         self.due_us = NEVER_US  # nothing is due before this
 
+    def miss(self, seq: int, departure_us: int, due_us: int) -> None:
+        self.missing[seq] = Missing(departure_us, due_us)
+        heappush(self._lowest, seq)
+        heappush(self._asks, (due_us, seq))
+
+    def put_off(self, seq: int, missing: Missing, due_us: int) -> None:
+        missing.due_us = due_us
+        heappush(self._asks, (due_us, seq))
+
+    def due(self, upto_us: int, most: int) -> list[tuple[int, Missing]]:
+        """Missing numbers that are to be asked for by then; whoever takes them puts them off or gives them up."""
+        found: list[tuple[int, Missing]] = []
+        while len(found) < most and (due_us := self._ask_us()) is not None and due_us <= upto_us:
+            seq = heappop(self._asks)[1]
+            found.append((seq, self.missing[seq]))
+        return found
+
+    def _ask_us(self) -> int | None:
+        while self._asks:
+            due_us, seq = self._asks[0]
+            missing = self.missing.get(seq)
+            if missing is not None and missing.due_us == due_us:
+                return due_us
+            heappop(self._asks)
+        return None
+
     def next_due_us(self, forget_us: int) -> int:
-        missing_us = min((each.due_us for each in self.missing.values()), default=NEVER_US)
-        return min(missing_us, self.untold.due_us, self.heard_us + forget_us)
+        ask_us = self._ask_us()
+        return min(NEVER_US if ask_us is None else ask_us, self.untold.due_us, self.heard_us + forget_us)
+
+    def frontier(self, seen: Seen) -> int:
+        """The lowest number that is missing or may be: all below it have come, are not for us, or are lost."""
+        while self._lowest and self._lowest[0] not in self.missing:
+            heappop(self._lowest)
+        lowest = self._lowest[0] if self._lowest else NEVER_US
+        unseen = self.untold.lowest_unseen(self.name, seen)
+        tail = seen.lowest_new(self.name, max(self.told_to + 1, self._unseen), NEVER_US)
+        assert tail is not None
+        self._unseen = tail
+        return min(lowest, NEVER_US if unseen is None else unseen, tail)

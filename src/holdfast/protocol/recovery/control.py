@@ -53,6 +53,7 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
     since_us: Count  # by the publisher's clock; earlier publications are of no interest
     tests: Annotated[tuple[_AttributeName, ...], Meta(max_length=_TESTED_MAX)] | None  # attributes; None is any
     record: Count  # publications that yours should tell of, for order
+    records: bool = True  # tell me in digests what there was; otherwise I ask when something is not stated to me
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):

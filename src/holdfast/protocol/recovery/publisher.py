@@ -1,12 +1,12 @@
 """The publisher's half: tells subscribers what was published, keeps it for a while, and sends again what they miss.
 
-Every so often a digest tells of the last publications, each of them in more than one digest. Requests come from
+Every so often a digest tells of the last publications, each of them in more than one digest; or, where all who follow
+us get our events over links that lose nothing, only how far we are, and of the events when asked. Requests come from
 subscribers by name. An answer waits a moment, so that all who miss the same publication are served by one repair; the
 farther away the first of them is, the longer, because that is when sharing the way saves most. Subscribers also
 say which attributes their conditions test; a digest then tells of those alone.
 """
 
-from bisect import bisect_left
 from collections import deque
 
 from holdfast.model.limits import ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
@@ -27,13 +27,14 @@ from holdfast.protocol.recovery.control import (
     openly,
     repaired,
 )
-from holdfast.protocol.recovery.says import Say, Wish
+from holdfast.protocol.recovery.says import Say, State, Wish
 from holdfast.protocol.recovery.settings import RecoverySettings
 
 _FOLLOWERS_MAX = 10_000  # subscribers whose greetings are remembered; with more, all attributes are told
 _FOCUS_MAX = 512  # attributes that a digest tells of; when more are tested, of those that are published most
 _RECORD_MAX = 64  # entries that a subscriber can make every publication carry; the papers have ten
-_RANGES_MAX = 16  # that are told again at one request
+_RANGES_MAX = 16  # that are told again at one request,
+_RETOLD_MAX = 4_096  # with so many numbers each: what a record can hold
 _TOLD_BYTES = 48_000  # of one digest, so that a datagram can hold it; who lacks the rest asks for it
 _SENT_MAX = 64  # digests whose time is remembered: a dozen seconds
 _FOCUS_US = 1_000_000  # how often the told attributes may change: every change costs a codebook
@@ -59,14 +60,15 @@ class Publisher:
         self._name = name
         self._epoch = epoch
         self._settings = settings
-        self._writer = RecordWriter(settings.records, first_seq)
-        self._times: deque[int] = deque(maxlen=settings.records.kept)  # when the writer's publications left
+        self._reliable = False  # our own link
+        self._writer = RecordWriter(settings.records, first_seq, settings.kept_max)
         self._cache = Cache(settings.kept_max, settings.kept_bytes_max, settings.kept_us)
         self._digests: deque[int] = deque([first_seq] * settings.told, settings.told)  # where the last ones began
         self._told_to = first_seq - 1
         self._book_left = 0  # digests that have yet to carry the present codebook
         self._book_id = self._writer.book_id
         self._followers: dict[str, Greeting] = {}
+        self._tells = True
         self._focus_due_us: int | None = None
         self._sent: deque[tuple[int, int]] = deque(maxlen=_SENT_MAX)  # digests: first number that was news, and when
         self.record = settings.record
@@ -109,11 +111,22 @@ class Publisher:
             return b""
         return self._writer.record(self.record, seq, now_us)
 
+    def on_link(self, reliable: bool) -> None:
+        """We have a link to a broker, which loses nothing or may."""
+        self._reliable = reliable
+        self._decide()
+
+    def _decide(self) -> None:
+        """Whether digests tell of events: not where nobody needs it, because it costs more than all the rest."""
+        self._tells = not self._reliable or any([each.records for each in self._followers.values()])
+
     def on_published(self, publication: Publication, now_us: int) -> None:
-        self._writer.add(publication.attributes, publication.time_us)
-        self._times.append(publication.time_us)
+        self._writer.add(publication.attributes, publication.time_us, learns=self._tells)
         self._cache.add(publication, now_us)
-        self._announce()
+        if len(self._writer) > len(self._cache):
+            self._writer.forget_before(self._cache.oldest or publication.seq + 1)
+        if self._tells:
+            self._announce()
         first_untold = self._told_to + 1
         if publication.seq == first_untold:
             self._repeats = 0
@@ -130,12 +143,15 @@ class Publisher:
         if self._answer_us is not None and now_us >= self._answer_us:
             wishes += self._answer(now_us)
         if self._due_us is not None and now_us >= self._due_us:
+            if self._reliable:
+                wishes.append(State())  # before the digest, which then tells nobody anything new
             wishes.append(self._digest(now_us))
         return wishes
 
     def _digest(self, now_us: int) -> Wish:
-        self._cache.expire(now_us)
-        self._refocus(now_us)
+        self._expire(now_us)
+        if self._tells:
+            self._refocus(now_us)
         last = self._writer.last_seq
         if last > self._told_to:
             self._digests.append(self._told_to + 1)
@@ -147,15 +163,22 @@ class Publisher:
             self._repeats += 1
             pause_us = self._settings.digest_us << min(max(0, self._repeats - _SOON), _ENOUGH)
             self._due_us = now_us + min(pause_us, self._settings.quiet_us_max)
-        with_book = self._book_left > 0
-        self._book_left -= with_book
-        record = self._writer.digest(first, last, now_us, with_book=with_book, bytes_max=_TOLD_BYTES)
+        record = b""
+        if self._tells:
+            with_book = self._book_left > 0
+            self._book_left -= with_book
+            first = max(first, last - _RETOLD_MAX + 1)
+            record = self._writer.digest(first, last, now_us, with_book=with_book, bytes_max=_TOLD_BYTES)
         digest = Digest(self._epoch, last, self._oldest, record)
         return Say(labels(digest, (), self._name), encoded(digest))
 
     @property
     def _oldest(self) -> int:
         return self._writer.last_seq - len(self._writer) + 1
+
+    def _expire(self, now_us: int) -> None:
+        self._cache.expire(now_us)
+        self._writer.forget_before(self._cache.oldest or self._writer.last_seq + 1)
 
     # Followers -----------------------------------------------------------------------------------
 
@@ -167,12 +190,13 @@ class Publisher:
         self._followers[subscriber] = greeting
         asked = max(each.record for each in self._followers.values())
         self.record = max(self._settings.record, min(asked, _RECORD_MAX))
+        self._decide()
         if self._focus_due_us is None:
             self._focus_due_us = now_us + _FOCUS_US
 
     def _refocus(self, now_us: int) -> None:
         """Tell of what the followers test, and give the newcomers among them the codebook."""
-        if self._focus_due_us is None or now_us < self._focus_due_us:
+        if self._focus_due_us is None or (self._tells and now_us < self._focus_due_us):
             return
         self._focus_due_us = None
         self._writer.focus(self._tested())
@@ -211,6 +235,12 @@ class Publisher:
             self._answer_us = due_us if self._answer_us is None else min(self._answer_us, due_us)
         book = request.book
         wishes: list[Wish] = []
+        if request.untold:
+            self._expire(now_us)
+            if not self._tells:  # nobody has the book, and nothing was learned for it
+                self._refocus(now_us)
+                self._writer.learn()
+                book = True
         for first, last in request.untold[:_RANGES_MAX]:
             wishes.append(self._retell(requester, first, last, now_us, book))
             book = False
@@ -228,8 +258,11 @@ class Publisher:
     def _retell(self, requester: str, first: int, last: int, now_us: int, book: bool) -> Wish:
         greeting = self._followers.get(requester)
         since_us = 0 if greeting is None else greeting.since_us
-        oldest = self._oldest + bisect_left(self._times, since_us)  # that is of interest to the one who asks
-        last_seq, since = self._writer.last_seq, max(first, oldest)
+        last_seq = self._writer.last_seq
+        oldest = self._cache.since(since_us) or last_seq + 1  # that is of interest to the one who asks
+        since, last = max(first, oldest), min(last, last_seq)
+        if last - since >= _RETOLD_MAX:
+            last = since + _RETOLD_MAX - 1  # the first of them, because order waits for these
         record = self._writer.digest(since, last_seq, now_us, upto=last, with_book=book, bytes_max=_TOLD_BYTES)
         digest = Digest(self._epoch, last_seq, oldest, record)
         return Say(labels(digest, (requester,)), encoded(digest))
@@ -274,9 +307,10 @@ class Publisher:
         wishes: list[Wish] = []
         taken: list[Repaired] = []
         size = 0
+        most = self._settings.repair_bytes_reliable if self._reliable else self._settings.repair_bytes
         for each in publications:
             more = self._repair_bytes(each)
-            if taken and size + more > self._settings.repair_bytes:
+            if taken and size + more > most:
                 wishes += self._repair(to, taken)
                 taken, size = [], 0
             taken.append(repaired(each))

@@ -26,7 +26,13 @@ class Recovery:
         self._name = name
         self._publisher = Publisher(name, epoch, settings, first_seq)
         self._subscriber = Subscriber(settings, seen, record_wanted)
-        self.gaps = self._subscriber.gaps
+        self.on_run = self._subscriber.on_run
+        self.on_link = self._publisher.on_link
+        self.noticed = self._subscriber.noticed
+        self.has_noticed = self._subscriber.has_noticed
+        self.cleared = self._subscriber.cleared
+        self.frontier = self._subscriber.frontier
+        self.give_up_below = self._subscriber.give_up_below
         self.on_answered = self._subscriber.on_answered
         self.on_subscriptions = self._subscriber.on_subscriptions
         self.record_for = self._publisher.record_for
@@ -46,6 +52,10 @@ class Recovery:
     @property
     def has_told(self) -> bool:
         return self._publisher.has_told
+
+    @property
+    def carries_records(self) -> bool:
+        return self._publisher.record > 0
 
     def gauges(self) -> Gauges:
         return {**self._publisher.gauges(), **self._subscriber.gauges()}

@@ -37,4 +37,8 @@ class Unrecoverable(msgspec.Struct, frozen=True):
     reason: str
 
 
-Wish = Say | Follow | Unfollow | Recovered | Unrecoverable
+class State(msgspec.Struct, frozen=True):
+    """State how far we have published, for those who get our events over links that lose nothing."""
+
+
+Wish = State | Say | Follow | Unfollow | Recovered | Unrecoverable

@@ -4,13 +4,16 @@ Whoever has sent us an event is followed: we subscribe to its digests. A publica
 conditions may match and that has not come in the time it usually takes is missing. What is missing of one publisher
 goes into one request. Numbers that no digest told us of, because we lost all that did, are asked for as well: so a
 loss is overlooked only if the publisher itself has forgotten it. What was published before we subscribed is not owed.
+
+Over links that lose nothing, events come with a statement: of these numbers you have been sent all that you want. Then
+nothing needs to be told, and a hole in what is stated is a range of numbers that we were not told of.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from holdfast.language.subscription import Subscription
-from holdfast.model.messages import Publication, Via
+from holdfast.model.messages import Publication, Run, Via
 from holdfast.protocol.effects import Gauges
 from holdfast.protocol.records import Record, RecordReader
 from holdfast.protocol.recovery.asking import NEVER_US, Interest, Missing, Source
@@ -33,6 +36,8 @@ from holdfast.protocol.seen import Seen
 
 _TOGETHER_US = 10_000  # what is due so soon after something else goes into the same request
 _ASKED_MAX = 1_000  # numbers in one request: 2 kB
+_UNTOLD_MAX = 8_192  # numbers that one request asks to be told of: four digests
+_LOOKED_FOR = 8_192  # missing ones of a publisher beyond which we do not ask to be told of more
 _NOTED_US = 5_000_000  # how long a missing one is kept in mind by who does not ask: no latch waits longer
 _SILENT_US = 15_000_000  # a publisher that is there is heard of more often
 _GROWTH = 1.5  # of the wait from one request to the next: losses need less patience than congestion, which doubles it
@@ -69,7 +74,7 @@ class Subscriber:
 
     @property
     def settled(self) -> bool:
-        return not self._missing and not any(each.untold.ranges() for each in self._sources.values())
+        return not self._missing and not any(each.untold for each in self._sources.values())
 
     def gauges(self) -> Gauges:
         return {
@@ -97,6 +102,9 @@ class Subscriber:
             known.untold.open(0, publication.seq - 1, now_us + _FIRST_US)
             known.first = known.told_to = publication.seq
             self._rearm(known, known.next_due_us(self._settings.forget_us))
+        elif known.stated and via == "original":  # its events reach us another way now, which may lose some
+            known.stated = False
+            wishes.append(self._greet(known))
         elif via == "original":
             known.travel.add(now_us - publication.time_us)
         elif via == "gossip":
@@ -107,6 +115,52 @@ class Subscriber:
         if self._record and not publication.record and via != "repair" and known.greetings <= _GREETINGS_MAX:
             wishes += self._greet_again(known, now_us)
         return wishes
+
+    def on_run(self, run: Run, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Wish]:
+        """Events for us, some of them for the first time, over a link that loses nothing; `trusted`: what we want was
+        known when the run was made up, so that what it states is about all of it.
+        """
+        known, wishes = self._sources.get(run.source), list[Wish]()
+        if not run.since:
+            return [] if known is None else self._forget(known, _ANEW, now_us)
+        states = trusted and run.since <= run.upto
+        if known is None:
+            if not seqs:
+                return []
+            known, wishes = self._meet(run.source, run.times_us[-1], now_us, states)
+            if known is None:
+                return []
+            known.first = run.since if states else seqs[0]
+            known.told_to = known.first - 1
+            if run.since > 1:
+                known.untold.open(0, known.told_to, now_us if states else now_us + _FIRST_US)
+        elif seqs:
+            known.travel.add(now_us - run.times_us[-1])
+        known.heard_us = now_us
+        if seqs:
+            known.latest = max(known.latest, seqs[-1])
+        if known.missing:
+            for seq in seqs:
+                self._found(known, seq)
+        if states:
+            self._stated(known, run.since, run.upto, now_us)
+        self._rearm(known, known.next_due_us(self._settings.forget_us))
+        return wishes
+
+    def _stated(self, known: Source, since: int, upto: int, now_us: int) -> None:
+        """All that we want of these numbers has come; what lies between them and those before, nobody has told us."""
+        known.stated = True
+        if since > known.told_to + 1:
+            first = known.told_to + 1
+            known.untold.open(first, since - 1, now_us)
+            if self._record:  # one number stands for the range until we know more
+                unseen = self._seen.lowest_new(known.name, first, since - 1)
+                if unseen is not None:
+                    known.noticed.append((unseen, now_us - known.travel.mean_us))
+                    known.stand_ins.append(unseen)
+        if known.untold:
+            known.untold.close(since, upto, upto)
+        known.told_to = max(known.told_to, upto)
 
     def _end(self, known: Source, seq: int, now_us: int, is_repair: bool) -> None:
         """It has come; perhaps it was missing."""
@@ -146,7 +200,8 @@ class Subscriber:
             wishes += met
             if known is None:
                 return wishes
-            known.first, known.told_to = record.first_seq, record.first_seq - 1
+            known.first = record.first_seq if len(record) else digest.oldest
+            known.told_to = known.first - 1
             known.untold.open(digest.oldest, known.told_to, now_us)
         elif digest.epoch < known.epoch:
             return []
@@ -157,6 +212,10 @@ class Subscriber:
         known.heard_us = now_us
         if OF not in publication.attributes and known.untold.tries == 1:  # it is for us alone, and answers our request
             known.reply.add(now_us - known.untold.asked_us)
+        if not len(record) and digest.last_seq > known.told_to:  # it tells when asked
+            known.untold.open(known.told_to + 1, digest.last_seq, now_us)
+            known.told_to = digest.last_seq
+            self._rearm(known, known.untold.due_us)
         return wishes + self._told(known, record, now_us)
 
     def on_repair(self, source: str, repair: Repair) -> list[Wish]:
@@ -175,7 +234,9 @@ class Subscriber:
 
     # What follows from it ------------------------------------------------------------------------
 
-    def _meet(self, name: str, departure_us: int, now_us: int) -> tuple[Source | None, list[Wish]]:
+    def _meet(
+        self, name: str, departure_us: int, now_us: int, stated: bool = False
+    ) -> tuple[Source | None, list[Wish]]:
         """Follow a publisher, if there is room for one more or another has been silent for a while."""
         wishes: list[Wish] = []
         if len(self._sources) >= self._settings.sources_max:
@@ -188,6 +249,7 @@ class Subscriber:
             wishes = self._forget(oldest, "too many publishers", now_us)
         known = self._sources[name] = Source(name, self._settings.reply_us, now_us)
         known.travel.add(now_us - departure_us)
+        known.stated = stated
         return known, [*wishes, Follow(digest_condition(name)), self._greet(known)]
 
     def _told(self, known: Source, record: Record, now_us: int, wait_us: int = 0) -> list[Wish]:
@@ -222,7 +284,9 @@ class Subscriber:
             sighting = record.sighting(seq)
             if relevant(sighting):
                 due_us = max(now_us, sighting.departure_us + patience_us) + (0 if self._settings.asks else _NOTED_US)
-                known.missing[seq] = Missing(sighting.departure_us, due_us)
+                known.miss(seq, sighting.departure_us, due_us)
+                if self._record:
+                    known.noticed.append((seq, sighting.departure_us))
                 self._missing += 1
                 self._rearm(known, due_us)
 
@@ -233,22 +297,46 @@ class Subscriber:
             return travel.patience_us
         return max(travel.patience_us, travel.mean_us + min(self._gossip.patience_us, _GOSSIP_US_MAX))
 
-    def gaps(self, source: str, seq: int, also_untold: bool) -> list[tuple[int, int]]:
-        """Numbers and departures of publications before this one that matter to us and have not come.
+    def noticed(self, source: str, below: int) -> list[tuple[int, int]]:
+        """Numbers and departures of publications below this one that are missing, each handed out once."""
+        known = self._sources.get(source)
+        if known is None or not known.noticed:
+            return []
+        now = [each for each in known.noticed if each[0] < below]
+        if now:
+            known.noticed = [each for each in known.noticed if each[0] >= below]
+        return [each for each in now if each[0] in known.missing or not self._seen.has(source, each[0])]
 
-        Of each range that we were not told of, the lowest number that has not come may stand for whatever is in it.
-        """
+    def has_noticed(self, source: str) -> bool:
+        known = self._sources.get(source)
+        return known is not None and bool(known.noticed)
+
+    def cleared(self, source: str) -> list[int]:
+        """Numbers that stood for a range of which we know more by now, and that are not missing."""
+        known = self._sources.get(source)
+        if known is None or not known.stand_ins:
+            return []
+        known.stand_ins, before = [each for each in known.stand_ins if known.untold.has(each)], known.stand_ins
+        return [each for each in before if each not in known.stand_ins and each not in known.missing]
+
+    def frontier(self, source: str) -> int:
+        """The lowest number of a publisher that is missing or may be."""
+        known = self._sources.get(source)
+        return NEVER_US if known is None else known.frontier(self._seen)
+
+    def give_up_below(self, source: str, seq: int, reason: str) -> list[Wish]:
+        """Nothing below this number is looked for any longer."""
         known = self._sources.get(source)
         if known is None:
             return []
-        found = [(each, missing.departure_us) for each, missing in known.missing.items() if each < seq]
-        if also_untold:
-            ranges = list(known.untold.ranges())
-            ranges.append((known.told_to + 1, seq - 1))  # it has not told of its last events yet
-            for first, last in ranges:
-                unseen = self._seen.lowest_new(source, first, min(last, seq - 1))
-                found += [] if unseen is None else [(unseen, 0)]
-        return found
+        wishes: list[Wish] = []
+        for each in sorted(each for each in known.missing if each < seq):
+            wishes += self._give_up(known, each, reason)
+        closed = known.untold.close_below(seq)
+        if known.told_to < seq - 1:
+            closed.append((known.told_to + 1, seq - 1))
+            known.told_to = seq - 1
+        return wishes + self._never_told(known, closed, reason)
 
     def _within_limit(self, known: Source, now_us: int) -> list[Wish]:
         wishes: list[Wish] = []
@@ -291,20 +379,23 @@ class Subscriber:
         wanted: list[int] = []
         if not self._settings.asks:
             self._let_go(known, now_us)
-        for seq, missing in list(known.missing.items()):
-            if missing.due_us > now_us + _TOGETHER_US or len(wanted) >= _ASKED_MAX:
-                continue
+        for seq, missing in known.due(now_us + _TOGETHER_US, _ASKED_MAX):
             if missing.tries and now_us - missing.asked_us >= self._settings.search_us:
                 wishes += self._give_up(known, seq, "nobody answers")
                 continue
             if not missing.tries:
                 missing.asked_us = now_us
-            missing.due_us = now_us + self._patience_us(known, missing.tries)
+            known.put_off(seq, missing, now_us + self._patience_us(known, missing.tries))
             missing.tries += 1
             wanted.append(seq)
-        ranges = known.untold.ranges()
-        untold = known.untold.due(now_us, self._patience_us(known, known.untold.tries), self._settings.search_us)
-        if ranges and not known.untold.ranges():
+        ranges: tuple[tuple[int, int], ...] = ()
+        untold = False
+        if len(known.missing) < _LOOKED_FOR or not known.untold:
+            ranges = known.untold.ranges()
+            untold = known.untold.due(now_us, self._patience_us(known, known.untold.tries), self._settings.search_us)
+        else:
+            known.untold.put_off(now_us + self._patience_us(known, 0))
+        if ranges and not known.untold:
             wishes += self._never_told(known, ranges, "nobody answers")
         if wanted or untold:
             wishes.append(self._request(known, sorted(wanted), untold))
@@ -312,7 +403,7 @@ class Subscriber:
 
     def _let_go(self, known: Source, now_us: int) -> None:
         """Of no interest any more to somebody who only wants to know for the sake of order."""
-        for seq in [seq for seq, missing in known.missing.items() if missing.due_us <= now_us + _TOGETHER_US]:
+        for seq, _ in known.due(now_us + _TOGETHER_US, len(known.missing)):
             self._found(known, seq)
 
     def _patience_us(self, known: Source, tries: int) -> int:
@@ -329,11 +420,13 @@ class Subscriber:
     def _greet(self, known: Source) -> Wish:
         known.greetings += 1
         interest = self._interest
-        greeting = Greeting(max(0, interest.since_us - known.travel.mean_us), interest.tests, self._record)
+        since_us = max(0, interest.since_us - known.travel.mean_us)
+        greeting = Greeting(since_us, interest.tests, 0 if known.stated else self._record, not known.stated)
         return Say(labels(greeting, (known.name,)), encoded(greeting))
 
     def _request(self, known: Source, wanted: list[int], untold: bool) -> Wish:
-        request = Request(distances(wanted), known.untold.ranges() if untold else (), untold and known.needs_book)
+        ranges = known.untold.asked(_UNTOLD_MAX) if untold else ()
+        request = Request(distances(wanted), ranges, untold and known.needs_book)
         return Say(labels(request, (known.name,)), encoded(request))
 
     def _rearm(self, known: Source, due_us: int) -> None:

@@ -240,7 +240,9 @@ class ReplicatingBroker(Broker):
 
     # Links ---------------------------------------------------------------------------------------
 
-    def _on_link_up(self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None) -> list[Effect]:
+    def _on_link_up(
+        self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None, reliable: bool = False
+    ) -> list[Effect]:
         if name in self._retired:
             return [Incident("replaced broker came back", name), Send(name, Retired(self._retired[name]))]
         stand = self._stands.get(name)
@@ -250,9 +252,9 @@ class ReplicatingBroker(Broker):
             return [Send(name, Retired(stand.replica or self.name))]
         if kind == "broker" and (replaces in self._neighbours or replaces in self._stands):
             effects = self._on_link_down(name, now_us) if name in self._neighbours else []
-            self._neighbours[name] = Neighbour(kind, now_us)  # told nothing until it says what it wants
+            self._neighbours[name] = Neighbour(kind, now_us, reliable)  # told nothing until it says what it wants
             return effects
-        effects = super()._on_link_up(name, kind, now_us)
+        effects = super()._on_link_up(name, kind, now_us, reliable=reliable)
         if self._being is not None:
             effects += self._being.on_link_up(name)
         return effects

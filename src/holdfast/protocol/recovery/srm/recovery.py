@@ -1,13 +1,13 @@
 """Recovery as in paper 000, of one client: what arrives goes to who asks, who answers, and who listens."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from holdfast.language.subscription import Subscription
-from holdfast.model.messages import Publication, Via
+from holdfast.model.messages import Publication, Run, Via
 from holdfast.protocol.effects import Gauges
 from holdfast.protocol.records import Record, RecordReader, first_book
-from holdfast.protocol.recovery.asking import Interest
+from holdfast.protocol.recovery.asking import NEVER_US, Interest
 from holdfast.protocol.recovery.control import (
     Digest,
     decode_untrusted,
@@ -92,15 +92,38 @@ class SrmRecovery:
     def on_timer(self, now_us: int) -> list[Wish]:
         return self._teller.on_timer(now_us) + self._requester.on_timer(now_us) + self._repairer.on_timer(now_us)
 
-    def gaps(self, source: str, seq: int, also_untold: bool) -> list[tuple[int, int]]:
-        """Numbers and departures of earlier publications that matter to us and have not come.
+    carries_records = True
 
-        What no record told us of is not known to be missing: strict order cannot wait for it here.
-        """
+    def on_link(self, reliable: bool) -> None:
+        """It makes no difference."""
+
+    def on_run(self, run: Run, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Wish]:
+        """Its publishers send no runs, because every publication carries a record."""
+        return []
+
+    def noticed(self, source: str, below: int) -> list[tuple[int, int]]:
+        """Numbers and departures of earlier publications that matter to us and have not come."""
+        known = self._sources.get(source)
+        return [] if known is None else [(each, gap.departure_us) for each, gap in known.gaps.items() if each < below]
+
+    def has_noticed(self, source: str) -> bool:
+        known = self._sources.get(source)
+        return known is not None and bool(known.gaps)
+
+    def cleared(self, source: str) -> list[int]:
+        return []
+
+    def frontier(self, source: str) -> int:
+        """The lowest that is missing. What no record told us of is not known to be: strict order cannot wait for it."""
+        known = self._sources.get(source)
+        return NEVER_US if known is None else min(known.gaps, default=NEVER_US)
+
+    def give_up_below(self, source: str, seq: int, reason: str) -> list[Wish]:
         known = self._sources.get(source)
         if known is None:
             return []
-        return [(each, gap.departure_us) for each, gap in known.gaps.items() if each < seq]
+        gone = [each for each in known.gaps if each < seq]
+        return [wish for each in gone for wish in self._requester.give_up(known, each, reason)]
 
     # What comes ----------------------------------------------------------------------------------
 

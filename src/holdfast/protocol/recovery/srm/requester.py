@@ -65,7 +65,7 @@ class Requester:
     def _open(self, known: Source, seq: int, gap: Gap, now_us: int) -> list[Wish]:
         if len(self._alarms) >= self._settings.missing_max:
             self._counts[c.REFUSED] += 1
-            return self._abandon(known, seq, "too many are missing")
+            return self.give_up(known, seq, "too many are missing")
         known.requests.on_new_loss(known.group.size(now_us), known.group.log_size())
         known.gaps[seq] = gap
         if gap.book is not None:
@@ -86,7 +86,7 @@ class Requester:
 
     def forget(self, known: Source) -> list[Wish]:
         """Too many publishers: what is missing of this one is given up."""
-        return [wish for seq in list(known.gaps) for wish in self._abandon(known, seq, "too many publishers")]
+        return [wish for seq in list(known.gaps) for wish in self.give_up(known, seq, "too many publishers")]
 
     def _close(self, known: Source, seq: int) -> Gap | None:
         gap = known.gaps.pop(seq, None)
@@ -100,7 +100,7 @@ class Requester:
                 del known.alike[gap.alike]
         return gap
 
-    def _abandon(self, known: Source, seq: int, reason: str) -> list[Wish]:
+    def give_up(self, known: Source, seq: int, reason: str) -> list[Wish]:
         self._close(known, seq)
         self._abandoned[known.name, seq] = None
         if len(self._abandoned) > self._settings.remembered_max:
@@ -118,7 +118,7 @@ class Requester:
             if known is None or gap is None or gap.due_us > now_us:
                 continue  # it went along with another one
             if gap.round >= self._settings.rounds_max:
-                wishes += self._abandon(known, seq, "nobody answers")
+                wishes += self.give_up(known, seq, "nobody answers")
             else:
                 wishes.append(self._ask(known, seq, gap, now_us))
         return wishes

@@ -1,0 +1,120 @@
+"""What a broker may state of a source's numbers: "from here to there, all that you want have been sent to you".
+
+A publisher that keeps its events for recovery states it of what it sends. Each broker passes it on to the neighbours
+that get events of that source, as far as it holds for them. So on links that lose nothing a subscriber knows at once
+that nothing is missing, and when something is, which numbers it was not told of: a broker that crashed or dropped
+something, or a connection that was replaced, leaves a hole in what is stated. Only then are records needed.
+
+A statement is about what a neighbour wants. When it wants more, nothing older is stated for it any more; and what
+comes from another broker counts for it only once that broker has confirmed our table with the new condition in it.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.model.messages import Run
+
+_SOURCES_MAX = 10_000  # whose streams are remembered, as many as a client remembers; a forgotten one begins anew
+_CAUGHT_UP_MAX = 256  # streams that are stated to a neighbour before it wants more; the others leave a hole
+
+
+class _Chain(msgspec.Struct, gc=False):
+    """What one neighbour was told of a stream."""
+
+    upto: int
+    began: int  # the tick
+
+
+class Stream(msgspec.Struct):
+    """Numbers of a source that came without a hole."""
+
+    sender: str
+    first: int
+    upto: int
+    since: int  # of the statement that came last
+    began: int  # the tick
+    confirmed: int  # the version of our table that the sender had confirmed when it began
+    chains: dict[str, _Chain]  # by neighbour
+
+    def behind(self) -> list[str]:
+        """Neighbours that follow it and were not told of its last numbers."""
+        return [name for name, chain in self.chains.items() if chain.upto < self.upto and name != self.sender]
+
+
+class _Neighbour(msgspec.Struct, gc=False):
+    wants_since: int  # the tick when it last began to want more
+    needs: dict[str, int]  # broker -> the version of our table that has what this neighbour wants
+
+
+class Statements:
+    def __init__(self) -> None:
+        self._streams: dict[str, Stream] = {}  # by source, in the order in which they began
+        self._neighbours: dict[str, _Neighbour] = {}
+        self._confirmed: dict[str, int] = {}  # broker -> the version of our table that it has
+        self._tick = 0  # orders what happens
+
+    def on_link_up(self, name: str) -> None:
+        self._tick += 1
+        self._neighbours[name] = _Neighbour(self._tick, {})
+        self._confirmed.pop(name, None)
+
+    def on_link_down(self, name: str) -> None:
+        self._neighbours.pop(name, None)
+        self._confirmed.pop(name, None)
+        for stream in self._streams.values():
+            stream.chains.pop(name, None)
+
+    def on_confirmed(self, broker: str, version: int) -> None:
+        """A broker says which version of our table it has; what it sends after that is matched with it."""
+        self._confirmed[broker] = version
+
+    def on_wants_more(self, name: str, versions: dict[str, int]) -> None:
+        """A neighbour wants more than before, which brokers know from these versions of our tables on."""
+        self._tick += 1
+        self._neighbours[name] = _Neighbour(self._tick, versions)
+
+    def on_run(self, sender: str, run: Run) -> Stream | None:
+        """The stream that the run belongs to; None when it states nothing."""
+        if run.since > run.upto or not run.since:
+            return None
+        stream = self._streams.get(run.source)
+        begins = stream is None or stream.sender != sender or run.since == 1 or run.since > stream.upto + 1
+        if stream is None or begins:
+            self._tick += 1
+            chains = {} if stream is None else stream.chains
+            confirmed = self._confirmed.get(sender, 0)
+            self._streams.pop(run.source, None)
+            stream = Stream(sender, run.since, run.upto, run.since, self._tick, confirmed, chains)
+            self._streams[run.source] = stream
+            if len(self._streams) > _SOURCES_MAX:
+                del self._streams[next(iter(self._streams))]
+        stream.upto = max(stream.upto, run.upto)
+        stream.since = run.since
+        return stream
+
+    def since_for(self, stream: Stream, name: str) -> int | None:
+        """From which number on everything up to the stream's last is now stated to a neighbour; None: nothing is."""
+        neighbour, chain = self._neighbours[name], stream.chains.get(name)
+        if chain is not None and chain.began >= max(neighbour.wants_since, stream.began):
+            since, chain.upto = chain.upto + 1, stream.upto
+            return since
+        needed = neighbour.needs.get(stream.sender, 0)
+        if self._confirmed.get(stream.sender, 0) < needed:
+            stream.chains.pop(name, None)
+            return None
+        self._tick += 1
+        stream.chains[name] = _Chain(stream.upto, self._tick)
+        is_older = stream.began > neighbour.wants_since and stream.confirmed >= needed
+        return stream.first if is_older else stream.since
+
+    def lagging(self, name: str) -> Iterable[tuple[str, Stream]]:
+        """Sources and streams of which a neighbour was not told the last numbers, up to a limit."""
+        found: list[tuple[str, Stream]] = []
+        for source, stream in self._streams.items():
+            chain = stream.chains.get(name)
+            if chain is not None and chain.upto < stream.upto:
+                found.append((source, stream))
+                if len(found) == _CAUGHT_UP_MAX:
+                    break
+        return found
