@@ -117,8 +117,12 @@ class Publisher:
         self._decide()
 
     def _decide(self) -> None:
-        """Whether digests tell of events: not where nobody needs it, because it costs more than all the rest."""
+        """Whether digests, and publications themselves, tell of events: not where nobody needs it, for it costs more
+        than all the rest.
+        """
         self._tells = not self._reliable or any([each.records for each in self._followers.values()])
+        asked = max([each.record for each in self._followers.values()], default=0)
+        self.record = max(0 if self._reliable else self._settings.record, min(asked, _RECORD_MAX))
 
     def on_published(self, publication: Publication, now_us: int) -> None:
         self._writer.add(publication.attributes, publication.time_us, learns=self._tells)
@@ -188,8 +192,6 @@ class Publisher:
         if len(self._followers) >= _FOLLOWERS_MAX:
             del self._followers[next(iter(self._followers))]
         self._followers[subscriber] = greeting
-        asked = max(each.record for each in self._followers.values())
-        self.record = max(self._settings.record, min(asked, _RECORD_MAX))
         self._decide()
         if self._focus_due_us is None:
             self._focus_due_us = now_us + _FOCUS_US
