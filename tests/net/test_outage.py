@@ -55,7 +55,7 @@ async def test_a_burst_through_three_brokers_arrives_whole_and_in_order_without_
 @live
 async def test_what_is_published_while_a_broker_is_down_comes_later_strictly_in_order() -> None:
     async with lab() as net:
-        publisher, subscriptions, (b1, b2, b3) = await in_a_row(net, 3, recovery=True, order="strict")
+        publisher, subscriptions, (b1, b2, _) = await in_a_row(net, 3, recovery=True, order="strict")
         await publish(publisher, range(200))
         address = b2.listening[0]
         b2.crash()
@@ -89,3 +89,22 @@ async def test_strict_order_survives_a_broker_that_is_killed_under_load(processe
         for each in subscriptions:
             assert values(await take(each, 4_000)) == list(range(4_000))
         assert not any(len(each.losses()) for each in clients)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["none", "strict"])
+@live
+async def test_a_minute_of_a_thousand_events_a_second_is_recovered_after_an_outage(order: str) -> None:
+    async with lab() as net:
+        publisher, (subscription,), (b1, b2, _) = await in_a_row(net, recovery=True, order=order)
+        await publish(publisher, range(100))
+        address = b2.listening[0]
+        b2.crash()
+        await until(lambda: "b2" not in b1.neighbours)
+        await publish(publisher, range(100, 60_100))
+        again = await net.broker("b2", address, peers={"b1": b1.listening[0]})
+        await again.connected_to("b1", "b3")
+        await publish(publisher, range(60_100, 60_200))
+        came = values(await take(subscription, 60_200))
+        assert sorted(came) == list(range(60_200))
+        assert order == "none" or came == sorted(came)

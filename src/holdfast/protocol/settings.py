@@ -15,8 +15,8 @@ class ProtocolSettings:
 
     heartbeat_us: int = 1_000_000  # how often neighbours compare tables: the time a lost control message costs
     lease_us: int = 3_500_000  # silence after which a neighbour is forgotten: three heartbeats may be lost
-    dedup_window: int = 4_096  # sequence numbers per source in which a duplicate is recognised: 512 bytes of bits
-    dedup_sources: int = 10_000  # sources remembered by a client: 5 MB at the window above
+    dedup_window: int = 65_536  # numbers per source in which a duplicate is recognised: as many as publishers keep
+    dedup_sources: int = 10_000  # sources remembered by a client: 12 kB each when its window is full
     conditions_max: int = 1_000_000  # conditions a broker accepts from one neighbour before it refuses more
     hops_max: int = 64  # brokers a publication may pass: twice the largest diameter anyone runs; stops a routing loop
 

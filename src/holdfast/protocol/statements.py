@@ -37,9 +37,9 @@ class Stream(msgspec.Struct):
     confirmed: int  # the version of our table that the sender had confirmed when it began
     chains: dict[str, _Chain]  # by neighbour
 
-    def behind(self) -> list[str]:
-        """Neighbours that follow it and were not told of its last numbers."""
-        return [name for name, chain in self.chains.items() if chain.upto < self.upto and name != self.sender]
+    def is_told(self, name: str) -> bool:
+        """Whether a neighbour that follows it was told of its last numbers."""
+        return self.chains[name].upto == self.upto
 
 
 class _Neighbour(msgspec.Struct, gc=False):

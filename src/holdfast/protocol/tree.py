@@ -224,7 +224,7 @@ class TreeRouter:
             return [Incident("too many hops", run.source, count)]
         stream = None if self._statements is None else self._statements.on_run(sender, run)
         if not count:
-            return [] if stream is None else self._state(run.source, stream, stream.behind(), run.hops)
+            return [] if stream is None else self._pass_statement_on(run.source, stream, sender, run.hops)
         found = self._interests.wanting_each(run.attributes)
         if found.count(found[0]) == count:
             return self._pass_on(sender, found[0], run, stream)
@@ -262,14 +262,20 @@ class TreeRouter:
             found.setdefault(nothing if since is None else (since, stream.upto), []).append(name)
         return found
 
+    def _pass_statement_on(self, source: str, stream: Stream, sender: str, hops: int) -> list[Effect]:
+        """To those who follow the stream; to brokers also if they know, because somebody behind them may not."""
+        names = [name for name in stream.chains if name in self._peers or not stream.is_told(name)]
+        return self._state(source, stream, [name for name in names if name != sender], hops)
+
     def _state(self, source: str, stream: Stream, names: list[str], hops: int) -> list[Effect]:
-        """The statement alone, to those who follow the stream and did not get its last events."""
-        nothing = Run((), source, (), (), (), hops, 1, 0)
-        return [
-            Spread((name,), with_statement(nothing, hops + (name in self._peers), since, stream.upto))
-            for name in names
-            if self._statements is not None and (since := self._statements.since_for(stream, name)) is not None
-        ]
+        """The statement alone."""
+        effects: list[Effect] = []
+        for name in names:
+            since = None if self._statements is None else self._statements.since_for(stream, name)
+            if since is not None:
+                stated = Run((), source, (), (), (), hops + (name in self._peers), min(since, stream.upto), stream.upto)
+                effects.append(Send(name, stated))
+        return effects
 
     def _catch_up(self, neighbour: str) -> list[Effect]:
         """A neighbour is about to want more, and what was not stated to it before then never will be."""

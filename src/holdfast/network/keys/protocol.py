@@ -288,13 +288,13 @@ PROTOCOL = Table(
         Key(
             "dedup_window",
             Number(64, 2**24, whole=True),
-            "latest events of one source among which a duplicate is recognised; takes half a kilobyte",
+            "latest events of one source among which a duplicate is recognised; takes 12 kB when all of them came",
             _PROTOCOL.dedup_window,
         ),
         Key(
             "dedup_sources",
             Number(1, limits.CLIENTS_MAX, whole=True),
-            "sources that a client remembers; 5 MB at the window above",
+            "sources that a client remembers",
             _PROTOCOL.dedup_sources,
         ),
         Key(

@@ -132,7 +132,7 @@ class Subscriber:
                 return []
             known.first = run.since if states else seqs[0]
             known.told_to = known.first - 1
-            if run.since > 1:
+            if run.since > 1 or not states:
                 known.untold.open(0, known.told_to, now_us if states else now_us + _FIRST_US)
         elif seqs:
             known.travel.add(now_us - run.times_us[-1])
