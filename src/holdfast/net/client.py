@@ -5,9 +5,10 @@
         async for delivery in client.subscribe("symbol = 'IBM' AND price < 120"):
             print(delivery.event)
 
-A lost connection is dialled again, at the same broker or the next of a list, and subscriptions are told anew.
-Publishing waits while there is no connection or too much is waiting to be sent, so nothing is dropped on the way
-to the broker but what was under way when a connection broke.
+A lost connection is dialled again, at the same broker or the next of a list. A broker that is found again in time goes
+on where it was; otherwise subscriptions are told anew, and `losses` says from when until when events may have been
+missed. Publishing waits while there is no connection or too much is waiting to be sent, so nothing is dropped on
+the way to the broker.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from typing import get_args
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import InputError, MisuseError, TransportError
-from holdfast.model.messages import Publication, Publish, Scalar
+from holdfast.model.messages import Publication, Publish, Run, Scalar
 from holdfast.net.address import Address, parse_address
 from holdfast.net.advertisement import Advertisement
 from holdfast.net.backoff import Backoff
@@ -32,7 +33,10 @@ from holdfast.net.driver import Application, Driver
 from holdfast.net.link import Link
 from holdfast.net.losses import Loss, Losses
 from holdfast.net.node import SILENT_LEASES
+from holdfast.net.pings import Pings
+from holdfast.net.resumption import Returning
 from holdfast.net.session import Session, open_session
+from holdfast.net.stream import Stream
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.client import Client as ClientMachine
@@ -59,11 +63,10 @@ from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_name, sendable_payload
-from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
+from holdfast.wire.signals import Hello, Missed, Refusal, Welcome
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
 _CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
-_PING_AGAIN_S = 0.5  # where a ping can be lost
 _LINGER_S = 10.0  # how long leaving waits for those who may have lost our last events: 5.4 s of digests, and answers
 _LINGER_LOOK_S = 0.05
 _WAKE = Wake()
@@ -118,7 +121,7 @@ class Client:
     ) -> None:
         self.name = name or f"client-{token_hex(6)}"
         self.counters = Counters()
-        self.connections = 0  # made so far: who sees the same number before and after a flush knows that nothing broke
+        self.connections = 0  # sessions so far: who sees the same number before and after a flush knows that nothing broke
         self._addresses = list(addresses)
         self._tls = tls
         self._settings = settings
@@ -138,7 +141,10 @@ class Client:
         self._full: set[Inbox] = set()
         self._session: Session | None = None
         self._link: Link | None = None
-        self._pings: dict[int, asyncio.Future[None]] = {}
+        self._unsent: list[Publish | Run] = []  # that a broker may not have, for the next: no more than a window and a queue
+        self._at: Address | None = None  # where we were last let in
+        self._pings = Pings()
+        self._returning = Returning(self._clock, settings.session_us, self._give_up)
         self._tasks: list[asyncio.Task[None]] = []
         self._entered = self._closed = False
 
@@ -148,7 +154,7 @@ class Client:
         if self._entered or self._closed:
             raise MisuseError("a client can be entered only once; call connect again")
         epoch = self._clock.now_us()
-        self.hello = Hello(self.name, "client", epoch)
+        self._hello = Hello(self.name, "client", epoch, lossless=self._guarantees != BEST_EFFORT)
         rng = Random(f"{epoch}/{self.name}/heartbeat")
         machine = ClientMachine(
             self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq, self._guarantees
@@ -206,36 +212,55 @@ class Client:
                 inbox.close()
 
     async def _say_goodbye(self) -> None:
-        session, link = self._session, self._link
+        """End the session for good."""
+        session, link = self._away(), self._session and self._session.link
         if session is not None and link is not None:
-            self._link = None  # who publishes from now on waits for the next connection
-            if not self._closed:
-                self._attached.clear()
             self.driver.give(LinkDown(link.name))
+            link.end_session()
             link.flush()
             session.end("the client leaves")
-            await asyncio.wait([session.ended], timeout=_CLOSE_S)
-            session.end("too slow", now=True)
+            await self._ended(session)
+
+    def _away(self) -> Session | None:
+        """Let whoever publishes from now on wait for the next connection; the one that is to end, if there is one."""
+        self._link = None
+        if not self._closed:
+            self._attached.clear()
+        return self._session
+
+    async def _ended(self, session: Session) -> None:
+        await asyncio.wait([session.ended], timeout=_CLOSE_S)
+        session.end("too slow", now=True)
 
     async def detach(self) -> None:
-        """Leave the broker and stay away, with all subscriptions kept, until `attach`."""
+        """Leave the broker and stay away, with all subscriptions kept, until `attach`.
+
+        The broker keeps what comes for them within its bounds, for as long as a session may be away.
+        """
         self._wanted.clear()
-        await self._say_goodbye()
+        session = self._away()
+        if session is not None:
+            session.hang_up("the client detaches")
+            await self._ended(session)
 
     async def attach(self, *addresses: str | Address) -> None:
         """Go to another broker, the first of these that answers, or back to the last."""
+        given = [each if isinstance(each, Address) else parse_address(each) for each in addresses]
+        self._wanted.clear()
+        if given and self._at not in given:
+            await self._say_goodbye()
         await self.detach()
-        if addresses:
-            self._addresses = [each if isinstance(each, Address) else parse_address(each) for each in addresses]
+        self._addresses = given or self._addresses
         self._backoff.reset()
         self._wanted.set()
 
     async def _dial_all(self) -> None:
-        """Try each address once; a TransportError with all that went wrong."""
+        """Try each address once, first the one where our session may be; a TransportError with all that went wrong."""
         problems = []
-        for address in self._addresses:
+        for address in sorted(self._addresses, key=lambda each: self._returning.link is None or each != self._at):
             try:
                 await open_session(address, self, self._tls)
+                self._at = address
                 return
             except TransportError as problem:
                 problems.append(str(problem))
@@ -256,7 +281,9 @@ class Client:
         while True:
             await asyncio.sleep(limit_s / 4)
             if self._session is not None:
-                self._session.check_alive(limit_s)
+                # A broker whose host answers may be slow; but not for longer than it would wait for us.
+                patience_s = self._settings.session_us / 1e6 if self._session.wire.reliable else limit_s
+                self._session.check_alive(limit_s / 4, max(limit_s, patience_s), host_only=False)
 
     @property
     def broker(self) -> str | None:
@@ -282,36 +309,58 @@ class Client:
 
     # What a session asks of its owner ------------------------------------------------------------
 
+    @property
+    def hello(self) -> Hello:
+        return self._returning.hello(self._hello)
+
     def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
         return Refusal("not here", "this is a client")
 
+    def welcome(self, link: Link) -> Welcome:
+        raise AssertionError("nobody dials a client")
+
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
+        self._link = self._returning.on_welcome(session, welcome)
+        if self._link is None:
+            self.connections += 1
+            stream = Stream(welcome.session) if welcome.session else None
+            self._link = Link(welcome.node, "broker", session.wire, self._clock, self.counters, stream=stream)
         self._session = session
-        self.connections += 1
-        self._link = Link(welcome.node, "broker", session.wire, self._clock, self.counters)
         self._link.hold_up(bool(self._full))
         self._attached.set()
         return self._link
 
+    def on_open(self, session: Session) -> None:
+        assert session.link is not None
+        self._pings.send_again(session.link)
+        absence = self._returning.absence()
+        if absence is not None and self._inboxes and not isinstance(self._machine, DurableClient):
+            self.driver.give(absence)
+        if self._unsent:
+            unsent, self._unsent = self._unsent, []
+            self.driver.send_again(session.link, unsent)
+
+    def on_missed(self, session: Session, missed: Missed) -> None:
+        if not isinstance(self._machine, DurableClient):  # whose broker hands it over again
+            self.driver.give(self._returning.missed(missed))
+
     def on_pong(self, token: int) -> None:
-        for each in [each for each in self._pings if each <= token]:
-            self._finish_ping(each)
+        self._pings.on_pong(token)
 
     def on_end(self, session: Session, reason: str) -> None:
         if session is self._session:
             self._session = self._link = None
             self._attached.clear()
-            for token in list(self._pings):
-                self._finish_ping(token, TransportError(f"the connection broke: {reason}"))
+            self._returning.on_end(session)
+            if self._returning.link is None:
+                self._pings.fail(reason)
 
-    def _finish_ping(self, token: int, problem: TransportError | None = None) -> None:
-        waiter = self._pings.pop(token)
-        if waiter.done():
-            return
-        if problem is None:
-            waiter.set_result(None)
-        else:
-            waiter.set_exception(problem)
+    def _give_up(self, link: Link, reason: str) -> None:
+        """A session is over that might have gone on: what its broker may not have goes to the next."""
+        if not isinstance(self._machine, DurableClient):  # which sends again by itself
+            self._unsent += link.unacknowledged()
+        self.driver.detach(link)
+        self._pings.fail(reason)
 
     # Publishing ----------------------------------------------------------------------------------
 
@@ -371,7 +420,7 @@ class Client:
         return machine.last_seq
 
     async def flush(self) -> None:
-        """Wait until the broker has handled all that was sent; a TransportError if the connection breaks first.
+        """Wait until the broker has handled all that was sent; a TransportError if its session is lost first.
 
         Brokers that store events have then stored all that was published, over as many connections as that takes.
         """
@@ -384,24 +433,7 @@ class Client:
                 return await self._ping()
 
     async def _ping(self) -> None:
-        """Wait for the answer to a ping, which comes behind everything that was sent before."""
-        link = await self._connection()
-        await link.drained(0)
-        if link.ended:  # while we waited: nobody would answer
-            raise TransportError("the connection broke")
-        token = next(self._ids)
-        answer = self._pings[token] = asyncio.get_running_loop().create_future()
-        frame = encode_signal(Ping(token))
-        try:
-            while True:
-                link.wire.send(frame)
-                wait_s = None if link.wire.reliable else _PING_AGAIN_S
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait_s):
-                        await asyncio.shield(answer)
-                        return
-        finally:
-            self._pings.pop(token, None)
+        await self._pings.answered(await self._connection())
 
     def advertise(self, condition: str) -> Advertisement:
         """Say which events this client will publish; needed where the network routes by advertisements."""

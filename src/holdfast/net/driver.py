@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.model.messages import Message, NodeKind, Publication, Run
+from holdfast.model.messages import Message, NodeKind, Publication, Publish, Run
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters, Tally
@@ -59,6 +59,10 @@ def sort_of_encoded(encoded: bytes) -> str:
     return sort_of(decode_frame_untrusted(framed([encoded]))[0])[0]
 
 
+def _published(message: Publish | Run) -> list[Publish]:
+    return message.published() if isinstance(message, Run) else [message]
+
+
 class Application(Protocol):
     """Who is told what a machine hands out."""
 
@@ -77,7 +81,6 @@ class Driver:
         clock: Clock,
         counters: Counters,
         application: Application | None = None,
-        push_back_bytes: int | None = None,
         tallied: bool = False,
         committer: Committer | None = None,
     ) -> None:
@@ -93,7 +96,6 @@ class Driver:
         self.on_register: Callable[[Register], None] = lambda register: None  # a directory outside
         self._clock = clock
         self._application = application
-        self._push_back_bytes = push_back_bytes
         self._full: dict[str, None] = {}  # neighbours that hold up the others
         self._loop = asyncio.get_running_loop()
         self._dirty: list[Link] = []
@@ -155,6 +157,11 @@ class Driver:
         self.rearm()
 
     def attach(self, link: Link) -> None:
+        """A link is there; or is there again, and goes on where its last connection broke."""
+        if self.links.get(link.name) is link:
+            link.go_on()
+            self._weigh(link)
+            return
         self.links[link.name] = link
         if self._full:
             self._pause_or_resume()
@@ -166,6 +173,17 @@ class Driver:
             del self.links[link.name]
             self._not_full(link.name)
             self.give(LinkDown(link.name))
+
+    def suspend(self, link: Link) -> None:
+        """A connection broke whose session may go on: the machine need not know."""
+        link.disconnect()
+        self._not_full(link.name)
+
+    def send_again(self, link: Link, messages: list[Publish | Run]) -> None:
+        """What another link could not bring to its end."""
+        singles = messages if link.takes_runs else [each for one in messages for each in _published(one)]
+        self._outgoing[link.name] += map(encode_message, singles)
+        self._send()
 
     def stop(self) -> None:
         self._stopped = True
@@ -269,7 +287,7 @@ class Driver:
             link.outbox.put_all(messages)
             if not link.dirty:
                 self._touch(link)
-            if self._push_back_bytes is not None and link.outbox.waiting_bytes > self._push_back_bytes:
+            if link.waited_for and link.outbox.waiting_bytes > link.queue_bytes:
                 link.flush()  # now rather than when the loop turns, so that others are held up before more comes
                 self._weigh(link)
 
@@ -318,7 +336,7 @@ class Driver:
         """The same without the outbox, for one message where nothing waits: the way of an event on its own is short."""
         if link.dirty or not link.room or link.outbox.waiting_bytes or len(encoded) > link.wire.frame_aim:
             return False
-        link.wire.send(framed((encoded,)))
+        link.send(framed((encoded,)))
         self._flush_later(link)
         return True
 
@@ -341,25 +359,31 @@ class Driver:
         if room:
             self._weigh(link)
 
+    def on_ack(self, link: Link, received: int) -> None:
+        link.on_ack(received)
+        if self._full:
+            self._weigh(link)
+
     # Pushing back --------------------------------------------------------------------------------
 
-    def cut_off_blocked(self, limit_s: float) -> None:
-        """Give up neighbours that hold up everybody else and take nothing at all."""
+    def stop_waiting_for_blocked(self, limit_s: float) -> None:
+        """Hold nobody up any more for neighbours that take nothing at all."""
         for name in list(self._full):
             if self.links[name].blocked_s > limit_s:
-                self.counters.note("cut off")
-                self.links[name].wire.abort()
+                self.counters.note("not waited for")
+                self.links[name].stop_waiting()
+                self._not_full(name)
 
     def _weigh(self, link: Link) -> None:
         """Hold up everybody else while this neighbour has too much waiting; go on when half of it is gone."""
-        if self._push_back_bytes is None:
+        if not link.waited_for:
             return
         waiting_bytes = link.outbox.waiting_bytes
-        if waiting_bytes > self._push_back_bytes:
+        if waiting_bytes > link.queue_bytes:
             if link.name not in self._full:
                 self._full[link.name] = None
                 self._pause_or_resume()
-        elif waiting_bytes <= self._push_back_bytes // 2:
+        elif waiting_bytes <= link.queue_bytes // 2:
             self._not_full(link.name)
 
     def _not_full(self, name: str) -> None:

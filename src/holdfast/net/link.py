@@ -1,4 +1,7 @@
-"""The sending side of a connection: what waits for a neighbour, and what an injected fault does to it.
+"""The sending side of a link: what waits for a neighbour, and what an injected fault does to it.
+
+A link of a client with a session (`stream`) outlives its connection: without one it only collects, and goes on where it
+was when there is another. Whoever loses events because it takes them too slowly is told so in their place.
 
 A live run on one machine can show what a wide-area run would: with an impairment, each message is lost, delayed or
 doubled as the network file says before it goes to the outbox.
@@ -9,13 +12,16 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from typing import Protocol
 
-from holdfast.model.errors import InputError
-from holdfast.model.messages import NodeKind, Scalar
+from holdfast.model.errors import InputError, PeerError
+from holdfast.model.limits import FRAME_BYTES_MAX
+from holdfast.model.messages import NodeKind, Publish, Run, Scalar
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import BYTES_MAX, Outbox
+from holdfast.net.stream import Stream
 from holdfast.net.wires import Wire
-from holdfast.wire.codec import FRAME_BYTES, encode_message, is_event
+from holdfast.wire.codec import FRAME_BYTES, MESSAGES, decode_frame_untrusted, encode_message, is_event
+from holdfast.wire.signals import Missed, encode_signal
 
 _ADDED_BYTES = 5_000  # what brokers and recovery may add to an event: names, numbers in 500 classes, earlier ones
 _DELAYED_MAX = 100_000  # messages on an injected delay: a second at 100,000 a second
@@ -39,14 +45,22 @@ class Link:
         impairment: Impairment | None = None,
         lossy_control: bool = True,
         replaces: str | None = None,
+        stream: Stream | None = None,
+        pushes_back: bool = False,
+        is_told: bool = False,
     ) -> None:
         self.name = name
+        self.stream = stream  # None: the link ends with its wire
+        self.queue_bytes = bytes_max
+        self.pushes_back = pushes_back  # when more than this waits, others are held up before anything is dropped
         self.replaces = replaces  # the far end is the replica of this broker
         self.kind = kind
         self.wire = wire
         self.outbox = Outbox(wire.frame_aim, wire.frame_max, counters, bytes_max)
-        self.room = True
+        self.room = True  # the wire takes more, and the window of the stream is open
+        self.wire_room = True
         self.ended = False
+        self.waited_for = pushes_back  # not while it is away, or has taken nothing for too long
         self.dirty = False  # waits for the next flush
         self.held_up = False  # we do not read from it for now, to push back
         self._clock = clock
@@ -56,8 +70,16 @@ class Link:
         self._delayed: list[tuple[int, int, bytes]] = []
         self._order = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._blocked_since_s = 0.0
+        self._blocked_since_us = 0
+        self._missed_events = self._missed_since_us = self._missed_until_us = 0  # dropped and not told
         self._waiters: list[asyncio.Future[None]] = []  # for room
+        if is_told:
+            self.outbox.on_dropped = self._on_dropped
+        self._set_limit()
+
+    def _set_limit(self) -> None:
+        # Who is waited for has room for the frame that is being handled when the others are held up.
+        self.outbox.bytes_max = self.queue_bytes + (FRAME_BYTES_MAX if self.waited_for else 0)
 
     @property
     def waiting(self) -> int:
@@ -81,28 +103,110 @@ class Link:
         if size > most:
             raise InputError(f"an event of {size} bytes; over UDP it may have {most}, over TCP a payload of 2**20")
 
+    def send(self, frame: bytes) -> None:
+        """Hand a frame over to the wire, and keep it until it is acknowledged."""
+        self.wire.send(frame)
+        stream = self.stream
+        if stream is not None:
+            stream.keep(frame)
+            if not stream.has_room:
+                self._look_for_room()
+
     def flush(self) -> None:
         """Hand over frames as long as the wire takes them."""
         self.dirty = False
-        outbox, wire = self.outbox, self.wire
+        outbox = self.outbox
         while self.room:
+            if self._missed_events:
+                self._tell_missed()
             frame = outbox.next_frame()
             if frame is None:
                 return
-            wire.send(frame)
+            self.send(frame)
+
+    # Room ----------------------------------------------------------------------------------------
 
     @property
     def blocked_s(self) -> float:
-        """For how long the wire has not taken anything."""
-        return 0.0 if self.room else asyncio.get_running_loop().time() - self._blocked_since_s
+        """For how long it has not taken anything."""
+        return 0.0 if self.room else (self._clock.now_us() - self._blocked_since_us) / 1e6
 
     def set_room(self, room: bool) -> None:
+        """The wire takes more, or has enough."""
+        self.wire_room = room
+        self._look_for_room()
+
+    def on_ack(self, received: int) -> None:
+        if self.stream is None:
+            raise PeerError("an acknowledgement where nothing is counted")
+        self.stream.on_ack(received)
+        if not self.room:
+            self._blocked_since_us = self._clock.now_us()  # it takes something
+            self._look_for_room()
+
+    def _look_for_room(self) -> None:
+        room = self.wire_room and (self.stream is None or self.stream.has_room)
         if self.room and not room:
-            self._blocked_since_s = asyncio.get_running_loop().time()
-        self.room = room
-        if room:
+            self._blocked_since_us = self._clock.now_us()
+        gained, self.room = room and not self.room, room
+        if gained:
+            if self.pushes_back and not self.waited_for:
+                self.waited_for = True
+                self._set_limit()
             self.flush()
             self._wake()
+
+    def stop_waiting(self) -> None:
+        """Hold nobody up for it any more until it takes something: from now on its oldest events are dropped."""
+        self.waited_for = False
+        self._set_limit()
+
+    def _on_dropped(self, events: int) -> None:
+        self._missed_until_us = self._clock.now_us()
+        if not self._missed_events:
+            # What waits has come since the link was blocked; before that, everything left at once.
+            self._missed_since_us = self._missed_until_us if self.room else self._blocked_since_us
+        self._missed_events += events
+
+    def _tell_missed(self) -> None:
+        missed = Missed(self._missed_events, self._missed_since_us, self._missed_until_us)
+        self._missed_events = 0
+        self.send(encode_signal(missed))
+
+    # One connection after another ----------------------------------------------------------------
+
+    def disconnect(self) -> None:
+        """The wire is gone, and the session goes on without one."""
+        self.set_room(False)
+        self.stop_waiting()
+
+    def connect(self, wire: Wire, received: int) -> None:
+        """There is another wire, and the far end has so many frames; nothing is sent before `go_on`."""
+        assert self.stream is not None
+        self.stream.on_ack(received)
+        self.wire = wire
+
+    def go_on(self) -> None:
+        """Send again what the far end lacks, and then what waits."""
+        assert self.stream is not None
+        for frame in self.stream.kept:
+            self.wire.send(frame)
+        if self.held_up:
+            self.wire.pause()
+        self.set_room(True)
+
+    def end_session(self) -> None:
+        """The link ends with this wire: nothing has to be kept, so no window is in the way of what waits."""
+        self.stream = None
+        self._look_for_room()
+
+    def unacknowledged(self) -> list[Publish | Run]:
+        """Take out the publications that the far end may not have: for another one, as this one has no use for them."""
+        frames = [] if self.stream is None else [each for each in self.stream.kept if each[1] == MESSAGES]
+        while (frame := self.outbox.next_frame()) is not None:
+            frames.append(frame)
+        messages = (each for frame in frames for each in decode_frame_untrusted(frame))
+        return [each for each in messages if isinstance(each, Publish | Run)]
 
     async def drained(self, bytes_max: int) -> None:
         """Wait until no more than this waits, or the wire is gone."""

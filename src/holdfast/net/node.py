@@ -2,7 +2,7 @@
 
 Peers may start in any order: whoever is not there yet is dialled again. When both ends dial each other, the
 connection that the smaller name dialled is kept. A name belongs to who has it as long as they are heard of; the
-same incarnation may come back on a new connection at any time.
+same incarnation may come back on a new connection at any time, and a client then finds its session as it left it.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from random import Random
 
 from holdfast.matching.index import Index
 from holdfast.model.errors import InputError, TransportError
-from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.model.messages import Detach
 from holdfast.net.address import Address
 from holdfast.net.backoff import MAX_S, Backoff
@@ -26,7 +25,9 @@ from holdfast.net.driver import Application, Driver
 from holdfast.net.journal import Note
 from holdfast.net.link import Impairment, Link
 from holdfast.net.outbox import BYTES_MAX
+from holdfast.net.resumption import Absent, may_resume
 from holdfast.net.session import Session, open_session
+from holdfast.net.stream import Stream
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
@@ -44,7 +45,7 @@ from holdfast.protocol.settings import ProtocolSettings
 from holdfast.store.sqlite import SqliteStore
 from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import sendable_name
-from holdfast.wire.signals import Hello, Refusal, Welcome
+from holdfast.wire.signals import Hello, Missed, Refusal, Welcome
 
 _SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still
 _GREETING_MAX = 1_000  # more that have not said who they are; they get a few seconds for it
@@ -69,7 +70,7 @@ class NodeSettings:
     tls: TlsFiles | None = None  # for addresses that begin with tls://
     queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
     push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
-    blocked_s_max: float = 30.0  # with push-back: who takes nothing for so long no longer holds up the others
+    blocked_s_max: float = 30.0  # who takes nothing for so long no longer holds up the others, and loses its oldest events
     impairments: Mapping[str, Impairment] = field(default_factory=dict)  # by neighbour
     lossy_control: bool = True  # an impairment loses control messages too
     gossip: GossipSettings | None = None  # the same for all brokers of a network
@@ -100,15 +101,13 @@ class BrokerNode:
         if stored is not None and stored.epoch is not None:
             epoch = stored.epoch  # to its neighbours a broker that remembers has only been silent
         self.hello = Hello(settings.name, "broker", epoch, settings.role.faulty if settings.role else None)
-        push_back_bytes = settings.queue_bytes if settings.push_back else None
-        self.driver = Driver(
-            machine, self._clock, self.counters, application, push_back_bytes, tallied, self._committer
-        )
+        self.driver = Driver(machine, self._clock, self.counters, application, tallied, self._committer)
         self._directory: DirectoryService | None = None
         self.driver.on_register = self._register
         self._listeners: list[Listener] = []
         self._sessions: dict[str, Session] = {}
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet
+        self._absent = Absent(settings.protocol.session_us, self.driver.detach)
         self.peers: dict[str, Address] = {}  # those it dials
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()  # from peers that are gone
@@ -220,6 +219,7 @@ class BrokerNode:
         self._stop_working()
         if self._committer is not None:
             self._committer.abandon()
+        self._absent.close()
         for session in list(self._wires):
             session.end("crash", now=True)
         if self._directory is not None:
@@ -237,11 +237,15 @@ class BrokerNode:
         """Handle what has come, send what waits as far as others take it, and count the rest as unsent."""
         self._stop_working()
         await self._handle_what_has_come(drain_s)
+        self._absent.close()
+        links = [session.link for session in self._wires if session.link is not None]
         for session in self._wires:
             session.wire.pause()
+        for link in links:
+            link.end_session()
         with suppress(TimeoutError):
             async with asyncio.timeout(drain_s):
-                while any(link.waiting for link in self.driver.links.values()):
+                while any(link.waiting for link in links if not link.ended):
                     await asyncio.sleep(0.01)
         ended = [session.ended for session in self._wires]
         for session in list(self._wires):
@@ -330,23 +334,52 @@ class BrokerNode:
         known = self._sessions.get(far.node)
         self._sessions[far.node] = session
         self._wires[session] = None
-        if known is not None:
-            known.end("replaced by a newer connection")
+        resumed = self._resumed(session, far, known)
         self._log(Note("connected", far.node, f"{far.kind} {far.node} connected ({session.wire.far})"))
         self._changed.set()
+        return resumed or self._new_link(session.wire, far)
+
+    def _new_link(self, wire: Wire, far: Hello | Welcome) -> Link:
+        client = far if isinstance(far, Hello) and far.kind == "client" else None
+        impairment = self.settings.impairments.get(far.node)
+        keeps = client is not None and client.session and wire.reliable and impairment is None
         return Link(
             far.node,
             far.kind,
-            session.wire,
+            wire,
             self._clock,
             self.counters,
-            # With push-back there is room for the frame that is being handled when the others are held up.
-            self.settings.queue_bytes + (FRAME_BYTES_MAX if self.settings.push_back else 0),
-            self.settings.impairments.get(far.node),
+            self.settings.queue_bytes,
+            impairment,
             self.settings.lossy_control,
             far.replaces if isinstance(far, Hello) else None,
+            Stream(client.session) if client is not None and keeps else None,
+            self.settings.push_back or (client is not None and client.lossless),
+            is_told=client is not None and bool(client.session),
         )
 
+    def _resumed(self, session: Session, far: Hello | Welcome, known: Session | None) -> Link | None:
+        """The link of a client that goes on; whatever else was there under this name ends."""
+        away = self._absent.take(far.node)
+        link = away if known is None else known.link
+        if isinstance(far, Hello) and link is not None and may_resume(link, far):
+            link.connect(session.wire, far.received)
+            if known is not None:
+                known.give_over("resumed over a newer connection")
+            return link
+        if known is not None:
+            known.end("replaced by a newer connection")
+        if away is not None:
+            self.driver.detach(away)
+        return None
+
+    def welcome(self, link: Link) -> Welcome:
+        own, stream = self.hello, link.stream
+        session = (0, 0) if stream is None else (stream.id, stream.received)
+        return Welcome(own.node, own.kind, own.epoch, *session, self._clock.now_us())
+
+    def on_open(self, session: Session) -> None: ...
+    def on_missed(self, session: Session, missed: Missed) -> None: ...
     def on_pong(self, token: int) -> None: ...
 
     def on_end(self, session: Session, reason: str) -> None:
@@ -356,7 +389,9 @@ class BrokerNode:
             del self._sessions[name]
             self._changed.set()
             self._log(Note("disconnected", name, f"{name} disconnected: {reason}"))
-        elif session.link is None and not session.dialled:
+            if session.link is not None and not session.link.ended:
+                self._absent.keep(session.link)
+        elif session.opened.exception() is not None and not session.dialled:
             self._log(Note("not let in", name, f"{name} was not let in: {reason}"))
 
     async def _keep_dialling(self, name: str, address: Address) -> None:
@@ -386,5 +421,8 @@ class BrokerNode:
         while True:
             await asyncio.sleep(limit_s / 4)
             for session in list(self._sessions.values()):
-                session.check_alive(limit_s)
-            self.driver.cut_off_blocked(self.settings.blocked_s_max)
+                # A client's application may keep its loop busy for as long as it likes.
+                client = session.far is not None and session.far.kind == "client"
+                session.check_alive(limit_s / 4, limit_s, host_only=client and session.wire.reliable)
+            self._absent.limit()
+            self.driver.stop_waiting_for_blocked(self.settings.blocked_s_max)

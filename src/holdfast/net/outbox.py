@@ -6,6 +6,7 @@ right and are few; when even they pile up, the neighbour is not reading at all a
 """
 
 from collections import deque
+from collections.abc import Callable
 
 from holdfast.model.limits import RUN_EVENTS_MAX
 from holdfast.net.counters import Counters
@@ -22,7 +23,8 @@ class Outbox:
         self._aim = frame_aim - _FRAME_BYTES
         self._run_aim = min(self._aim, EVENT_BYTES * RUN_EVENTS_MAX)
         self._max = frame_max - _FRAME_BYTES
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
+        self.on_dropped: Callable[[int], None] = lambda events: None  # whoever has to tell the neighbour
         self._waiting: deque[bytes] = deque()
         self._spared: deque[bytes] = deque()  # control messages that were older than a dropped event; they go first
         self._run: RunWriter | None = None  # the latest events of a publisher, as long as nothing comes behind them
@@ -40,7 +42,7 @@ class Outbox:
     @property
     def stuck(self) -> bool:
         """Not even dropping all events brought it below its limit."""
-        return self.waiting_bytes > self._bytes_max + CONTROL_BYTES_MAX
+        return self.waiting_bytes > self.bytes_max + CONTROL_BYTES_MAX
 
     def put_event(self, source: str, seq: int, since: int, time_us: int, attributes: bytes, payload: bytes) -> None:
         """The next event of a publisher, to travel in one message with those that follow it; the first of them says
@@ -74,7 +76,7 @@ class Outbox:
             return
         self._waiting.append(encoded)
         self.waiting_bytes += size
-        if self.waiting_bytes > self._bytes_max:
+        if self.waiting_bytes > self.bytes_max:
             self._drop_oldest()
 
     def put_all(self, encoded: list[bytes]) -> None:
@@ -87,23 +89,25 @@ class Outbox:
             return
         self._waiting.extend(encoded)
         self.waiting_bytes += sum(sizes)
-        if self.waiting_bytes > self._bytes_max:
+        if self.waiting_bytes > self.bytes_max:
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        waiting = self._waiting
-        while waiting and self.waiting_bytes > self._bytes_max:
+        waiting, before = self._waiting, self._counters.dropped
+        while waiting and self.waiting_bytes > self.bytes_max:
             oldest = waiting.popleft()
             if not is_event(oldest):
                 self._spared.append(oldest)
                 continue
             self.waiting_bytes -= len(oldest)
             self._counters.dropped += count_in(oldest)
-            kept = shortened(oldest, self.waiting_bytes + len(oldest) - self._bytes_max)
+            kept = shortened(oldest, self.waiting_bytes + len(oldest) - self.bytes_max)
             if kept:
                 waiting.appendleft(kept)
                 self.waiting_bytes += len(kept)
                 self._counters.dropped -= count_in(kept)
+        if self._counters.dropped > before:
+            self.on_dropped(self._counters.dropped - before)
 
     def next_frame(self) -> bytes | None:
         """As many messages as fit in a frame of the size that suits the transport; a larger one goes alone."""

@@ -2,7 +2,8 @@
 
 Who dials says hello; the other end looks at name, kind and epoch and answers with a welcome or a refusal. Only then do
 messages flow. Bytes that are not acceptable are counted; on a stream nothing after them can be trusted, so the
-connection is closed, and on datagrams they are dropped.
+connection is closed, and on datagrams they are dropped. A connection that ends for good is taken leave of; one that
+breaks without that may have a link that outlives it (`resumption`).
 """
 
 import asyncio
@@ -19,7 +20,9 @@ from holdfast.net.transport import dial
 from holdfast.net.wires import CLOSED, Wire
 from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
 from holdfast.wire.signals import (
+    Ack,
     Hello,
+    Missed,
     Ping,
     Pong,
     Refusal,
@@ -42,9 +45,14 @@ class Phase(Enum):
 class Owner(Protocol):
     """The node that a session belongs to."""
 
-    hello: Hello
     driver: Driver
     counters: Counters
+
+    @property
+    def hello(self) -> Hello: ...
+
+    def welcome(self, link: Link) -> Welcome:
+        """What to answer to whom we let in."""
 
     def on_hello(self, session: "Session", hello: Hello) -> Link | Refusal:
         """Somebody dialled: the link to them, or why not."""
@@ -52,6 +60,10 @@ class Owner(Protocol):
     def on_welcome(self, session: "Session", welcome: Welcome) -> Link | Refusal:
         """Whom we dialled answers."""
 
+    def on_open(self, session: "Session") -> None:
+        """Messages flow."""
+
+    def on_missed(self, session: "Session", missed: Missed) -> None: ...
     def on_pong(self, token: int) -> None: ...
     def on_end(self, session: "Session", reason: str) -> None: ...
 
@@ -67,10 +79,16 @@ class Session:
         self.phase = Phase.GREETING
         self.opened: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
-        self.heard_s = loop.time()
+        self.for_good = False  # the session ends with the connection
+        self.began_s = loop.time()
         self._loop = loop
         self._owner = owner
+        self._hello = owner.hello
+        self._answer = b""  # our welcome
         self._pong_due: Pong | None = None
+        self._ack_due = False
+        self._checked_s = loop.time()
+        self._quiet_s = 0.0
         self._why = ""  # we end it ourselves, and this is why
         self._timers = [loop.call_later(_GREETING_S, self._give_up)]
         self.opened.add_done_callback(_observed)
@@ -79,19 +97,39 @@ class Session:
 
     @property
     def silent_s(self) -> float:
-        return self._loop.time() - self.heard_s
+        return self._loop.time() - self.wire.heard_s
 
-    def check_alive(self, limit_s: float) -> None:
-        """End it when nothing has been heard for so long, unless we are not listening ourselves."""
-        if self.link is not None and self.link.held_up:
-            self.heard_s = self._loop.time()
-        elif self.phase is Phase.OPEN and self.silent_s > limit_s:
+    def check_alive(self, passed_s: float, limit_s: float, host_only: bool) -> None:
+        """To be called regularly: end it when nothing was heard for so long, or the other host confirms nothing.
+
+        Silence counts only while we listen: not while we push back, and not while our own loop was held up, when far
+        more than `passed_s` has gone by. Of some it says nothing, because only their host need be alive.
+        """
+        if self.wire.heard_s > self._checked_s or (self.link is not None and self.link.held_up) or host_only:
+            self._quiet_s = 0.0
+        else:
+            self._quiet_s += passed_s
+        self._checked_s = self._loop.time()
+        if self.phase is Phase.OPEN and max(self._quiet_s, self.wire.unanswered_s) >= limit_s:
             self.end(f"nothing heard for {limit_s:g} s", now=True)
 
     def end(self, reason: str, now: bool = False) -> None:
-        """Close from our side, after what has been handed over is sent, or at once."""
-        if self.phase is Phase.OPEN and not self.wire.reliable and not self._why:
+        """Close from our side: for good after what has been handed over is sent, or at once."""
+        if self.phase is Phase.OPEN and not self._why and not (now and self.wire.reliable):
             self.wire.send(encode_signal(Refusal("bye", reason)))
+            self.for_good = True
+        self._close(reason, now)
+
+    def hang_up(self, reason: str) -> None:
+        """Close after what has been handed over is sent, and leave the session to another connection."""
+        self._close(reason, now=False)
+
+    def give_over(self, reason: str) -> None:
+        """Close at once, because the link goes on over another connection."""
+        self.phase, self.link = Phase.ENDED, None
+        self._close(reason, now=True)
+
+    def _close(self, reason: str, now: bool) -> None:
         self._why = self._why or reason
         if now:
             self.wire.abort()
@@ -102,7 +140,7 @@ class Session:
 
     def _greet(self) -> None:
         if self.phase is Phase.GREETING:
-            self.wire.send(encode_signal(self._owner.hello))
+            self.wire.send(encode_signal(self._hello))
             if not self.wire.reliable:
                 self._timers.append(self._loop.call_later(_REPEAT_S, self._greet))
 
@@ -121,7 +159,8 @@ class Session:
             self.far = signal
             answer = self._owner.on_hello(self, signal)
             if not isinstance(answer, Refusal):
-                self._welcome()
+                self._answer = encode_signal(self._owner.welcome(answer))
+                self.wire.send(self._answer)
         elif isinstance(signal, Welcome) and self.dialled:
             self.far = signal
             answer = self._on_welcome(signal)
@@ -142,10 +181,6 @@ class Session:
             return Refusal("not here", f"it is a {welcome.kind}, not a broker")
         return self._owner.on_welcome(self, welcome)
 
-    def _welcome(self) -> None:
-        own = self._owner.hello
-        self.wire.send(encode_signal(Welcome(own.node, own.kind, own.epoch)))
-
     def _refuse(self, refusal: Refusal, why: str) -> None:
         self._owner.counters.refused += 1
         if not self.dialled:
@@ -158,18 +193,22 @@ class Session:
         self._cancel_timers()
         self.opened.set_result(None)
         self._owner.driver.attach(link)
+        self._owner.on_open(self)
 
     # What the wire calls -------------------------------------------------------------------------
 
     def on_frame(self, frame: bytes | memoryview) -> None:
-        self.heard_s = self._loop.time()
         try:
             if self.phase is Phase.OPEN and len(frame) > 1 and frame[1] == MESSAGES:
                 messages = decode_frame_untrusted(frame)
                 assert self.far is not None
                 self._owner.driver.receive(self.far.node, messages, frame)
+                self._count(frame)
             elif self.phase is Phase.OPEN:
-                self._on_signal(decode_signal_untrusted(frame))
+                signal = decode_signal_untrusted(frame)
+                self._on_signal(signal)
+                if isinstance(signal, Missed):
+                    self._count(frame)
             elif self.phase is Phase.GREETING:
                 self._on_greeting(frame)
         except PeerError as problem:
@@ -182,29 +221,47 @@ class Session:
                 self._pong()
             case Pong():
                 self._owner.on_pong(signal.token)
+            case Ack() if self.link is not None:
+                self._owner.driver.on_ack(self.link, signal.received)
+            case Missed():
+                self._owner.on_missed(self, signal)
             case Hello() if signal == self.far:
-                self._welcome()  # the first one was lost
+                self.wire.send(self._answer)  # the first one was lost
             case Welcome() if signal == self.far:
                 pass  # a second answer to a hello that we repeated
             case Refusal():
-                self._why = signal.reason
-                self.end(signal.reason)
+                self.for_good = True
+                self._close(signal.reason, now=False)
             case _:
                 raise PeerError(f"a {type(signal).__name__} after the greeting")
 
     def _pong(self) -> None:
         # Only the latest is kept while the wire is full: who pings without reading costs us nothing.
-        if self._pong_due is not None and self.link is not None and self.link.room:
+        if self._pong_due is not None and self.link is not None and self.link.wire_room:
             self.wire.send(encode_signal(self._pong_due))
             self._pong_due = None
+
+    def _count(self, frame: bytes | memoryview) -> None:
+        """A frame of the session was handled."""
+        stream = None if self.link is None else self.link.stream
+        if stream is not None and stream.on_frame(len(frame)):
+            self._ack_due = True
+            self._ack()
+
+    def _ack(self) -> None:
+        if self._ack_due and self.link is not None and self.link.stream is not None and self.link.wire_room:
+            self.wire.send(encode_signal(Ack(self.link.stream.acknowledge())))
+            self._ack_due = False
 
     def on_room(self, room: bool) -> None:
         if self.link is not None:
             self._owner.driver.on_room(self.link, room)
             self._pong()
+            self._ack()
 
     def on_bad(self, problem: PeerError) -> None:
         self._owner.counters.bad_frames += 1
+        self.for_good = True  # what is not acceptable would come again
         if self.wire.reliable or self.phase is Phase.GREETING:
             self.end(f"sent what is not acceptable: {problem}", now=True)
 
@@ -214,8 +271,10 @@ class Session:
         self._cancel_timers()
         if not self.opened.done():
             self.opened.set_exception(TransportError(reason))
-        if self.link is not None:
+        if self.link is not None and (self.for_good or self.link.stream is None):
             self._owner.driver.detach(self.link)
+        elif self.link is not None:
+            self._owner.driver.suspend(self.link)
         self._owner.on_end(self, reason)
         if not self.ended.done():
             self.ended.set_result(reason)

@@ -1,12 +1,15 @@
 """Frames over TCP and TLS: each behind its length in four bytes, many written at once.
 
-TLS is TCP with a context; nothing else differs.
+TLS is TCP with a context; nothing else differs. Frames that come together are handed on in slices, so that timers and
+other connections get their turn however long it takes to handle them.
 """
 
 import asyncio
 import errno
 import socket
 import ssl
+import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import cast
 
@@ -21,6 +24,9 @@ _DIAL_S = 5.0  # no answer after this long is no broker
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)  # OpenSSL's numbers: signed by itself, or by somebody who is not trusted
 _BACKLOG = 1_024  # many clients dial at once when a broker comes back
 _LENGTH_BYTES = 4
+_SLICE_S = 0.01  # of handling before others get their turn: with the last frame of it well below 50 ms
+_TCP_INFO_BYTES = 60  # up to `tcpi_last_ack_recv`, the last that we look at
+_LINUX = sys.platform == "linux"
 
 
 class TcpWire(asyncio.Protocol):
@@ -28,14 +34,17 @@ class TcpWire(asyncio.Protocol):
     frame_aim = FRAME_AIM
     frame_max = FRAME_BYTES_MAX
 
-    def __init__(self, accept: Accept) -> None:
+    def __init__(self, accept: Accept, now_s: Callable[[], float] | None = None) -> None:
         self.far = "?"
         self._accept = accept
+        self._now_s = now_s or asyncio.get_running_loop().time
+        self.heard_s = self._now_s()
         self._receiver: Receiver
         self._transport: asyncio.Transport
         self._held = bytearray()  # what has come and is not handed on: the beginning of a frame, or all while paused
         self._needed = _LENGTH_BYTES  # bytes of `_held` below which there is no point in looking
         self._paused = False
+        self._sliced = False  # the rest of what has come is handed on when the event loop turns
         self._closing = False  # nothing more is read or written
         self._lost = False  # and the transport must not be touched any more
 
@@ -44,11 +53,13 @@ class TcpWire(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_BUFFER_BYTES_MAX)
+        self._socket = transport.get_extra_info("socket")
         name = transport.get_extra_info("peername")
         self.far = f"{name[0]}:{name[1]}" if name else "?"
         self._receiver = self._accept(self)
 
     def data_received(self, data: bytes) -> None:
+        self.heard_s = self._now_s()
         if self._held or self._paused:
             self._held += data
             self._look()
@@ -73,7 +84,7 @@ class TcpWire(asyncio.Protocol):
     # Reading -------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        if len(self._held) >= self._needed and not self._paused:
+        if len(self._held) >= self._needed and not self._paused and not self._sliced:
             held, self._held = self._held, bytearray()
             done = self._hand_on(held)
             self._held = held[done:] if done else held
@@ -82,6 +93,7 @@ class TcpWire(asyncio.Protocol):
         """Hand on the whole frames at the start of the data; how many bytes they were."""
         view, at, size = memoryview(data), 0, len(data)
         self._needed = _LENGTH_BYTES
+        end_s = self._now_s() + _SLICE_S
         while size - at >= _LENGTH_BYTES and not self._paused and not self._closing:
             length = int.from_bytes(view[at : at + _LENGTH_BYTES], "big")
             if length > FRAME_BYTES_MAX:
@@ -94,9 +106,39 @@ class TcpWire(asyncio.Protocol):
                 break
             self._receiver.on_frame(view[at + _LENGTH_BYTES : end])
             at = end
+            if at < size and self._now_s() >= end_s and not self._closing:
+                self._slice()
+                break
         return size if self._closing else at
 
+    def _slice(self) -> None:
+        """Go on when the event loop has turned, and read nothing before that."""
+        self._sliced = True
+        if not self._paused:
+            self._transport.pause_reading()
+        asyncio.get_running_loop().call_soon(self._next_slice)
+
+    def _next_slice(self) -> None:
+        self._sliced = False
+        if not self._closing:
+            if not self._paused:
+                self._transport.resume_reading()
+            self._look()
+
     # The wire ------------------------------------------------------------------------------------
+
+    @property
+    def unanswered_s(self) -> float:
+        """Linux tells what is under way, and when the other host last confirmed anything, be it that it has no room.
+
+        So a host that is gone is told from one whose process is stopped or reads nothing, and no timeout of TCP itself
+        is needed: that ends connections whose other end only does not read.
+        """
+        if self._lost or not _LINUX:
+            return 0.0
+        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        unacknowledged, last_ack_ms = (int.from_bytes(info[at : at + 4], sys.byteorder) for at in (24, 56))
+        return last_ack_ms / 1e3 if unacknowledged else 0.0
 
     def send(self, frame: bytes) -> None:
         if len(frame) > FRAME_BYTES_MAX:
@@ -107,13 +149,15 @@ class TcpWire(asyncio.Protocol):
     def pause(self) -> None:
         if not self._paused and not self._closing:
             self._paused = True
-            self._transport.pause_reading()
+            if not self._sliced:
+                self._transport.pause_reading()
 
     def resume(self) -> None:
         if self._paused and not self._closing:
             self._paused = False
-            self._transport.resume_reading()
-            asyncio.get_running_loop().call_soon(self._look)  # later, so that the caller is not called back
+            if not self._sliced:
+                self._transport.resume_reading()
+                asyncio.get_running_loop().call_soon(self._look)  # later, so that the caller is not called back
 
     def close(self) -> None:
         self._closing = True

@@ -33,6 +33,11 @@ class Wire(Protocol):
     reliable: bool  # everything arrives, once and in order, until the wire breaks
     frame_aim: int  # the size up to which messages are put together
     frame_max: int  # a larger frame is our own mistake: MisuseError
+    heard_s: float  # when anything last came, by the event loop's clock: also a part of a frame
+
+    @property
+    def unanswered_s(self) -> float:
+        """For how long the other end's host has not confirmed what we send; 0 where that cannot be known."""
 
     def send(self, frame: bytes) -> None: ...
 

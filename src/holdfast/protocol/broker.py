@@ -70,7 +70,7 @@ class BrokerParts:
 class Neighbour:
     def __init__(self, kind: NodeKind, now_us: int, reliable: bool = False) -> None:
         self.kind = kind
-        self.reliable = reliable  # the link to it, while it is up
+        self.reliable = reliable  # the end of its link is noticed: silence then only means that it is slow
         self.heard: dict[Table, Heard] = {table: Heard() for table in TABLES}
         self.epoch: int | None = None
         self.heard_us = now_us
@@ -349,7 +349,7 @@ class Broker:
         return effects
 
     def _is_silent(self, name: str, neighbour: Neighbour, now_us: int) -> bool:
-        return now_us - neighbour.heard_us > self._settings.lease_us
+        return not neighbour.reliable and now_us - neighbour.heard_us > self._settings.lease_us
 
     def _on_silence(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """A lease has run out: the neighbour is forgotten until it speaks again."""

@@ -15,6 +15,7 @@ class ProtocolSettings:
 
     heartbeat_us: int = 1_000_000  # how often neighbours compare tables: the time a lost control message costs
     lease_us: int = 3_500_000  # silence after which a neighbour is forgotten: three heartbeats may be lost
+    session_us: int = 60_000_000  # a client's session outlives its connection for so long: a reboot, a tunnel, a deploy
     dedup_window: int = 65_536  # numbers per source in which a duplicate is recognised: as many as publishers keep
     dedup_sources: int = 10_000  # sources remembered by a client: 12 kB each when its window is full
     conditions_max: int = 1_000_000  # conditions a broker accepts from one neighbour before it refuses more

@@ -1,8 +1,8 @@
 """What the ends of a connection say to each other before and beside the messages of the protocol.
 
 Who dials says hello, the other end answers with a welcome or a refusal. A ping is answered with a pong once everything
-sent before it has been handled, which is how a client learns that its publications have reached the broker.
-Machines never see a signal.
+sent before it has been handled, which is how a client learns that its publications have reached the broker. Where a
+session outlives its connection, its frames count up in each direction and are acknowledged. Machines never see a signal.
 """
 
 from typing import Annotated, Final, Literal
@@ -22,7 +22,7 @@ RefusalCode = Literal[
     "other connection",  # both dialled, and the other connection is the one to keep
     "greet first",  # a message from somebody who is not, or no longer, connected
     "full",  # too many connections
-    "bye",  # the end of a connection that has no end of its own (UDP)
+    "bye",  # the end of a session for good; a connection that ends without it may be resumed
     "not here",  # this node is not the one that was dialled, or not of the right kind
 ]
 
@@ -32,12 +32,19 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     kind: NodeKind
     epoch: Count  # when the node began: the same name with another epoch is another incarnation
     replaces: NodeName | None = None  # it is the replica of this broker
+    session: Count = 0  # what a new session of this client is to be called; 0: it keeps none
+    resumes: Count = 0  # the session that it would rather go on with; 0: none
+    received: Count = 0  # how many frames of that it has
+    lossless: bool = False  # it would rather be waited for than lose anything, because it recovers or orders events
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
     node: NodeName
     kind: NodeKind
     epoch: Count
+    session: Count = 0  # the one that holds now: the new one, or the one that goes on; 0: it ends with the connection
+    received: Count = 0  # how many frames of it have come from the client
+    now_us: Count = 0  # by the broker's clock
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
@@ -53,7 +60,19 @@ class Pong(msgspec.Struct, frozen=True, array_like=True, tag="pong"):
     token: Count
 
 
-Signal = Hello | Welcome | Refusal | Ping | Pong
+class Ack(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
+    received: Count  # frames of the session so far: those up to here need not be kept any more
+
+
+class Missed(msgspec.Struct, frozen=True, array_like=True, tag="missed"):
+    """Stands in a session's stream, and counts as a frame of it, where the oldest events were dropped."""
+
+    events: Count
+    since_us: Count  # when they came in, by the broker's clock: between then
+    until_us: Count  # and then
+
+
+Signal = Hello | Welcome | Refusal | Ping | Pong | Ack | Missed
 
 _HEAD = bytes([VERSION, SIGNAL])
 _encoder = msgspec.msgpack.Encoder()

@@ -1,0 +1,52 @@
+"""Waiting for a broker to have handled everything: a ping is answered behind all that was sent before it."""
+
+import asyncio
+from contextlib import suppress
+from itertools import count
+
+from holdfast.model.errors import TransportError
+from holdfast.net.link import Link
+from holdfast.wire.signals import Ping, encode_signal
+
+_AGAIN_S = 0.5  # where a ping can be lost
+
+
+class Pings:
+    def __init__(self) -> None:
+        self._tokens = count(1)
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+
+    async def answered(self, link: Link) -> None:
+        """Wait for the answer; a TransportError if the session ends first. A new connection of it makes no difference."""
+        await link.drained(0)
+        if link.ended:  # while we waited: nobody would answer
+            raise TransportError("the connection broke")
+        token = next(self._tokens)
+        answer = self._waiting[token] = asyncio.get_running_loop().create_future()
+        try:
+            while True:
+                link.wire.send(encode_signal(Ping(token)))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(None if link.wire.reliable else _AGAIN_S):
+                        await asyncio.shield(answer)
+                        return
+        finally:
+            self._waiting.pop(token, None)
+
+    def send_again(self, link: Link) -> None:
+        """Over a new connection, behind what was sent again."""
+        if self._waiting:
+            link.wire.send(encode_signal(Ping(max(self._waiting))))
+
+    def on_pong(self, token: int) -> None:
+        for each in [each for each in self._waiting if each <= token]:
+            waiter = self._waiting.pop(each)
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def fail(self, reason: str) -> None:
+        """The session is over."""
+        waiting, self._waiting = self._waiting, {}
+        for waiter in waiting.values():
+            if not waiter.done():
+                waiter.set_exception(TransportError(f"the connection broke: {reason}"))
