@@ -57,8 +57,11 @@ class Process:
         self._process.stdin.write(text)
         self._process.stdin.flush()
 
-    def ask(self, number: int) -> int:
+    def send(self, number: int) -> None:
         self._process.send_signal(number)
+
+    def ask(self, number: int) -> int:
+        self.send(number)
         return self._process.wait(PATIENCE_S)
 
     def wait(self) -> int:

@@ -41,7 +41,7 @@ from holdfast.model.messages import (
     Tell,
     Whole,
 )
-from holdfast.wire.signals import Hello, Ping, Pong, Refusal, Signal, Welcome
+from holdfast.wire.signals import Ack, Hello, Missed, Ping, Pong, Refusal, Signal, Welcome
 
 MOMENT = datetime(2020, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -165,8 +165,10 @@ MESSAGES: list[tuple[str, Message]] = [
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [
-    ("01 01 95 a568656c6c6f a26231 a662726f6b6572 05 c0", Hello("b1", "broker", 5)),
-    ("01 01 94 a777656c636f6d65 a26232 a662726f6b6572 06", Welcome("b2", "broker", 6)),
+    ("01 01 99 a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2", Hello("b1", "broker", 5)),
+    ("01 01 99 a568656c6c6f a163 a6636c69656e74 05 c0 09 07 03 c3", Hello("c", "client", 5, None, 9, 7, 3, True)),
+    ("01 01 97 a777656c636f6d65 a26232 a662726f6b6572 06 00 00 00", Welcome("b2", "broker", 6)),
+    ("01 01 97 a777656c636f6d65 a26232 a662726f6b6572 06 07 03 08", Welcome("b2", "broker", 6, 7, 3, 8)),
     (
         "01 01 93 a77265667573616c a574616b656e"
         "d923616e6f7468657220636c69656e74206e616d6564207820697320636f6e6e6563746564",
@@ -174,4 +176,6 @@ SIGNALS: list[tuple[str, Signal]] = [
     ),
     ("01 01 92 a470696e67 03", Ping(3)),
     ("01 01 92 a4706f6e67 03", Pong(3)),
+    ("01 01 92 a361636b 40", Ack(64)),
+    ("01 01 94 a66d6973736564 05 06 07", Missed(5, 6, 7)),
 ]

@@ -20,23 +20,18 @@ from random import Random
 from secrets import token_hex
 from typing import get_args
 
+import msgspec
+
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import InputError, MisuseError, TransportError
-from holdfast.model.messages import Publication, Publish, Run, Scalar
+from holdfast.model.messages import Publication, Publish, Scalar
 from holdfast.net.address import Address, parse_address
 from holdfast.net.advertisement import Advertisement
-from holdfast.net.backoff import Backoff
+from holdfast.net.attachment import CLOSE_S, Attachment
 from holdfast.net.clock import Clock
-from holdfast.net.counters import Counters
 from holdfast.net.driver import Application, Driver
-from holdfast.net.link import Link
-from holdfast.net.losses import Loss, Losses
-from holdfast.net.node import SILENT_LEASES
-from holdfast.net.pings import Pings
-from holdfast.net.resumption import Returning
-from holdfast.net.session import Session, open_session
-from holdfast.net.stream import Stream
+from holdfast.net.losses import Growing, Loss, Losses
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.client import Client as ClientMachine
@@ -47,7 +42,6 @@ from holdfast.protocol.effects import (
     Delivered,
     DeliveredRun,
     Incident,
-    LinkDown,
     Lost,
     PublishCall,
     SubscribeCall,
@@ -63,10 +57,8 @@ from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_name, sendable_payload
-from holdfast.wire.signals import Hello, Missed, Refusal, Welcome
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
-_CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 _LINGER_S = 10.0  # how long leaving waits for those who may have lost our last events: 5.4 s of digests, and answers
 _LINGER_LOOK_S = 0.05
 _WAKE = Wake()
@@ -103,7 +95,7 @@ def connect(
     return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees, hops=hops)
 
 
-class Client:
+class Client(Attachment):
     """A node that publishes and subscribes at one broker, and goes to the next one when that is gone."""
 
     def __init__(
@@ -119,13 +111,7 @@ class Client:
         guarantees: Guarantees = BEST_EFFORT,
         hops: HopSettings = BASIC,
     ) -> None:
-        self.name = name or f"client-{token_hex(6)}"
-        self.counters = Counters()
-        self.connections = 0  # sessions so far: who sees the same number before and after a flush knows that nothing broke
-        self._addresses = list(addresses)
-        self._tls = tls
-        self._settings = settings
-        self._clock = clock or Clock()
+        super().__init__(addresses, name or f"client-{token_hex(6)}", tls, settings, clock or Clock())
         # A name that was given may have been used before, and then its numbers are taken: count from the time of day.
         self._first_seq = first_seq if first_seq is not None else 1 if name is None else self._clock.now_us()
         self._observer = observer
@@ -139,22 +125,13 @@ class Client:
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
         self._full: set[Inbox] = set()
-        self._session: Session | None = None
-        self._link: Link | None = None
-        self._unsent: list[Publish | Run] = []  # that a broker may not have, for the next: no more than a window and a queue
-        self._at: Address | None = None  # where we were last let in
-        self._pings = Pings()
-        self._returning = Returning(self._clock, settings.session_us, self._give_up)
-        self._tasks: list[asyncio.Task[None]] = []
-        self._entered = self._closed = False
 
-    # The connection ------------------------------------------------------------------------------
+    # Coming and going ------------------------------------------------------------------------------
 
     async def __aenter__(self) -> "Client":
         if self._entered or self._closed:
             raise MisuseError("a client can be entered only once; call connect again")
         epoch = self._clock.now_us()
-        self._hello = Hello(self.name, "client", epoch, lossless=self._guarantees != BEST_EFFORT)
         rng = Random(f"{epoch}/{self.name}/heartbeat")
         machine = ClientMachine(
             self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq, self._guarantees
@@ -162,18 +139,7 @@ class Client:
         runs = not self._tallied and all(each.scheme != "udp" for each in self._addresses)
         self._machine = with_hops(machine, self._hops, runs)
         self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied)
-        self._attached = asyncio.Event()
-        self._wanted = asyncio.Event()  # a connection is
-        self._wanted.set()
-        self._backoff = Backoff(Random(f"{epoch}/{self.name}/backoff"))
-        self._entered = True
-        try:
-            await self._dial_all()
-        except BaseException:
-            self.driver.stop()
-            self._closed = True
-            raise
-        self._tasks = [asyncio.create_task(self._stay_connected()), asyncio.create_task(self._watch_silence())]
+        await self._enter(epoch, lossless=self._guarantees != BEST_EFFORT, stored=self._hops.durable)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -184,9 +150,9 @@ class Client:
         if self._closed:
             return
         try:
-            if not in_haste and self._link is not None:
+            if not in_haste and self._owes:
                 with suppress(TimeoutError, TransportError):
-                    async with asyncio.timeout(_CLOSE_S):
+                    async with asyncio.timeout(CLOSE_S):
                         await self.flush()
                     async with asyncio.timeout(_LINGER_S):
                         while not self._machine.has_told:
@@ -195,172 +161,13 @@ class Client:
             await self._leave()
 
     async def _leave(self) -> None:
-        self._closed = True
-        self._attached.set()  # whoever waits for a connection learns that there will be none,
-        self._wake_for_answers()  # and whoever waits for a broker to store something that it will not
-        for task in self._tasks:
-            task.cancel()
+        self._wake_for_answers()  # whoever waits for a broker to store something learns that it will not
         try:
-            try:
-                await asyncio.gather(*self._tasks, return_exceptions=True)
-            finally:
-                await self._say_goodbye()
+            await self._exit()
         finally:
-            self.driver.stop()
             self._losses.close()
             for inbox in self._inboxes.values():
                 inbox.close()
-
-    async def _say_goodbye(self) -> None:
-        """End the session for good."""
-        session, link = self._away(), self._session and self._session.link
-        if session is not None and link is not None:
-            self.driver.give(LinkDown(link.name))
-            link.end_session()
-            link.flush()
-            session.end("the client leaves")
-            await self._ended(session)
-
-    def _away(self) -> Session | None:
-        """Let whoever publishes from now on wait for the next connection; the one that is to end, if there is one."""
-        self._link = None
-        if not self._closed:
-            self._attached.clear()
-        return self._session
-
-    async def _ended(self, session: Session) -> None:
-        await asyncio.wait([session.ended], timeout=_CLOSE_S)
-        session.end("too slow", now=True)
-
-    async def detach(self) -> None:
-        """Leave the broker and stay away, with all subscriptions kept, until `attach`.
-
-        The broker keeps what comes for them within its bounds, for as long as a session may be away.
-        """
-        self._wanted.clear()
-        session = self._away()
-        if session is not None:
-            session.hang_up("the client detaches")
-            await self._ended(session)
-
-    async def attach(self, *addresses: str | Address) -> None:
-        """Go to another broker, the first of these that answers, or back to the last."""
-        given = [each if isinstance(each, Address) else parse_address(each) for each in addresses]
-        self._wanted.clear()
-        if given and self._at not in given:
-            await self._say_goodbye()
-        await self.detach()
-        self._addresses = given or self._addresses
-        self._backoff.reset()
-        self._wanted.set()
-
-    async def _dial_all(self) -> None:
-        """Try each address once, first the one where our session may be; a TransportError with all that went wrong."""
-        problems = []
-        for address in sorted(self._addresses, key=lambda each: self._returning.link is None or each != self._at):
-            try:
-                await open_session(address, self, self._tls)
-                self._at = address
-                return
-            except TransportError as problem:
-                problems.append(str(problem))
-        raise TransportError("\n".join(problems))
-
-    async def _stay_connected(self) -> None:
-        while True:
-            if self._session is not None:
-                await asyncio.wait([self._session.ended])
-                self._backoff.reset()
-            await self._wanted.wait()
-            await asyncio.sleep(self._backoff.delay_s())
-            with suppress(TransportError):
-                await self._dial_all()
-
-    async def _watch_silence(self) -> None:
-        limit_s = SILENT_LEASES * self._settings.lease_us / 1e6
-        while True:
-            await asyncio.sleep(limit_s / 4)
-            if self._session is not None:
-                # A broker whose host answers may be slow; but not for longer than it would wait for us.
-                patience_s = self._settings.session_us / 1e6 if self._session.wire.reliable else limit_s
-                self._session.check_alive(limit_s / 4, max(limit_s, patience_s), host_only=False)
-
-    @property
-    def broker(self) -> str | None:
-        """The broker that the client is attached to at present."""
-        return None if self._link is None else self._link.name
-
-    async def attached(self) -> str:
-        """Wait for a connection; the broker's name."""
-        return (await self._connection()).name
-
-    async def _connection(self) -> Link:
-        while self._link is None:
-            self._check_open()
-            await self._attached.wait()
-        self._check_open()
-        return self._link
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise MisuseError(f"the client {self.name} is closed")
-        if not self._entered:
-            raise MisuseError("enter the client first: async with holdfast.connect(...) as client")
-
-    # What a session asks of its owner ------------------------------------------------------------
-
-    @property
-    def hello(self) -> Hello:
-        return self._returning.hello(self._hello)
-
-    def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
-        return Refusal("not here", "this is a client")
-
-    def welcome(self, link: Link) -> Welcome:
-        raise AssertionError("nobody dials a client")
-
-    def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
-        self._link = self._returning.on_welcome(session, welcome)
-        if self._link is None:
-            self.connections += 1
-            stream = Stream(welcome.session) if welcome.session else None
-            self._link = Link(welcome.node, "broker", session.wire, self._clock, self.counters, stream=stream)
-        self._session = session
-        self._link.hold_up(bool(self._full))
-        self._attached.set()
-        return self._link
-
-    def on_open(self, session: Session) -> None:
-        assert session.link is not None
-        self._pings.send_again(session.link)
-        absence = self._returning.absence()
-        if absence is not None and self._inboxes and not isinstance(self._machine, DurableClient):
-            self.driver.give(absence)
-        if self._unsent:
-            unsent, self._unsent = self._unsent, []
-            self.driver.send_again(session.link, unsent)
-
-    def on_missed(self, session: Session, missed: Missed) -> None:
-        if not isinstance(self._machine, DurableClient):  # whose broker hands it over again
-            self.driver.give(self._returning.missed(missed))
-
-    def on_pong(self, token: int) -> None:
-        self._pings.on_pong(token)
-
-    def on_end(self, session: Session, reason: str) -> None:
-        if session is self._session:
-            self._session = self._link = None
-            self._attached.clear()
-            self._returning.on_end(session)
-            if self._returning.link is None:
-                self._pings.fail(reason)
-
-    def _give_up(self, link: Link, reason: str) -> None:
-        """A session is over that might have gone on: what its broker may not have goes to the next."""
-        if not isinstance(self._machine, DurableClient):  # which sends again by itself
-            self._unsent += link.unacknowledged()
-        self.driver.detach(link)
-        self._pings.fail(reason)
 
     # Publishing ----------------------------------------------------------------------------------
 
@@ -456,25 +263,46 @@ class Client:
             raise InputError(f"when_full is {when_full!r}; it can be {' or '.join(get_args(WhenFull))}")
         text = str(parse(condition))
         id_ = f"s{next(self._ids)}"
-        inbox = self._inboxes[id_] = Inbox(queue_max, when_full, self._on_level)
+        inbox = self._inboxes[id_] = Inbox(queue_max, when_full, self._on_level, lambda: self._overflow(text))
         self.driver.give(SubscribeCall(id_, text))
         return Subscription(text, inbox, lambda: self._unsubscribe(id_))
 
     def losses(self) -> "Losses":
-        """Events that were lost for good, or may have been; read it with `async for`. Only recovery finds any.
+        """Events that were lost for good, or may have been; read it with `async for`.
 
-        The latest ten thousand are kept for whoever reads late.
+        Recovery finds them one by one. Without it there are the times for which this client was away longer than its
+        broker kept the session, and what was dropped because it or its application was too slow. The latest ten
+        thousand are kept for whoever reads late.
         """
         return self._losses
 
     @property
     def settled(self) -> bool:
+        """Whether nothing may be missing: no loss is unread, none is looked for, and nothing published is untold."""
+        away = self._link is None and self._subscribes
+        return not self._losses and not away and self._machine.settled
+
+    @property
+    def recovered(self) -> bool:
         """Whether it looks for no lost event, and has told of all that it published."""
         return self._machine.settled
+
+    def _overflow(self, condition: str) -> Growing:
+        loss = Growing(f"the application was too slow for its subscription {condition}")
+        self._losses.put(loss)
+        return loss
 
     def _unsubscribe(self, id_: str) -> None:
         if self._inboxes.pop(id_, None) is not None and not self._closed:
             self.driver.give(UnsubscribeCall(id_))
+
+    @property
+    def _subscribes(self) -> bool:
+        return bool(self._inboxes)
+
+    @property
+    def _holds_up(self) -> bool:
+        return bool(self._full)
 
     def _on_level(self, inbox: Inbox) -> None:
         """An inbox that pushes back is full, or no longer: stop reading while any is."""
@@ -483,7 +311,7 @@ class Client:
         else:
             self._full.discard(inbox)
         if self._link is not None:
-            self._link.hold_up(bool(self._full))
+            self._link.hold_up(self._holds_up)
 
     # What the driver tells -----------------------------------------------------------------------
 
@@ -519,7 +347,7 @@ class Client:
                 inbox.put_all(deliveries)
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
-        self._losses.put(Loss(lost.source, lost.first, lost.last, lost.reason, lost.since_us, lost.until_us))
+        self._losses.put(Loss(*msgspec.structs.astuple(lost)))
         if self._observer is not None:
             self._observer.on_lost(lost, now_us)
 

@@ -202,6 +202,8 @@ class Link:
 
     def unacknowledged(self) -> list[Publish | Run]:
         """Take out the publications that the far end may not have: for another one, as this one has no use for them."""
+        if self.ended:
+            self._counters.unsent -= self.outbox.messages
         frames = [] if self.stream is None else [each for each in self.stream.kept if each[1] == MESSAGES]
         while (frame := self.outbox.next_frame()) is not None:
             frames.append(frame)
@@ -225,7 +227,9 @@ class Link:
                 waiter.set_result(None)
 
     def end(self) -> None:
-        """The wire is gone: what still waits is counted as unsent."""
+        """The link is gone: what still waits is counted as unsent."""
+        if self.ended:
+            return
         self.ended = True
         self._wake()
         if self._timer is not None:

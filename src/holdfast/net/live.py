@@ -246,7 +246,9 @@ class LiveRun:
             if delivered != seen:
                 seen, seen_s = delivered, loop.time()
             elif (
-                not durable and loop.time() - seen_s > quiet_s and all(each.settled for each in self._clients.values())
+                not durable
+                and loop.time() - seen_s > quiet_s
+                and all(each.recovered for each in self._clients.values())
             ):
                 break
             await asyncio.sleep(0.05)

@@ -1,4 +1,7 @@
-"""What could not be recovered, for applications that want to know: a bounded queue that is read with `async for`."""
+"""What was lost or may have been, for applications that want to know: a bounded queue that is read with `async for`.
+
+What goes on for a while, such as a queue that overflows, is one entry that grows until it is read.
+"""
 
 import asyncio
 from collections import deque
@@ -17,28 +20,47 @@ class Loss(msgspec.Struct, frozen=True, gc=False):
     reason: str  # in words
     since_us: int = 0  # where an absence is the cause: when it began, by our clock,
     until_us: int = 0  # and when it ended
+    events: int = 0  # how many there were, where only that is known
+
+
+class Growing:
+    """A loss that goes on, until it is read."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+        self.since_us = self.until_us = self.events = 0
+        self.was_read = False
+
+    def grow(self, events: int, since_us: int, until_us: int) -> None:
+        self.since_us = self.since_us or since_us
+        self.until_us = until_us
+        self.events += events
+
+    def read(self) -> Loss:
+        self.was_read = True
+        return Loss("", 0, 0, self._reason, self.since_us, self.until_us, self.events)
 
 
 class Losses:
     def __init__(self) -> None:
         self.dropped = 0  # that nobody has read in time
-        self._items: deque[Loss] = deque()
+        self._items: deque[Loss | Growing] = deque()
         self._closed = False
         self._waiting: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def put(self, loss: Loss) -> None:
+    def put(self, loss: Loss | Growing) -> None:
         if len(self._items) >= _KEPT_MAX:
-            self._items.popleft()
+            _read(self._items.popleft())
             self.dropped += 1
         self._items.append(loss)
         self._wake()
 
     def take(self) -> list[Loss]:
         """All that have come, without waiting."""
-        taken = list(self._items)
+        taken = list(map(_read, self._items))
         self._items.clear()
         return taken
 
@@ -62,4 +84,8 @@ class Losses:
             waiter = asyncio.get_running_loop().create_future()
             self._waiting.append(waiter)
             await waiter
-        return self._items.popleft()
+        return _read(self._items.popleft())
+
+
+def _read(loss: Loss | Growing) -> Loss:
+    return loss.read() if isinstance(loss, Growing) else loss

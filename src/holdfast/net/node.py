@@ -70,7 +70,9 @@ class NodeSettings:
     tls: TlsFiles | None = None  # for addresses that begin with tls://
     queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
     push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
-    blocked_s_max: float = 30.0  # who takes nothing for so long no longer holds up the others, and loses its oldest events
+    blocked_s_max: float = (
+        30.0  # who takes nothing for so long no longer holds up the others, and loses its oldest events
+    )
     impairments: Mapping[str, Impairment] = field(default_factory=dict)  # by neighbour
     lossy_control: bool = True  # an impairment loses control messages too
     gossip: GossipSettings | None = None  # the same for all brokers of a network

@@ -17,7 +17,7 @@ class Pings:
         self._waiting: dict[int, asyncio.Future[None]] = {}
 
     async def answered(self, link: Link) -> None:
-        """Wait for the answer; a TransportError if the session ends first. A new connection of it makes no difference."""
+        """Wait for the answer, over as many connections as that takes; a TransportError if the session ends first."""
         await link.drained(0)
         if link.ended:  # while we waited: nobody would answer
             raise TransportError("the connection broke")

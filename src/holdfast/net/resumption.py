@@ -1,9 +1,9 @@
 """A session that outlives its connection, seen from either end.
 
-A client's link is kept when its connection breaks without a good-bye. The broker goes on collecting events for it, within
-the bound of its queue; the client keeps what the broker has not acknowledged. Whoever comes back in time goes on
-where it was (`stream`). If the broker does not have the session any more, or it is another broker, all begins anew: the
-machines are told, and the client says from when until when it was away.
+A client's link is kept when its connection breaks without a good-bye. The broker goes on collecting events for it,
+within the bound of its queue; the client keeps what the broker has not acknowledged. Who comes back in time goes on
+where it was (`stream`). If the broker does not have the session any more, or it is another broker, all begins anew:
+the machines are told, and the client says from when until when it was away.
 """
 
 import asyncio
@@ -34,6 +34,13 @@ class Returning:
         self._offset_us = 0  # from the broker's clock to ours, less than by a round-trip time too small
         self._expiry: asyncio.TimerHandle | None = None
         self._reason = ""
+        self.same_broker = True  # as the last time
+
+    @property
+    def owes(self) -> bool:
+        """Whether the broker may lack something of the session that may go on."""
+        stream = None if self.link is None else self.link.stream
+        return self.link is not None and (len(self.link.outbox) > 0 or (stream is not None and stream.kept_bytes > 0))
 
     def hello(self, own: Hello) -> Hello:
         """The same with what we would go on with."""
@@ -53,6 +60,7 @@ class Returning:
             self._away_since_us = None
             return link
         if last is not None:
+            self.same_broker = last.node == welcome.node
             self._reason = _why_anew(last, welcome)
         if link is not None:
             self._give_up(link, self._reason)

@@ -99,7 +99,7 @@ class Session:
     def silent_s(self) -> float:
         return self._loop.time() - self.wire.heard_s
 
-    def check_alive(self, passed_s: float, limit_s: float, host_only: bool) -> None:
+    def check_alive(self, passed_s: float, limit_s: float, host_only: bool = False) -> None:
         """To be called regularly: end it when nothing was heard for so long, or the other host confirms nothing.
 
         Silence counts only while we listen: not while we push back, and not while our own loop was held up, when far

@@ -1,8 +1,8 @@
 """What a subscriber holds: a bounded queue of deliveries that is read with `async for`.
 
-When the application is slower than its events, either the oldest are dropped and counted, or the connection is held up
-so that the broker feels it and in turn drops or pushes back, as it is configured. Leaving the loop and letting go of
-the subscription, or closing it, unsubscribes.
+When the application is slower than its events, either the oldest are dropped, counted and told in `losses`, or the
+connection is held up so that the broker feels it and in turn drops or pushes back, as it is configured. Leaving the loop
+and letting go of the subscription, or closing it, unsubscribes.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.model.event import Attributes
 from holdfast.model.messages import Publication, Via
+from holdfast.net.losses import Growing
 
 QUEUE_MAX = 10_000  # deliveries that wait for the application: a tenth of a second at full speed, a few MB
 _ON_ITS_WAY_MAX = 10_000  # more that is kept when pushing back: what a frame can hold that had come already
@@ -71,7 +72,13 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 class Inbox:
     """The queue itself; the client fills it, the subscription empties it."""
 
-    def __init__(self, queue_max: int, when_full: WhenFull, on_level: Callable[["Inbox"], None]) -> None:
+    def __init__(
+        self,
+        queue_max: int,
+        when_full: WhenFull,
+        on_level: Callable[["Inbox"], None],
+        on_overflow: Callable[[], Growing],
+    ) -> None:
         self.dropped = 0
         self.full = False  # and pushing back
         self.closed = False
@@ -80,6 +87,8 @@ class Inbox:
         self._pushes_back = when_full == "push-back"
         self._cap = queue_max + (_ON_ITS_WAY_MAX if self._pushes_back else 0)
         self._on_level = on_level
+        self._on_overflow = on_overflow
+        self._overflow: Growing | None = None  # the loss that grows while we drop
         self._filled = asyncio.Event()
 
     def __len__(self) -> int:
@@ -88,14 +97,19 @@ class Inbox:
     def put(self, delivery: Delivery) -> None:
         items = self._items
         if len(items) >= self._cap:
-            items.popleft()
-            self.dropped += 1
+            self._drop(items.popleft())
         items.append(delivery)
         if len(items) == 1:
             self._filled.set()
         if self._pushes_back and not self.full and len(items) >= self._max:
             self.full = True
             self._on_level(self)
+
+    def _drop(self, oldest: Delivery) -> None:
+        self.dropped += 1
+        if self._overflow is None or self._overflow.was_read:
+            self._overflow = self._on_overflow()
+        self._overflow.grow(1, oldest.arrived_us, oldest.arrived_us)
 
     def put_all(self, deliveries: list[Delivery]) -> None:
         items = self._items

@@ -173,6 +173,7 @@ class Lost(msgspec.Struct, frozen=True):
     reason: str
     since_us: int = 0
     until_us: int = 0
+    events: int = 0  # how many, where only that is known
 
 
 class Acknowledged(msgspec.Struct, frozen=True):

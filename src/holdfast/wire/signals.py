@@ -2,7 +2,7 @@
 
 Who dials says hello, the other end answers with a welcome or a refusal. A ping is answered with a pong once everything
 sent before it has been handled, which is how a client learns that its publications have reached the broker. Where a
-session outlives its connection, its frames count up in each direction and are acknowledged. Machines never see a signal.
+session outlives its connection, its frames are counted in each direction and acknowledged. Machines never see a signal.
 """
 
 from typing import Annotated, Final, Literal

@@ -1,0 +1,258 @@
+"""A client's place at a broker: found, lost, found again.
+
+A broken connection is dialled again, first where the session may still be, then at the next of a list. Who finds it
+goes on as if nothing had been; who begins anew is given what it may have missed (`Absence`), and sends again what the
+last broker may not have got. Leaving for good is said, so that nobody keeps anything for us.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+
+from holdfast.model.errors import MisuseError, TransportError
+from holdfast.model.messages import Publish, Run
+from holdfast.net.address import Address, parse_address
+from holdfast.net.backoff import Backoff
+from holdfast.net.clock import Clock
+from holdfast.net.counters import Counters
+from holdfast.net.driver import Driver
+from holdfast.net.link import Link
+from holdfast.net.node import SILENT_LEASES
+from holdfast.net.pings import Pings
+from holdfast.net.resumption import Returning
+from holdfast.net.session import Session, open_session
+from holdfast.net.stream import Stream
+from holdfast.net.tls import TlsFiles
+from holdfast.protocol.effects import LinkDown
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.wire.signals import Hello, Missed, Refusal, Welcome
+
+CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
+
+
+class Attachment(ABC):
+    driver: Driver
+
+    def __init__(
+        self, addresses: Sequence[Address], name: str, tls: TlsFiles | None, settings: ProtocolSettings, clock: Clock
+    ) -> None:
+        self.name = name
+        self.counters = Counters()
+        self.connections = 0  # that began a session: the same number before and after a flush means that nothing broke
+        self._addresses = list(addresses)
+        self._at: Address | None = None  # where we were last let in
+        self._tls = tls
+        self._settings = settings
+        self._clock = clock
+        self._session: Session | None = None
+        self._link: Link | None = None  # while there is a connection
+        self._returning = Returning(clock, settings.session_us, self._on_lost)
+        self._unsent: list[Publish | Run] = []  # that a broker may not have, for the next: a window and a queue at most
+        self._pings = Pings()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._entered = self._closed = False
+
+    @property
+    @abstractmethod
+    def _subscribes(self) -> bool:
+        """Whether it can miss anything."""
+
+    @property
+    @abstractmethod
+    def _holds_up(self) -> bool:
+        """Whether nothing is to be read for now."""
+
+    # Coming and going ----------------------------------------------------------------------------
+
+    async def _enter(self, epoch: int, lossless: bool, stored: bool) -> None:
+        self._hello = Hello(self.name, "client", epoch, lossless=lossless)
+        self._stored = stored  # our broker keeps events for us whatever happens, and we for it
+        self._attached = asyncio.Event()
+        self._wanted = asyncio.Event()  # a connection is
+        self._wanted.set()
+        self._backoff = Backoff(Random(f"{epoch}/{self.name}/backoff"))
+        self._entered = True
+        try:
+            await self._dial_all()
+        except BaseException:
+            self.driver.stop()
+            self._closed = True
+            raise
+        self._tasks = [asyncio.create_task(self._stay_connected()), asyncio.create_task(self._watch_silence())]
+
+    @property
+    def _owes(self) -> bool:
+        """Whether the broker may lack something that it can still get."""
+        return self._link is not None or (self._wanted.is_set() and (self._returning.owes or bool(self._unsent)))
+
+    async def _exit(self) -> None:
+        self._closed = True
+        self._attached.set()  # whoever waits for a connection learns that there will be none
+        for task in self._tasks:
+            task.cancel()
+        try:
+            try:
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+            finally:
+                await self._say_goodbye()
+        finally:
+            self._returning.expire(f"the client {self.name} is closed")
+            self.counters.unsent += sum([len(each.seqs) if isinstance(each, Run) else 1 for each in self._unsent])
+            self.driver.stop()
+
+    async def _say_goodbye(self) -> None:
+        """End the session for good."""
+        session, link = self._session, self._link
+        self._step_away()
+        if session is not None and link is not None:
+            self.driver.give(LinkDown(link.name))
+            link.end_session()
+            link.flush()
+            session.end("the client leaves")
+            await _ended(session)
+
+    def _step_away(self) -> None:
+        """Who publishes from now on waits for the next connection."""
+        self._link = None
+        if not self._closed:
+            self._attached.clear()
+
+    async def detach(self) -> None:
+        """Leave the broker and stay away, with all subscriptions kept, until `attach`.
+
+        The broker keeps what comes for them within its bounds, for as long as a session may be away (`session_s`).
+        """
+        self._wanted.clear()
+        session, link = self._session, self._link
+        if session is None or link is None or link.stream is None:
+            return await self._say_goodbye()
+        self._step_away()
+        session.hang_up("the client detaches")
+        await _ended(session)
+
+    async def attach(self, *addresses: str | Address) -> None:
+        """Go to another broker, the first of these that answers, or back to the last."""
+        given = [each if isinstance(each, Address) else parse_address(each) for each in addresses]
+        self._wanted.clear()
+        if given and self._at not in given:
+            await self._say_goodbye()
+        await self.detach()
+        self._addresses = given or self._addresses
+        self._backoff.reset()
+        self._wanted.set()
+
+    async def _dial_all(self) -> None:
+        """Try each address once, first that of the session; a TransportError with all that went wrong."""
+        problems = []
+        for address in sorted(self._addresses, key=lambda each: self._returning.link is None or each != self._at):
+            try:
+                await open_session(address, self, self._tls)
+                self._at = address
+                return
+            except TransportError as problem:
+                problems.append(str(problem))
+        raise TransportError("\n".join(problems))
+
+    async def _stay_connected(self) -> None:
+        while True:
+            if self._session is not None:
+                await asyncio.wait([self._session.ended])
+                self._backoff.reset()
+            await self._wanted.wait()
+            await asyncio.sleep(self._backoff.delay_s())
+            with suppress(TransportError):
+                await self._dial_all()
+
+    async def _watch_silence(self) -> None:
+        limit_s = SILENT_LEASES * self._settings.lease_us / 1e6
+        while True:
+            await asyncio.sleep(limit_s / 4)
+            if self._session is not None:
+                # A broker whose host answers may be slow, but not for longer than it would wait for us.
+                patience_s = self._settings.session_us / 1e6 if self._session.wire.reliable else limit_s
+                self._session.check_alive(limit_s / 4, patience_s)
+
+    @property
+    def broker(self) -> str | None:
+        """The broker that the client is attached to at present."""
+        return None if self._link is None else self._link.name
+
+    async def attached(self) -> str:
+        """Wait for a connection; the broker's name."""
+        return (await self._connection()).name
+
+    async def _connection(self) -> Link:
+        while self._link is None:
+            self._check_open()
+            await self._attached.wait()
+        self._check_open()
+        return self._link
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MisuseError(f"the client {self.name} is closed")
+        if not self._entered:
+            raise MisuseError("enter the client first: async with holdfast.connect(...) as client")
+
+    # What a session asks of its owner ------------------------------------------------------------
+
+    @property
+    def hello(self) -> Hello:
+        return self._returning.hello(self._hello)
+
+    def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
+        return Refusal("not here", "this is a client")
+
+    def welcome(self, link: Link) -> Welcome:
+        raise AssertionError("nobody dials a client")
+
+    def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
+        self._link = self._returning.on_welcome(session, welcome)
+        if self._link is None:
+            self.connections += 1
+            stream = Stream(welcome.session) if welcome.session else None
+            self._link = Link(welcome.node, "broker", session.wire, self._clock, self.counters, stream=stream)
+        self._session = session
+        self._link.hold_up(self._holds_up)
+        self._attached.set()
+        return self._link
+
+    def on_open(self, session: Session) -> None:
+        assert session.link is not None
+        self._pings.send_again(session.link)
+        absence = self._returning.absence()
+        if absence is not None and self._subscribes and not (self._stored and self._returning.same_broker):
+            self.driver.give(absence)
+        if self._unsent:
+            unsent, self._unsent = self._unsent, []
+            self.driver.send_again(session.link, unsent)
+
+    def on_missed(self, session: Session, missed: Missed) -> None:
+        if not self._stored:
+            self.driver.give(self._returning.missed(missed))
+
+    def on_pong(self, token: int) -> None:
+        self._pings.on_pong(token)
+
+    def on_end(self, session: Session, reason: str) -> None:
+        if session is not self._session:
+            return
+        self._session = self._link = None
+        self._attached.clear()
+        self._returning.on_end(session)
+        if self._returning.link is None and session.link is not None:
+            self._on_lost(session.link, reason)
+
+    def _on_lost(self, link: Link, reason: str) -> None:
+        """A session is over: what its broker may not have goes to the next, to which it is a duplicate at worst."""
+        if not self._stored:
+            self._unsent += link.unacknowledged()
+        self.driver.detach(link)
+        self._pings.fail(reason)
+
+
+async def _ended(session: Session) -> None:
+    await asyncio.wait([session.ended], timeout=CLOSE_S)
+    session.end("too slow", now=True)
