@@ -51,6 +51,7 @@ SECTIONS = (
         (
             "holdfast.net.client:connect",
             "holdfast.net.client:Client",
+            "holdfast.net.attachment:Attachment",
             "holdfast.net.subscription:Subscription",
             "holdfast.net.subscription:Delivery",
             "holdfast.net.losses:Loss",

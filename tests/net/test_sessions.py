@@ -297,6 +297,26 @@ async def test_publishers_wait_for_a_slow_client_that_bought_order_and_not_for_a
 
 
 @live
+async def test_publishers_at_other_brokers_wait_as_well() -> None:
+    number = 30_000
+    async with lab() as net:
+        b1, b2 = await net.pair(queue_bytes=64 * 1024)
+        b3 = await net.broker("b3", queue_bytes=64 * 1024, peers={"b2": b2.listening[0]})
+        publisher, slow = await net.client(b1), await net.client(b3, order="fifo")
+        wanted = slow.subscribe("n >= 0", queue_max=100, when_full="push-back")
+        await settled(slow, publisher)
+        publishing = asyncio.create_task(publish(publisher, range(number), KILOBYTE))
+        await until(lambda: b1.driver.links[publisher.name].held_up)
+        got: list[int] = []
+        while got[-1:] != [number - 1]:
+            got += values(await wanted.batch())
+        await publishing
+        assert got == list(range(number))
+        assert [each.counters.dropped for each in (b1, b2, b3)] == [0, 0, 0]
+        assert slow.losses().take() == []
+
+
+@live
 async def test_who_takes_nothing_at_all_is_not_waited_for_in_the_end_keeps_its_connection_and_is_told() -> None:
     number = 30_000
     async with lab() as net:

@@ -81,9 +81,15 @@ async def _subscribe(client: "Client", condition: str, count: int | None, timeou
             problem, _ = await asyncio.gather(printing, stopped, return_exceptions=True)
             if isinstance(problem, Exception):
                 raise problem
-            lost = sum(each.last - each.first + 1 for each in client.losses().take())
+            losses = client.losses().take()
+            lost = sum(each.last - each.first + 1 for each in losses if each.source)
             if lost:
                 print(f"{lost:,} events could not be recovered", file=sys.stderr)
+            for each in losses:
+                if not each.source and not subscription.dropped:
+                    count_lost = f"{each.events:,} events were" if each.events else "events may have been"
+                    seconds = (each.until_us - each.since_us) / 1e6
+                    print(f"{count_lost} lost within {seconds:.1f} s: {each.reason}", file=sys.stderr)
             if subscription.dropped:
                 print(f"{subscription.dropped:,} events were dropped: printing is too slow", file=sys.stderr)
     return complete

@@ -33,7 +33,9 @@ CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 
 
 class Attachment(ABC):
-    driver: Driver
+    """What a client does about its broker; every `Client` is one."""
+
+    driver: Driver  # runs its machine
 
     def __init__(
         self, addresses: Sequence[Address], name: str, tls: TlsFiles | None, settings: ProtocolSettings, clock: Clock
@@ -198,14 +200,13 @@ class Attachment(ABC):
 
     # What a session asks of its owner ------------------------------------------------------------
 
-    @property
-    def hello(self) -> Hello:
+    def on_dial(self) -> Hello:
         return self._returning.hello(self._hello)
 
     def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
         return Refusal("not here", "this is a client")
 
-    def welcome(self, link: Link) -> Welcome:
+    def on_let_in(self, link: Link) -> Welcome:
         raise AssertionError("nobody dials a client")
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:

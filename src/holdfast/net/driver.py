@@ -47,8 +47,10 @@ from holdfast.wire.codec import (
     kind_of_encoded,
 )
 from holdfast.wire.run_writer import Relay
+from holdfast.wire.signals import Hold, encode_signal
 
 _WAKE = Wake()
+_HOLD = encode_signal(Hold())
 _CONTROL_MARK = b"\xa1~"  # as the name of the attribute stands in a message
 
 
@@ -97,6 +99,7 @@ class Driver:
         self._clock = clock
         self._application = application
         self._full: dict[str, None] = {}  # neighbours that hold up the others
+        self.passes_on_hold = False  # only where the links of brokers are a tree, so that nobody waits for itself
         self._loop = asyncio.get_running_loop()
         self._dirty: list[Link] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -165,6 +168,7 @@ class Driver:
         self.links[link.name] = link
         if self._full:
             self._pause_or_resume()
+        self._pass_on_hold()
         self.give(LinkUp(link.name, link.kind, link.replaces, reliable=link.takes_runs))
 
     def detach(self, link: Link) -> None:
@@ -373,6 +377,19 @@ class Driver:
                 self.counters.note("not waited for")
                 self.links[name].stop_waiting()
                 self._not_full(name)
+
+    def on_hold(self, link: Link) -> None:
+        """Somebody behind this neighbour is to lose nothing."""
+        link.push_back()
+        self._pass_on_hold()
+
+    def _pass_on_hold(self) -> None:
+        """Tell each broker that it is to wait for us if somebody else here is to lose nothing: once a connection."""
+        lossless = sum([link.lossless for link in self.links.values()]) if self.passes_on_hold else 0
+        for link in self.links.values() if lossless else ():
+            if link.kind == "broker" and link.wire.reliable and not link.asked_to_wait and lossless > link.lossless:
+                link.asked_to_wait = True
+                link.wire.send(_HOLD)
 
     def _weigh(self, link: Link) -> None:
         """Hold up everybody else while this neighbour has too much waiting; go on when half of it is gone."""

@@ -60,6 +60,8 @@ class Link:
         self.room = True  # the wire takes more, and the window of the stream is open
         self.wire_room = True
         self.ended = False
+        self.lossless = False  # at the far end, or behind it, is somebody who is to lose nothing
+        self.asked_to_wait = False  # as our own neighbour, for such a one
         self.waited_for = pushes_back  # not while it is away, or has taken nothing for too long
         self.dirty = False  # waits for the next flush
         self.held_up = False  # we do not read from it for now, to push back
@@ -155,6 +157,11 @@ class Link:
                 self._set_limit()
             self.flush()
             self._wake()
+
+    def push_back(self) -> None:
+        """From now on hold others up rather than drop its events."""
+        self.lossless = self.pushes_back = self.waited_for = True
+        self._set_limit()
 
     def stop_waiting(self) -> None:
         """Hold nobody up for it any more until it takes something: from now on its oldest events are dropped."""

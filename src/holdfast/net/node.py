@@ -70,9 +70,7 @@ class NodeSettings:
     tls: TlsFiles | None = None  # for addresses that begin with tls://
     queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
     push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
-    blocked_s_max: float = (
-        30.0  # who takes nothing for so long no longer holds up the others, and loses its oldest events
-    )
+    blocked_s_max: float = 30.0  # who takes nothing for so long holds up nobody any more, and loses its oldest events
     impairments: Mapping[str, Impairment] = field(default_factory=dict)  # by neighbour
     lossy_control: bool = True  # an impairment loses control messages too
     gossip: GossipSettings | None = None  # the same for all brokers of a network
@@ -104,6 +102,7 @@ class BrokerNode:
             epoch = stored.epoch  # to its neighbours a broker that remembers has only been silent
         self.hello = Hello(settings.name, "broker", epoch, settings.role.faulty if settings.role else None)
         self.driver = Driver(machine, self._clock, self.counters, application, tallied, self._committer)
+        self.driver.passes_on_hold = settings.routing != "destinations"
         self._directory: DirectoryService | None = None
         self.driver.on_register = self._register
         self._listeners: list[Listener] = []
@@ -345,7 +344,7 @@ class BrokerNode:
         client = far if isinstance(far, Hello) and far.kind == "client" else None
         impairment = self.settings.impairments.get(far.node)
         keeps = client is not None and client.session and wire.reliable and impairment is None
-        return Link(
+        link = Link(
             far.node,
             far.kind,
             wire,
@@ -356,9 +355,12 @@ class BrokerNode:
             self.settings.lossy_control,
             far.replaces if isinstance(far, Hello) else None,
             Stream(client.session) if client is not None and keeps else None,
-            self.settings.push_back or (client is not None and client.lossless),
+            self.settings.push_back,
             is_told=client is not None and bool(client.session),
         )
+        if client is not None and client.lossless:
+            link.push_back()
+        return link
 
     def _resumed(self, session: Session, far: Hello | Welcome, known: Session | None) -> Link | None:
         """The link of a client that goes on; whatever else was there under this name ends."""
@@ -375,7 +377,10 @@ class BrokerNode:
             self.driver.detach(away)
         return None
 
-    def welcome(self, link: Link) -> Welcome:
+    def on_dial(self) -> Hello:
+        return self.hello
+
+    def on_let_in(self, link: Link) -> Welcome:
         own, stream = self.hello, link.stream
         session = (0, 0) if stream is None else (stream.id, stream.received)
         return Welcome(own.node, own.kind, own.epoch, *session, self._clock.now_us())

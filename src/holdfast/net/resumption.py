@@ -9,6 +9,7 @@ the machines are told, and the client says from when until when it was away.
 import asyncio
 from collections.abc import Callable
 from secrets import randbits
+from time import monotonic
 
 from holdfast.net.clock import Clock
 from holdfast.net.link import Link
@@ -51,7 +52,7 @@ class Returning:
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | None:
         """The link that goes on; None when the session is a new one."""
         now_us, last = self._clock.now_us(), self._far
-        asked_us = int((asyncio.get_running_loop().time() - session.began_s) * 1e6)
+        asked_us = int((monotonic() - session.began_s) * 1e6)
         self._offset_us = now_us - asked_us - welcome.now_us
         link, self._far = self.link, welcome
         self._forget_kept()

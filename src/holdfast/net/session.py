@@ -8,6 +8,7 @@ breaks without that may have a link that outlives it (`resumption`).
 
 import asyncio
 from enum import Enum, auto
+from time import monotonic
 from typing import Protocol
 
 from holdfast.model.errors import PeerError, TransportError
@@ -22,6 +23,7 @@ from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
 from holdfast.wire.signals import (
     Ack,
     Hello,
+    Hold,
     Missed,
     Ping,
     Pong,
@@ -48,10 +50,10 @@ class Owner(Protocol):
     driver: Driver
     counters: Counters
 
-    @property
-    def hello(self) -> Hello: ...
+    def on_dial(self) -> Hello:
+        """What to say to whom we dial."""
 
-    def welcome(self, link: Link) -> Welcome:
+    def on_let_in(self, link: Link) -> Welcome:
         """What to answer to whom we let in."""
 
     def on_hello(self, session: "Session", hello: Hello) -> Link | Refusal:
@@ -80,24 +82,23 @@ class Session:
         self.opened: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
         self.for_good = False  # the session ends with the connection
-        self.began_s = loop.time()
+        self.began_s = monotonic()
         self._loop = loop
         self._owner = owner
-        self._hello = owner.hello
         self._answer = b""  # our welcome
         self._pong_due: Pong | None = None
         self._ack_due = False
-        self._checked_s = loop.time()
+        self._checked_s = monotonic()
         self._quiet_s = 0.0
         self._why = ""  # we end it ourselves, and this is why
         self._timers = [loop.call_later(_GREETING_S, self._give_up)]
         self.opened.add_done_callback(_observed)
         if dialled:
-            self._greet()
+            self._greet(encode_signal(owner.on_dial()))
 
     @property
     def silent_s(self) -> float:
-        return self._loop.time() - self.wire.heard_s
+        return monotonic() - self.wire.heard_s
 
     def check_alive(self, passed_s: float, limit_s: float, host_only: bool = False) -> None:
         """To be called regularly: end it when nothing was heard for so long, or the other host confirms nothing.
@@ -109,7 +110,7 @@ class Session:
             self._quiet_s = 0.0
         else:
             self._quiet_s += passed_s
-        self._checked_s = self._loop.time()
+        self._checked_s = monotonic()
         if self.phase is Phase.OPEN and max(self._quiet_s, self.wire.unanswered_s) >= limit_s:
             self.end(f"nothing heard for {limit_s:g} s", now=True)
 
@@ -138,11 +139,11 @@ class Session:
 
     # The greeting --------------------------------------------------------------------------------
 
-    def _greet(self) -> None:
+    def _greet(self, hello: bytes) -> None:
         if self.phase is Phase.GREETING:
-            self.wire.send(encode_signal(self._hello))
+            self.wire.send(hello)
             if not self.wire.reliable:
-                self._timers.append(self._loop.call_later(_REPEAT_S, self._greet))
+                self._timers.append(self._loop.call_later(_REPEAT_S, self._greet, hello))
 
     def _give_up(self) -> None:
         if self.phase is Phase.GREETING:
@@ -159,7 +160,7 @@ class Session:
             self.far = signal
             answer = self._owner.on_hello(self, signal)
             if not isinstance(answer, Refusal):
-                self._answer = encode_signal(self._owner.welcome(answer))
+                self._answer = encode_signal(self._owner.on_let_in(answer))
                 self.wire.send(self._answer)
         elif isinstance(signal, Welcome) and self.dialled:
             self.far = signal
@@ -223,6 +224,8 @@ class Session:
                 self._owner.on_pong(signal.token)
             case Ack() if self.link is not None:
                 self._owner.driver.on_ack(self.link, signal.received)
+            case Hold() if self.link is not None and self.link.kind == "broker":
+                self._owner.driver.on_hold(self.link)
             case Missed():
                 self._owner.on_missed(self, signal)
             case Hello() if signal == self.far:

@@ -1,8 +1,8 @@
 """What a subscriber holds: a bounded queue of deliveries that is read with `async for`.
 
 When the application is slower than its events, either the oldest are dropped, counted and told in `losses`, or the
-connection is held up so that the broker feels it and in turn drops or pushes back, as it is configured. Leaving the loop
-and letting go of the subscription, or closing it, unsubscribes.
+connection is held up so that the broker feels it and in turn drops or pushes back, as it is configured. Leaving the
+loop and letting go of the subscription, or closing it, unsubscribes.
 """
 
 import asyncio

@@ -11,6 +11,7 @@ import ssl
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import cast
 
 from holdfast.model.errors import MisuseError, PeerError, TransportError
@@ -34,10 +35,10 @@ class TcpWire(asyncio.Protocol):
     frame_aim = FRAME_AIM
     frame_max = FRAME_BYTES_MAX
 
-    def __init__(self, accept: Accept, now_s: Callable[[], float] | None = None) -> None:
+    def __init__(self, accept: Accept, now_s: Callable[[], float] = monotonic) -> None:
         self.far = "?"
         self._accept = accept
-        self._now_s = now_s or asyncio.get_running_loop().time
+        self._now_s = now_s  # not that of the event loop, which may stand still while a callback runs
         self.heard_s = self._now_s()
         self._receiver: Receiver
         self._transport: asyncio.Transport

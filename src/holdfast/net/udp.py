@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections import deque
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from holdfast.model.errors import MisuseError, TransportError
@@ -33,7 +34,7 @@ class UdpWire:
     unanswered_s = 0.0
 
     def __init__(self, port: "_Port", remote: Any, accept: Accept) -> None:
-        self.heard_s = port.loop.time()
+        self.heard_s = monotonic()
         self.far = f"{remote[0]}:{remote[1]}"
         self.remote = remote
         self._port = port
@@ -66,10 +67,10 @@ class _Port:
         self._accept = accept  # None: dialled, and connected to the only wire
         self._wires: dict[Any, UdpWire] = {}
         self._listening = True
-        self.loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self._buffer = memoryview(bytearray(2**16))
         self._unsent: deque[tuple[UdpWire, bytes]] = deque()  # at most one frame a wire: then there is no room
-        self.loop.add_reader(sock, self._on_readable)
+        self._loop.add_reader(sock, self._on_readable)
 
     def connect(self, remote: Any, accept: Accept) -> UdpWire:
         wire = self._wires[remote] = UdpWire(self, remote, accept)
@@ -93,7 +94,7 @@ class _Port:
             if wire is None:
                 wire = self._stranger(remote, frame)
             if wire is not None:
-                wire.heard_s = self.loop.time()
+                wire.heard_s = monotonic()
                 wire.receiver.on_frame(frame)
 
     def _stranger(self, remote: Any, frame: memoryview) -> UdpWire | None:
@@ -125,17 +126,17 @@ class _Port:
         except (BlockingIOError, InterruptedError):
             self._keep(wire, frame)
         except OSError as problem:
-            self.loop.call_soon(self.forget, wire, why_not(problem))  # not within the sender's own call
+            self._loop.call_soon(self.forget, wire, why_not(problem))  # not within the sender's own call
 
     def _keep(self, wire: UdpWire, frame: bytes) -> None:
         if not self._unsent:
-            self.loop.add_writer(self._socket, self._on_writable)
+            self._loop.add_writer(self._socket, self._on_writable)
         self._unsent.append((wire, frame))
         wire.receiver.on_room(False)
 
     def _on_writable(self) -> None:
         waiting, self._unsent = self._unsent, deque()
-        self.loop.remove_writer(self._socket)
+        self._loop.remove_writer(self._socket)
         for wire, frame in waiting:
             wire.send(frame)
         for wire in dict.fromkeys(wire for wire, _ in waiting):
@@ -148,7 +149,7 @@ class _Port:
         if wire.open:
             wire.open = False
             del self._wires[wire.remote]
-            self.loop.call_soon(wire.receiver.on_closed, reason)
+            self._loop.call_soon(wire.receiver.on_closed, reason)
             self._shut()
 
     def stop(self) -> None:
@@ -158,9 +159,9 @@ class _Port:
     def _shut(self) -> None:
         """Give the socket back once nobody uses it."""
         if (self._accept is None or not self._listening) and not self._wires and self._socket.fileno() >= 0:
-            self.loop.remove_reader(self._socket)
+            self._loop.remove_reader(self._socket)
             if self._unsent:
-                self.loop.remove_writer(self._socket)
+                self._loop.remove_writer(self._socket)
             self._socket.close()
 
 

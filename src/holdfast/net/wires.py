@@ -33,7 +33,7 @@ class Wire(Protocol):
     reliable: bool  # everything arrives, once and in order, until the wire breaks
     frame_aim: int  # the size up to which messages are put together
     frame_max: int  # a larger frame is our own mistake: MisuseError
-    heard_s: float  # when anything last came, by the event loop's clock: also a part of a frame
+    heard_s: float  # when anything last came, by `time.monotonic`: also a part of a frame
 
     @property
     def unanswered_s(self) -> float:

@@ -72,7 +72,11 @@ class Missed(msgspec.Struct, frozen=True, array_like=True, tag="missed"):
     until_us: Count  # and then
 
 
-Signal = Hello | Welcome | Refusal | Ping | Pong | Ack | Missed
+class Hold(msgspec.Struct, frozen=True, array_like=True, tag="hold"):
+    """From broker to broker: somebody behind us is to lose nothing; hold others up rather than drop what is for us."""
+
+
+Signal = Hello | Welcome | Refusal | Ping | Pong | Ack | Missed | Hold
 
 _HEAD = bytes([VERSION, SIGNAL])
 _encoder = msgspec.msgpack.Encoder()
