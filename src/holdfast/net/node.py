@@ -33,7 +33,7 @@ from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.broker import BrokerParts, Routing
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Listed, Received, Register
+from holdfast.protocol.effects import Gauges, Listed, Received, Register
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.changes import Stored
 from holdfast.protocol.hops.choice import AnyBroker, new_broker, on_its_links
@@ -292,6 +292,10 @@ class BrokerNode:
     def connections(self) -> int:
         """Open ones, also those that have not greeted yet."""
         return len(self._wires)
+
+    def gauges(self) -> Gauges:
+        """What it holds, and how much of that there may be."""
+        return {**self._machine.gauges(), **self._absent.gauges()}
 
     @property
     def store(self) -> Committer | None:

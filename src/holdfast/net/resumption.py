@@ -14,7 +14,7 @@ from time import monotonic
 from holdfast.net.clock import Clock
 from holdfast.net.link import Link
 from holdfast.net.session import Session
-from holdfast.protocol.effects import Absence
+from holdfast.protocol.effects import Absence, Gauges
 from holdfast.wire.signals import Hello, Missed, Welcome
 
 _ID_BITS = 61  # nobody guesses one, so nobody takes over a session that is not his
@@ -117,8 +117,12 @@ class Absent:
         self._links: dict[str, tuple[Link, asyncio.TimerHandle]] = {}  # by client
         self._closed = False
 
-    def __len__(self) -> int:
-        return len(self._links)
+    def gauges(self) -> Gauges:
+        kept = sum([_bytes_of(link) for link, _ in self._links.values()])
+        return {
+            "sessions of absent clients": (len(self._links), _ABSENT_MAX),
+            "bytes for absent clients": (kept, _ABSENT_BYTES_MAX),
+        }
 
     def keep(self, link: Link) -> None:
         if self._closed:

@@ -80,7 +80,8 @@ def status_of(node: BrokerNode) -> Status:
     links = node.driver.links.values()
     queues = {each.name: Queue(each.waiting, each.outbox.waiting_bytes) for each in links}
     brokers = [each.name for each in links if each.kind == "broker"]
-    clients = [each.name for each in links if each.kind == "client"]
+    connected = {*node.neighbours}  # what waits for others is among the gauges
+    clients = [each.name for each in links if each.kind == "client" and each.name in connected]
     return Status(
         broker=node.settings.name,
         routing=node.settings.routing,
@@ -91,7 +92,7 @@ def status_of(node: BrokerNode) -> Status:
         client_queues=tuple(queues[name] for name in clients),
         queue_bytes_max=node.settings.queue_bytes,
         store=_store(node),
-        gauges=node.driver.machine.gauges(),
+        gauges=node.gauges(),
         counters=node.counters,
     )
 

@@ -187,7 +187,7 @@ def _protocol(values: Values, problems: Problems) -> ProtocolSettings:
     if values["lease_s"] <= values["heartbeat_s"] and not problems.within("protocol"):
         message = "a neighbour would be forgotten between two heartbeats"
         problems.add(("protocol", "lease_s"), message, "make it three times heartbeat_s or more")
-    times = {"heartbeat_us": values["heartbeat_s"], "lease_us": values["lease_s"]}
+    times = {f"{name}_us": values[f"{name}_s"] for name in ("heartbeat", "lease", "session")}
     return ProtocolSettings(**times, **{name: value for name, value in values.items() if not name.endswith("_s")})
 
 

@@ -286,6 +286,12 @@ PROTOCOL = Table(
             seconds(_PROTOCOL.lease_us),
         ),
         Key(
+            "session_s",
+            SPAN,
+            "how long a broker keeps the session of a live client whose connection broke: a reboot, a tunnel, a deploy",
+            seconds(_PROTOCOL.session_us),
+        ),
+        Key(
             "dedup_window",
             Number(64, 2**24, whole=True),
             "latest events of one source among which a duplicate is recognised; takes 12 kB when all of them came",
