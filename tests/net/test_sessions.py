@@ -178,6 +178,30 @@ async def test_who_is_away_for_longer_than_its_session_is_told_from_when_until_w
         assert subscriber.settled
 
 
+@live
+async def test_an_absence_begins_with_the_oldest_event_that_still_waited() -> None:
+    """Not when something last came: what came then may have waited at the broker for long."""
+    async with lab() as net:
+        broker = await net.broker("b1", queue_bytes=64 * 2**20)
+        publisher, slow = await net.client(broker), await net.client(broker, name="slow")
+        wanted = slow.subscribe("n >= 0", queue_max=100, when_full="push-back")
+        await settled(slow, publisher)
+        await publish(publisher, range(20_000), KILOBYTE)
+        await until(lambda: broker.driver.links["slow"].waiting)
+        await asyncio.sleep(1)  # two marks, if there were any
+        got = 0
+        while got < 10_000:
+            got += len(await wanted.batch())
+        broker.crash()
+        await net.broker("b1", broker.listening[0])
+        while not slow.losses():
+            if wanted.waiting:
+                last = await wanted.batch()
+            await asyncio.sleep(0.001)
+        (lost,) = slow.losses().take()
+        assert lost.since_us <= last[-1].time_us
+
+
 @pytest.mark.parametrize("in_good_order", [True, False])
 @live
 async def test_a_broker_that_began_anew_is_an_absence(in_good_order: bool) -> None:

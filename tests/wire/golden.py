@@ -41,7 +41,7 @@ from holdfast.model.messages import (
     Tell,
     Whole,
 )
-from holdfast.wire.signals import Ack, Hello, Hold, Missed, Ping, Pong, Refusal, Signal, Welcome
+from holdfast.wire.signals import Ack, Hello, Hold, Mark, Missed, Ping, Pong, Refusal, Signal, Welcome
 
 MOMENT = datetime(2020, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -178,5 +178,6 @@ SIGNALS: list[tuple[str, Signal]] = [
     ("01 01 92 a4706f6e67 03", Pong(3)),
     ("01 01 92 a361636b 40", Ack(64)),
     ("01 01 94 a66d6973736564 05 06 07", Missed(5, 6, 7)),
+    ("01 01 92 a46d61726b 07", Mark(7)),
     ("01 01 91 a4686f6c64", Hold()),
 ]

@@ -27,7 +27,7 @@ from holdfast.net.stream import Stream
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.effects import LinkDown
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.wire.signals import Hello, Missed, Refusal, Welcome
+from holdfast.wire.signals import Hello, Mark, Missed, Refusal, Welcome
 
 CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 
@@ -225,6 +225,7 @@ class Attachment(ABC):
         self._pings.send_again(session.link)
         absence = self._returning.absence()
         if absence is not None and self._subscribes and not (self._stored and self._returning.same_broker):
+            self.counters.note("away")
             self.driver.give(absence)
         if self._unsent:
             unsent, self._unsent = self._unsent, []
@@ -232,7 +233,11 @@ class Attachment(ABC):
 
     def on_missed(self, session: Session, missed: Missed) -> None:
         if not self._stored:
+            self.counters.note("missed", missed.events)
             self.driver.give(self._returning.missed(missed))
+
+    def on_mark(self, session: Session, mark: Mark) -> None:
+        self._returning.on_mark(mark)
 
     def on_pong(self, token: int) -> None:
         self._pings.on_pong(token)

@@ -21,7 +21,7 @@ from holdfast.net.outbox import BYTES_MAX, Outbox
 from holdfast.net.stream import Stream
 from holdfast.net.wires import Wire
 from holdfast.wire.codec import FRAME_BYTES, MESSAGES, decode_frame_untrusted, encode_message, is_event
-from holdfast.wire.signals import Missed, encode_signal
+from holdfast.wire.signals import Mark, Missed, encode_signal
 
 _ADDED_BYTES = 5_000  # what brokers and recovery may add to an event: names, numbers in 500 classes, earlier ones
 _DELAYED_MAX = 100_000  # messages on an injected delay: a second at 100,000 a second
@@ -72,7 +72,8 @@ class Link:
         self._delayed: list[tuple[int, int, bytes]] = []
         self._order = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._blocked_since_us = 0
+        self._taken_us = 0  # when it last took something, while it has no room
+        self._backlog_since_us: int | None = None  # since when not everything has left at once
         self._missed_events = self._missed_since_us = self._missed_until_us = 0  # dropped and not told
         self._waiters: list[asyncio.Future[None]] = []  # for room
         if is_told:
@@ -123,15 +124,21 @@ class Link:
                 self._tell_missed()
             frame = outbox.next_frame()
             if frame is None:
+                self._backlog_since_us = None
                 return
             self.send(frame)
+
+    def mark(self) -> None:
+        """Tell a client up to when it has everything that came for it, if that is now."""
+        if self.stream is not None and self.room and self._backlog_since_us is None and not len(self.outbox):
+            self.wire.send(encode_signal(Mark(self._clock.now_us())))
 
     # Room ----------------------------------------------------------------------------------------
 
     @property
     def blocked_s(self) -> float:
         """For how long it has not taken anything."""
-        return 0.0 if self.room else (self._clock.now_us() - self._blocked_since_us) / 1e6
+        return 0.0 if self.room else (self._clock.now_us() - self._taken_us) / 1e6
 
     def set_room(self, room: bool) -> None:
         """The wire takes more, or has enough."""
@@ -143,13 +150,14 @@ class Link:
             raise PeerError("an acknowledgement where nothing is counted")
         self.stream.on_ack(received)
         if not self.room:
-            self._blocked_since_us = self._clock.now_us()  # it takes something
+            self._taken_us = self._clock.now_us()
             self._look_for_room()
 
     def _look_for_room(self) -> None:
         room = self.wire_room and (self.stream is None or self.stream.has_room)
         if self.room and not room:
-            self._blocked_since_us = self._clock.now_us()
+            self._taken_us = self._clock.now_us()
+            self._backlog_since_us = self._backlog_since_us or self._taken_us
         gained, self.room = room and not self.room, room
         if gained:
             if self.pushes_back and not self.waited_for:
@@ -171,8 +179,7 @@ class Link:
     def _on_dropped(self, events: int) -> None:
         self._missed_until_us = self._clock.now_us()
         if not self._missed_events:
-            # What waits has come since the link was blocked; before that, everything left at once.
-            self._missed_since_us = self._missed_until_us if self.room else self._blocked_since_us
+            self._missed_since_us = self._backlog_since_us or self._missed_until_us
         self._missed_events += events
 
     def _tell_missed(self) -> None:

@@ -45,7 +45,7 @@ from holdfast.protocol.settings import ProtocolSettings
 from holdfast.store.sqlite import SqliteStore
 from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import sendable_name
-from holdfast.wire.signals import Hello, Missed, Refusal, Welcome
+from holdfast.wire.signals import Hello, Mark, Missed, Refusal, Welcome
 
 _SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still
 _GREETING_MAX = 1_000  # more that have not said who they are; they get a few seconds for it
@@ -391,6 +391,7 @@ class BrokerNode:
 
     def on_open(self, session: Session) -> None: ...
     def on_missed(self, session: Session, missed: Missed) -> None: ...
+    def on_mark(self, session: Session, mark: Mark) -> None: ...
     def on_pong(self, token: int) -> None: ...
 
     def on_end(self, session: Session, reason: str) -> None:
@@ -435,5 +436,7 @@ class BrokerNode:
                 # A client's application may keep its loop busy for as long as it likes.
                 client = session.far is not None and session.far.kind == "client"
                 session.check_alive(limit_s / 4, limit_s, host_only=client and session.wire.reliable)
+                if session.link is not None:
+                    session.link.mark()
             self._absent.limit()
             self.driver.stop_waiting_for_blocked(self.settings.blocked_s_max)

@@ -24,6 +24,7 @@ from holdfast.wire.signals import (
     Ack,
     Hello,
     Hold,
+    Mark,
     Missed,
     Ping,
     Pong,
@@ -66,6 +67,7 @@ class Owner(Protocol):
         """Messages flow."""
 
     def on_missed(self, session: "Session", missed: Missed) -> None: ...
+    def on_mark(self, session: "Session", mark: Mark) -> None: ...
     def on_pong(self, token: int) -> None: ...
     def on_end(self, session: "Session", reason: str) -> None: ...
 
@@ -228,6 +230,8 @@ class Session:
                 self._owner.driver.on_hold(self.link)
             case Missed():
                 self._owner.on_missed(self, signal)
+            case Mark():
+                self._owner.on_mark(self, signal)
             case Hello() if signal == self.far:
                 self.wire.send(self._answer)  # the first one was lost
             case Welcome() if signal == self.far:

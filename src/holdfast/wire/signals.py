@@ -72,11 +72,15 @@ class Missed(msgspec.Struct, frozen=True, array_like=True, tag="missed"):
     until_us: Count  # and then
 
 
+class Mark(msgspec.Struct, frozen=True, array_like=True, tag="mark"):
+    now_us: Count  # by the broker's clock: what came for the client before then stands before this
+
+
 class Hold(msgspec.Struct, frozen=True, array_like=True, tag="hold"):
     """From broker to broker: somebody behind us is to lose nothing; hold others up rather than drop what is for us."""
 
 
-Signal = Hello | Welcome | Refusal | Ping | Pong | Ack | Missed | Hold
+Signal = Hello | Welcome | Refusal | Ping | Pong | Ack | Missed | Mark | Hold
 
 _HEAD = bytes([VERSION, SIGNAL])
 _encoder = msgspec.msgpack.Encoder()
