@@ -14,6 +14,7 @@ from holdfast.net.node import BrokerNode
 from holdfast.net.stream import Stream
 from holdfast.protocol.settings import Order, ProtocolSettings
 from holdfast.wire.signals import Ack, Hello, Welcome
+from tests.net.certificates import Authority
 from tests.net.harness import QUICK, fails, lab, live, settled, take, until, values
 from tests.net.raw import RawPeer
 
@@ -59,12 +60,15 @@ async def test_who_detaches_gets_on_return_what_a_publisher_left_that_is_gone_by
         assert subscriber.connections == 1
 
 
+@pytest.mark.parametrize("scheme", ["tcp", "tls"])
 @live
-async def test_connections_that_break_under_load_at_either_end_cost_nothing() -> None:
+async def test_connections_that_break_under_load_at_either_end_cost_nothing(scheme: str, authority: Authority) -> None:
     number, cuts = 20_000, 20
     async with lab() as net:
-        broker = await net.broker("b1")
-        publisher, subscriber = await net.client(broker, name="p"), await net.client(broker, name="s")
+        tls = authority.files("broker", trusting=False)
+        broker = await net.broker("b1", f"{scheme}://127.0.0.1:0", tls=tls)
+        publisher = await net.client(broker, name="p", authority=authority.certificate)
+        subscriber = await net.client(broker, name="s", authority=authority.certificate)
         wanted = subscriber.subscribe("n >= 0", queue_max=number)
         await subscriber.flush()
         places: list[Callable[[], None]] = [

@@ -190,9 +190,9 @@ class Link:
     # One connection after another ----------------------------------------------------------------
 
     def disconnect(self) -> None:
-        """The wire is gone, and the session goes on without one."""
+        """The wire is gone, and the session goes on without one; what may wait is no less than before."""
         self.set_room(False)
-        self.stop_waiting()
+        self.waited_for = False
 
     def connect(self, wire: Wire, received: int) -> None:
         """There is another wire, and the far end has so many frames; nothing is sent before `go_on`."""
