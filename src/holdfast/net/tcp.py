@@ -137,7 +137,10 @@ class TcpWire(asyncio.Protocol):
         """
         if self._lost or not _LINUX:
             return 0.0
-        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        try:
+            info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        except OSError:  # it is being closed
+            return 0.0
         unacknowledged, last_ack_ms = (int.from_bytes(info[at : at + 4], sys.byteorder) for at in (24, 56))
         return last_ack_ms / 1e3 if unacknowledged else 0.0
 
