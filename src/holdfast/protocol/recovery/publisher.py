@@ -8,6 +8,7 @@ say which attributes their conditions test; a digest then tells of those alone.
 """
 
 from collections import deque
+from itertools import islice
 
 from holdfast.model.limits import ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
 from holdfast.model.messages import Publication
@@ -34,6 +35,7 @@ _FOLLOWERS_MAX = 10_000  # subscribers whose greetings are remembered; with more
 _FOCUS_MAX = 512  # attributes that a digest tells of; when more are tested, of those that are published most
 _RECORD_MAX = 64  # entries that a subscriber can make every publication carry; the papers have ten
 _RANGES_MAX = 16  # that are told again at one request,
+_ANSWERED_MAX = 1_000  # publications sent again in one go, which takes some ten milliseconds; the rest at once after it
 _RETOLD_MAX = 4_096  # with so many numbers each: what a record can hold
 _TOLD_BYTES = 48_000  # of one digest, so that a datagram can hold it; who lacks the rest asks for it
 _SENT_MAX = 64  # digests whose time is remembered: a dozen seconds
@@ -270,7 +272,8 @@ class Publisher:
         return Say(labels(digest, (requester,)), encoded(digest))
 
     def _answer(self, now_us: int) -> list[Wish]:
-        due = {seq: each.by for seq, each in self._asked.items() if each.due_us <= now_us}
+        ripe = ((seq, each.by) for seq, each in self._asked.items() if each.due_us <= now_us)
+        due = dict(islice(ripe, _ANSWERED_MAX))
         for seq in due:
             del self._asked[seq]
         self._answer_us = min((each.due_us for each in self._asked.values()), default=None)
