@@ -23,8 +23,8 @@ class LatchSettings:
     cold_hold_us: int = 50_000  # before there are samples: a few brokers' worth of processing
     strict_hold_us_max: int = 70_000_000  # past the last request for a lost one; then the latch declares it lost
 
-    held_max: int = 50_000  # messages in all: at 1 kB each 50 MB
-    held_per_source_max: int = 5_000  # so that one source cannot take the place of ten others
+    held_max: int = 200_000  # messages in all: at 1 kB each 200 MB
+    held_per_source_max: int = 65_536  # of one source, as many as a publisher keeps for those who miss earlier ones
     gaps_max: int = 10_000  # missing numbers in all, likewise
     gaps_per_source_max: int = 1_000  # and of one source
     sources_max: int = 2_000  # with a full window each (40 kB) 80 MB

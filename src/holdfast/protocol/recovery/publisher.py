@@ -63,7 +63,7 @@ class Publisher:
         self._epoch = epoch
         self._settings = settings
         self._reliable = False  # our own link
-        self._writer = RecordWriter(settings.records, first_seq, settings.kept_max)
+        self._writer = RecordWriter(settings.records, first_seq, max(settings.kept_max, settings.records.kept))
         self._cache = Cache(settings.kept_max, settings.kept_bytes_max, settings.kept_us)
         self._digests: deque[int] = deque([first_seq] * settings.told, settings.told)  # where the last ones began
         self._told_to = first_seq - 1
@@ -129,8 +129,7 @@ class Publisher:
     def on_published(self, publication: Publication, now_us: int) -> None:
         self._writer.add(publication.attributes, publication.time_us, learns=self._tells)
         self._cache.add(publication, now_us)
-        if len(self._writer) > len(self._cache):
-            self._writer.forget_before(self._cache.oldest or publication.seq + 1)
+        self._forget()
         if self._tells:
             self._announce()
         first_untold = self._told_to + 1
@@ -184,7 +183,11 @@ class Publisher:
 
     def _expire(self, now_us: int) -> None:
         self._cache.expire(now_us)
-        self._writer.forget_before(self._cache.oldest or self._writer.last_seq + 1)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Tell of what is kept, and of the last ones anyway: whoever asks for one of these learns that it is gone."""
+        self._writer.forget(max(len(self._cache), self._settings.records.kept))
 
     # Followers -----------------------------------------------------------------------------------
 
@@ -263,7 +266,7 @@ class Publisher:
         greeting = self._followers.get(requester)
         since_us = 0 if greeting is None else greeting.since_us
         last_seq = self._writer.last_seq
-        oldest = self._cache.since(since_us) or last_seq + 1  # that is of interest to the one who asks
+        oldest = self._writer.since(since_us)  # that is of interest to the one who asks
         since, last = max(first, oldest), min(last, last_seq)
         if last - since >= _RETOLD_MAX:
             last = since + _RETOLD_MAX - 1  # the first of them, because order waits for these
