@@ -131,7 +131,7 @@ class Turn:
     finished: bool = False
     took_s: float = 0.0  # from the first event published to the last delivery
     verdict: Verdict = field(default_factory=Verdict)
-    named: Counter[str] = field(default_factory=Counter)  # what losses() said: reasons, and how often
+    named: Counter[str] = field(default_factory=Counter)  # what losses() said: reasons, and how many events
     dropped: int = 0  # by a full queue of the application
     problems: list[str] = field(default_factory=list)
     p50_ms: float | None = None

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 import holdfast
-from bench.live_events import MATCHING
 from bench.reliable_work import Work, work
 from holdfast.model.errors import TransportError
 from holdfast.net.client import Client
@@ -59,7 +58,6 @@ async def publish(task: dict[str, Any]) -> None:
 
 async def _burst(client: Client, given: Work, line: dict[str, Any]) -> None:
     first, count, rate = line["first"], line["count"], line["rate"]
-    half = first + count // 2 if line.get("halfway") else -1
     cpu_s, began_s, published, problem = time.process_time(), time.monotonic(), 0, ""
     try:
         async with asyncio.timeout(line["until_s"] - began_s):
@@ -70,9 +68,7 @@ async def _burst(client: Client, given: Work, line: dict[str, Any]) -> None:
                     event["sent"] = time.monotonic()
                 await client.publish(event)
                 published += 1
-                if number == half:
-                    say(halfway=published)
-            await _flushed(client, again=half >= 0)
+            await client.flush()
     except TimeoutError:
         problem = f"not published by then: {count - published} of {count}" if published < count else "flush hung"
     except TransportError as error:
@@ -84,16 +80,6 @@ async def _burst(client: Client, given: Work, line: dict[str, Any]) -> None:
 async def _due(due_s: float) -> None:
     while (left_s := due_s - time.monotonic()) > 0:
         await asyncio.sleep(max(left_s, TICK_S))
-
-
-async def _flushed(client: Client, again: bool) -> None:
-    """Until the broker has all of it; where it is killed in between, as often as that takes."""
-    while True:
-        try:
-            return await client.flush()
-        except TransportError:
-            if not again:
-                raise
 
 
 # The subscriber ------------------------------------------------------------------------------------------------
@@ -136,9 +122,7 @@ class Came:
 
 
 async def subscribe(task: dict[str, Any]) -> None:
-    conditions = [MATCHING]
-    if task["work"]:
-        conditions = work(task["work"], task["subscribers"]).conditions[task["number"]]
+    conditions = work(task["work"], task["subscribers"]).conditions[task["number"]]
     async with client_of(task) as client:
         came = Came([client.subscribe(each, when_full="push-back") for each in conditions])
         await client.flush()
@@ -156,13 +140,19 @@ async def subscribe(task: dict[str, Any]) -> None:
             say(enough=came.enough.is_set(), last_s=came.last_s)
 
 
+def named(client: Client) -> Counter[str]:
+    """What `losses()` says: reasons, and how many events; an entry without numbers counts as one."""
+    found = Counter[str]()
+    for each in client.losses().take():
+        found[each.reason] += each.last - each.first + 1
+    return found
+
+
 def _report(client: Client, came: Came) -> dict[str, Any]:
-    losses = client.losses().take()
     delays = sorted(came.delays_s)
     found: dict[str, Any] = {
-        "named": Counter(each.reason for each in losses),
+        "named": named(client),
         "dropped": sum(each.dropped for each in came.subscriptions),
-        "settled": client.settled,
     }
     if delays:
         found |= {"p50_ms": 1_000 * delays[len(delays) // 2], "p99_ms": 1_000 * delays[len(delays) * 99 // 100]}
