@@ -143,15 +143,16 @@ class Run:
     def _why_not(self, row: Row) -> str:
         """Why a turn is skipped: a smaller one took too long, or there is no time left."""
         earlier = [
-            (each.events, turn)
+            (each, turn)
             for each, turns in self.found.turns.items()
             for turn in turns
-            if (each.shape, each.mode, each.steady) == (row.shape, row.mode, row.steady) and isinstance(turn, Turn)
+            if (each.shape, each.mode) == (row.shape, row.mode) and isinstance(turn, Turn)
         ]
-        for events, turn in earlier:
+        for each, turn in earlier:
             if not turn.finished:
-                return f"{events:,} did not finish"
-        expected_s = max((turn.took_s * row.events / events for events, turn in earlier[-1:]), default=0.0)
+                return f"{each.events:,}{' at a steady rate' if each.steady else ''} did not finish"
+        bursts = [turn.took_s / turn.events for each, turn in earlier if not each.steady]
+        expected_s = row.events / STEADY_RATE if row.steady else row.events * (bursts[-1] if bursts else 0.0)
         if expected_s > limit_s(row.events):
             return f"would take {expected_s:.0f} s"
         if time.monotonic() + expected_s > self._end_s:

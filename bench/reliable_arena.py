@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ MODES: dict[str, dict[str, Any]] = {
     "strict": {"recovery": True, "order": "strict"},
 }
 START_S = 60.0  # for a process on a busy machine
-GRACE_S = 20.0  # beyond the limit of a turn, for a worker whose loop is busy just then
+GRACE_S = 10.0  # beyond the limit of a turn, for a worker whose loop is busy just then
 SETTLE_S = 1.5  # in which subscriptions pass through all brokers
 LATE_S = 0.2  # after the last that was owed, for one that comes twice
 WARM_UP = 1_000  # events before the first turn
@@ -180,12 +181,8 @@ class Arena:
         first, self._next = self._next, self._next + count
         owed = [self._work.owed(number, first, count) for number in range(self.shape.subscribers)]
         turn = Turn(count)
-        try:
-            self._run(turn, first, rate, time.monotonic() + limit_s, owed)
-        except Silent as problem:
-            turn.problems.append(str(problem))
-            turn.verdict = sum((judged(each, [each[0][:0]] * len(each)) for each in owed), Verdict())
-        turn.finished = turn.finished and turn.verdict.whole
+        self._run(turn, first, rate, time.monotonic() + limit_s, owed)
+        turn.finished = turn.verdict.whole and not turn.problems
         if not turn.finished:
             self.stop()
         return turn
@@ -196,30 +193,38 @@ class Arena:
         for each, wanted in zip(self._subscribers, owed, strict=True):
             each.tell(wanted=sum(map(len, wanted)), until_s=until_s)
             each.answer(patience_s)
-        cpu_before_s = self._brokers.cpu_s()
+        cpu_before_s, began_s = self._brokers.cpu_s(), time.monotonic()
         self._publisher.tell(first=first, count=turn.events, rate=rate, until_s=until_s)
-        published = self._publisher.answer(patience_s)
-        ends = [each.answer(patience_s) for each in self._subscribers]
-        cpu_brokers_s = self._brokers.cpu_s() - cpu_before_s
-        time.sleep(LATE_S)
-        turn.took_s = max([each["last_s"] for each in ends] + [published["began_s"]]) - published["began_s"]
-        turn.finished = all(each["enough"] for each in ends) and not published["problem"]
+        published: dict[str, Any] = {"began_s": began_s, "cpu_s": 0.0, "problem": "the publisher did not answer"}
+        with suppress(Silent):
+            published = self._publisher.answer(patience_s)
         turn.problems += [published["problem"]] if published["problem"] else []
-        reports = [self._report(each, patience_s) for each in self._subscribers]
-        for (report, came), wanted in zip(reports, owed, strict=True):
-            turn.verdict += judged(wanted, [each[each >= first] for each in came])
-            turn.named += Counter(report["named"])
-            turn.dropped += report["dropped"]
+        last_s = published["began_s"]
+        for each in self._subscribers:
+            with suppress(Silent):
+                last_s = max(last_s, each.answer(patience_s)["last_s"])
+        turn.took_s = last_s - published["began_s"]
+        used_s = {"publisher": published["cpu_s"], "brokers": self._brokers.cpu_s() - cpu_before_s, "subscribers": 0.0}
+        time.sleep(LATE_S)
+        for number, (each, wanted) in enumerate(zip(self._subscribers, owed, strict=True)):
+            try:
+                report, came = self._report(each, patience_s)
+            except Silent:
+                turn.problems.append(f"subscriber {number + 1} did not answer, what it got is not known")
+                report, came = {}, [wanted[0][:0]] * len(wanted)
+            turn.verdict += judged(wanted, [numbers[numbers >= first] for numbers in came])
+            turn.named += Counter(report.get("named"))
+            turn.dropped += report.get("dropped", 0)
+            used_s["subscribers"] += report.get("cpu_s", 0.0)
             if "p50_ms" in report:
                 turn.p50_ms = max(turn.p50_ms or 0.0, report["p50_ms"])
                 turn.p99_ms = max(turn.p99_ms or 0.0, report["p99_ms"])
-        used_s = {"publisher": published["cpu_s"], "brokers": cpu_brokers_s}
-        used_s["subscribers"] = sum(report["cpu_s"] for report, _ in reports)
         turn.cpu_us = {who: 1e6 * each / turn.events for who, each in used_s.items()}
 
     def _report(self, subscriber: Worker, until_s: float) -> tuple[dict[str, Any], list[Numbers]]:
         file = self._folder / "came.npz"
         subscriber.tell(report=str(file))
-        report = subscriber.answer(until_s)
+        while "named" not in (report := subscriber.answer(until_s)):  # it may be late with its last answer
+            continue
         with np.load(file) as kept:
             return report, np.split(kept["numbers"], np.cumsum(kept["lengths"])[:-1])

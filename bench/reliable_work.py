@@ -44,7 +44,7 @@ class Work:
 
         names = sorted({name for event in self.pool for name in event})
         columns = {name: [event.get(name) for event in self.pool] for name in names}
-        connection = duckdb.connect()
+        connection = duckdb.connect(config={"threads": 1})
         connection.register("given", pa.table({**columns, "place": range(len(self.pool))}))
         connection.execute("CREATE TABLE pool AS SELECT * FROM given")
 
