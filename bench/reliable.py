@@ -59,9 +59,9 @@ FULL = Plan(
     steady=[*[(shape, 1) for shape in OTHERS], (CROWD, 2)],
     steady_s=10.0,
     scene=40_000,
-    limit_s=23 * 60,
+    limit_s=20 * 60,
 )
-QUICK = Plan([(CROWD, SMALL, 2), (CROWD, JUDGED, 2)], [(CROWD, 1)], 3.0, 10_000, 150)
+QUICK = Plan([(CROWD, SMALL, 2), (CROWD, JUDGED, 2)], [(CROWD, 1)], 3.0, 10_000, 130)
 
 
 def limit_s(events: int) -> float:

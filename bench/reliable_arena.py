@@ -164,7 +164,8 @@ class Arena:
         for each in self._workers:
             each.answer(until_s)
         time.sleep(SETTLE_S)
-        self.turn(WARM_UP, START_S)
+        if not self.turn(WARM_UP, START_S).finished:
+            raise Silent("the events before the first turn did not come")
 
     def stop(self) -> None:
         for each in self._workers:
@@ -176,12 +177,15 @@ class Arena:
 
     def turn(self, count: int, limit_s: float, rate: float = 0) -> Turn:
         """Publish so many events; over when all that is owed has come, or at the limit."""
-        if self._brokers is None:
-            self.start()
-        first, self._next = self._next, self._next + count
-        owed = [self._work.owed(number, first, count) for number in range(self.shape.subscribers)]
         turn = Turn(count)
-        self._run(turn, first, rate, time.monotonic() + limit_s, owed)
+        try:
+            if self._brokers is None:
+                self.start()
+            first, self._next = self._next, self._next + count
+            owed = [self._work.owed(number, first, count) for number in range(self.shape.subscribers)]
+            self._run(turn, first, rate, time.monotonic() + limit_s, owed)
+        except Silent as problem:
+            turn.problems.append(str(problem))
         turn.finished = turn.verdict.whole and not turn.problems
         if not turn.finished:
             self.stop()

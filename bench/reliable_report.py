@@ -20,9 +20,8 @@ def _fate(row: Data) -> str:
     kinds = {"missing": "missing", "doubled": "twice", "swapped": "after a later one", "unowed": "not owed"}
     wrong = [f"{row[name]:,} {word}" for name, word in kinds.items() if row[name]]
     found = [f"of {row['owed']:,}: {', '.join(wrong)}" if wrong else f"all {row['owed']:,}"]
-    found += [f"{row['rounds'] - row['finished']} of {row['rounds']} rounds not finished"] * (
-        row["finished"] < row["rounds"]
-    )
+    if row["finished"] < row["rounds"]:
+        found.append(f"{row['rounds'] - row['finished']} of {row['rounds']} rounds not finished")
     found += row["problems"] + [f"losses(): {number:,} {reason}" for reason, number in row["named"].items()]
     return "; ".join(found)
 
@@ -85,17 +84,20 @@ def scene_rows(data: Data) -> tuple[list[str], list[list[str]]]:
 
 
 def plain(data: Data) -> str:
-    parts = [
-        "Reliable, medians of rounds in turns; a share is that of best effort's rate in the same round",
-        aligned(*burst_rows(data), right={2, 3, 4, 5, 6, 7, 8}),
-        f"At a steady {data['steady_rate']:,} events/s",
-        aligned(*steady_rows(data), right={2, 3, 4, 5, 6}),
-        f"A burst of {data['scene_events']:,} events to four subscribers, the server killed and started again",
-        aligned(*scene_rows(data), right={1, 2, 3, 4, 5}),
-        aligned(*check_rows(data), right={1, 2}),
-        *[f"left out: {each}" for each in data["left_out"]],
-    ]
-    return "\n\n".join(parts)
+    tables = {
+        "Bursts, medians of rounds in turns; a share is that of best effort's rate in the same round": (
+            burst_rows(data),
+            {2, 3, 4, 5, 6, 7, 8},
+        ),
+        f"A steady {data['steady_rate']:,} events/s": (steady_rows(data), {2, 3, 4, 5, 6}),
+        f"A burst of {data['scene_events']:,} events to four subscribers, the server killed and started again": (
+            scene_rows(data),
+            {1, 2, 3, 4, 5},
+        ),
+        "Targets": (check_rows(data), {1, 2}),
+    }
+    parts = [f"{title}\n\n{aligned(*table, right=right)}" for title, (table, right) in tables.items() if table[1]]
+    return "\n\n".join(parts + [f"left out: {each}" for each in data["left_out"]])
 
 
 def section(data: Data) -> str:
