@@ -44,7 +44,7 @@ class Plan:
     steady: list[tuple[Shape, int]]
     steady_s: float
     scene: int  # events
-    limit_s: float  # for the whole run
+    limit_s: float  # for all bursts and streams
 
     def shapes(self) -> list[Shape]:
         return list(dict.fromkeys(shape for shape, _, _ in self.bursts))
@@ -59,9 +59,9 @@ FULL = Plan(
     steady=[*[(shape, 1) for shape in OTHERS], (CROWD, 2)],
     steady_s=10.0,
     scene=40_000,
-    limit_s=20 * 60,
+    limit_s=18 * 60,
 )
-QUICK = Plan([(CROWD, SMALL, 2), (CROWD, JUDGED, 2)], [(CROWD, 1)], 3.0, 10_000, 130)
+QUICK = Plan([(CROWD, SMALL, 2), (CROWD, JUDGED, 2)], [(CROWD, 1)], 3.0, 10_000, 90)
 
 
 def limit_s(events: int) -> float:
@@ -112,9 +112,6 @@ class Run:
         self.found = Found()
 
     def all(self) -> Found:
-        for number, name in enumerate(self._scenes):
-            say(f"{name}: killed and started again")
-            self.found.scenes[name] = killed(name, self._plan.scene, self._folder / f"scene{number}")
         for number, shape in enumerate(self._plan.shapes() if self._modes else []):
             say(f"starting {shape.name}")
             arenas = [Arena(shape, mode, self._folder / f"{number}-{mode}") for mode in self._modes]
@@ -123,6 +120,9 @@ class Run:
             finally:
                 for arena in arenas:
                     arena.stop()
+        for number, name in enumerate(self._scenes):
+            say(f"{name}: killed and started again")
+            self.found.scenes[name] = killed(name, self._plan.scene, self._folder / f"scene{number}")
         return self.found
 
     def _turns(self, shape: Shape, arenas: list[Arena]) -> None:
@@ -156,7 +156,7 @@ class Run:
         if expected_s > limit_s(row.events):
             return f"would take {expected_s:.0f} s"
         if time.monotonic() + expected_s > self._end_s:
-            return f"the run's {self._plan.limit_s / 60:.0f} minutes are over"
+            return f"the run's {self._plan.limit_s:.0f} s are over"
         return ""
 
 

@@ -16,6 +16,7 @@ from array import array
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -87,17 +88,22 @@ async def subscribe(task: dict[str, Any]) -> None:
         different.add(number)
         last_s = time.monotonic()
 
-    losses = await SUBSCRIBERS[task["system"]](task, on)
+    knows = await SUBSCRIBERS[task["system"]](task, on)
     async for line in tasks():
-        while len(different) < line["wanted"] and time.monotonic() < min(line["until_s"], last_s + line["quiet_s"]):
+        while len(different) < line["wanted"] and time.monotonic() < line["until_s"]:
+            if time.monotonic() > last_s + line["quiet_s"] and knows.settled():
+                break
             await asyncio.sleep(LOOK_S)
         np.savez(line["report"], lengths=[len(numbers)], numbers=np.frombuffer(numbers, np.int64))
-        say(last_s=last_s, named=losses())
+        say(last_s=last_s, named=knows.named(), settled=knows.settled())
 
 
-def _nothing() -> Counter[str]:
-    """Only Holdfast can say what it has lost."""
-    return Counter()
+@dataclass(frozen=True)
+class Knows:
+    """What a client can say of what it has not got; only Holdfast's can."""
+
+    named: Callable[[], Counter[str]] = Counter
+    settled: Callable[[], bool] = lambda: True
 
 
 KEPT: list[Any] = []  # until the process ends; a task that nobody holds may be collected
@@ -124,7 +130,7 @@ async def holdfast_pub(task: dict[str, Any], progress: Progress) -> None:
                     progress.unacknowledged.clear()
 
 
-async def holdfast_sub(task: dict[str, Any], on: On) -> Callable[[], Counter[str]]:
+async def holdfast_sub(task: dict[str, Any], on: On) -> Knows:
     client = await _holdfast(task)
     subscription = client.subscribe(MATCHING, when_full="push-back")
 
@@ -135,7 +141,7 @@ async def holdfast_sub(task: dict[str, Any], on: On) -> Callable[[], Counter[str
 
     KEPT.append(asyncio.create_task(read()))
     await client.flush()
-    return lambda: named(client)
+    return Knows(lambda: named(client), lambda: client.settled)
 
 
 # RabbitMQ: a durable queue for each subscriber, confirms and acknowledgements ----------------------------------
@@ -209,11 +215,11 @@ class RabbitPublishing:
             self._connection.ioloop.stop()
 
 
-async def rabbitmq_sub(task: dict[str, Any], on: On) -> Callable[[], Counter[str]]:
+async def rabbitmq_sub(task: dict[str, Any], on: On) -> Knows:
     ready = threading.Event()
     threading.Thread(target=_rabbit_consume, args=(task, on, ready), daemon=True).start()
     await asyncio.to_thread(ready.wait)
-    return _nothing
+    return Knows()
 
 
 def _rabbit_consume(task: dict[str, Any], on: On, ready: threading.Event) -> None:
@@ -272,7 +278,7 @@ async def jetstream_pub(task: dict[str, Any], progress: Progress) -> None:
             future.cancel()
 
 
-async def jetstream_sub(task: dict[str, Any], on: On) -> Callable[[], Counter[str]]:
+async def jetstream_sub(task: dict[str, Any], on: On) -> Knows:
     from nats.errors import Error
     from nats.js.api import ConsumerConfig
 
@@ -290,7 +296,7 @@ async def jetstream_sub(task: dict[str, Any], on: On) -> Callable[[], Counter[st
                 await asyncio.sleep(LOOK_S)
 
     KEPT.append(asyncio.create_task(read()))
-    return _nothing
+    return Knows()
 
 
 # Mosquitto: QoS 1, sessions that outlive the connection --------------------------------------------------------
@@ -332,7 +338,7 @@ async def mosquitto_pub(task: dict[str, Any], progress: Progress) -> None:
     client.loop_stop()
 
 
-async def mosquitto_sub(task: dict[str, Any], on: On) -> Callable[[], Counter[str]]:
+async def mosquitto_sub(task: dict[str, Any], on: On) -> Knows:
     client, place = _mqtt(task, f"bench-{task['number']}"), urlsplit(task["address"])
     ready = threading.Event()
     client.on_message = lambda _, __, message: on(json.loads(message.payload)["seq"])
@@ -341,7 +347,7 @@ async def mosquitto_sub(task: dict[str, Any], on: On) -> Callable[[], Counter[st
     client.connect(place.hostname, place.port)
     client.loop_start()
     await asyncio.to_thread(ready.wait)
-    return _nothing
+    return Knows()
 
 
 PUBLISHERS: dict[str, Callable[[dict[str, Any], Progress], Awaitable[None]]] = {
@@ -350,7 +356,7 @@ PUBLISHERS: dict[str, Callable[[dict[str, Any], Progress], Awaitable[None]]] = {
     "jetstream": jetstream_pub,
     "mosquitto": mosquitto_pub,
 }
-SUBSCRIBERS: dict[str, Callable[[dict[str, Any], On], Awaitable[Callable[[], Counter[str]]]]] = {
+SUBSCRIBERS: dict[str, Callable[[dict[str, Any], On], Awaitable[Knows]]] = {
     **dict.fromkeys(HOLDFAST, holdfast_sub),
     "rabbitmq": rabbitmq_sub,
     "jetstream": jetstream_sub,

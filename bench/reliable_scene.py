@@ -138,14 +138,16 @@ def _burst(server: Server, workers: list[Worker], events: int, folder: Path) -> 
     server.start()
     left = publisher.answer(until_s + GRACE_S)["unacknowledged"]
     acknowledged = np.setdiff1d(np.arange(events, dtype=np.int64), np.array(left, np.int64))
-    verdict, named, last_s = Verdict(), Counter[str](), began_s
+    verdict, named, last_s, unsettled = Verdict(), Counter[str](), began_s, 0
     files = [folder / f"came{number}.npz" for number in range(len(subscribers))]
     for each, file in zip(subscribers, files, strict=True):
         each.tell(wanted=events, quiet_s=QUIET_S, until_s=until_s, report=str(file))
     for each, file in zip(subscribers, files, strict=True):
         report = each.answer(until_s + GRACE_S)
         last_s, named = max(last_s, report["last_s"]), named + Counter(report["named"])
+        unsettled += not report["settled"]
         with np.load(file) as kept:
             verdict += judged([acknowledged], [kept["numbers"]])
-    problem = f"{len(left)} not acknowledged within {LIMIT_S:.0f} s" if left else ""
-    return Outcome(len(acknowledged), last_s - began_s, verdict, named, problem)
+    problems = [f"{len(left)} not acknowledged within {LIMIT_S:.0f} s"] if left else []
+    problems += [f"{unsettled} subscribers still look for something after {LIMIT_S:.0f} s"] if unsettled else []
+    return Outcome(len(acknowledged), last_s - began_s, verdict, named, "; ".join(problems))

@@ -83,7 +83,7 @@ def found() -> Found:
         Row(CROWD, "best effort", JUDGED): [turn(1.0), turn(4.0), turn(3.0)],
         Row(CROWD, "recovery", JUDGED): [turn(1.25), turn(8.0), turn(3.0)],
         Row(CROWD, "strict", SMALL): [turn(1.0, SMALL)],
-        Row(CROWD, "strict", LARGE): [turn(69.0, LARGE), "the run's 20 minutes are over"],
+        Row(CROWD, "strict", LARGE): [turn(69.0, LARGE), "the run's 1080 s are over"],
         Row(CROWD, "fifo", JUDGED): [turn(9.0, finished=False, verdict=Verdict(100, 7)), "40,000 did not finish"],
         Row(CROWD, "fifo", JUDGED, steady=True): [turn(3.0)],
     }
