@@ -99,7 +99,8 @@ class BrokerNode:
         machine = self._machine = self._new_machine(epoch, stored)
         if stored is not None and stored.epoch is not None:
             epoch = stored.epoch  # to its neighbours a broker that remembers has only been silent
-        self.hello = Hello(settings.name, "broker", epoch, settings.role.faulty if settings.role else None)
+        replaces = settings.role.faulty if settings.role else None
+        self.hello = Hello(settings.name, "broker", epoch, replaces, self._committer is not None)
         push_back_bytes = settings.queue_bytes if settings.push_back else None
         self.driver = Driver(
             machine, self._clock, self.counters, application, push_back_bytes, tallied, self._committer
@@ -118,6 +119,10 @@ class BrokerNode:
     def _open_store(self) -> Committer | None:
         """An InputError when the store cannot be used."""
         if not self.settings.hops.durable:
+            if self.settings.store is not None:
+                stores = '"retransmission" and "hybrid"'
+                hops = f'hops = "{self.settings.hops.hops}" stores nothing, but {self.settings.name} has a store'
+                raise InputError(f"{hops} ({self.settings.store}): only {stores} use one")
             return None
         if self.settings.store is None:
             raise InputError(f'hops = "{self.settings.hops.hops}" stores events: {self.settings.name} needs a store')

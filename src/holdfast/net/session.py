@@ -144,7 +144,7 @@ class Session:
 
     def _welcome(self) -> None:
         own = self._owner.hello
-        self.wire.send(encode_signal(Welcome(own.node, own.kind, own.epoch)))
+        self.wire.send(encode_signal(Welcome(own.node, own.kind, own.epoch, own.stores)))
 
     def _refuse(self, refusal: Refusal, why: str) -> None:
         self._owner.counters.refused += 1

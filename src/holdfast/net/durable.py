@@ -1,0 +1,192 @@
+"""What a durable client does beyond the others: publications are its own until they are stored, deliveries until taken.
+
+A delivery is done with when the application asks its subscription for the next one, and with `flush`, `detach` and
+`close`: only then is it acknowledged. So whatever a process had that is killed, in its queues or in its hands, comes
+again to the next one under its name, and of what it was done with only that whose acknowledgement was still under way.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from holdfast.model.errors import MisuseError
+from holdfast.model.messages import Scalar
+from holdfast.net.clock import Clock
+from holdfast.net.driver import Driver
+from holdfast.net.subscription import Delivery, Inbox, WhenFull
+from holdfast.protocol.effects import Begin, Consumed, ForgetCall, HandedOut, PublishCall, Wake
+from holdfast.protocol.hops.durable_client import DurableClient
+
+NEEDS_STORE = (
+    "and a durable client needs that: start it with --hops retransmission --store FILE, or connect without durable"
+)
+_WAKE = Wake()
+
+
+class DurableInbox(Inbox):
+    """A queue that drops nothing: what the application is not done with has a limit of its own."""
+
+    def __init__(self, events_max: int, on_look: Callable[[bool], None]) -> None:
+        super().__init__(events_max, "drop-oldest", lambda inbox: None)
+        self.came = 0
+        self.done = 0  # of these, how many the application is done with
+        self._on_look = on_look
+
+    def look(self) -> None:
+        """The application is done with all that it has."""
+        gone = self.came - len(self._items)
+        news, self.done = gone > self.done, gone
+        self._on_look(news)
+
+    def put(self, delivery: Delivery) -> None:
+        self.came += 1
+        super().put(delivery)
+
+    def put_all(self, deliveries: list[Delivery]) -> None:
+        if len(self._items) + len(deliveries) > self._cap:
+            for each in deliveries:
+                self.put(each)
+            return
+        self.came += len(deliveries)
+        super().put_all(deliveries)
+
+    def take(self, count: int) -> list[Delivery]:
+        self.look()
+        return super().take(count)
+
+    def take_one(self) -> Delivery:
+        self.look()
+        return super().take_one()
+
+    async def wait(self) -> bool:
+        self.look()
+        return await super().wait()
+
+    def close(self) -> None:
+        super().close()
+        self._on_look(True)
+
+    def clear(self) -> None:
+        self._items.clear()
+
+
+class Durable:
+    def __init__(
+        self, machine: DurableClient, driver: Driver, clock: Clock, inboxes: dict[str, Inbox], unwatched: bool
+    ) -> None:
+        self._machine = machine
+        self._driver = driver
+        self._clock = clock
+        self._inboxes = inboxes
+        self._unwatched = unwatched  # nobody but the broker wants to know of what is published
+        self._answer = asyncio.Event()  # for whoever waits for a broker to have stored something; a new one each time
+        self._loop = asyncio.get_running_loop()
+        self._begun = self._closed = self._ended = self._looks = False
+        # What was handed out: how much had come to each inbox by then.
+        self._out: deque[tuple[int, list[tuple[DurableInbox, int]]]] = deque()
+        driver.on_handed_out = self._on_handed_out
+
+    # Publishing ----------------------------------------------------------------------------------
+
+    async def publish(self, attributes: dict[str, Scalar], payload: bytes, lifetime_us: int | None) -> int:
+        """The number of the event, when there is room to keep it until it is stored."""
+        machine = self._machine
+        while machine.full:
+            await self._answered()
+        if lifetime_us is None and self._unwatched and machine.takes_plain:
+            if machine.publish_plain(attributes, payload, self._clock.now_us()):
+                self._driver.give(_WAKE)
+            else:
+                self._driver.rearm()
+        else:
+            self._driver.give(PublishCall(attributes, payload, lifetime_us))
+        return machine.last_seq
+
+    async def stored(self) -> None:
+        """Wait until the broker has stored all that was published."""
+        while self._machine.unacknowledged:
+            await self._answered()
+
+    async def _answered(self) -> None:
+        if self._closed:
+            raise MisuseError(f"the client {self._machine.name} is closed")
+        await self._answer.wait()
+
+    def on_acknowledged(self) -> None:
+        self._answer.set()
+        self._answer = asyncio.Event()
+
+    def close(self) -> None:
+        """Whoever waits for an answer learns that there will be none."""
+        self._closed = True
+        self.on_acknowledged()
+
+    # Subscribing ---------------------------------------------------------------------------------
+
+    @property
+    def confirms(self) -> bool:
+        """Whether the application reads what comes, and so says what it is done with."""
+        return self._machine.confirms
+
+    def inbox(self) -> Inbox:
+        return DurableInbox(self._machine.handed_out_max, self._on_look)
+
+    def checkpoint(self) -> None:
+        """The application is done with what it has taken, and has subscribed to what it wants."""
+        for inbox in self._durable():
+            inbox.look()
+        if not self._ended:
+            self._acknowledge()
+
+    def leave(self, for_good: bool) -> None:
+        """The connection is about to end; for good, when nobody comes back under this name."""
+        self.checkpoint()
+        if for_good:
+            self.forget(stays=False)
+
+    def forget(self, stays: bool) -> None:
+        """The broker is to erase what it keeps for us."""
+        self._driver.give(ForgetCall(stays))
+
+    def end(self) -> None:
+        """What was not taken is the broker's: it comes again."""
+        self._ended = True
+        for inbox in self._durable():
+            inbox.clear()
+
+    def _durable(self) -> list[DurableInbox]:
+        return [each for each in self._inboxes.values() if isinstance(each, DurableInbox)]
+
+    def _on_look(self, news: bool) -> None:
+        if not self._begun and self._inboxes and not self._ended:
+            self._begun = True
+            self._driver.give(Begin())
+        if news:
+            self._look_soon()
+
+    def _on_handed_out(self, handed_out: HandedOut) -> None:
+        marks = [(each, each.came) for each in self._durable() if each.came > each.done]
+        self._out.append((handed_out.token, marks))
+        if not marks:
+            self._look_soon()  # nobody wanted it
+
+    def _look_soon(self) -> None:
+        """Once for all that happens until the event loop turns."""
+        if not self._looks:
+            self._looks = True
+            self._loop.call_soon(self._acknowledge)
+
+    def _acknowledge(self) -> None:
+        self._looks = False
+        token = 0
+        while self._out and all(inbox.done >= came or inbox.closed for inbox, came in self._out[0][1]):
+            token, _ = self._out.popleft()
+        if token and not self._ended:
+            self._driver.give(Consumed(token))
+
+
+def new_inbox(durable: Durable | None, queue_max: int, when_full: WhenFull, on_level: Callable[[Inbox], None]) -> Inbox:
+    """The queue of a subscription."""
+    if durable is not None and durable.confirms:
+        return durable.inbox()
+    return Inbox(queue_max, when_full, on_level)

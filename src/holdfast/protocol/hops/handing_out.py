@@ -1,0 +1,50 @@
+"""What a broker has handed over to a client and the application is not done with yet.
+
+The broker keeps it until then, so that an event that waits in the process when it dies comes again to the next one.
+Only so much is given to the application at a time; the rest waits here, no more than a window of messages.
+"""
+
+from collections import deque
+
+from holdfast.protocol.hops.changes import Body
+from holdfast.protocol.hops.outgoing import events_in
+
+Place = tuple[str, int, int]  # a broker, its stream and a number in it
+
+
+class HandingOut:
+    def __init__(self, untaken_max: int, window: int) -> None:
+        self.untaken = 0  # events that the application has and is not done with
+        self.token = 0
+        self._most = untaken_max
+        self._window = window
+        self._waiting: deque[tuple[Place, Body | None]] = deque()
+        self._out: deque[tuple[int, Place, int]] = deque()  # tokens, and how many events each is
+
+    @property
+    def full(self) -> bool:
+        """Whether more waits than a broker hands over before it is told that something is taken."""
+        return len(self._waiting) >= self._window
+
+    def put(self, place: Place, message: Body | None) -> None:
+        self._waiting.append((place, message))
+
+    def next(self) -> tuple[str, Body | None] | None:
+        """What the application is to get now: from which broker, and the message."""
+        if not self._waiting or self.untaken >= self._most:
+            return None
+        place, message = self._waiting.popleft()
+        events = events_in(message)
+        self.token += 1
+        self.untaken += events
+        self._out.append((self.token, place, events))
+        return place[0], message
+
+    def consumed(self, token: int) -> list[Place]:
+        """The application is done with all up to this token: the last place for each broker and stream."""
+        places: dict[tuple[str, int], Place] = {}
+        while self._out and self._out[0][0] <= token:
+            _, place, events = self._out.popleft()
+            self.untaken -= events
+            places[place[:2]] = place
+        return list(places.values())
