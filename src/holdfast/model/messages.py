@@ -320,6 +320,7 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, tag="tkn"):
     seq: Count
     missing: Annotated[tuple[Count, ...], Meta(max_length=limits.MISSING_MAX)] = ()
     arrived: Count = 0  # up to here everything has come to a client whose application has not taken it yet
+    before: Count = 0  # of the run after `seq`, the publications with lower numbers than this are taken as well
 
 
 class GivenUp(msgspec.Struct, frozen=True, array_like=True, tag="gup"):

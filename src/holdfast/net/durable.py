@@ -26,37 +26,55 @@ _WAKE = Wake()
 class DurableInbox(Inbox):
     """A queue that drops nothing: what the application is not done with has a limit of its own."""
 
-    def __init__(self, events_max: int, on_look: Callable[[bool], None]) -> None:
+    def __init__(
+        self, events_max: int, on_look: Callable[[bool], None], on_first: Callable[["DurableInbox"], None]
+    ) -> None:
         super().__init__(events_max, "drop-oldest", lambda inbox: None)
         self.came = 0
         self.done = 0  # of these, how many the application is done with
+        self.noted = 0  # of these, how many came before the last message was handed out
+        self._in_hand: Delivery | None = None  # the first that it has taken and is not done with
         self._on_look = on_look
+        self._on_first = on_first
 
     def look(self) -> None:
         """The application is done with all that it has."""
         gone = self.came - len(self._items)
-        news, self.done = gone > self.done, gone
+        news, self.done, self._in_hand = gone > self.done, gone, None
         self._on_look(news)
 
+    @property
+    def undone(self) -> Delivery | None:
+        """The first delivery that the application is not done with."""
+        return self._in_hand or (self._items[0] if self._items else None)
+
     def put(self, delivery: Delivery) -> None:
-        self.came += 1
+        self._count(1)
         super().put(delivery)
+
+    def _count(self, more: int) -> None:
+        if self.came == self.noted:
+            self._on_first(self)
+        self.came += more
 
     def put_all(self, deliveries: list[Delivery]) -> None:
         if len(self._items) + len(deliveries) > self._cap:
             for each in deliveries:
                 self.put(each)
             return
-        self.came += len(deliveries)
+        self._count(len(deliveries))
         super().put_all(deliveries)
 
     def take(self, count: int) -> list[Delivery]:
         self.look()
-        return super().take(count)
+        taken = super().take(count)
+        self._in_hand = taken[0] if taken else None
+        return taken
 
     def take_one(self) -> Delivery:
         self.look()
-        return super().take_one()
+        self._in_hand = super().take_one()
+        return self._in_hand
 
     async def wait(self) -> bool:
         self.look()
@@ -81,8 +99,11 @@ class Durable:
         self._unwatched = unwatched  # nobody but the broker wants to know of what is published
         self._answer = asyncio.Event()  # for whoever waits for a broker to have stored something; a new one each time
         self._loop = asyncio.get_running_loop()
+        self._token = 0  # up to here the machine knows that the application is done with it,
+        self._told = "", 0  # and of the next message
         self._begun = self._closed = self._ended = self._looks = False
-        # What was handed out: how much had come to each inbox by then.
+        self._touched: list[DurableInbox] = []  # by the message that is being handed out
+        # What was handed out: how much had come by then to each inbox that got any of it.
         self._out: deque[tuple[int, list[tuple[DurableInbox, int]]]] = deque()
         driver.on_handed_out = self._on_handed_out
 
@@ -129,7 +150,7 @@ class Durable:
         return self._machine.confirms
 
     def inbox(self) -> Inbox:
-        return DurableInbox(self._machine.handed_out_max, self._on_look)
+        return DurableInbox(self._machine.handed_out_max, self._on_look, self._touched.append)
 
     def checkpoint(self) -> None:
         """The application is done with what it has taken, and has subscribed to what it wants."""
@@ -165,7 +186,10 @@ class Durable:
             self._look_soon()
 
     def _on_handed_out(self, handed_out: HandedOut) -> None:
-        marks = [(each, each.came) for each in self._durable() if each.came > each.done]
+        marks = [(each, each.came) for each in self._touched]
+        for each, came in marks:
+            each.noted = came
+        self._touched.clear()
         self._out.append((handed_out.token, marks))
         if not marks:
             self._look_soon()  # nobody wanted it
@@ -178,11 +202,22 @@ class Durable:
 
     def _acknowledge(self) -> None:
         self._looks = False
-        token = 0
+        token = self._token
         while self._out and all(inbox.done >= came or inbox.closed for inbox, came in self._out[0][1]):
             token, _ = self._out.popleft()
-        if token and not self._ended:
-            self._driver.give(Consumed(token))
+        source, seq = self._within_next()
+        if not self._ended and (token, source, seq) != (self._token, *self._told):
+            self._token, self._told = token, (source, seq)
+            self._driver.give(Consumed(token, source, seq))
+
+    def _within_next(self) -> tuple[str, int]:
+        """In the next message: the first publication that the application is not done with, if that is clear."""
+        marks = self._out[0][1] if self._out else []
+        undone = [inbox.undone for inbox, came in marks if inbox.done < came and not inbox.closed]
+        found = [(each.source, each.seq) for each in undone if each is not None and each.via != "multipath"]
+        if not found or len(found) < len(undone) or len({source for source, _ in found}) > 1:
+            return "", 0
+        return min(found)
 
 
 def new_inbox(durable: Durable | None, queue_max: int, when_full: WhenFull, on_level: Callable[[Inbox], None]) -> Inbox:

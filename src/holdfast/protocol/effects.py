@@ -95,9 +95,11 @@ class ForgetCall(msgspec.Struct, frozen=True):
 
 
 class Consumed(msgspec.Struct, frozen=True):
-    """The application is done with everything that was delivered before this `HandedOut`."""
+    """The application is done with everything that was delivered before this `HandedOut`, and some of the next."""
 
     token: int
+    source: str = ""  # of a publication in the next that it is not done with;
+    seq: int = 0  # but it is with all before this number
 
 
 class Persisted(msgspec.Struct, frozen=True):

@@ -100,6 +100,7 @@ class DurableClient:
         self._row_due_us: int | None = None
         self.unacknowledged = 0  # publications
         self._out = HandingOut(settings.untaken_max, settings.window) if confirms else None
+        self._before = 0  # of the run that the application is at, it is done with all before this number
         self._begun = not confirms
         self._subscriptions = 0
         self._left: tuple[str, int] | None = None  # the broker that we are away from, and since when
@@ -190,7 +191,7 @@ class DurableClient:
             case Begin():
                 return self._begin()
             case Consumed():
-                return self._on_consumed(given.token, now_us)
+                return self._on_consumed(given, now_us)
             case ForgetCall():
                 return self._leave_for_good(given, now_us)
             case SubscribeCall() | UnsubscribeCall():
@@ -318,16 +319,19 @@ class DurableClient:
         taken = incoming.taken
         if incoming.accepted == incoming.stored:
             return taken
-        return Taken(taken.stream, taken.seq, taken.missing, incoming.accepted)
+        return Taken(taken.stream, taken.seq, taken.missing, incoming.accepted, self._before)
 
-    def _on_consumed(self, token: int, now_us: int) -> list[Effect]:
+    def _on_consumed(self, given: Consumed, now_us: int) -> list[Effect]:
         assert self._out is not None
-        done = False
-        for broker, stream, seq in self._out.consumed(token):
+        done = given.seq > 0
+        self._before = 0
+        for broker, stream, seq in self._out.consumed(given.token):
             incoming = self._incoming[broker]
             if incoming.stream == stream:
                 incoming.stored = max(incoming.stored, seq)
             done = done or broker == self._broker
+        if self._broker is not None and given.seq:
+            self._before = self._out.runs_to(self._broker, given.source, given.seq)
         effects = self._hand_out(now_us)
         if done and self._broker is not None:
             effects.append(Send(self._broker, self._taken(self._broker)))
@@ -353,11 +357,9 @@ class DurableClient:
         if self._out is None:
             return []
         effects: list[Effect] = []
-        before = self._out.token
         while (found := self._out.next()) is not None:
             broker, message = found
             effects += self.client.receive(broker, (message,), now_us) if message is not None else []
-        if self._out.token > before:
             effects.append(HandedOut(self._out.token))
         return effects
 

@@ -6,6 +6,7 @@ Only so much is given to the application at a time; the rest waits here, no more
 
 from collections import deque
 
+from holdfast.model.messages import Run
 from holdfast.protocol.hops.changes import Body
 from holdfast.protocol.hops.outgoing import events_in
 
@@ -19,7 +20,7 @@ class HandingOut:
         self._most = untaken_max
         self._window = window
         self._waiting: deque[tuple[Place, Body | None]] = deque()
-        self._out: deque[tuple[int, Place, int]] = deque()  # tokens, and how many events each is
+        self._out: deque[tuple[int, Place, Body | None]] = deque()  # by token
 
     @property
     def full(self) -> bool:
@@ -34,17 +35,23 @@ class HandingOut:
         if not self._waiting or self.untaken >= self._most:
             return None
         place, message = self._waiting.popleft()
-        events = events_in(message)
         self.token += 1
-        self.untaken += events
-        self._out.append((self.token, place, events))
+        self.untaken += events_in(message)
+        self._out.append((self.token, place, message))
         return place[0], message
 
     def consumed(self, token: int) -> list[Place]:
         """The application is done with all up to this token: the last place for each broker and stream."""
         places: dict[tuple[str, int], Place] = {}
         while self._out and self._out[0][0] <= token:
-            _, place, events = self._out.popleft()
-            self.untaken -= events
+            _, place, message = self._out.popleft()
+            self.untaken -= events_in(message)
             places[place[:2]] = place
         return list(places.values())
+
+    def runs_to(self, broker: str, source: str, seq: int) -> int:
+        """The number before which all of the next message is done with, if it is a run of this source; otherwise 0."""
+        if not self._out:
+            return 0
+        _, place, message = self._out[0]
+        return seq if place[0] == broker and isinstance(message, Run) and message.source == source else 0

@@ -13,6 +13,12 @@ def events_in(message: Body | None) -> int:
     return len(message.seqs) if isinstance(message, Run) else int(message is not None)
 
 
+def _rest_of(run: Run, before: int) -> Run | None:
+    """Without the publications before this number."""
+    left = [at for at, seq in enumerate(run.seqs) if seq >= before]
+    return run.picked(left) if left else None
+
+
 class Kept:
     """A message, and for how many neighbours it is kept; of these, how many clients."""
 
@@ -44,6 +50,7 @@ class Outgoing:
         self._sent = 0  # up to here it has been sent since the neighbour last answered
         self._highest = 0  # up to here it has ever been sent
         self._arrived = 0  # up to here it is at a client whose application has not taken it yet
+        self._before = (0, 0)  # a number, and where in its run the neighbour is
         self._sent_us: dict[int, int] = {}  # of those under way
         self._failures = 0
         self._answer_us: float | None = None
@@ -110,6 +117,8 @@ class Outgoing:
         self._highest = max(self._highest, seq)
         self._sent_us[seq] = -1 if again else now_us
         message = None if kept is None else kept.message
+        if seq == self._before[0] and isinstance(message, Run):
+            message = _rest_of(message, self._before[1])
         return Handover(self.stream, seq, first, again, message)
 
     def on_timer(self, now_us: int) -> list[Handover]:
@@ -136,6 +145,8 @@ class Outgoing:
             return []
         arrived = max(taken.seq, min(taken.arrived, self._highest))
         self._learn(arrived, now_us)
+        if taken.before:
+            self._before = taken.seq + 1, taken.before
         done: list[Kept] = []
         queue = self._queue
         before = len(queue)
