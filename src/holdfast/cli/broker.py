@@ -67,6 +67,8 @@ def run(
 
     if hops in DURABLE and store is None:
         raise InputError(f"--hops {hops} stores events: say where with --store FILE")
+    if hops not in DURABLE and store is not None:
+        raise InputError(f"--store: --hops {hops} stores nothing; use --hops {' or '.join(DURABLE)}, or no --store")
 
     def read_peers() -> dict[str, Address]:
         return peers_from(peer or (), peers)

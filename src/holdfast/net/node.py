@@ -99,8 +99,7 @@ class BrokerNode:
         machine = self._machine = self._new_machine(epoch, stored)
         if stored is not None and stored.epoch is not None:
             epoch = stored.epoch  # to its neighbours a broker that remembers has only been silent
-        replaces = settings.role.faulty if settings.role else None
-        self.hello = Hello(settings.name, "broker", epoch, replaces, self._committer is not None)
+        self.hello = Hello(settings.name, "broker", epoch, settings.role.faulty if settings.role else None)
         push_back_bytes = settings.queue_bytes if settings.push_back else None
         self.driver = Driver(
             machine, self._clock, self.counters, application, push_back_bytes, tallied, self._committer
@@ -274,7 +273,7 @@ class BrokerNode:
             listener.close()
 
     def _accept(self, wire: Wire) -> Session:
-        session = Session(wire, self, dialled=False)
+        session = Session(wire, self, dialled=False, stores=self._committer is not None)
         if len(self._wires) >= _SESSIONS_MAX + _GREETING_MAX:
             self.counters.refused += 1
             asyncio.get_running_loop().call_soon(session.end, "too many connections", True)

@@ -32,7 +32,6 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     kind: NodeKind
     epoch: Count  # when the node began: the same name with another epoch is another incarnation
     replaces: NodeName | None = None  # it is the replica of this broker
-    stores: bool | None = None  # whether it stores events; None from clients, and who does not say
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
