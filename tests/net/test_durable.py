@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,35 @@ async def test_what_waits_in_the_queue_of_a_killed_subscriber_comes_to_the_next_
 
 
 @live
+async def test_under_load_each_process_goes_on_where_the_one_before_was_killed(tmp_path: Path) -> None:
+    async with lab() as net:
+        broker = await storing(net, tmp_path)
+        feed = await net.client(broker, name="feed", durable=True)
+        desk, wanted = await desk_of(net, broker)
+
+        async def load() -> None:
+            for first in range(1, 5_001, 100):
+                await publish(feed, *range(first, first + 100))
+
+        loading = asyncio.create_task(load())
+        found: list[list[int]] = [[]]
+        async with asyncio.timeout(50):
+            while found[-1][-1:] != [5_000]:
+                found[-1].append((await anext(wanted)).event["n"])
+                if found[-1][-1] % 700 == 0 and found[-1][-1] // 700 == len(found):
+                    await killed(broker, desk)
+                    desk, wanted = await desk_of(net, broker)
+                    found.append([])
+        await loading
+        assert len(found) == 8
+        for before, after in pairwise(found):
+            assert before[0] <= after[0] <= before[-1] + 1  # what it had not said to be done with comes again
+        for each in found:
+            assert each == list(range(each[0], each[-1] + 1))
+        assert found[0][0] == 1
+
+
+@live
 async def test_a_client_that_detaches_gets_what_was_flushed_meanwhile(tmp_path: Path) -> None:
     async with lab() as net:
         broker = await storing(net, tmp_path)
@@ -134,6 +164,26 @@ async def test_a_client_that_closes_keeps_its_subscription_and_one_that_forgets_
         _, wanted = await desk_of(net, broker)
         await publish(feed, 8)
         assert values(await take(wanted, 1)) == [8]
+
+
+@live
+async def test_a_subscription_that_is_closed_ends_and_one_that_is_let_go_of_does_not(tmp_path: Path) -> None:
+    async with lab() as net:
+        broker = await storing(net, tmp_path)
+        feed = await net.client(broker, name="feed", durable=True)
+        desk, wanted = await desk_of(net, broker)
+        other = desk.subscribe("m > 0")
+        await desk.flush()
+        other.close()
+        await desk.flush()
+        del wanted
+        await desk.close()
+        await publish(feed, 1)
+        await feed.publish({"m": 1})
+        await feed.flush()
+        assert status_of(broker).gauges["stored events"][0] == 1
+        _, wanted = await desk_of(net, broker)
+        assert values(await take(wanted, 1)) == [1]
 
 
 @live

@@ -86,8 +86,8 @@ def connect(
 
     With `recovery` it gets back what the network has lost of events whose publishers have it too. With `order` an event
     waits while an earlier one of its publisher is likely to come ("fifo"), or until it has come or is lost ("strict").
-    With `durable`, for brokers that store events, `flush` returns when everything published is stored, and what the
-    broker has for us is ours also when it crashes.
+    With `durable`, for brokers that store events, `flush` returns when everything published is stored, and
+    subscriptions outlive the process: the next one of this name gets what its application was not done with.
     """
     given = [address] if isinstance(address, str) else list(address)
     if not given:

@@ -26,6 +26,8 @@ _WAKE = Wake()
 class DurableInbox(Inbox):
     """A queue that drops nothing: what the application is not done with has a limit of its own."""
 
+    lasting = True  # what it holds would be lost with it
+
     def __init__(
         self, events_max: int, on_look: Callable[[bool], None], on_first: Callable[["DurableInbox"], None]
     ) -> None:

@@ -146,6 +146,7 @@ def _hops(values: Values) -> HopSettings:
         window=values["window"],
         stored_max=values["stored"],
         keep_us=values["keep_s"],
+        away_max=values["away"],
         published_max=values["published"],
     )
     return HopSettings(values["hops"], nack, handover, WatchSettings(beat_us=values["beat_ms"], phi=values["phi"]))

@@ -269,7 +269,8 @@ class DurableBroker(AroundBroker):
         attaches = taken.stream == 0
         effects: list[Effect] = []
         if taken.seq == 0 if attaches else outgoing is not None and outgoing.stream == taken.stream:
-            effects = self._say_given_up(sender, now_us) if self._away.end(sender) else []
+            was_away = self._away.end(sender)
+            effects = self._say_given_up(sender, now_us) if was_away or attaches else []
         if outgoing is None:
             return effects
         if attaches:
@@ -281,7 +282,7 @@ class DurableBroker(AroundBroker):
         return effects + self._hand_over(sender, [*outgoing.missed(taken, now_us), *outgoing.fill(now_us)])
 
     def _say_given_up(self, client: str, now_us: int) -> list[Effect]:
-        notice = self._away.notice(client, now_us)
+        notice = self._away.notice(client, now_us) if self._takes.get(client) else None
         return [] if notice is None else [Send(client, notice)]
 
     def _release(self, outgoing: Outgoing, done: list[Kept]) -> None:

@@ -145,7 +145,7 @@ class DurableClient:
         return {
             **self.client.gauges(),
             "not acknowledged": (self.unacknowledged, self._settings.published_max),
-            "not taken": (untaken, self._settings.untaken_max),
+            "not taken": (untaken, self.handed_out_max),
         }
 
     def next_due_us(self) -> int | None:
