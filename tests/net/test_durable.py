@@ -244,6 +244,25 @@ async def test_a_broker_that_restarts_meanwhile_forgets_nothing(tmp_path: Path) 
 
 
 @live
+async def test_events_come_through_other_brokers_while_a_subscriber_is_away(tmp_path: Path) -> None:
+    async with lab() as net:
+        b1 = await storing(net, tmp_path)
+        b2 = await net.broker("b2", hops=STORING, store=tmp_path / "b2.db", peers={"b1": b1.listening[0]})
+        await b1.connected_to("b2")
+        feed = await net.client(b1, name="feed", durable=True)
+        desk, wanted = await desk_of(net, b2)
+        await until(lambda: status_of(b1).gauges["conditions of a neighbour"][0] == 1)
+        await publish(feed, 1)
+        assert values(await take(wanted, 1)) == [1]
+        await desk.flush()
+        await killed(b2, desk)
+        await publish(feed, *range(2, 400))
+        _, wanted = await desk_of(net, b2)
+        await publish(feed, 400)
+        assert values(await take(wanted, 399)) == list(range(2, 401))
+
+
+@live
 async def test_what_a_limit_costs_a_client_that_was_away_is_named(tmp_path: Path) -> None:
     async with lab() as net:
         broker = await storing(net, tmp_path, away_max=100)

@@ -252,13 +252,12 @@ def test_of_what_is_kept_for_a_client_that_is_away_the_oldest_is_given_up_and_it
 
 def test_clients_that_are_away_share_a_quarter_of_the_store() -> None:
     away = Away(HandoverSettings(stored_max=800, away_max=150), {})
-    rooms = []
-    for name in "abc":
+    for name in "abcd":
         away.begin(name, 0)
-        rooms.append(away.most)
-    assert rooms == [150, 100, 66]
+    assert [away.most_for(name) for name in "abc"] == [150, 100, 66]
     assert away.end("a")
-    assert away.most == 100
+    assert away.most_for("b") == 100
+    assert away.most_for("a") is None
 
 
 def test_a_client_that_is_connected_is_given_all_however_slow_it_is() -> None:

@@ -180,8 +180,8 @@ RELIABILITY = Table(
         Key(
             "away",
             Number(1, 100_000_000, whole=True),
-            "retransmission: events kept for a client that is away; such clients share a quarter of the store; the oldest "
-            "of more are given up, and the client is told",
+            "retransmission: events kept for a client that is away, and all of these share a quarter of the store; the "
+            "oldest of more are given up, and the client is told",
             _HANDOVER.away_max,
             goes_with=_STORES,
         ),

@@ -18,6 +18,7 @@ class Away:
     def __init__(self, settings: HandoverSettings, gave_up: dict[str, GaveUp]) -> None:
         self._settings = settings
         self._since_us: dict[str, int] = {}
+        self._holding: dict[str, None] = {}  # those of them for whom something is kept
         self._gave_up = gave_up
 
     def __contains__(self, client: str) -> bool:
@@ -28,15 +29,18 @@ class Away:
 
     def end(self, client: str) -> bool:
         """Whether it was away."""
+        self._holding.pop(client, None)
         return self._since_us.pop(client, None) is not None
 
     def since_us(self, client: str, otherwise_us: int) -> int:
         return self._since_us.get(client, otherwise_us)
 
-    @property
-    def most(self) -> int:
-        """Events that may be kept for each of them."""
-        part = self._settings.stored_max // _SHARE // max(1, len(self._since_us))
+    def most_for(self, client: str) -> int | None:
+        """Events that may be kept for a client, now that there are some; None for one that is not away."""
+        if client not in self._since_us:
+            return None
+        self._holding[client] = None
+        part = self._settings.stored_max // _SHARE // len(self._holding)
         return max(1, min(self._settings.away_max, part))
 
     # What was given up ---------------------------------------------------------------------------

@@ -410,12 +410,13 @@ class DurableBroker(AroundBroker):
         self._changes.append(Keep(self._body, now_us, message, tuple(to)))
         self._urgent = True
         for name in takers:
-            if name in self._away and self.outgoing[name].events > self._away.most:
-                self._make_room(name)
+            most = self._away.most_for(name)
+            if most is not None and self.outgoing[name].events > most:
+                self._make_room(name, most)
 
-    def _make_room(self, client: str) -> None:
+    def _make_room(self, client: str, most: int) -> None:
         """Give up the oldest of what is kept for a client that is away."""
-        most, outgoing = self._away.most, self.outgoing[client]
+        outgoing = self.outgoing[client]
         gone = outgoing.give_up(most - most // _ROOM_PARTS)
         self._give_up(client, gone, f"more than {most:,} events came while the client was away")
         self._changes += [Skipped(client, seq) for seq, _ in gone]
