@@ -46,7 +46,7 @@ from holdfast.protocol.hops.choice import AnyBroker, new_broker
 from holdfast.protocol.hops.durable_client import DurableClient
 from holdfast.protocol.hops.outgoing import Kept, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.settings import Order, ProtocolSettings, guarantees_of
 from holdfast.store.memory import MemoryStore
 from tests.protocol.stored_rooms import SETTINGS, Line
 
@@ -320,16 +320,16 @@ def test_of_a_run_only_what_is_not_taken_is_sent_again() -> None:
 # One client, spoken to directly ----------------------------------------------------------------------------------
 
 
-def subscriber(**handover: int) -> DurableClient:
-    client = Client("c", ProtocolSettings(), ConditionBook(), Index, 1, Random("c"))
+def subscriber(order: Order = "none", **handover: int) -> DurableClient:
+    client = Client("c", ProtocolSettings(), ConditionBook(), Index, 1, Random("c"), 1, guarantees_of(False, order))
     durable = DurableClient(client, HandoverSettings(**handover), confirms=True)
     durable.handle(LinkUp("b", "broker"), 2)
     durable.handle(SubscribeCall("s", "n > 0"), 3)
     return durable
 
 
-def event(seq: int) -> Received:
-    return Received("b", Handover(7, seq, 1, False, Deliver(Publication("p", seq, 1, None, {"n": seq}))))
+def event(seq: int, record: bytes | None = None) -> Received:
+    return Received("b", Handover(7, seq, 1, False, Deliver(Publication("p", seq, 1, None, {"n": seq}, b"", record))))
 
 
 def sent(effects: list[Effect], kind: type) -> list[Message]:
@@ -362,6 +362,20 @@ def test_an_application_gets_no_more_at_a_time_than_it_may_have() -> None:
     assert len(delivered) == 3
     more = [each.publication.seq for each in client.handle(Consumed(2), 6) if isinstance(each, Delivered)]
     assert more == [4, 5]
+
+
+def test_what_is_held_back_for_the_sake_of_order_is_not_taken_before_the_application_has_it() -> None:
+    client = subscriber("strict")
+    client.handle(Begin(), 4)
+    held = client.handle(event(1, b""), 5)
+    assert not [each for each in held if isinstance(each, Delivered | HandedOut)]
+    assert sent(held, Taken) == [Taken(7, 0, (), 1)]
+    came: list[Effect] = []
+    while not came:
+        due_us = client.next_due_us()
+        assert due_us is not None
+        came = [each for each in client.handle(Wake(), due_us) if isinstance(each, Delivered | HandedOut)]
+    assert [type(each) for each in came] == [Delivered, HandedOut]
 
 
 def test_leaving_says_nothing_and_forgetting_says_good_bye() -> None:

@@ -56,6 +56,7 @@ from holdfast.protocol.hops.settings import HandoverSettings
 _RUN_EVENTS_MAX = 256  # in one message: what the broker's store then writes as one row
 _RUN_BYTES_MAX = 128 * 1024  # of texts and payloads in it
 _FOR_EVER_US = 2**61
+_HELD_BACK = "messages held back"  # the gauge of whoever keeps the order
 _TAKES, _NOT_YET = Taken(0, 0), Taken(0, 1)
 
 
@@ -101,6 +102,7 @@ class DurableClient:
         self.unacknowledged = 0  # publications
         self._out = HandingOut(settings.untaken_max, settings.window) if confirms else None
         self._before = 0  # of the run that the application is at, it is done with all before this number
+        self._said = 0  # the token of the last `HandedOut`
         self._begun = not confirms
         self._subscriptions = 0
         self._left: tuple[str, int] | None = None  # the broker that we are away from, and since when
@@ -166,6 +168,7 @@ class DurableClient:
                 effects += self._on_given_up(sender, message, now_us)
             else:
                 effects += self._unless_early(self.client.receive(sender, (message,), now_us))
+                effects += self._handed_out() if self._out is not None else []
         if handed and sender in self._incoming:
             effects += [*self._hand_out(now_us), Send(sender, self._taken(sender))]
         return effects
@@ -360,8 +363,17 @@ class DurableClient:
         while (found := self._out.next()) is not None:
             broker, message = found
             effects += self.client.receive(broker, (message,), now_us) if message is not None else []
-            effects.append(HandedOut(self._out.token))
+            effects += self._handed_out()
         return effects
+
+    def _handed_out(self) -> list[Effect]:
+        """The application has all of it, unless something is held back for the sake of order."""
+        assert self._out is not None
+        held, _ = self.client.gauges().get(_HELD_BACK, (0, 0))
+        if held or self._said == self._out.token:
+            return []
+        self._said = self._out.token
+        return [HandedOut(self._out.token)]
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -370,6 +382,7 @@ class DurableClient:
         due_us = self.client.next_due_us()
         if due_us is not None and due_us <= now_us:
             effects += self.client.handle(given=Wake(), now_us=now_us)
+            effects += self._handed_out() if self._out is not None else []
         if self._broker is not None:
             effects += self._hand_over(self._outgoing.on_timer(now_us))
         return effects
