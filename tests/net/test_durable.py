@@ -265,7 +265,7 @@ async def test_events_come_through_other_brokers_while_a_subscriber_is_away(tmp_
 @live
 async def test_what_a_limit_costs_a_client_that_was_away_is_named(tmp_path: Path) -> None:
     async with lab() as net:
-        broker = await storing(net, tmp_path, away_max=100)
+        broker = await storing(net, tmp_path, away_max=100, away_us=0)
         feed = await net.client(broker, name="feed", durable=True)
         desk, _ = await desk_of(net, broker)
         await killed(broker, desk)

@@ -234,7 +234,7 @@ def test_another_life_of_a_client_finds_the_table_of_the_earlier_one() -> None:
 
 
 def test_of_what_is_kept_for_a_client_that_is_away_the_oldest_is_given_up_and_it_is_told_until_it_says_so() -> None:
-    keeper = Keeper(away_max=20)
+    keeper = Keeper(away_max=20, away_us=0)
     keeper.do(LinkDown("c"))
     keeper.publish(*range(1, 31))
     keeper.restart()
@@ -251,13 +251,25 @@ def test_of_what_is_kept_for_a_client_that_is_away_the_oldest_is_given_up_and_it
 
 
 def test_clients_that_are_away_share_a_quarter_of_the_store() -> None:
-    away = Away(HandoverSettings(stored_max=800, away_max=150), {})
+    away = Away(HandoverSettings(stored_max=800, away_max=150, away_us=50), {})
     for name in "abcd":
         away.begin(name, 0)
-    assert [away.most_for(name) for name in "abc"] == [150, 100, 66]
+    assert [away.most_for(name, 49) for name in "abc"] == [None] * 3  # it may be back in a moment
+    assert [away.most_for(name, 50) for name in "abc"] == [150, 100, 66]
     assert away.end("a")
-    assert away.most_for("b") == 100
-    assert away.most_for("a") is None
+    assert away.most_for("b", 60) == 100
+    assert away.most_for("a", 60) is None
+
+
+def test_a_broker_that_restarts_gives_up_nothing_of_clients_that_come_back_at_once() -> None:
+    keeper = Keeper(away_max=20)
+    keeper.publish(*range(1, 101))
+    keeper.restart()
+    keeper.publish(101)
+    keeper.do(LinkUp("c", "client"))
+    said = keeper.hello(5)
+    assert given_up(said) == []
+    assert set(handed(said)) == {1}
 
 
 def test_a_client_that_is_connected_is_given_all_however_slow_it_is() -> None:
@@ -282,7 +294,7 @@ def test_a_client_that_was_forgotten_is_told_so_when_it_comes_back() -> None:
 
 
 def test_who_asks_to_be_forgotten_leaves_nothing() -> None:
-    keeper = Keeper(away_max=20)
+    keeper = Keeper(away_max=20, away_us=0)
     keeper.do(LinkDown("c"))
     keeper.publish(*range(1, 31))
     keeper.do(LinkUp("c", "client"))

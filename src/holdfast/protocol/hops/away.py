@@ -35,9 +35,10 @@ class Away:
     def since_us(self, client: str, otherwise_us: int) -> int:
         return self._since_us.get(client, otherwise_us)
 
-    def most_for(self, client: str) -> int | None:
-        """Events that may be kept for a client, now that there are some; None for one that is not away."""
-        if client not in self._since_us:
+    def most_for(self, client: str, now_us: int) -> int | None:
+        """Events that may be kept for a client, now that there are some; None while it is there or has just left."""
+        since_us = self._since_us.get(client)
+        if since_us is None or now_us - since_us < self._settings.away_us:
             return None
         self._holding[client] = None
         part = self._settings.stored_max // _SHARE // len(self._holding)

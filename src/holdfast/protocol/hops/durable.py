@@ -410,7 +410,7 @@ class DurableBroker(AroundBroker):
         self._changes.append(Keep(self._body, now_us, message, tuple(to)))
         self._urgent = True
         for name in takers:
-            most = self._away.most_for(name)
+            most = self._away.most_for(name, now_us)
             if most is not None and self.outgoing[name].events > most:
                 self._make_room(name, most)
 
