@@ -20,6 +20,7 @@ from holdfast.protocol.hops.durable_client import DurableClient
 NEEDS_STORE = (
     "and a durable client needs that: start it with --hops retransmission --store FILE, or connect without durable"
 )
+_PART_S = 0.01  # between two acknowledgements within one message: each costs as much as several events
 _WAKE = Wake()
 
 
@@ -103,6 +104,8 @@ class Durable:
         self._loop = asyncio.get_running_loop()
         self._token = 0  # up to here the machine knows that the application is done with it,
         self._told = "", 0  # and of the next message
+        self._part_s = 0.0  # when that may be said again
+        self._later: asyncio.TimerHandle | None = None
         self._begun = self._closed = self._ended = self._looks = False
         self._touched: list[DurableInbox] = []  # by the message that is being handed out
         # What was handed out: how much had come by then to each inbox that got any of it.
@@ -159,7 +162,7 @@ class Durable:
         for inbox in self._durable():
             inbox.look()
         if not self._ended:
-            self._acknowledge()
+            self._acknowledge(at_once=True)
 
     def leave(self, for_good: bool) -> None:
         """The connection is about to end; for good, when nobody comes back under this name."""
@@ -174,6 +177,8 @@ class Durable:
     def end(self) -> None:
         """What was not taken is the broker's: it comes again."""
         self._ended = True
+        if self._later is not None:
+            self._later.cancel()
         for inbox in self._durable():
             inbox.clear()
 
@@ -202,15 +207,31 @@ class Durable:
             self._looks = True
             self._loop.call_soon(self._acknowledge)
 
-    def _acknowledge(self) -> None:
+    def _acknowledge(self, at_once: bool = False) -> None:
         self._looks = False
         token = self._token
         while self._out and all(inbox.done >= came or inbox.closed for inbox, came in self._out[0][1]):
             token, _ = self._out.popleft()
+        if token == self._token and not at_once and self._was_lately():
+            return
         source, seq = self._within_next()
         if not self._ended and (token, source, seq) != (self._token, *self._told):
             self._token, self._told = token, (source, seq)
             self._driver.give(Consumed(token, source, seq))
+
+    def _was_lately(self) -> bool:
+        """Whether we have just said how far the application is in a message; then it is said again a little later."""
+        now_s = self._loop.time()
+        if now_s >= self._part_s:
+            self._part_s = now_s + _PART_S
+            return False
+        if self._later is None:
+            self._later = self._loop.call_at(self._part_s, self._acknowledge_later)
+        return True
+
+    def _acknowledge_later(self) -> None:
+        self._later = None
+        self._acknowledge()
 
     def _within_next(self) -> tuple[str, int]:
         """In the next message: the first publication that the application is not done with, if that is clear."""
