@@ -13,6 +13,7 @@ from holdfast.model.messages import (
     CopyOpen,
     Deliver,
     Detach,
+    GivenUp,
     GossipComplete,
     GossipDigest,
     GossipEvent,
@@ -149,7 +150,8 @@ MESSAGES: list[tuple[str, Message]] = [
         Handover(5, 9, 7, False, Deliver(Publication("p", 1, 0, None, {}))),
     ),
     ("01 00 91 96 a3686e64 05 09 07 c3 c0", Handover(5, 9, 7, True, None)),
-    ("01 00 91 94 a3746b6e 05 09 91 0b", Taken(5, 9, (11,))),
+    ("01 00 91 96 a3746b6e 05 09 91 0b 0c 07", Taken(5, 9, (11,), 12, 7)),
+    ("01 00 91 95 a3677570 05 06 07 a3617761", GivenUp(5, 6, 7, "awa")),
     ("01 00 91 91 a3616c76", Alive()),
     (
         "01 00 91 95 a3727271 05 a166 a56261736963 a86661696c6f766572",
@@ -166,7 +168,7 @@ MESSAGES: list[tuple[str, Message]] = [
 
 SIGNALS: list[tuple[str, Signal]] = [
     ("01 01 95 a568656c6c6f a26231 a662726f6b6572 05 c0", Hello("b1", "broker", 5)),
-    ("01 01 94 a777656c636f6d65 a26232 a662726f6b6572 06", Welcome("b2", "broker", 6)),
+    ("01 01 95 a777656c636f6d65 a26232 a662726f6b6572 06 c3", Welcome("b2", "broker", 6, True)),
     (
         "01 01 93 a77265667573616c a574616b656e"
         "d923616e6f7468657220636c69656e74206e616d6564207820697320636f6e6e6563746564",

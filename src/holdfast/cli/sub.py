@@ -58,11 +58,13 @@ def run(
 
     parse(condition)  # a wrong condition needs no connection
     client = client_of(broker, name, certificate, private_key, authority, recovery, order, durable)
-    if not run_loop(_subscribe(client, condition, count, timeout, as_json)):
+    if not run_loop(_subscribe(client, condition, count, timeout, as_json, durable)):
         raise typer.Exit(1)
 
 
-async def _subscribe(client: "Client", condition: str, count: int | None, timeout: float | None, as_json: bool) -> bool:
+async def _subscribe(
+    client: "Client", condition: str, count: int | None, timeout: float | None, as_json: bool, durable: bool
+) -> bool:
     """Whether as many came as were asked for."""
     from holdfast.cli.connecting import stopping
 
@@ -75,15 +77,20 @@ async def _subscribe(client: "Client", condition: str, count: int | None, timeou
             stopped = asyncio.create_task(stop.wait())
             await asyncio.wait([printing, stopped], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             complete = printing.done() or count is None or stop.is_set()
-            subscription.close()
+            if not durable:  # who comes back under this name goes on where we are
+                subscription.close()
             printing.cancel()
             stopped.cancel()
             problem, _ = await asyncio.gather(printing, stopped, return_exceptions=True)
             if isinstance(problem, Exception):
                 raise problem
-            lost = sum(each.last - each.first + 1 for each in client.losses().take())
+            losses = client.losses().take()
+            lost = sum(each.last - each.first + 1 for each in losses if each.last)
             if lost:
                 print(f"{lost:,} events could not be recovered", file=sys.stderr)
+            for each in losses:
+                if not each.last:
+                    print(f"{each.events:,} events were given up: {each.reason}", file=sys.stderr)
             if subscription.dropped:
                 print(f"{subscription.dropped:,} events were dropped: printing is too slow", file=sys.stderr)
     return complete

@@ -312,12 +312,24 @@ class Handover(msgspec.Struct, frozen=True, array_like=True, tag="hnd", gc=False
 class Taken(msgspec.Struct, frozen=True, array_like=True, tag="tkn"):
     """Everything up to this number is stored here and will not be lost; some later ones have come, but these have not.
 
-    A client that takes events this way says so with stream 0 when it attaches.
+    A client that takes events this way says so with stream 0 when it attaches; with number 1 as long as it has not told
+    all that it wants, and is to be handed nothing.
     """
 
     stream: Count
     seq: Count
     missing: Annotated[tuple[Count, ...], Meta(max_length=limits.MISSING_MAX)] = ()
+    arrived: Count = 0  # up to here everything has come to a client whose application has not taken it yet
+    before: Count = 0  # of the run after `seq`, the publications with lower numbers than this are taken as well
+
+
+class GivenUp(msgspec.Struct, frozen=True, array_like=True, tag="gup"):
+    """To a client: events that were kept for it, and are gone. It says the same back when it has heard it."""
+
+    since_us: Count  # when the first of them was kept, by the broker's clock
+    until_us: Count  # and the last
+    events: Count
+    reason: Annotated[str, Meta(max_length=1_000)]  # in words
 
 
 class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alv", gc=False):
@@ -406,6 +418,7 @@ Message = (
     | Latest
     | Handover
     | Taken
+    | GivenUp
     | Alive
     | ReplicationMessage
 )

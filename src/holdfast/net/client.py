@@ -19,16 +19,19 @@ from random import Random
 from secrets import token_hex
 from typing import get_args
 
+from msgspec.structs import astuple
+
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import InputError, MisuseError, TransportError
-from holdfast.model.messages import Publication, Publish, Scalar
+from holdfast.model.messages import Publication, Publish
 from holdfast.net.address import Address, parse_address
 from holdfast.net.advertisement import Advertisement
 from holdfast.net.backoff import Backoff
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.driver import Application, Driver
+from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
 from holdfast.net.link import Link
 from holdfast.net.losses import Loss, Losses
 from holdfast.net.node import SILENT_LEASES
@@ -48,7 +51,6 @@ from holdfast.protocol.effects import (
     PublishCall,
     SubscribeCall,
     UnsubscribeCall,
-    Wake,
 )
 from holdfast.protocol.hops.choice import with_hops
 from holdfast.protocol.hops.durable_client import DurableClient
@@ -66,7 +68,6 @@ _CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 _PING_AGAIN_S = 0.5  # where a ping can be lost
 _LINGER_S = 10.0  # how long leaving waits for those who may have lost our last events: 5.4 s of digests, and answers
 _LINGER_LOOK_S = 0.05
-_WAKE = Wake()
 
 
 def connect(
@@ -85,8 +86,8 @@ def connect(
 
     With `recovery` it gets back what the network has lost of events whose publishers have it too. With `order` an event
     waits while an earlier one of its publisher is likely to come ("fifo"), or until it has come or is lost ("strict").
-    With `durable`, for brokers that store events, `flush` returns when everything published is stored, and what the
-    broker has for us is ours also when it crashes.
+    With `durable`, for brokers that store events, `flush` returns when everything published is stored, and
+    subscriptions outlive the process: the next one of this name gets what its application was not done with.
     """
     given = [address] if isinstance(address, str) else list(address)
     if not given:
@@ -95,8 +96,8 @@ def connect(
         sendable_name(name, "client")
     tls = TlsFiles(certificate, private_key, authority)
     guarantees = guarantees_of(recovery, order)
-    addresses = [parse_address(each) for each in given]
     hops = HopSettings("retransmission") if durable else BASIC
+    addresses = [*map(parse_address, given)]
     return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees, hops=hops)
 
 
@@ -130,8 +131,9 @@ class Client:
         self._guarantees = guarantees
         self._hops = hops
         self._observed = observer is not None or tallied
+        self._named = name is not None and observer is None  # another process may go on under this name
+        self._durable: Durable | None = None
         self._unwatched = observer is None and not tallied and guarantees == BEST_EFFORT
-        self._answer = asyncio.Event()  # for whoever waits for a broker to have stored something; a new one each time
         self._losses = Losses()
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
@@ -154,8 +156,10 @@ class Client:
             self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq, self._guarantees
         )
         runs = not self._tallied and all(each.scheme != "udp" for each in self._addresses)
-        self._machine = with_hops(machine, self._hops, runs)
+        self._machine = with_hops(machine, self._hops, runs, confirms=self._observer is None)
         self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied)
+        if isinstance(self._machine, DurableClient):
+            self._durable = Durable(self._machine, self.driver, self._clock, self._inboxes, self._unwatched)
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is
         self._wanted.set()
@@ -191,7 +195,8 @@ class Client:
     async def _leave(self) -> None:
         self._closed = True
         self._attached.set()  # whoever waits for a connection learns that there will be none,
-        self._wake_for_answers()  # and whoever waits for a broker to store something that it will not
+        if self._durable is not None:  # as does whoever waits for a broker to store something
+            self._durable.close()
         for task in self._tasks:
             task.cancel()
         try:
@@ -202,12 +207,16 @@ class Client:
         finally:
             self.driver.stop()
             self._losses.close()
+            if self._durable is not None:
+                self._durable.end()
             for inbox in self._inboxes.values():
                 inbox.close()
 
     async def _say_goodbye(self) -> None:
         session, link = self._session, self._link
         if session is not None and link is not None:
+            if self._durable is not None:
+                self._durable.leave(for_good=self._closed and not self._named)
             self._link = None  # who publishes from now on waits for the next connection
             if not self._closed:
                 self._attached.clear()
@@ -216,6 +225,17 @@ class Client:
             session.end("the client leaves")
             await asyncio.wait([session.ended], timeout=_CLOSE_S)
             session.end("too slow", now=True)
+
+    async def forget(self) -> None:
+        """End all subscriptions of a durable client for good: its broker erases what it keeps; `close` does not."""
+        if self._durable is None:
+            raise MisuseError("only for a durable client is anything kept: connect(..., durable=True)")
+        await self._connection()
+        for id_, inbox in list(self._inboxes.items()):
+            inbox.close()
+            self._unsubscribe(id_)
+        self._durable.forget(stays=True)
+        await self.flush()
 
     async def detach(self) -> None:
         """Leave the broker and stay away, with all subscriptions kept, until `attach`."""
@@ -286,6 +306,8 @@ class Client:
         return Refusal("not here", "this is a client")
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
+        if self._durable is not None and welcome.stores is False:
+            return Refusal("not here", f"{welcome.node} stores no events, {NEEDS_STORE}")
         self._session = session
         self.connections += 1
         self._link = Link(welcome.node, "broker", session.wire, self._clock, self.counters)
@@ -332,9 +354,10 @@ class Client:
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
         if not link.wire.reliable:
             link.check_fits(sendable(attributes), payload)
+        if self._durable is not None:
+            return await self._durable.publish(sendable(attributes), payload, lifetime_us)
         machine = self._machine
-        if isinstance(machine, DurableClient):
-            return await self._publish_durably(machine, sendable(attributes), payload, lifetime_us)
+        assert isinstance(machine, ClientMachine)
         if self._observed or lifetime_us is not None or not link.takes_runs or not machine.sends_runs:
             self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
             return machine.last_seq
@@ -356,30 +379,16 @@ class Client:
             )
         return seq
 
-    async def _publish_durably(
-        self, machine: DurableClient, attributes: dict[str, Scalar], payload: bytes, lifetime_us: int | None
-    ) -> int:
-        while machine.full:
-            await self._answered()
-        if lifetime_us is None and self._unwatched and machine.takes_plain:
-            if machine.publish_plain(attributes, payload, self._clock.now_us()):
-                self.driver.give(_WAKE)
-            else:
-                self.driver.rearm()
-        else:
-            self.driver.give(PublishCall(attributes, payload, lifetime_us))
-        return machine.last_seq
-
     async def flush(self) -> None:
         """Wait until the broker has handled all that was sent; a TransportError if the connection breaks first.
 
         Brokers that store events have then stored all that was published, over as many connections as that takes.
         """
-        if not isinstance(self._machine, DurableClient):
+        if self._durable is None:
             return await self._ping()
+        self._durable.checkpoint()
         while True:
-            while self._machine.unacknowledged:
-                await self._answered()
+            await self._durable.stored()
             with suppress(TransportError):  # what we want is told anew over the next connection
                 return await self._ping()
 
@@ -424,7 +433,7 @@ class Client:
             raise InputError(f"when_full is {when_full!r}; it can be {' or '.join(get_args(WhenFull))}")
         text = str(parse(condition))
         id_ = f"s{next(self._ids)}"
-        inbox = self._inboxes[id_] = Inbox(queue_max, when_full, self._on_level)
+        inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level)
         self.driver.give(SubscribeCall(id_, text))
         return Subscription(text, inbox, lambda: self._unsubscribe(id_))
 
@@ -487,23 +496,15 @@ class Client:
                 inbox.put_all(deliveries)
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
-        self._losses.put(Loss(lost.source, lost.first, lost.last, lost.reason, lost.since_us, lost.until_us))
+        self._losses.put(Loss(*astuple(lost)))
         if self._observer is not None:
             self._observer.on_lost(lost, now_us)
 
     def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None:
-        self._wake_for_answers()
+        if self._durable is not None:
+            self._durable.on_acknowledged()
         if self._observer is not None:
             self._observer.on_acknowledged(acknowledged, now_us)
-
-    def _wake_for_answers(self) -> None:
-        self._answer.set()
-        self._answer = asyncio.Event()
-
-    async def _answered(self) -> None:
-        """Wait until the broker has stored something more."""
-        self._check_open()
-        await self._answer.wait()
 
     def on_incident(self, incident: Incident, now_us: int) -> None:
         if self._observer is not None:

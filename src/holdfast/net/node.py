@@ -118,6 +118,10 @@ class BrokerNode:
     def _open_store(self) -> Committer | None:
         """An InputError when the store cannot be used."""
         if not self.settings.hops.durable:
+            if self.settings.store is not None:
+                stores = '"retransmission" and "hybrid"'
+                hops = f'hops = "{self.settings.hops.hops}" stores nothing, but {self.settings.name} has a store'
+                raise InputError(f"{hops} ({self.settings.store}): only {stores} use one")
             return None
         if self.settings.store is None:
             raise InputError(f'hops = "{self.settings.hops.hops}" stores events: {self.settings.name} needs a store')
@@ -269,7 +273,7 @@ class BrokerNode:
             listener.close()
 
     def _accept(self, wire: Wire) -> Session:
-        session = Session(wire, self, dialled=False)
+        session = Session(wire, self, dialled=False, stores=self._committer is not None)
         if len(self._wires) >= _SESSIONS_MAX + _GREETING_MAX:
             self.counters.refused += 1
             asyncio.get_running_loop().call_soon(session.end, "too many connections", True)

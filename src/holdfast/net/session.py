@@ -57,11 +57,14 @@ class Owner(Protocol):
 
 
 class Session:
-    def __init__(self, wire: Wire, owner: Owner, dialled: bool, expected: str | None = None) -> None:
+    def __init__(
+        self, wire: Wire, owner: Owner, dialled: bool, expected: str | None = None, stores: bool | None = None
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.wire = wire
         self.dialled = dialled
         self._expected = expected  # whom we mean to reach, if it matters
+        self._stores = stores  # whether we store events, which we tell those who dial
         self.far: Hello | Welcome | None = None  # who is at the other end
         self.link: Link | None = None
         self.phase = Phase.GREETING
@@ -144,7 +147,7 @@ class Session:
 
     def _welcome(self) -> None:
         own = self._owner.hello
-        self.wire.send(encode_signal(Welcome(own.node, own.kind, own.epoch)))
+        self.wire.send(encode_signal(Welcome(own.node, own.kind, own.epoch, self._stores)))
 
     def _refuse(self, refusal: Refusal, why: str) -> None:
         self._owner.counters.refused += 1

@@ -71,6 +71,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 class Inbox:
     """The queue itself; the client fills it, the subscription empties it."""
 
+    lasting = False  # letting go of the subscription does not end it
+
     def __init__(self, queue_max: int, when_full: WhenFull, on_level: Callable[["Inbox"], None]) -> None:
         self.dropped = 0
         self.full = False  # and pushing back
@@ -199,7 +201,7 @@ class Subscription:
 
     def __del__(self) -> None:
         # Whoever leaves an `async for` and keeps no reference to it has no use for more.
-        if not self._inbox.closed and not self._loop.is_closed():
+        if not self._inbox.closed and not self._inbox.lasting and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_close, self._inbox, self._unsubscribe)  # any thread may collect garbage
 
 

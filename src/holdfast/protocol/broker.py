@@ -130,6 +130,10 @@ class Broker:
         known = self._neighbours.get(neighbour)
         return known is not None and known.epoch not in (None, epoch)
 
+    def adopt(self, neighbour: str, epoch: int) -> None:
+        """Another life of a neighbour goes on with what the earlier one has told us."""
+        self._neighbours[neighbour].epoch = epoch
+
     def holds(self, state: LinkState) -> bool:
         """Whether this is what we know of that broker."""
         return isinstance(self._router, DestinationRouter) and self._router.holds(state)

@@ -145,7 +145,7 @@ class Client:
             case LinkDown(neighbour=broker):
                 return self._detach() if broker == self._broker else []
             case Absence():
-                return [Lost("", 0, 0, given.reason, given.since_us, given.until_us)]
+                return [Lost("", 0, 0, given.reason, given.since_us, given.until_us, given.events)]
             case SubscribeCall(id=id_, condition=condition):
                 return self._want("subscriptions", id_, condition, now_us)
             case AdvertiseCall(id=id_, condition=condition):

@@ -38,6 +38,7 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
     node: NodeName
     kind: NodeKind
     epoch: Count
+    stores: bool | None = None  # whether it stores events; None from one that does not say
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):

@@ -123,6 +123,9 @@ def _check_hops(values: Values, problems: Problems) -> None:
     if hops in ("multipath", "hybrid") and values["routing"] != "destinations":
         message = f'"{hops}" needs to know all ways, routing "{values["routing"]}" knows one'
         problems.add(("reliability", "hops"), message, 'write routing = "destinations"')
+    if hops not in DURABLE and values["reliability"]["store"] is not None:
+        message = f'with hops = "{hops}" brokers store nothing'
+        problems.add(("reliability", "store"), message, 'write hops = "retransmission" or "hybrid", or leave store out')
     if hops not in DURABLE or problems.within("reliability"):
         return
     if values["reliability"]["gossip"] != "none":
@@ -143,6 +146,7 @@ def _hops(values: Values) -> HopSettings:
         window=values["window"],
         stored_max=values["stored"],
         keep_us=values["keep_s"],
+        away_max=values["away"],
         published_max=values["published"],
     )
     return HopSettings(values["hops"], nack, handover, WatchSettings(beat_us=values["beat_ms"], phi=values["phi"]))

@@ -178,6 +178,14 @@ RELIABILITY = Table(
             goes_with=_STORES,
         ),
         Key(
+            "away",
+            Number(1, 100_000_000, whole=True),
+            "retransmission: events kept for a client that is away, and all of these share a quarter of the store; the "
+            "oldest of more are given up, and the client is told",
+            _HANDOVER.away_max,
+            goes_with=_STORES,
+        ),
+        Key(
             "window",
             Number(1, 4_096, whole=True),
             "retransmission: messages under way to one neighbour",
