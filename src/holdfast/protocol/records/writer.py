@@ -28,7 +28,7 @@ from holdfast.protocol.records.digest import Codebook, Entry
 from holdfast.protocol.records.learning import Focus, first_book, learned_book, worn
 from holdfast.protocol.records.settings import LEARNED_FROM, RecordSettings
 
-_LESSONS = (1, 8, 64, LEARNED_FROM)  # publications after which the book is learned again: soon, then better
+_LESSONS = (1, 8, 64, 128, 256, LEARNED_FROM)  # publications after which the book is learned again: soon, then better
 _LESSON_EVERY = 4 * LEARNED_FROM  # and then so often, if it is worn: announcing it costs a byte or two a publication
 
 
