@@ -43,7 +43,7 @@ class Assurance:
             self._recovery = Recovery(name, epoch, settings, seen, first_seq, settings.record if order else 0)
         self._strict: StrictQueue[Delivered] | None = None
         self._latch: Latch[Delivered] | None = None
-        asks = guarantees.recovery is not None and (isinstance(settings, SrmSettings) or settings.asks)
+        asks = isinstance(guarantees.recovery, RecoverySettings) and guarantees.recovery.asks
         # What is lost comes back where it is asked for, and fifo has to wait for it as strict does: a client loses too
         # little of a source to learn how long repairs take, and half of the losses are of numbers not yet told of.
         if order is not None and (order.mode == "strict" or asks):
