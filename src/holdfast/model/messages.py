@@ -45,7 +45,8 @@ EventIds = Annotated[tuple[tuple[NodeName, Numbers], ...], Meta(max_length=limit
 MissingEvents = Annotated[tuple[tuple[NodeName, Count, Tag, Numbers], ...], Meta(max_length=limits.GOSSIP_NUMBERS_MAX)]
 # A class: the number that I expect next, or 0 and since when I want the class; and numbers that I miss.
 Reached = tuple[Tag, Count, Count, Numbers]
-Payload = Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES_MAX)]
+# An application's has at most PAYLOAD_BYTES_MAX, which wire/codec.py looks after: a type cannot tell the two apart.
+Payload = Annotated[bytes, Meta(max_length=limits.REPAIR_BYTES_MAX)]
 
 
 class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -17,7 +17,6 @@ from datetime import timedelta
 from itertools import count
 from random import Random
 from secrets import token_hex
-from typing import get_args
 
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
@@ -58,7 +57,14 @@ from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import encode_message
-from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_name, sendable_payload
+from holdfast.wire.outgoing import (
+    check_size,
+    looks_sendable,
+    sendable,
+    sendable_lifetime_us,
+    sendable_name,
+    sendable_payload,
+)
 from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
@@ -340,7 +346,7 @@ class Client:
             return machine.last_seq
         # The same without detours, because nobody but the broker wants to know of it.
         try:
-            encoded = encode_message(attributes)
+            encoded = check_size(encode_message(attributes), attributes)
         except (UnicodeEncodeError, OverflowError):
             sendable(attributes)  # which says what is wrong
             raise
@@ -418,10 +424,6 @@ class Client:
     ) -> Subscription:
         """The events that a SQL condition describes, from now on; a ConditionError when it is not one."""
         self._check_open()
-        if queue_max < 1:
-            raise InputError(f"a queue of {queue_max} deliveries; it needs room for one")
-        if when_full not in get_args(WhenFull):
-            raise InputError(f"when_full is {when_full!r}; it can be {' or '.join(get_args(WhenFull))}")
         text = str(parse(condition))
         id_ = f"s{next(self._ids)}"
         inbox = self._inboxes[id_] = Inbox(queue_max, when_full, self._on_level)
