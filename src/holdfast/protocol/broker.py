@@ -20,6 +20,7 @@ from holdfast.model.messages import (
     Message,
     NodeKind,
     Publish,
+    Refused,
     Run,
     Stamped,
     Summary,
@@ -289,6 +290,11 @@ class Broker:
                 effects += self._router.on_link_state(name, message)
             case _ if isinstance(message, BETWEEN_BROKERS) and self._gossip is not None and neighbour.kind == "broker":
                 effects += self._gossip.on_message(name, message, now_us)
+            case Refused():
+                told = self._router.told(name).get(message.table)
+                if told is not None and not told.refused:
+                    told.refused = True
+                    effects.append(Incident("conditions refused", name))
             case Detach():
                 effects += self._on_link_down(name, now_us)
             case _:
@@ -297,19 +303,30 @@ class Broker:
 
     def _on_table(self, name: str, neighbour: Neighbour, change: Tell | Whole, now_us: int) -> list[Effect]:
         heard = neighbour.heard[change.table]
-        given = change.add if isinstance(change, Tell) else change.conditions
-        if len(heard.conditions) + len(given) > self._settings.conditions_max:
-            return [Incident("too many conditions", name)]
+        added, dropped = heard.change_by(change)
+        most = self._settings.conditions_max
+        if added and len(heard.conditions) + len(added) - len(dropped) > most:
+            why = f"{self.name} takes at most {most} {change.table} of a neighbour, and refuses more"
+            return [Incident("too many conditions", name), Send(name, Refused(change.table, why))]
         try:
-            for each in given:
+            for each in added:
                 self._book.subscription(each)
         except ConditionError:
-            return [Incident("bad condition", name)]
-        added, dropped = heard.on_tell(change) if isinstance(change, Tell) else heard.on_whole(change)
+            why = f"{self.name} cannot parse one of the {change.table}: is it of another version?"
+            return [Incident("bad condition", name), Send(name, Refused(change.table, why))]
+        if added and change.table == "subscriptions" and isinstance(self._router, DestinationRouter):
+            why_not = self._router.no_room_for(added)
+            if why_not:
+                return [Incident("too many conditions", name), Send(name, Refused(change.table, why_not))]
+        heard.apply(change, added, dropped)
         effects = self._on_change(name, neighbour, change.table, added, dropped, now_us)
         if neighbour.reliable:  # it may wait for this: from here on, what we state holds for what was added as well
             effects.append(Send(name, self._summary(neighbour)))
         return effects
+
+    def dropped_by(self, neighbour: str, whole: Whole) -> list[str]:
+        """What a neighbour's whole table, or a part of it, does not hold any more."""
+        return self._neighbours[neighbour].heard[whole.table].change_by(whole)[1]
 
     def _on_summary(self, name: str, neighbour: Neighbour, summary: Summary, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -323,11 +340,9 @@ class Broker:
         told = self._router.told(name)
         for table, (version, digest) in zip(TABLES, summary.heard, strict=False):
             if table in told:
+                effects += [Send(name, each) for each in told[table].on_heard(version, digest, now_us, patience_us)]
                 if table == "subscriptions" and isinstance(self._router, TreeRouter):
-                    self._router.on_confirmed(name, version)
-                whole = told[table].on_heard(version, digest, now_us, patience_us)
-                if whole is not None:
-                    effects.append(Send(name, whole))
+                    self._router.on_confirmed(name, told[table].confirmed)
         if isinstance(self._router, DestinationRouter) and neighbour.kind == "broker":
             effects += self._router.on_known(name, summary.known)
         return effects

@@ -10,6 +10,7 @@ themselves, all of them, because these are the classes by which losses are notic
 from collections.abc import Callable, Iterable
 
 from holdfast.model.event import RESERVED, Attributes
+from holdfast.model.limits import CONDITIONS_MAX
 from holdfast.model.messages import Deliver, NodeKind, Publish, Run, Stamped, Table, with_statement
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
@@ -18,7 +19,6 @@ from holdfast.protocol.interests import Interests, Watch
 from holdfast.protocol.statements import Statements, Stream
 from holdfast.protocol.tables import Told
 
-_WHOLE = 2**62  # conditions in one message, where nothing asks for less
 _WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
@@ -51,7 +51,7 @@ class TreeRouter:
         self._peers: dict[str, _Peer] = {}
         self._clients: dict[str, None] = {}
         self._ways: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        self.chunk = _WHOLE  # conditions told in one message
+        self.chunk = CONDITIONS_MAX  # conditions told in one message, where nothing asks for less
         self._twins: dict[str, str] = {}  # brokers that stand in one place: a faulty one and its replica
         self.version = 0  # goes up whenever `forward` may begin to answer differently
 
@@ -176,12 +176,7 @@ class TreeRouter:
 
     def _tell(self, name: str, table: Told, add: list[str], drop: Iterable[str], now_us: int) -> list[Effect]:
         """A change of a table, in messages of not too many conditions."""
-        effects: list[Effect] = []
-        for start in range(0, max(len(add), 1), self.chunk):
-            told = table.change(add[start : start + self.chunk], drop if start == 0 else (), now_us)
-            if told is not None:
-                effects.append(Send(name, told))
-        return effects
+        return [Send(name, told) for told in table.change(add, drop, now_us, self.chunk)]
 
     def _is_for(self, condition: str, neighbour: str) -> bool:
         if not self._interests.wanted_apart_from(condition, neighbour, self._twins.get(neighbour, neighbour)):

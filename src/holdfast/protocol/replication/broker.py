@@ -365,7 +365,7 @@ class ReplicatingBroker(Broker):
         assert stand.replica is not None
         stand.said_advertisements = stand.said_subscriptions = None
         tables = self._tree.told(stand.replica).values() if stand.phase is Phase.COPYING else ()
-        return [Send(stand.replica, each.whole()) for each in tables]
+        return [Send(stand.replica, part) for each in tables for part in each.whole()]
 
     def _on_table(self, name: str, neighbour: Neighbour, change: Tell | Whole, now_us: int) -> list[Effect]:
         effects = super()._on_table(name, neighbour, change, now_us)
