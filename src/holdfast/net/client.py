@@ -299,6 +299,8 @@ class Client:
         self._attached.set()
         return self._link
 
+    def on_refused(self, session: Session, refusal: Refusal) -> None: ...
+
     def on_pong(self, token: int) -> None:
         for each in [each for each in self._pings if each <= token]:
             self._finish_ping(each)

@@ -49,7 +49,7 @@ from holdfast.protocol.recovery.control import CONTROL_SEQ
 from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import Heard
-from holdfast.protocol.tree import TreeRouter
+from holdfast.protocol.tree import ALL_AT_ONCE, TreeRouter
 
 BETWEEN_BROKERS = get_args(GossipMessage)
 Routing = Literal["subscriptions", "advertisements", "destinations"]
@@ -102,8 +102,16 @@ class Broker:
         self._due_us = epoch + int(settings.heartbeat_us * rng.random())
 
     def next_due_us(self) -> int:
+        due_us, more_us = self._due_us, self._router.more_us
+        if more_us is not None and more_us < due_us:
+            due_us = more_us
         round_us = None if self._gossip is None else self._gossip.next_due_us()
-        return self._due_us if round_us is None else min(round_us, self._due_us)
+        return due_us if round_us is None else min(round_us, due_us)
+
+    def tell_at_once(self) -> None:
+        """Tell a large table in one go: for brokers that have more to say when all of it is told, or do so first."""
+        if isinstance(self._router, TreeRouter):
+            self._router.slice = ALL_AT_ONCE
 
     def has_settled(self, now_us: int) -> bool:
         """Whether it is not likely to recover anything any more."""
@@ -349,6 +357,8 @@ class Broker:
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects = self._on_heartbeat(now_us) if now_us >= self._due_us else []
+        if self._router.more_us is not None:
+            effects += self._router.on_timer(now_us)
         return effects if self._gossip is None else effects + self._gossip.on_timer(now_us)
 
     def _on_heartbeat(self, now_us: int) -> list[Effect]:

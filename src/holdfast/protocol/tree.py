@@ -8,6 +8,7 @@ themselves, all of them, because these are the classes by which losses are notic
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from holdfast.model.event import RESERVED, Attributes
 from holdfast.model.limits import CONDITIONS_MAX
@@ -19,6 +20,9 @@ from holdfast.protocol.interests import Interests, Watch
 from holdfast.protocol.statements import Statements, Stream
 from holdfast.protocol.tables import Told
 
+_SLICE = 1_000  # conditions looked at in one go: 50 ms, in which nothing else is heard
+ALL_AT_ONCE = 2**62  # the same for who does not want slices
+_NEVER = 2**62  # the version of a table that has what is still to be told; none has
 _WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
@@ -27,6 +31,7 @@ class _Peer:
 
     def __init__(self, cover: Cover | Everything, now_us: int) -> None:
         self.cover = cover
+        self.pending: dict[str, None] = {}  # conditions of which we have to see whether it is to be told them
         self.subscriptions = Told("subscriptions", now_us)
         self.advertisements = Told("advertisements", now_us)
 
@@ -52,6 +57,9 @@ class TreeRouter:
         self._clients: dict[str, None] = {}
         self._ways: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self.chunk = CONDITIONS_MAX  # conditions told in one message, where nothing asks for less
+        self.slice = _SLICE  # conditions looked at in one go
+        self.more_us: int | None = None  # when more are to be looked at
+        self._early: dict[str, None] = {}  # neighbours that want more than all others have been told
         self._twins: dict[str, str] = {}  # brokers that stand in one place: a faulty one and its replica
         self.version = 0  # goes up whenever `forward` may begin to answer differently
 
@@ -94,6 +102,7 @@ class TreeRouter:
         self.version += 1
         self._peers.pop(neighbour, None)
         self._clients.pop(neighbour, None)
+        self._early.pop(neighbour, None)
         if self._statements is not None:
             self._statements.on_link_down(neighbour)
 
@@ -124,10 +133,17 @@ class TreeRouter:
         effects = self._catch_up(neighbour) if more else []
         self._interests.add(neighbour, added)
         effects += self._retell([*dropped, *added], list(self._peers), now_us)
-        if more and self._statements is not None:
-            versions = {name: peer.subscriptions.version for name, peer in self._peers.items()}
-            self._statements.on_wants_more(neighbour, versions)
+        if more:
+            self._want_more(neighbour)
         return effects
+
+    def _want_more(self, neighbour: str) -> None:
+        if self._statements is None:
+            return
+        versions = {name: _NEVER if peer.pending else peer.subscriptions.version for name, peer in self._peers.items()}
+        self._statements.on_wants_more(neighbour, versions)
+        if _NEVER in versions.values():
+            self._early[neighbour] = None
 
     def _concerns_events(self, condition: str) -> bool:
         """Whether it can match events of applications, and not only what recovering clients say to each other."""
@@ -153,26 +169,49 @@ class TreeRouter:
             effects += self._retell(self._interests.conditions(), [neighbour], now_us)
         return effects
 
+    def on_timer(self, now_us: int) -> list[Effect]:
+        """Go on with what was left to look at."""
+        return [] if self.more_us is None or now_us < self.more_us else self._look(now_us)
+
     def _retell(self, conditions: list[str], neighbours: list[str], now_us: int) -> list[Effect]:
-        """Look again at whether these conditions are to be told to these neighbours."""
-        effects: list[Effect] = []
+        """Look again at whether these conditions are to be told to these neighbours; at many, in slices."""
         for name in neighbours:
-            peer = self._peers[name]
-            add: dict[str, None] = {}
-            drop: dict[str, None] = {}
-            for condition in conditions:
-                if self._is_for(condition, name):
-                    chosen, fallen = peer.cover.add(condition)
-                else:
-                    chosen, fallen = peer.cover.remove(condition)
-                for each in fallen:
-                    if add.pop(each, self) is self:
-                        drop[each] = None
-                for each in chosen:
-                    if drop.pop(each, self) is self:
-                        add[each] = None
-            effects += self._tell(name, peer.subscriptions, list(add), drop, now_us)
+            self._peers[name].pending.update(dict.fromkeys(conditions))
+        return self._look(now_us) if self.more_us is None else []
+
+    def _look(self, now_us: int) -> list[Effect]:
+        left = self.slice
+        effects: list[Effect] = []
+        for name, peer in self._peers.items():
+            if not peer.pending or left <= 0:
+                continue
+            conditions = list(islice(peer.pending, left))
+            left -= len(conditions)
+            if len(conditions) == len(peer.pending):
+                peer.pending.clear()
+            else:
+                for each in conditions:
+                    del peer.pending[each]
+            effects += self._look_at(name, peer, conditions, now_us)
+        self.more_us = now_us if any(peer.pending for peer in self._peers.values()) else None
+        if self.more_us is None and self._early:
+            early, self._early = self._early, {}
+            for name in early:
+                self._want_more(name)
         return effects
+
+    def _look_at(self, name: str, peer: _Peer, conditions: list[str], now_us: int) -> list[Effect]:
+        add: dict[str, None] = {}
+        drop: dict[str, None] = {}
+        for condition in conditions:
+            chosen, fallen = (peer.cover.add if self._is_for(condition, name) else peer.cover.remove)(condition)
+            for each in fallen:
+                if add.pop(each, self) is self:
+                    drop[each] = None
+            for each in chosen:
+                if drop.pop(each, self) is self:
+                    add[each] = None
+        return self._tell(name, peer.subscriptions, list(add), drop, now_us)
 
     def _tell(self, name: str, table: Told, add: list[str], drop: Iterable[str], now_us: int) -> list[Effect]:
         """A change of a table, in messages of not too many conditions."""

@@ -77,6 +77,7 @@ class _SafeThen:
 class DurableBroker(AroundBroker):
     def __init__(self, broker: Broker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
         super().__init__(broker)
+        broker.tell_at_once()  # but not before it is stored what follows from it
         self._settings = settings
         self._takes: dict[str, bool] = {}  # neighbours, and whether they say what they have taken
         self._incoming: dict[str, Incoming] = {}

@@ -60,6 +60,7 @@ class ReplicatingBroker(Broker):
         assert isinstance(self._router, TreeRouter)
         self._tree = self._router
         self._tree.chunk = replication.chunk
+        self.tell_at_once()
         self._plan = replication
         self._stands: dict[str, Stand] = {}  # by the faulty broker
         self._faulty_of: dict[str, str] = {}  # replica -> for whom it stands
