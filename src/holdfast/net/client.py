@@ -20,7 +20,7 @@ from secrets import token_hex
 
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
-from holdfast.model.errors import InputError, MisuseError, TransportError
+from holdfast.model.errors import MisuseError, TransportError
 from holdfast.model.messages import Publication, Publish, Scalar
 from holdfast.net.address import Address, parse_address
 from holdfast.net.advertisement import Advertisement
@@ -32,6 +32,7 @@ from holdfast.net.link import Link
 from holdfast.net.losses import Loss, Losses
 from holdfast.net.node import SILENT_LEASES
 from holdfast.net.session import Session, open_session
+from holdfast.net.setup import brokers_at, check_client
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.client import Client as ClientMachine
@@ -57,14 +58,7 @@ from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import encode_message
-from holdfast.wire.outgoing import (
-    check_size,
-    looks_sendable,
-    sendable,
-    sendable_lifetime_us,
-    sendable_name,
-    sendable_payload,
-)
+from holdfast.wire.outgoing import check_size, looks_sendable, sendable, sendable_lifetime_us, sendable_payload
 from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
@@ -94,14 +88,10 @@ def connect(
     With `durable`, for brokers that store events, `flush` returns when everything published is stored, and what the
     broker has for us is ours also when it crashes.
     """
-    given = [address] if isinstance(address, str) else list(address)
-    if not given:
-        raise InputError("connect needs the address of a broker, such as tcp://127.0.0.1:7001")
-    if name is not None:
-        sendable_name(name, "client")
+    check_client(name, settings, durable)
+    addresses = brokers_at(address)
     tls = TlsFiles(certificate, private_key, authority)
     guarantees = guarantees_of(recovery, order)
-    addresses = [parse_address(each) for each in given]
     hops = HopSettings("retransmission") if durable else BASIC
     return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees, hops=hops)
 
@@ -232,7 +222,7 @@ class Client:
         """Go to another broker, the first of these that answers, or back to the last."""
         await self.detach()
         if addresses:
-            self._addresses = [each if isinstance(each, Address) else parse_address(each) for each in addresses]
+            self._addresses = [each if isinstance(each, Address) else parse_address(each, True) for each in addresses]
         self._backoff.reset()
         self._wanted.set()
 

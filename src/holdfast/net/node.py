@@ -29,6 +29,7 @@ from holdfast.net.journal import Note
 from holdfast.net.link import Impairment, Link
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.session import Session, open_session
+from holdfast.net.setup import check_broker
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
@@ -89,7 +90,7 @@ class BrokerNode:
         clock: Clock | None = None,
         tallied: bool = False,
     ) -> None:
-        sendable_name(settings.name, "broker")
+        check_broker(settings)
         self.settings = settings
         self.counters = Counters()
         self.listening: tuple[Address, ...] = ()
@@ -311,6 +312,10 @@ class BrokerNode:
             await self._changed.wait()
 
     def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
+        try:
+            sendable_name(hello.node, hello.kind)
+        except InputError as problem:
+            return Refusal("not here", str(problem))
         if hello.node == self.settings.name:
             return Refusal("taken", f"a broker named {hello.node} is this broker itself")
         if self._taken and hello.kind == "client":

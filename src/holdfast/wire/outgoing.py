@@ -125,11 +125,13 @@ def sendable_lifetime_us(lifetime: float | timedelta) -> int:
 
 
 def sendable_name(name: str, whose: str) -> str:
-    """The name of a node, if it can be one."""
+    """The name of a node, if it can be one: printable and without white space, as it stands in logs and options."""
+    if not isinstance(name, str):
+        raise InputError(f"the {whose}'s name is {name!r}; it must be a text")
     if not 0 < len(name) <= NAME_CHARACTERS_MAX:
-        raise InputError(f"a {whose}'s name has 1 to {NAME_CHARACTERS_MAX} characters")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"the {whose}'s name {name!a} holds half a character (a lone surrogate)") from None
+        raise InputError(f"a {whose}'s name has 1 to {NAME_CHARACTERS_MAX} characters, not {len(name)}")
+    if not name.isprintable() or " " in name:
+        kind = "white space" if any(map(str.isspace, name)) else "a character that cannot be printed"
+        better = "".join(each if each.isprintable() and each != " " else "-" for each in name)
+        raise InputError(f"the {whose}'s name {name!a} holds {kind}; write it for instance as {better}")
     return name
