@@ -6,14 +6,26 @@ import pytest
 
 from holdfast.matching.index import Index
 from holdfast.model.limits import CONDITIONS_BYTES_AIM
-from holdfast.model.messages import LinkState, Refused, Summary, Tell, Whole
+from holdfast.model.messages import LinkState, Refused, Run, Summary, Tell, Whole
 from holdfast.protocol.broker import Broker, BrokerParts
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.destinations import DestinationRouter
-from holdfast.protocol.effects import Incident, LinkUp, Lost, Received, Send, SubscribeCall, UnsubscribeCall
+from holdfast.protocol.effects import (
+    Effect,
+    Incident,
+    LinkUp,
+    Lost,
+    Received,
+    Send,
+    Spread,
+    SubscribeCall,
+    UnsubscribeCall,
+    Wake,
+)
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import Heard, Told
+from holdfast.protocol.tree import TreeRouter
 from holdfast.wire.codec import encode_message
 
 PATIENCE_US = 500_000
@@ -226,3 +238,55 @@ def test_what_a_link_state_cannot_hold_is_refused_to_the_client_that_wants_it(mo
     (answer,) = said(refused)
     assert isinstance(answer, Refused)
     assert "at most 3 different conditions" in answer.reason
+
+
+# Tables that are told in slices --------------------------------------------------------------------------------
+
+
+def test_nothing_is_stated_for_a_broker_that_has_not_been_told_all_that_is_wanted() -> None:
+    """A run of a broker that knows the first of two conditions says nothing about events for the second."""
+    parts = BrokerParts("b1", "subscriptions", ProtocolSettings(), ConditionBook(), Index, 1, Random(0))
+    server = Broker(parts, states=True)
+    assert isinstance(server._router, TreeRouter)
+    server._router.slice = 1
+    server.handle(LinkUp("desk", "client", reliable=True), 0)
+    server.handle(Received("desk", Tell("subscriptions", 1, ("x = 1", "x = 2"), ())), 0)
+    far = Heard()
+
+    def hears(effects: list[Effect]) -> None:
+        for each in effects:
+            if isinstance(each, Send) and each.to == "b2" and isinstance(each.message, Tell):
+                hear(far, each.message)
+
+    def states(seq: int) -> tuple[int, int]:
+        run = Run((seq,), "feed", (0,), ({"x": 1},), (), 0, seq, seq)
+        (passed,) = server.handle(Received("b2", run), 0)
+        assert isinstance(passed, Spread)
+        assert isinstance(passed.message, Run)
+        return passed.message.since, passed.message.upto
+
+    hears(server.handle(LinkUp("b2", "broker", reliable=True), 0))
+    assert list(far.conditions) == ["x = 1"]
+    server.handle(Received("b2", Summary(1, (far.summary, (0, 0)))), 0)
+    assert states(5) == (1, 0)
+    assert server.next_due_us() == 0
+    hears(server.handle(Wake(), 0))
+    assert list(far.conditions) == ["x = 1", "x = 2"]
+    assert states(6) == (1, 0)  # it may have been sent before that arrived
+    server.handle(Received("b2", Summary(1, (far.summary, (0, 0)))), 0)
+    assert states(7) == (7, 7)
+
+
+def test_a_table_told_in_slices_is_told_whole_in_the_end_whatever_changes_meanwhile() -> None:
+    server, far = broker(), Heard()
+    assert isinstance(server._router, TreeRouter)
+    server._router.slice = 3
+    effects = server.handle(Received("desk", Tell("subscriptions", 1, tuple(f"x = {n}" for n in range(20)), ())), 0)
+    effects += server.handle(LinkUp("b2", "broker"), 0)
+    effects += server.handle(Received("desk", Tell("subscriptions", 2, ("y = 1",), ("x = 1", "x = 19"))), 0)
+    while server.next_due_us() == 0:
+        more = server.handle(Wake(), 0)
+        assert sum(len(each.add) for each in said(more) if isinstance(each, Tell)) <= 3
+        effects += more
+    hear(far, *[each for each in said(effects) if isinstance(each, Tell)])
+    assert far.conditions.keys() == {f"x = {n}" for n in range(20) if n not in (1, 19)} | {"y = 1"}

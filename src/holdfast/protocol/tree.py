@@ -17,12 +17,11 @@ from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
 from holdfast.protocol.effects import Effect, Incident, Send, Spread
 from holdfast.protocol.interests import Interests, Watch
-from holdfast.protocol.statements import Statements, Stream
+from holdfast.protocol.statements import NEVER, Statements, Stream
 from holdfast.protocol.tables import Told
 
 _SLICE = 1_000  # conditions looked at in one go: 50 ms, in which nothing else is heard
 ALL_AT_ONCE = 2**62  # the same for who does not want slices
-_NEVER = 2**62  # the version of a table that has what is still to be told; none has
 _WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
@@ -32,6 +31,7 @@ class _Peer:
     def __init__(self, cover: Cover | Everything, now_us: int) -> None:
         self.cover = cover
         self.pending: dict[str, None] = {}  # conditions of which we have to see whether it is to be told them
+        self.telling = False  # statements wait until it is told them
         self.subscriptions = Told("subscriptions", now_us)
         self.advertisements = Told("advertisements", now_us)
 
@@ -59,7 +59,6 @@ class TreeRouter:
         self.chunk = CONDITIONS_MAX  # conditions told in one message, where nothing asks for less
         self.slice = _SLICE  # conditions looked at in one go
         self.more_us: int | None = None  # when more are to be looked at
-        self._early: dict[str, None] = {}  # neighbours that want more than all others have been told
         self._twins: dict[str, str] = {}  # brokers that stand in one place: a faulty one and its replica
         self.version = 0  # goes up whenever `forward` may begin to answer differently
 
@@ -77,7 +76,11 @@ class TreeRouter:
         effects: list[Effect] = []
         elsewhere = [each for each, origins in self._advertised.items() if self._from_elsewhere(origins, neighbour)]
         effects += self._tell(neighbour, peer.advertisements, elsewhere, (), now_us)
-        return effects + self._retell(self._interests.conditions(), [neighbour], now_us)
+        conditions = self._interests.conditions()
+        if conditions and self._statements is not None:
+            peer.telling = True
+            self._statements.on_telling(neighbour)
+        return effects + self._retell(conditions, [neighbour], now_us)
 
     def pair(self, one: str, other: str) -> None:
         """These two stand in one place: neither is told, or sent, what came from the other."""
@@ -102,7 +105,6 @@ class TreeRouter:
         self.version += 1
         self._peers.pop(neighbour, None)
         self._clients.pop(neighbour, None)
-        self._early.pop(neighbour, None)
         if self._statements is not None:
             self._statements.on_link_down(neighbour)
 
@@ -133,17 +135,12 @@ class TreeRouter:
         effects = self._catch_up(neighbour) if more else []
         self._interests.add(neighbour, added)
         effects += self._retell([*dropped, *added], list(self._peers), now_us)
-        if more:
-            self._want_more(neighbour)
+        if more and self._statements is not None:
+            told = {name: NEVER if peer.pending else peer.subscriptions.version for name, peer in self._peers.items()}
+            self._statements.on_wants_more(neighbour, told)
+            for peer in self._peers.values():
+                peer.telling |= bool(peer.pending)
         return effects
-
-    def _want_more(self, neighbour: str) -> None:
-        if self._statements is None:
-            return
-        versions = {name: _NEVER if peer.pending else peer.subscriptions.version for name, peer in self._peers.items()}
-        self._statements.on_wants_more(neighbour, versions)
-        if _NEVER in versions.values():
-            self._early[neighbour] = None
 
     def _concerns_events(self, condition: str) -> bool:
         """Whether it can match events of applications, and not only what recovering clients say to each other."""
@@ -193,11 +190,10 @@ class TreeRouter:
                 for each in conditions:
                     del peer.pending[each]
             effects += self._look_at(name, peer, conditions, now_us)
+            if peer.telling and not peer.pending and self._statements is not None:
+                peer.telling = False
+                self._statements.on_told(name, peer.subscriptions.version)
         self.more_us = now_us if any(peer.pending for peer in self._peers.values()) else None
-        if self.more_us is None and self._early:
-            early, self._early = self._early, {}
-            for name in early:
-                self._want_more(name)
         return effects
 
     def _look_at(self, name: str, peer: _Peer, conditions: list[str], now_us: int) -> list[Effect]:
