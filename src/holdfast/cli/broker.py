@@ -63,22 +63,17 @@ def run(
     from holdfast.net.http import parse_place
     from holdfast.net.loop import run as run_loop
     from holdfast.net.node import NodeSettings
-    from holdfast.net.setup import check_peers, check_places
     from holdfast.net.tls import TlsFiles
 
     if hops in DURABLE and store is None:
         raise InputError(f"--hops {hops} stores events: say where with --store FILE")
 
-    addresses = tuple(parse_address(each) for each in listen or [DEFAULT_BROKER])
-
     def read_peers() -> dict[str, Address]:
-        found = peers_from(peer or (), peers)
-        check_peers(id_, addresses, found)
-        return found
+        return peers_from(peer or (), peers)
 
     settings = NodeSettings(
         id_,
-        addresses,
+        tuple(parse_address(each) for each in listen or [DEFAULT_BROKER]),
         read_peers(),
         routing,
         tls=TlsFiles(certificate, private_key, authority),
@@ -88,7 +83,6 @@ def run(
         **_replication(replaceable, directory, routing, hops),
     )
     place = None if metrics is None else parse_place(metrics)
-    check_places(addresses, place)
     run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
 
 

@@ -40,7 +40,9 @@ class Operation:
 
 async def serve(settings: "NodeSettings", operation: Operation) -> None:
     from holdfast.net.node import BrokerNode
+    from holdfast.net.setup import check_places
 
+    check_places(settings.listen, operation.metrics)
     lines = SlowLines()
     journal = Journal(settings.name, operation.log, lines.put)
 
@@ -101,6 +103,8 @@ def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> It
     if operation.peers is None:  # then SIGHUP means what it always does
         yield lambda: None
         return
+    from holdfast.net.setup import check_peers
+
     read = operation.peers
     asked = False
 
@@ -113,6 +117,7 @@ def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> It
     def reload() -> None:
         try:
             peers = read()
+            check_peers(node.settings.name, node.settings.listen, peers)
         except InputError as problem:
             journal.note(Note("reload refused", "", f"peers stay as they are: {problem}"))
             return
