@@ -161,6 +161,18 @@ def test_parts_that_contradict_each_other_do_no_harm() -> None:
     assert listener.summary == (1, 0)
 
 
+def test_who_speaks_after_every_message_is_not_sent_the_whole_table_each_time() -> None:
+    teller, listener = Told("subscriptions", 1), Heard()
+    messages = teller.change([f"x = {number}" for number in range(20_000)], (), 0)
+    sent = 0
+    for at, each in enumerate(messages):  # it says what it has twice after each, for a while longer than our patience
+        hear(listener, each)
+        for _ in range(2):
+            sent += len(teller.on_heard(*listener.summary, 10 * PATIENCE_US + at, PATIENCE_US))
+    assert sent == 0
+    assert listener.summary == (teller.version, teller.digest)
+
+
 # Tables that are refused ---------------------------------------------------------------------------------------
 
 

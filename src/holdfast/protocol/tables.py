@@ -74,7 +74,8 @@ class Told:
         self._changed_us = 0
         self._digests = {now_us: 0}  # of the last versions
         self.confirmed = 0  # the last version that the listener was seen to hold
-        self._heard = (0, 0)  # version and digest of the listener, when it last spoke
+        self._heard = (0, 0)  # version and digest of the listener, when we last looked whether they are right
+        self._looked_us: int | None = None
         self._parted: int | None = None  # the version that was sent whole in several parts
         self.refused = False  # the listener has no room for all of it, and is not sent what it has refused
 
@@ -125,11 +126,14 @@ class Told:
         otherwise seem to have a change on its way whenever we look. Who is seen to read the parts of a whole table has
         something else each time, and is left to it.
         """
-        before, self._heard = self._heard, (version, digest)
         if self._digests.get(version) == digest:
             self.confirmed = version
         if digest == self._digest or self.refused:
             return []
+        if self._looked_us is not None and now_us - self._looked_us < patience_us:
+            return []  # it speaks after every change: what it has since then says nothing about whether it reads on
+        self._looked_us = now_us
+        before, self._heard = self._heard, (version, digest)
         if version == self._parted and self._heard != before:
             return []
         may_be_right = self._digests.get(version, digest) == digest
