@@ -106,7 +106,6 @@ def test_what_is_an_address_comes_out_as_it_was_written(text: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"listen": ()}, "b1 listens nowhere; give it an address such as tcp://127.0.0.1:7001"),
         ({"listen": (LISTEN, LISTEN)}, "which is the same port; leave one out"),
         ({"listen": (LISTEN, replace(LISTEN, scheme="tls"))}, "which is the same port"),
         ({"peers": {"b1": ELSEWHERE}}, "peer b1: this is the broker's own name"),

@@ -39,8 +39,6 @@ def brokers_at(address: str | Sequence[str]) -> list[Address]:
 
 def check_broker(settings: "NodeSettings") -> None:
     sendable_name(settings.name, "broker")
-    if not settings.listen:
-        raise InputError(f"{settings.name} listens nowhere; give it an address such as tcp://127.0.0.1:7001")
     _check_once(settings.listen, f"{settings.name} is to listen")
     check_peers(settings.name, settings.listen, settings.peers)
     for value, choices, what in (
