@@ -32,6 +32,7 @@ from holdfast.model.messages import (
     Numbered,
     Publication,
     Publish,
+    Refused,
     ReplicaRequest,
     Retired,
     Run,
@@ -80,8 +81,16 @@ MESSAGES: list[tuple[str, Message]] = [
         Tell("subscriptions", 3, ("price < 120",), ("symbol = 'IBM'",)),
     ),
     (
-        "01 00 91 94 a3616c6c ae6164766572746973656d656e7473 09 92 a454525545 a561203d2031",
+        "01 00 91 96 a3616c6c ae6164766572746973656d656e7473 09 92 a454525545 a561203d2031 00 01",
         Whole("advertisements", 9, ("TRUE", "a = 1")),
+    ),
+    (
+        "01 00 91 96 a3616c6c ad737562736372697074696f6e73 09 91 a561203d2031 02 04",
+        Whole("subscriptions", 9, ("a = 1",), 2, 4),
+    ),
+    (
+        "01 00 91 93 a3726673 ad737562736372697074696f6e73 a466756c6c",
+        Refused("subscriptions", "full"),
     ),
     (
         "01 00 91 95 a373756d cf00060a24181e4000 92 92 03 cfffffffffffffffff 92 00 00 92 02 11 a662726f6b6572",

@@ -55,8 +55,10 @@ def run(
     """
     from holdfast.language.parser import parse
     from holdfast.net.loop import run as run_loop
+    from holdfast.net.setup import finite
 
     parse(condition)  # a wrong condition needs no connection
+    finite(timeout or None, "--timeout", "seconds")
     client = client_of(broker, name, certificate, private_key, authority, recovery, order, durable)
     if not run_loop(_subscribe(client, condition, count, timeout, as_json, durable)):
         raise typer.Exit(1)

@@ -17,13 +17,12 @@ from datetime import timedelta
 from itertools import count
 from random import Random
 from secrets import token_hex
-from typing import get_args
 
 from msgspec.structs import astuple
 
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
-from holdfast.model.errors import InputError, MisuseError, TransportError
+from holdfast.model.errors import MisuseError, TransportError
 from holdfast.model.messages import Publication, Publish
 from holdfast.net.address import Address, parse_address
 from holdfast.net.advertisement import Advertisement
@@ -36,6 +35,7 @@ from holdfast.net.link import Link
 from holdfast.net.losses import Loss, Losses
 from holdfast.net.node import SILENT_LEASES
 from holdfast.net.session import Session, open_session
+from holdfast.net.setup import brokers_at, check_client
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.client import Client as ClientMachine
@@ -60,7 +60,7 @@ from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import encode_message
-from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_name, sendable_payload
+from holdfast.wire.outgoing import check_size, looks_sendable, sendable, sendable_lifetime_us, sendable_payload
 from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
@@ -89,15 +89,11 @@ def connect(
     With `durable`, for brokers that store events, `flush` returns when everything published is stored, and
     subscriptions outlive the process: the next one of this name gets what its application was not done with.
     """
-    given = [address] if isinstance(address, str) else list(address)
-    if not given:
-        raise InputError("connect needs the address of a broker, such as tcp://127.0.0.1:7001")
-    if name is not None:
-        sendable_name(name, "client")
+    check_client(name, settings, durable)
+    addresses = brokers_at(address)
     tls = TlsFiles(certificate, private_key, authority)
     guarantees = guarantees_of(recovery, order)
     hops = HopSettings("retransmission") if durable else BASIC
-    addresses = [*map(parse_address, given)]
     return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees, hops=hops)
 
 
@@ -246,7 +242,7 @@ class Client:
         """Go to another broker, the first of these that answers, or back to the last."""
         await self.detach()
         if addresses:
-            self._addresses = [each if isinstance(each, Address) else parse_address(each) for each in addresses]
+            self._addresses = [each if isinstance(each, Address) else parse_address(each, True) for each in addresses]
         self._backoff.reset()
         self._wanted.set()
 
@@ -315,6 +311,8 @@ class Client:
         self._attached.set()
         return self._link
 
+    def on_refused(self, session: Session, refusal: Refusal) -> None: ...
+
     def on_pong(self, token: int) -> None:
         for each in [each for each in self._pings if each <= token]:
             self._finish_ping(each)
@@ -363,7 +361,7 @@ class Client:
             return machine.last_seq
         # The same without detours, because nobody but the broker wants to know of it.
         try:
-            encoded = encode_message(attributes)
+            encoded = check_size(encode_message(attributes), attributes)
         except (UnicodeEncodeError, OverflowError):
             sendable(attributes)  # which says what is wrong
             raise
@@ -427,10 +425,6 @@ class Client:
     ) -> Subscription:
         """The events that a SQL condition describes, from now on; a ConditionError when it is not one."""
         self._check_open()
-        if queue_max < 1:
-            raise InputError(f"a queue of {queue_max} deliveries; it needs room for one")
-        if when_full not in get_args(WhenFull):
-            raise InputError(f"when_full is {when_full!r}; it can be {' or '.join(get_args(WhenFull))}")
         text = str(parse(condition))
         id_ = f"s{next(self._ids)}"
         inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level)

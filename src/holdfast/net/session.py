@@ -52,6 +52,9 @@ class Owner(Protocol):
     def on_welcome(self, session: "Session", welcome: Welcome) -> Link | Refusal:
         """Whom we dialled answers."""
 
+    def on_refused(self, session: "Session", refusal: Refusal) -> None:
+        """Whom we dialled does not let us in."""
+
     def on_pong(self, token: int) -> None: ...
     def on_end(self, session: "Session", reason: str) -> None: ...
 
@@ -63,7 +66,7 @@ class Session:
         loop = asyncio.get_running_loop()
         self.wire = wire
         self.dialled = dialled
-        self._expected = expected  # whom we mean to reach, if it matters
+        self.expected = expected  # whom we mean to reach, if it matters
         self._stores = stores  # whether we store events, which we tell those who dial
         self.far: Hello | Welcome | None = None  # who is at the other end
         self.link: Link | None = None
@@ -129,6 +132,7 @@ class Session:
             self.far = signal
             answer = self._on_welcome(signal)
         elif isinstance(signal, Refusal) and self.dialled:
+            self._owner.on_refused(self, signal)
             self.end(signal.reason)
             return
         else:
@@ -139,8 +143,8 @@ class Session:
             self._open(answer)
 
     def _on_welcome(self, welcome: Welcome) -> Link | Refusal:
-        if self._expected not in (None, welcome.node):
-            return Refusal("not here", f"it is {welcome.node}, not {self._expected}")
+        if self.expected not in (None, welcome.node):
+            return Refusal("not here", f"it is {welcome.node}, not {self.expected}")
         if welcome.kind != "broker":
             return Refusal("not here", f"it is a {welcome.kind}, not a broker")
         return self._owner.on_welcome(self, welcome)

@@ -9,10 +9,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
+from holdfast.model.errors import InputError
 from holdfast.model.event import Attributes
 from holdfast.model.messages import Publication, Via
 
@@ -74,6 +75,10 @@ class Inbox:
     lasting = False  # letting go of the subscription does not end it
 
     def __init__(self, queue_max: int, when_full: WhenFull, on_level: Callable[["Inbox"], None]) -> None:
+        if isinstance(queue_max, bool) or not isinstance(queue_max, int) or queue_max < 1:
+            raise InputError(f"queue_max is {queue_max!r}; it must be a whole number of deliveries, 1 or more")
+        if when_full not in get_args(WhenFull):
+            raise InputError(f"when_full is {when_full!r}; it can be {' or '.join(get_args(WhenFull))}")
         self.dropped = 0
         self.full = False  # and pushing back
         self.closed = False

@@ -328,8 +328,5 @@ class Publisher:
     def _repair(self, to: tuple[str, ...], publications: list[Repaired]) -> list[Wish]:
         repair = Repair(tuple(publications))
         payload = encoded(repair)
-        if len(payload) > PAYLOAD_BYTES_MAX:  # one that is both large and too wide for a repair to all
-            repair = Repair((), tuple(each.seq for each in publications))
-            payload = encoded(repair)
         step = self._settings.scope_max
         return [Say(labels(repair, to[at : at + step]), payload) for at in range(0, len(to), step)]
