@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from bench.live_events import MATCHING, stream
 from bench.live_stomp import Stomp
-from bench.live_systems import ActiveMqBare, Nats, RabbitMq, Server, _nats_server, free_port
+from bench.live_systems import ActiveMqBare, Nats, RabbitMq, Server, _nats_server
 
 AHEAD = 512  # events that a publisher of the others keeps unacknowledged
 
@@ -149,7 +149,7 @@ class JetStream(Nats, Durable):
     sync = "always"
 
     def start(self) -> None:
-        port = free_port()
+        port = self._port()
         config = self.folder / "nats.conf"
         sync = f"sync_interval: {self.sync}" if self.sync else ""
         config.write_text(f'jetstream {{ store_dir: "{self.folder / "js"}"\n {sync} }}\n')

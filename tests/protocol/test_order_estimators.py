@@ -191,6 +191,14 @@ def test_the_age_threshold_is_the_quantile_of_the_ages_of_those_that_were_missin
     assert estimator.deadline_us(1_000_000, 1_000_500, 1_002_000) == 1_000_000 + 1_000 * rank
 
 
+def test_ages_say_nothing_when_the_message_that_shows_the_gap_was_held_up_itself() -> None:
+    """A broker was away, and what waited for it comes at once: the missing one is a moment away, however old."""
+    estimator = trained("age-conformal", travels_us=list(range(1, 501)))
+    usual_us = estimator.deadline_us(0, 0, 0)
+    assert estimator.deadline_us(1_000_000, 1_000_500, 1_000_600) == 1_000_000 + usual_us
+    assert estimator.deadline_us(1_000_000, 1_000_500, 5_000_000) == 5_000_000 + LatchSettings().cold_hold_us
+
+
 def test_before_that_it_is_taken_from_all_travel_times_at_a_smaller_level() -> None:
     estimator = trained("age-conformal", travels_us=list(range(1, 501)))
     level = 0.05 * 1 / 504  # of 504 one was missing, to begin with

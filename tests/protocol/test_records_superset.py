@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from math import inf, nan, nextafter
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,16 @@ from holdfast import parse
 from holdfast.language.constraint import OPERATORS, Constraint, constraint
 from holdfast.language.subscription import Subscription
 from holdfast.model.values import Kind, Value, kind_of
-from holdfast.protocol.records import Codebook, covers, request_attributes, request_conditions
+from holdfast.protocol.records import (
+    BloomSettings,
+    Codebook,
+    ColumnSettings,
+    covers,
+    learned_book,
+    request_attributes,
+    request_conditions,
+)
+from holdfast.protocol.records.digest import Sieve, pattern_of
 from tests.language.generators import ATTRIBUTES, Event, conditions, events
 from tests.protocol.record_books import EPOCHS, NAMES, books
 
@@ -230,3 +240,25 @@ def test_bits_and_codes_are_the_attributes_of_a_request() -> None:
 def test_an_entry_with_too_many_bits_for_one_event_is_not_requested_by_content() -> None:
     book = EPOCHS["bloom 256, first"]
     assert request_attributes(book, (1 << 256) - 1) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sieve_of_many_conditions_lets_through_what_its_pattern_covers(seed: int) -> None:
+    rng = Random(seed)
+    drawn = [{"s": rng.choice("abcdef"), "n": rng.randrange(50), "x": rng.random()} for _ in range(200)]
+    texts = [
+        "s = 'a' AND n < 9",
+        "s = 'b'",
+        "n > 40 OR s = 'c' AND x < 0.1",
+        "s LIKE 'd%'",
+        "n IN (1, 2, 3)",
+        "x > 0.99",
+    ]
+    wanted = [parse(text) for text in rng.sample(texts, rng.randint(1, 6))]
+    wanted += [parse(f"s = '{rng.choice('abcdef')}' AND n = {rng.randrange(50)}") for _ in range(30)]
+    for encoding in (ColumnSettings(), BloomSettings()):
+        book = learned_book(encoding, drawn, None)
+        pattern = pattern_of(each for condition in wanted for each in book.pattern(condition))
+        sieve = Sieve(pattern)
+        entries = [book.entry(event) for event in drawn]
+        assert [sieve.covers(entry) for entry in entries] == [covers(entry, pattern) for entry in entries]

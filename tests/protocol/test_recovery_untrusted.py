@@ -205,7 +205,9 @@ def test_many_numbers_that_are_gone_are_told_in_messages_that_can_be_read() -> N
     for at in range(0, len(gone), 1_000):
         request = control.Request(control.distances(list(gone[at : at + 1_000])))
         made.handle(said(control.labels(request, ("desk",)), control.encoded(request)), NOW_US)
-    sent = [each.message for each in made.handle(Wake(), NOW_US + 1_000_000) if isinstance(each, Send)]
-    told = [each.publication for each in sent if isinstance(each, Publish)]
+    effects = [each for turn in range(6) for each in made.handle(Wake(), NOW_US + 1_000_000 + turn)]  # in slices
+    told = [
+        each.message.publication for each in effects if isinstance(each, Send) and isinstance(each.message, Publish)
+    ]
     answers = [control.decode_untrusted(each) for each in told if control.kind_of(each) == "Repair"]
     assert [seq for each in answers if isinstance(each, control.Repair) for seq in each.gone] == list(gone)

@@ -162,8 +162,8 @@ def test_fifo_removes_most_of_the_violations(recovery: str) -> None:
     before = run(market(recovery=recovery, links=links, duration_s=30))
     after = run(market(recovery=recovery, order="fifo", links=links, duration_s=30))
     assert before.fifo_violations > 200
-    # Of two thousand neighbours that overtake each other, the target leaves ten; what recovery brings late is more.
-    assert after.fifo_violations <= before.fifo_violations * (0.05 if recovery == "none" else 0.5)
+    # Of two thousand neighbours that overtake each other the target leaves ten, and the first second some more.
+    assert after.fifo_violations <= before.fifo_violations * (0.05 if recovery == "none" else 0)
     assert after.held > 0
 
 

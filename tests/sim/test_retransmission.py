@@ -105,6 +105,14 @@ def test_a_client_that_moves_takes_what_nobody_has_acknowledged_along() -> None:
     assert (outcome.lost, outcome.duplicates) == (0, 0)
 
 
+def test_a_client_that_was_detached_gets_what_was_acknowledged_meanwhile() -> None:
+    clients = sorted({client.id for client in stored().clients if client.subscriptions})[:3]
+    away = [{"at_s": 2, "kind": "client-detach", "client": name, "for_s": 1.5} for name in clients]
+    outcome = run(stored(fault=away, links={"loss": 0}))
+    assert outcome.owed > 1_000
+    assert (outcome.lost, outcome.duplicates, outcome.fifo_violations) == (0, 0, 0)
+
+
 def test_a_file_that_replaces_links_is_refused() -> None:
     with pytest.raises(NetworkError, match="as if it had failed"):
         stored(reconfiguration={"every_s": 1, "repair_s": 0.1})

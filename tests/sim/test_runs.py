@@ -65,6 +65,74 @@ def test_an_out_of_order_pair_breaks_p3_where_order_is_strict(run: Path) -> None
     assert check(run)["P3"].holds
 
 
+@pytest.fixture
+def longer(tmp_path: Path) -> Path:
+    """A subscriber gets 180 events in nine seconds, in order."""
+    folder = tmp_path / "longer"
+    Simulation(line(2, 50_000, 10 * SECOND), trace=TraceWriter(folder, {"name": "test", "file": ""})).run()
+    return folder
+
+
+def promising(run: Path, order: str) -> None:
+    """Let the trace say that its file asked for this."""
+    file = pa.array([f"[reliability]\n{order}"])
+    rewrite(run, "run", lambda table: table.set_column(table.column_names.index("file"), "file", file))
+
+
+def make_late(run: Path, places: range, held_back: bool) -> None:
+    """The deliveries at these places reach their subscriber after the next ones.
+
+    They are handed over so, or the next one was held back until they had come.
+    """
+
+    def changed(table: pa.Table) -> pa.Table:
+        rows = table.to_pylist()
+        for at in places:
+            one, other = rows[at], rows[at + 1]
+            if held_back:
+                one["time_us"], other["held_us"] = other["time_us"], other["time_us"] - one["time_us"] + 1
+            else:
+                one["seq"], other["seq"] = other["seq"], one["seq"]
+        return pa.Table.from_pylist(rows, table.schema)
+
+    rewrite(run, "deliveries", changed)
+
+
+@pytest.mark.parametrize(
+    ("order", "holds"),
+    [
+        ("", True),
+        ('order = "strict"', False),
+        ('order = "fifo"', False),
+        ('order = "fifo"\norder_target = 0.4', False),
+    ],
+)
+def test_order_is_judged_by_what_the_runs_file_promises(longer: Path, order: str, holds: bool) -> None:
+    promising(longer, order)
+    make_late(longer, range(60, 160, 2), held_back=False)
+    verdict = check(longer)["P3"]
+    assert verdict.broken == 50
+    assert verdict.holds is holds
+
+
+def test_p3_with_a_target_is_a_share_of_the_violations_and_not_of_all_deliveries(longer: Path) -> None:
+    promising(longer, 'order = "fifo"\norder_target = 0.05')
+    make_late(longer, range(60, 100, 2), held_back=True)
+    assert check(longer)["P3"].holds  # twenty came too late, and none of them was handed over so
+    make_late(longer, range(150, 162, 2), held_back=False)
+    verdict = check(longer)["P3"]
+    assert (verdict.broken, verdict.checked) == (6, 180)  # less than 5 % of the deliveries, and 6 of 26 violations
+    assert not verdict.holds
+
+
+def test_p3_with_a_target_does_not_count_what_a_subscriber_learns_from(longer: Path) -> None:
+    promising(longer, 'order = "fifo"')
+    make_late(longer, range(0, 18, 2), held_back=False)
+    verdict = check(longer)["P3"]
+    assert verdict.broken == 9
+    assert verdict.holds
+
+
 def test_a_sample_over_its_limit_breaks_p7(run: Path) -> None:
     def sampled(table: pa.Table) -> pa.Table:
         rows = [

@@ -13,6 +13,7 @@ from holdfast.model.messages import (
     CopyOpen,
     Deliver,
     Detach,
+    GivenUp,
     GossipComplete,
     GossipDigest,
     GossipEvent,
@@ -31,6 +32,7 @@ from holdfast.model.messages import (
     Numbered,
     Publication,
     Publish,
+    Refused,
     ReplicaRequest,
     Retired,
     Run,
@@ -79,8 +81,16 @@ MESSAGES: list[tuple[str, Message]] = [
         Tell("subscriptions", 3, ("price < 120",), ("symbol = 'IBM'",)),
     ),
     (
-        "01 00 91 94 a3616c6c ae6164766572746973656d656e7473 09 92 a454525545 a561203d2031",
+        "01 00 91 96 a3616c6c ae6164766572746973656d656e7473 09 92 a454525545 a561203d2031 00 01",
         Whole("advertisements", 9, ("TRUE", "a = 1")),
+    ),
+    (
+        "01 00 91 96 a3616c6c ad737562736372697074696f6e73 09 91 a561203d2031 02 04",
+        Whole("subscriptions", 9, ("a = 1",), 2, 4),
+    ),
+    (
+        "01 00 91 93 a3726673 ad737562736372697074696f6e73 a466756c6c",
+        Refused("subscriptions", "full"),
     ),
     (
         "01 00 91 95 a373756d cf00060a24181e4000 92 92 03 cfffffffffffffffff 92 00 00 92 02 11 a662726f6b6572",
@@ -149,7 +159,8 @@ MESSAGES: list[tuple[str, Message]] = [
         Handover(5, 9, 7, False, Deliver(Publication("p", 1, 0, None, {}))),
     ),
     ("01 00 91 96 a3686e64 05 09 07 c3 c0", Handover(5, 9, 7, True, None)),
-    ("01 00 91 94 a3746b6e 05 09 91 0b", Taken(5, 9, (11,))),
+    ("01 00 91 96 a3746b6e 05 09 91 0b 0c 07", Taken(5, 9, (11,), 12, 7)),
+    ("01 00 91 95 a3677570 05 06 07 a3617761", GivenUp(5, 6, 7, "awa")),
     ("01 00 91 91 a3616c76", Alive()),
     (
         "01 00 91 95 a3727271 05 a166 a56261736963 a86661696c6f766572",
@@ -167,8 +178,8 @@ MESSAGES: list[tuple[str, Message]] = [
 SIGNALS: list[tuple[str, Signal]] = [
     ("01 01 99 a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2", Hello("b1", "broker", 5)),
     ("01 01 99 a568656c6c6f a163 a6636c69656e74 05 c0 09 07 03 c3", Hello("c", "client", 5, None, 9, 7, 3, True)),
-    ("01 01 97 a777656c636f6d65 a26232 a662726f6b6572 06 00 00 00", Welcome("b2", "broker", 6)),
-    ("01 01 97 a777656c636f6d65 a26232 a662726f6b6572 06 07 03 08", Welcome("b2", "broker", 6, 7, 3, 8)),
+    ("01 01 98 a777656c636f6d65 a26232 a662726f6b6572 06 c3 00 00 00", Welcome("b2", "broker", 6, True)),
+    ("01 01 98 a777656c636f6d65 a26232 a662726f6b6572 06 c0 07 03 08", Welcome("b2", "broker", 6, None, 7, 3, 8)),
     (
         "01 01 93 a77265667573616c a574616b656e"
         "d923616e6f7468657220636c69656e74206e616d6564207820697320636f6e6e6563746564",

@@ -23,6 +23,7 @@ from holdfast.model.messages import (
     Run,
     Stamp,
     Stamped,
+    Taken,
 )
 from holdfast.wire.codec import (
     decode_frame_untrusted,
@@ -34,7 +35,7 @@ from holdfast.wire.codec import (
     size_of,
 )
 from holdfast.wire.outgoing import sendable, sendable_payload
-from holdfast.wire.signals import Signal, decode_signal_untrusted, encode_signal
+from holdfast.wire.signals import Signal, Welcome, decode_signal_untrusted, encode_signal
 from tests.wire.golden import MESSAGES, SIGNALS
 
 
@@ -49,6 +50,13 @@ def test_a_message_has_the_bytes_it_always_had(frame: str, message: Message) -> 
 def test_a_signal_has_the_bytes_it_always_had(frame: str, signal: Signal) -> None:
     assert encode_signal(signal).hex() == frame.replace(" ", "")
     assert decode_signal_untrusted(bytes.fromhex(frame)) == signal
+
+
+def test_what_peers_said_before_they_could_say_more_is_understood() -> None:
+    welcome = bytes.fromhex("01 01 94 a777656c636f6d65 a26232 a662726f6b6572 06")
+    assert decode_signal_untrusted(welcome) == Welcome("b2", "broker", 6, None)
+    taken = bytes.fromhex("01 00 91 94 a3746b6e 05 09 91 0b")
+    assert decode_untrusted(taken) == Taken(5, 9, (11,), 0, 0)
 
 
 def sent(value: Any) -> Any:

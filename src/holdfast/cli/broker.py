@@ -65,8 +65,7 @@ def run(
     from holdfast.net.node import NodeSettings
     from holdfast.net.tls import TlsFiles
 
-    if hops in DURABLE and store is None:
-        raise InputError(f"--hops {hops} stores events: say where with --store FILE")
+    _check_store(hops, store)
 
     def read_peers() -> dict[str, Address]:
         return peers_from(peer or (), peers)
@@ -84,6 +83,13 @@ def run(
     )
     place = None if metrics is None else parse_place(metrics)
     run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
+
+
+def _check_store(hops: Hops, store: Path | None) -> None:
+    if hops in DURABLE and store is None:
+        raise InputError(f"--hops {hops} stores events: say where with --store FILE")
+    if hops not in DURABLE and store is not None:
+        raise InputError(f"--store: --hops {hops} stores nothing; use --hops {' or '.join(DURABLE)}, or no --store")
 
 
 def _replication(replaceable: bool, directory: str | None, routing: Routing, hops: Hops) -> dict[str, Any]:

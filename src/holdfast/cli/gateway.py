@@ -62,11 +62,18 @@ def run(
     from holdfast.net.gateway.gateway import GatewaySettings
     from holdfast.net.gateway.log import Retention
     from holdfast.net.loop import run as run_loop
+    from holdfast.net.setup import finite
     from holdfast.net.tls import TlsFiles
 
+    for given, option, unit in (
+        (keep_mb, "--keep-mb", "megabytes"),
+        (keep_hours, "--keep-hours", "hours"),
+        (outgoing_mb, "--outgoing-mb", "megabytes"),
+    ):
+        finite(given, option, unit)
     settings = GatewaySettings(
         folder=log,
-        brokers=tuple(parse_address(each) for each in broker or [DEFAULT_BROKER]),
+        brokers=tuple(parse_address(each, to_dial=True) for each in broker or [DEFAULT_BROKER]),
         listen=tuple(parse_address(each) for each in listen or [_DEFAULT_LISTEN]),
         streams=_streams(condition, stream or []),
         name=name,

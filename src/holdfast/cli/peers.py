@@ -11,12 +11,17 @@ def peer_of(text: str) -> tuple[str, Address]:
     name, equals, address = (part.strip() for part in text.partition("="))
     if not name or not equals:
         raise InputError(f"{text!r} is no peer; write it as NAME=ADDRESS, such as b2=tcp://127.0.0.1:7002")
-    return name, parse_address(address)
+    return name, parse_address(address, to_dial=True)
 
 
 def peers_from(options: Iterable[str], file: Path | None) -> dict[str, Address]:
     """Those of the options and those of the file; all that is wrong with the file in one InputError."""
-    peers = dict(peer_of(each) for each in options)
+    peers: dict[str, Address] = {}
+    for each in options:
+        name, address = peer_of(each)
+        if name in peers:
+            raise InputError(f"--peer {each}: there is a peer {name} already, at {peers[name]}; leave one out")
+        peers[name] = address
     if file is None:
         return peers
     try:

@@ -57,11 +57,10 @@ def run(
       echo '{"symbol": "IBM", "price": 119.5}' | holdfast pub --broker tcp://127.0.0.1:7001
     """
     from holdfast.net.loop import run as run_loop
+    from holdfast.net.setup import finite
 
-    if rate is not None and not rate > 0:
-        raise InputError(f"--rate {rate:g}: a positive number of events a second")
-    if lifetime is not None and not lifetime > 0:
-        raise InputError(f"--lifetime {lifetime:g}: a positive number of seconds")
+    finite(rate, "--rate", "events a second")
+    finite(lifetime, "--lifetime", "seconds")
     client = client_of(broker, name, certificate, private_key, authority, recovery, order, durable)
     published, skipped = run_loop(_publish(client, lifetime, rate))
     if as_json:

@@ -12,7 +12,7 @@ import typer
 
 from holdfast.cli.connecting import stopping
 from holdfast.cli.slow_output import SlowLines
-from holdfast.model.errors import InputError
+from holdfast.model.errors import InputError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.journal import Journal, LogStyle, Note
 
@@ -40,7 +40,9 @@ class Operation:
 
 async def serve(settings: "NodeSettings", operation: Operation) -> None:
     from holdfast.net.node import BrokerNode
+    from holdfast.net.setup import check_places
 
+    check_places(settings.listen, operation.metrics)
     lines = SlowLines()
     journal = Journal(settings.name, operation.log, lines.put)
 
@@ -61,6 +63,8 @@ async def serve(settings: "NodeSettings", operation: Operation) -> None:
     finally:
         lines.finish()
     _tell_end(node, operation.as_json)
+    if node.given_up.is_set():
+        raise TransportError(f"{settings.name} gives up: {node.name_taken}; give it another --id")
 
 
 async def _work(node: "BrokerNode", operation: Operation, journal: Journal, stop: asyncio.Event) -> None:
@@ -76,8 +80,10 @@ async def _work(node: "BrokerNode", operation: Operation, journal: Journal, stop
             raise
     _tell_ready(node, None if watched is None else watched.address, operation.as_json)
     ticking = asyncio.create_task(_tick(node, journal))
-    await stop.wait()
-    ticking.cancel()
+    ends = [asyncio.create_task(each.wait()) for each in (stop, node.given_up)]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for task in (ticking, *ends):
+        task.cancel()
     if watched is not None:
         watched.close()
 
@@ -97,6 +103,8 @@ def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> It
     if operation.peers is None:  # then SIGHUP means what it always does
         yield lambda: None
         return
+    from holdfast.net.setup import check_peers
+
     read = operation.peers
     asked = False
 
@@ -109,6 +117,7 @@ def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> It
     def reload() -> None:
         try:
             peers = read()
+            check_peers(node.settings.name, node.settings.listen, peers)
         except InputError as problem:
             journal.note(Note("reload refused", "", f"peers stay as they are: {problem}"))
             return

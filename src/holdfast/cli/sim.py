@@ -94,12 +94,14 @@ def _simulate(
 
 
 def _verdicts(run_folder: Path) -> list["Verdict"]:
-    """The promises that best effort makes: P4 is a rate, and order is not promised."""
-    from holdfast.sim.promises import check
+    """The promises that the run's file makes: P4 is a rate, and order is promised where it is asked for."""
+    from holdfast.sim.promises import check, may_remain
+    from holdfast.wire.runs import Run
 
     verdicts = check(run_folder)
+    in_order = [] if may_remain(Run(run_folder)) is None else ["P3"]
     replicated = ["P6"] if verdicts["P6"].checked else []
-    return [verdicts[name] for name in ("P1", "P2", "P5", *replicated, "P7")]
+    return [verdicts[name] for name in ("P1", "P2", *in_order, "P5", *replicated, "P7")]
 
 
 def _verdict_line(verdict: "Verdict") -> str:

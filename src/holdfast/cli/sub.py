@@ -55,14 +55,18 @@ def run(
     """
     from holdfast.language.parser import parse
     from holdfast.net.loop import run as run_loop
+    from holdfast.net.setup import finite
 
     parse(condition)  # a wrong condition needs no connection
+    finite(timeout or None, "--timeout", "seconds")
     client = client_of(broker, name, certificate, private_key, authority, recovery, order, durable)
-    if not run_loop(_subscribe(client, condition, count, timeout, as_json)):
+    if not run_loop(_subscribe(client, condition, count, timeout, as_json, durable)):
         raise typer.Exit(1)
 
 
-async def _subscribe(client: "Client", condition: str, count: int | None, timeout: float | None, as_json: bool) -> bool:
+async def _subscribe(
+    client: "Client", condition: str, count: int | None, timeout: float | None, as_json: bool, durable: bool
+) -> bool:
     """Whether as many came as were asked for."""
     from holdfast.cli.connecting import stopping
 
@@ -75,18 +79,19 @@ async def _subscribe(client: "Client", condition: str, count: int | None, timeou
             stopped = asyncio.create_task(stop.wait())
             await asyncio.wait([printing, stopped], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             complete = printing.done() or count is None or stop.is_set()
-            subscription.close()
+            if not durable:  # who comes back under this name goes on where we are
+                subscription.close()
             printing.cancel()
             stopped.cancel()
             problem, _ = await asyncio.gather(printing, stopped, return_exceptions=True)
             if isinstance(problem, Exception):
                 raise problem
             losses = client.losses().take()
-            lost = sum(each.last - each.first + 1 for each in losses if each.source)
+            lost = sum(each.last - each.first + 1 for each in losses if each.last)
             if lost:
                 print(f"{lost:,} events could not be recovered", file=sys.stderr)
             for each in losses:
-                if not each.source and not subscription.dropped:
+                if not each.last and not (subscription.dropped and "too slow" in each.reason):
                     count_lost = f"{each.events:,} events were" if each.events else "events may have been"
                     seconds = (each.until_us - each.since_us) / 1e6
                     print(f"{count_lost} lost within {seconds:.1f} s: {each.reason}", file=sys.stderr)

@@ -45,7 +45,8 @@ EventIds = Annotated[tuple[tuple[NodeName, Numbers], ...], Meta(max_length=limit
 MissingEvents = Annotated[tuple[tuple[NodeName, Count, Tag, Numbers], ...], Meta(max_length=limits.GOSSIP_NUMBERS_MAX)]
 # A class: the number that I expect next, or 0 and since when I want the class; and numbers that I miss.
 Reached = tuple[Tag, Count, Count, Numbers]
-Payload = Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES_MAX)]
+# An application's has at most PAYLOAD_BYTES_MAX, which wire/codec.py looks after: a type cannot tell the two apart.
+Payload = Annotated[bytes, Meta(max_length=limits.REPAIR_BYTES_MAX)]
 
 
 class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -235,11 +236,24 @@ class Tell(msgspec.Struct, frozen=True, array_like=True, tag="tel"):
 
 
 class Whole(msgspec.Struct, frozen=True, array_like=True, tag="all"):
-    """All of a table, sent when the receiver's copy is known to differ."""
+    """All of a table, sent when the receiver's copy is known to differ; a large one comes in parts.
+
+    A part holds the conditions whose digest, divided by the number of parts, leaves its number: it is right by itself,
+    in whatever order the others come and whether they do.
+    """
 
     table: Table
     version: Count
     conditions: Conditions
+    part: Annotated[int, Meta(ge=0, lt=limits.PARTS_MAX)] = 0
+    parts: Annotated[int, Meta(ge=1, le=limits.PARTS_MAX)] = 1
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag="rfs"):
+    """I do not keep what you told me last of this table, nor will I until it is smaller; all before it I do."""
+
+    table: Table
+    reason: Annotated[str, Meta(max_length=1_000)]  # one line for a person
 
 
 class Summary(msgspec.Struct, frozen=True, array_like=True, tag="sum"):
@@ -312,12 +326,24 @@ class Handover(msgspec.Struct, frozen=True, array_like=True, tag="hnd", gc=False
 class Taken(msgspec.Struct, frozen=True, array_like=True, tag="tkn"):
     """Everything up to this number is stored here and will not be lost; some later ones have come, but these have not.
 
-    A client that takes events this way says so with stream 0 when it attaches.
+    A client that takes events this way says so with stream 0 when it attaches; with number 1 as long as it has not told
+    all that it wants, and is to be handed nothing.
     """
 
     stream: Count
     seq: Count
     missing: Annotated[tuple[Count, ...], Meta(max_length=limits.MISSING_MAX)] = ()
+    arrived: Count = 0  # up to here everything has come to a client whose application has not taken it yet
+    before: Count = 0  # of the run after `seq`, the publications with lower numbers than this are taken as well
+
+
+class GivenUp(msgspec.Struct, frozen=True, array_like=True, tag="gup"):
+    """To a client: events that were kept for it, and are gone. It says the same back when it has heard it."""
+
+    since_us: Count  # when the first of them was kept, by the broker's clock
+    until_us: Count  # and the last
+    events: Count
+    reason: Annotated[str, Meta(max_length=1_000)]  # in words
 
 
 class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alv", gc=False):
@@ -398,6 +424,7 @@ Message = (
     | Gossip
     | Tell
     | Whole
+    | Refused
     | Summary
     | LinkState
     | Detach
@@ -406,6 +433,7 @@ Message = (
     | Latest
     | Handover
     | Taken
+    | GivenUp
     | Alive
     | ReplicationMessage
 )

@@ -1,5 +1,6 @@
 """Where a broker listens: `tcp://host:port`, `tls://host:port` or `udp://host:port`."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 from urllib.parse import urlsplit
@@ -7,6 +8,9 @@ from urllib.parse import urlsplit
 from holdfast.model.errors import InputError
 
 Scheme = Literal["tcp", "tls", "udp"]
+
+_PORT = re.compile(r":([0-9]{1,9})$")
+_PORT_MAX = 65_535  # 16 bits, in TCP and UDP
 
 
 @dataclass(frozen=True)
@@ -20,16 +24,24 @@ class Address:
         return f"{self.scheme}://{host}:{self.port}"
 
 
-def parse_address(text: str) -> Address:
-    """Such as tcp://127.0.0.1:7001; an InputError when it is none."""
+def parse_address(text: str, to_dial: bool = False) -> Address:
+    """Such as tcp://127.0.0.1:7001; an InputError when it is none, or when nobody can be dialled there."""
     wrong = f"{text!r} is not an address; write it as tcp://host:port, tls://host:port or udp://host:port"
+    # urlsplit leaves out line ends and tabs, wherever they are.
+    if not isinstance(text, str) or not text.isprintable() or " " in text:
+        raise InputError(wrong)
     try:
         parts = urlsplit(text)
-        port = parts.port
+        scheme, host, written = parts.scheme, parts.hostname, _PORT.search(parts.netloc)
     except ValueError:
         raise InputError(wrong) from None
-    if parts.scheme not in get_args(Scheme) or not parts.hostname or port is None:
+    if scheme not in get_args(Scheme) or not host or written is None:
         raise InputError(wrong)
     if parts.path not in ("", "/") or parts.query or parts.fragment or parts.username is not None:
         raise InputError(wrong)
-    return Address(cast(Scheme, parts.scheme), parts.hostname, port)
+    port = int(written[1])
+    if port > _PORT_MAX:
+        raise InputError(f"{text!r}: there is no port {port}; ports go from 1 to {_PORT_MAX}")
+    if to_dial and not port:
+        raise InputError(f"{text!r}: nobody can be dialled at port 0; write the port that the broker listens on")
+    return Address(cast(Scheme, scheme), host, port)

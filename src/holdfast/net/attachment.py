@@ -66,11 +66,19 @@ class Attachment(ABC):
     def _holds_up(self) -> bool:
         """Whether nothing is to be read for now."""
 
+    @abstractmethod
+    def _on_leaving(self) -> None:
+        """A session is about to be ended."""
+
+    @abstractmethod
+    def on_refused(self, session: Session, refusal: Refusal) -> None:
+        """A broker does not let us in."""
+
     # Coming and going ----------------------------------------------------------------------------
 
     async def _enter(self, epoch: int, lossless: bool, stored: bool) -> None:
         self._hello = Hello(self.name, "client", epoch, lossless=lossless)
-        self._stored = stored  # our broker keeps events for us whatever happens, and we for it
+        self._stored = stored  # our broker keeps events for us whatever happens, and we for it: no session is needed
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is
         self._wanted.set()
@@ -107,6 +115,8 @@ class Attachment(ABC):
     async def _say_goodbye(self) -> None:
         """End the session for good."""
         session, link = self._session, self._link
+        if link is not None:
+            self._on_leaving()
         self._step_away()
         if session is not None and link is not None:
             self.driver.give(LinkDown(link.name))
@@ -136,7 +146,7 @@ class Attachment(ABC):
 
     async def attach(self, *addresses: str | Address) -> None:
         """Go to another broker, the first of these that answers, or back to the last."""
-        given = [each if isinstance(each, Address) else parse_address(each) for each in addresses]
+        given = [each if isinstance(each, Address) else parse_address(each, True) for each in addresses]
         self._wanted.clear()
         if given and self._at not in given:
             await self._say_goodbye()
@@ -201,7 +211,7 @@ class Attachment(ABC):
     # What a session asks of its owner ------------------------------------------------------------
 
     def on_dial(self) -> Hello:
-        return self._returning.hello(self._hello)
+        return self._hello if self._stored else self._returning.hello(self._hello)
 
     def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
         return Refusal("not here", "this is a client")

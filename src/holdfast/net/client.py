@@ -15,23 +15,27 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from random import Random
 from secrets import token_hex
-from typing import get_args
 
-import msgspec
+from msgspec.structs import astuple
 
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
-from holdfast.model.errors import InputError, MisuseError, TransportError
-from holdfast.model.messages import Publication, Publish, Scalar
-from holdfast.net.address import Address, parse_address
+from holdfast.model.errors import MisuseError, TransportError
+from holdfast.model.messages import Publication, Publish
+from holdfast.net.address import Address
 from holdfast.net.advertisement import Advertisement
 from holdfast.net.attachment import CLOSE_S, Attachment
 from holdfast.net.clock import Clock
 from holdfast.net.driver import Application, Driver
+from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
+from holdfast.net.link import Link
 from holdfast.net.losses import Growing, Loss, Losses
+from holdfast.net.session import Session
+from holdfast.net.setup import brokers_at, check_client
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.client import Client as ClientMachine
@@ -46,7 +50,6 @@ from holdfast.protocol.effects import (
     PublishCall,
     SubscribeCall,
     UnsubscribeCall,
-    Wake,
 )
 from holdfast.protocol.hops.choice import with_hops
 from holdfast.protocol.hops.durable_client import DurableClient
@@ -56,12 +59,12 @@ from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import encode_message
-from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_name, sendable_payload
+from holdfast.wire.outgoing import check_size, looks_sendable, sendable, sendable_lifetime_us, sendable_payload
+from holdfast.wire.signals import Refusal, Welcome
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
 _LINGER_S = 10.0  # how long leaving waits for those who may have lost our last events: 5.4 s of digests, and answers
 _LINGER_LOOK_S = 0.05
-_WAKE = Wake()
 
 
 def connect(
@@ -80,17 +83,13 @@ def connect(
 
     With `recovery` it gets back what the network has lost of events whose publishers have it too. With `order` an event
     waits while an earlier one of its publisher is likely to come ("fifo"), or until it has come or is lost ("strict").
-    With `durable`, for brokers that store events, `flush` returns when everything published is stored, and what the
-    broker has for us is ours also when it crashes.
+    With `durable`, for brokers that store events, `flush` returns when everything published is stored, and
+    subscriptions outlive the process: the next one of this name gets what its application was not done with.
     """
-    given = [address] if isinstance(address, str) else list(address)
-    if not given:
-        raise InputError("connect needs the address of a broker, such as tcp://127.0.0.1:7001")
-    if name is not None:
-        sendable_name(name, "client")
+    check_client(name, settings, durable)
+    addresses = brokers_at(address)
     tls = TlsFiles(certificate, private_key, authority)
     guarantees = guarantees_of(recovery, order)
-    addresses = [parse_address(each) for each in given]
     hops = HopSettings("retransmission") if durable else BASIC
     return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees, hops=hops)
 
@@ -119,8 +118,9 @@ class Client(Attachment):
         self._guarantees = guarantees
         self._hops = hops
         self._observed = observer is not None or tallied
+        self._named = name is not None and observer is None  # another process may go on under this name
+        self._durable: Durable | None = None
         self._unwatched = observer is None and not tallied and guarantees == BEST_EFFORT
-        self._answer = asyncio.Event()  # for whoever waits for a broker to have stored something; a new one each time
         self._losses = Losses()
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
@@ -137,8 +137,10 @@ class Client(Attachment):
             self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq, self._guarantees
         )
         runs = not self._tallied and all(each.scheme != "udp" for each in self._addresses)
-        self._machine = with_hops(machine, self._hops, runs)
+        self._machine = with_hops(machine, self._hops, runs, confirms=self._observer is None)
         self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied)
+        if isinstance(self._machine, DurableClient):
+            self._durable = Durable(self._machine, self.driver, self._clock, self._inboxes, self._unwatched)
         await self._enter(epoch, lossless=self._guarantees != BEST_EFFORT, stored=self._hops.durable)
         return self
 
@@ -161,13 +163,38 @@ class Client(Attachment):
             await self._leave()
 
     async def _leave(self) -> None:
-        self._wake_for_answers()  # whoever waits for a broker to store something learns that it will not
+        if self._durable is not None:  # whoever waits for a broker to store something learns that it will not
+            self._durable.close()
         try:
             await self._exit()
         finally:
             self._losses.close()
+            if self._durable is not None:
+                self._durable.end()
             for inbox in self._inboxes.values():
                 inbox.close()
+
+    def _on_leaving(self) -> None:
+        if self._durable is not None:
+            self._durable.leave(for_good=self._closed and not self._named)
+
+    def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
+        if self._durable is not None and welcome.stores is False:
+            return Refusal("not here", f"{welcome.node} stores no events, {NEEDS_STORE}")
+        return super().on_welcome(session, welcome)
+
+    def on_refused(self, session: Session, refusal: Refusal) -> None: ...
+
+    async def forget(self) -> None:
+        """End all subscriptions of a durable client for good: its broker erases what it keeps; `close` does not."""
+        if self._durable is None:
+            raise MisuseError("only for a durable client is anything kept: connect(..., durable=True)")
+        await self._connection()
+        for id_, inbox in list(self._inboxes.items()):
+            inbox.close()
+            self._unsubscribe(id_)
+        self._durable.forget(stays=True)
+        await self.flush()
 
     # Publishing ----------------------------------------------------------------------------------
 
@@ -188,15 +215,16 @@ class Client(Attachment):
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
         if not link.wire.reliable:
             link.check_fits(sendable(attributes), payload)
+        if self._durable is not None:
+            return await self._durable.publish(sendable(attributes), payload, lifetime_us)
         machine = self._machine
-        if isinstance(machine, DurableClient):
-            return await self._publish_durably(machine, sendable(attributes), payload, lifetime_us)
+        assert isinstance(machine, ClientMachine)
         if self._observed or lifetime_us is not None or not link.takes_runs or not machine.sends_runs:
             self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
             return machine.last_seq
         # The same without detours, because nobody but the broker wants to know of it.
         try:
-            encoded = encode_message(attributes)
+            encoded = check_size(encode_message(attributes), attributes)
         except (UnicodeEncodeError, OverflowError):
             sendable(attributes)  # which says what is wrong
             raise
@@ -212,30 +240,16 @@ class Client(Attachment):
             )
         return seq
 
-    async def _publish_durably(
-        self, machine: DurableClient, attributes: dict[str, Scalar], payload: bytes, lifetime_us: int | None
-    ) -> int:
-        while machine.full:
-            await self._answered()
-        if lifetime_us is None and self._unwatched and machine.takes_plain:
-            if machine.publish_plain(attributes, payload, self._clock.now_us()):
-                self.driver.give(_WAKE)
-            else:
-                self.driver.rearm()
-        else:
-            self.driver.give(PublishCall(attributes, payload, lifetime_us))
-        return machine.last_seq
-
     async def flush(self) -> None:
         """Wait until the broker has handled all that was sent; a TransportError if its session is lost first.
 
         Brokers that store events have then stored all that was published, over as many connections as that takes.
         """
-        if not isinstance(self._machine, DurableClient):
+        if self._durable is None:
             return await self._ping()
+        self._durable.checkpoint()
         while True:
-            while self._machine.unacknowledged:
-                await self._answered()
+            await self._durable.stored()
             with suppress(TransportError):  # what we want is told anew over the next connection
                 return await self._ping()
 
@@ -257,13 +271,10 @@ class Client(Attachment):
     ) -> Subscription:
         """The events that a SQL condition describes, from now on; a ConditionError when it is not one."""
         self._check_open()
-        if queue_max < 1:
-            raise InputError(f"a queue of {queue_max} deliveries; it needs room for one")
-        if when_full not in get_args(WhenFull):
-            raise InputError(f"when_full is {when_full!r}; it can be {' or '.join(get_args(WhenFull))}")
         text = str(parse(condition))
         id_ = f"s{next(self._ids)}"
-        inbox = self._inboxes[id_] = Inbox(queue_max, when_full, self._on_level, lambda: self._overflow(text))
+        overflow = partial(self._overflow, text)
+        inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)
         self.driver.give(SubscribeCall(id_, text))
         return Subscription(text, inbox, lambda: self._unsubscribe(id_))
 
@@ -347,23 +358,15 @@ class Client(Attachment):
                 inbox.put_all(deliveries)
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
-        self._losses.put(Loss(*msgspec.structs.astuple(lost)))
+        self._losses.put(Loss(*astuple(lost)))
         if self._observer is not None:
             self._observer.on_lost(lost, now_us)
 
     def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None:
-        self._wake_for_answers()
+        if self._durable is not None:
+            self._durable.on_acknowledged()
         if self._observer is not None:
             self._observer.on_acknowledged(acknowledged, now_us)
-
-    def _wake_for_answers(self) -> None:
-        self._answer.set()
-        self._answer = asyncio.Event()
-
-    async def _answered(self) -> None:
-        """Wait until the broker has stored something more."""
-        self._check_open()
-        await self._answer.wait()
 
     def on_incident(self, incident: Incident, now_us: int) -> None:
         if self._observer is not None:

@@ -21,6 +21,7 @@ from holdfast.protocol.effects import (
     Delivered,
     DeliveredRun,
     Effect,
+    HandedOut,
     Incident,
     Input,
     LinkDown,
@@ -96,6 +97,7 @@ class Driver:
         self.on_links: dict[str, Tally] = {}  # of what impaired links may lose, by neighbour; only where it is tallied
         self.on_replica_wanted: Callable[[ReplicaWanted], None] = lambda wanted: None  # whoever starts brokers
         self.on_register: Callable[[Register], None] = lambda register: None  # a directory outside
+        self.on_handed_out: Callable[[HandedOut], None] = lambda handed_out: None  # who says what is done with
         self._clock = clock
         self._application = application
         self._full: dict[str, None] = {}  # neighbours that hold up the others
@@ -243,6 +245,8 @@ class Driver:
                 self.on_replica_wanted(effect)
             elif type(effect) is Register:
                 self.on_register(effect)
+            elif type(effect) is HandedOut:
+                self.on_handed_out(effect)
             elif self._application is not None:
                 if type(effect) is Delivered:
                     self._application.on_delivered(effect, now_us)

@@ -34,7 +34,9 @@ def parse_place(text: str) -> Address:
     """`HOST:PORT`, as an address to listen on."""
     try:
         return parse_address(f"tcp://{text}")
-    except InputError:
+    except InputError as problem:
+        if "port" in str(problem) and "not an address" not in str(problem):
+            raise
         raise InputError(f"{text!r} is not a place to listen; write it as HOST:PORT, such as 127.0.0.1:9100") from None
 
 

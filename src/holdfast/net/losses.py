@@ -20,7 +20,7 @@ class Loss(msgspec.Struct, frozen=True, gc=False):
     reason: str  # in words
     since_us: int = 0  # where an absence is the cause: when it began, by our clock,
     until_us: int = 0  # and when it ended
-    events: int = 0  # how many there were, where only that is known
+    events: int = 0  # how many, where that is known and their numbers are not
 
 
 class Growing:

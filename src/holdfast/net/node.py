@@ -2,7 +2,9 @@
 
 Peers may start in any order: whoever is not there yet is dialled again. When both ends dial each other, the
 connection that the smaller name dialled is kept. A name belongs to who has it as long as they are heard of; the
-same incarnation may come back on a new connection at any time, and a client then finds its session as it left it.
+same incarnation may come back on a new connection at any time, and a client then finds its session as it left it. A
+broker that a peer refuses because its name is taken lets nobody in, because what its clients publish would go nowhere;
+if that lasts for longer than a silent predecessor would be remembered, it gives up.
 """
 
 import asyncio
@@ -27,6 +29,7 @@ from holdfast.net.link import Impairment, Link
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.resumption import Absent, may_resume
 from holdfast.net.session import Session, open_session
+from holdfast.net.setup import check_broker
 from holdfast.net.stream import Stream
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
@@ -88,7 +91,7 @@ class BrokerNode:
         clock: Clock | None = None,
         tallied: bool = False,
     ) -> None:
-        sendable_name(settings.name, "broker")
+        check_broker(settings)
         self.settings = settings
         self.counters = Counters()
         self.listening: tuple[Address, ...] = ()
@@ -114,10 +117,17 @@ class BrokerNode:
         self._leaving: set[asyncio.Task[None]] = set()  # from peers that are gone
         self._watching: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._taken: dict[str, str] = {}  # peers that say that our name is taken, and how
+        self._taken_since_s = 0.0
+        self.given_up = asyncio.Event()  # because of it
 
     def _open_store(self) -> Committer | None:
         """An InputError when the store cannot be used."""
         if not self.settings.hops.durable:
+            if self.settings.store is not None:
+                stores = '"retransmission" and "hybrid"'
+                hops = f'hops = "{self.settings.hops.hops}" stores nothing, but {self.settings.name} has a store'
+                raise InputError(f"{hops} ({self.settings.store}): only {stores} use one")
             return None
         if self.settings.store is None:
             raise InputError(f'hops = "{self.settings.hops.hops}" stores events: {self.settings.name} needs a store')
@@ -192,6 +202,7 @@ class BrokerNode:
 
     def _stop_dialling(self, name: str) -> None:
         self.peers.pop(name, None)
+        self._taken.pop(name, None)
         dialling = self._dialling.pop(name, None)
         if dialling is not None:
             dialling.cancel()
@@ -314,8 +325,14 @@ class BrokerNode:
             await self._changed.wait()
 
     def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
+        try:
+            sendable_name(hello.node, hello.kind)
+        except InputError as problem:
+            return Refusal("not here", str(problem))
         if hello.node == self.settings.name:
             return Refusal("taken", f"a broker named {hello.node} is this broker itself")
+        if self._taken and hello.kind == "client":
+            return Refusal("not here", f"{self.settings.name} is no part of its network: {self.name_taken}")
         known = self._sessions.get(hello.node)
         if known is None and len(self._sessions) >= _SESSIONS_MAX:
             return Refusal("full", f"{self.settings.name} has {_SESSIONS_MAX} connections already")
@@ -337,6 +354,7 @@ class BrokerNode:
 
     def _take(self, session: Session, far: Hello | Welcome) -> Link:
         known = self._sessions.get(far.node)
+        self._taken.pop(far.node, None)
         self._sessions[far.node] = session
         self._wires[session] = None
         resumed = self._resumed(session, far, known)
@@ -387,11 +405,31 @@ class BrokerNode:
     def on_let_in(self, link: Link) -> Welcome:
         own, stream = self.hello, link.stream
         session = (0, 0) if stream is None else (stream.id, stream.received)
-        return Welcome(own.node, own.kind, own.epoch, *session, self._clock.now_us())
+        return Welcome(own.node, own.kind, own.epoch, self._committer is not None, *session, self._clock.now_us())
 
     def on_open(self, session: Session) -> None: ...
     def on_missed(self, session: Session, missed: Missed) -> None: ...
     def on_mark(self, session: Session, mark: Mark) -> None: ...
+    @property
+    def name_taken(self) -> str:
+        """By whom, as a peer says that does not let us in; empty while all do."""
+        return next(iter(self._taken.values()), "")
+
+    def on_refused(self, session: Session, refusal: Refusal) -> None:
+        if refusal.code != "taken" or session.expected is None:
+            return
+        now_s = asyncio.get_running_loop().time()
+        if not self._taken:
+            self._taken_since_s = now_s
+            text = f"{refusal.reason}: two brokers cannot have one name; this one lets no client in"
+            self._log(Note("name taken", session.expected, text))
+        self._taken[session.expected] = refusal.reason
+        if now_s - self._taken_since_s > SILENT_LEASES * self.settings.protocol.lease_us / 1e6:
+            self.given_up.set()
+        for each in list(self._sessions.values()):
+            if each.far is not None and each.far.kind == "client":
+                each.end(f"{self.settings.name} is no part of its network: {refusal.reason}")
+
     def on_pong(self, token: int) -> None: ...
 
     def on_end(self, session: Session, reason: str) -> None:
@@ -417,6 +455,8 @@ class BrokerNode:
                 try:
                     session = await open_session(address, self, self.settings.tls, name)
                 except TransportError as problem:
+                    if not str(problem).endswith(self._taken.get(name, "")):  # it is away, and says nothing any more
+                        del self._taken[name]
                     if str(problem) != told and name not in self._sessions:
                         told = str(problem)
                         self._log(Note("cannot connect", name, f"{told} (trying again)"))

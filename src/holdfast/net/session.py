@@ -68,6 +68,9 @@ class Owner(Protocol):
 
     def on_missed(self, session: "Session", missed: Missed) -> None: ...
     def on_mark(self, session: "Session", mark: Mark) -> None: ...
+    def on_refused(self, session: "Session", refusal: Refusal) -> None:
+        """Whom we dialled does not let us in."""
+
     def on_pong(self, token: int) -> None: ...
     def on_end(self, session: "Session", reason: str) -> None: ...
 
@@ -77,7 +80,7 @@ class Session:
         loop = asyncio.get_running_loop()
         self.wire = wire
         self.dialled = dialled
-        self._expected = expected  # whom we mean to reach, if it matters
+        self.expected = expected  # whom we mean to reach, if it matters
         self.far: Hello | Welcome | None = None  # who is at the other end
         self.link: Link | None = None
         self.phase = Phase.GREETING
@@ -168,6 +171,7 @@ class Session:
             self.far = signal
             answer = self._on_welcome(signal)
         elif isinstance(signal, Refusal) and self.dialled:
+            self._owner.on_refused(self, signal)
             self.end(signal.reason)
             return
         else:
@@ -178,8 +182,8 @@ class Session:
             self._open(answer)
 
     def _on_welcome(self, welcome: Welcome) -> Link | Refusal:
-        if self._expected not in (None, welcome.node):
-            return Refusal("not here", f"it is {welcome.node}, not {self._expected}")
+        if self.expected not in (None, welcome.node):
+            return Refusal("not here", f"it is {welcome.node}, not {self.expected}")
         if welcome.kind != "broker":
             return Refusal("not here", f"it is a {welcome.kind}, not a broker")
         return self._owner.on_welcome(self, welcome)

@@ -42,10 +42,12 @@ class Status:
     store: StoreStatus | None
     gauges: Gauges
     counters: Counters
+    name_taken: str = ""  # a peer does not let it in, because another broker has its name
 
     @property
     def problems(self) -> list[str]:
-        found = [f"peer {name} is not connected" for name, up in self.peers.items() if not up]
+        found = [self.name_taken] if self.name_taken else []
+        found += [f"peer {name} is not connected" for name, up in self.peers.items() if not up]
         limit = _FULL * self.queue_bytes_max
         for name, queue in self.broker_queues.items():
             if queue.bytes > limit:
@@ -94,6 +96,7 @@ def status_of(node: BrokerNode) -> Status:
         store=_store(node),
         gauges=node.gauges(),
         counters=node.counters,
+        name_taken=node.name_taken,
     )
 
 

@@ -9,10 +9,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
+from holdfast.model.errors import InputError
 from holdfast.model.event import Attributes
 from holdfast.model.messages import Publication, Via
 from holdfast.net.losses import Growing
@@ -72,13 +73,19 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 class Inbox:
     """The queue itself; the client fills it, the subscription empties it."""
 
+    lasting = False  # letting go of the subscription does not end it
+
     def __init__(
         self,
         queue_max: int,
         when_full: WhenFull,
         on_level: Callable[["Inbox"], None],
-        on_overflow: Callable[[], Growing],
+        on_overflow: Callable[[], Growing] = lambda: Growing("dropped"),
     ) -> None:
+        if isinstance(queue_max, bool) or not isinstance(queue_max, int) or queue_max < 1:
+            raise InputError(f"queue_max is {queue_max!r}; it must be a whole number of deliveries, 1 or more")
+        if when_full not in get_args(WhenFull):
+            raise InputError(f"when_full is {when_full!r}; it can be {' or '.join(get_args(WhenFull))}")
         self.dropped = 0
         self.full = False  # and pushing back
         self.closed = False
@@ -213,7 +220,7 @@ class Subscription:
 
     def __del__(self) -> None:
         # Whoever leaves an `async for` and keeps no reference to it has no use for more.
-        if not self._inbox.closed and not self._loop.is_closed():
+        if not self._inbox.closed and not self._inbox.lasting and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_close, self._inbox, self._unsubscribe)  # any thread may collect garbage
 
 

@@ -57,7 +57,7 @@ def connect_sync(
         order=order,
         durable=durable,
     )
-    return SyncClient(client)
+    return SyncClient(client, 1 if durable else _AT_ONCE_MAX)
 
 
 class _Thread:
@@ -99,8 +99,9 @@ class _Thread:
 class SyncSubscription:
     """What one subscription brings, to be read with `for`."""
 
-    def __init__(self, subscription: Subscription, thread: _Thread) -> None:
+    def __init__(self, subscription: Subscription, thread: _Thread, at_once: int = _AT_ONCE_MAX) -> None:
         self._subscription = subscription
+        self._at_once = at_once  # one where what is fetched counts as done with when more is
         self._thread = thread
         self._fetched: deque[Delivery] = deque()
 
@@ -132,7 +133,7 @@ class SyncSubscription:
 
     async def _fetch(self, timeout: float | None) -> list[Delivery]:
         async with asyncio.timeout(timeout):  # here, where no delivery can slip in between taking and giving up
-            return await self._subscription.batch(_AT_ONCE_MAX)
+            return await self._subscription.batch(self._at_once)
 
     def close(self) -> None:
         if not self._subscription.closed and not self._thread.stopped:
@@ -161,8 +162,9 @@ class SyncAdvertisement:
 class SyncClient:
     """The calls of `Client`, which wait here instead of being awaited; from any thread."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, at_once: int = _AT_ONCE_MAX) -> None:
         self._client = client
+        self._at_once = at_once
         self._thread = _Thread()
         self._closed = False
         try:
@@ -194,6 +196,9 @@ class SyncClient:
     def flush(self) -> None:
         self._thread.do(self._client.flush())
 
+    def forget(self) -> None:
+        self._thread.do(self._client.forget())
+
     def advertise(self, condition: str) -> SyncAdvertisement:
         return SyncAdvertisement(self._thread.call(lambda: self._client.advertise(condition)), self._thread)
 
@@ -201,7 +206,7 @@ class SyncClient:
         self, condition: str, *, queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
     ) -> SyncSubscription:
         made = self._thread.call(lambda: self._client.subscribe(condition, queue_max=queue_max, when_full=when_full))
-        return SyncSubscription(made, self._thread)
+        return SyncSubscription(made, self._thread, self._at_once)
 
     def losses(self) -> list[Loss]:
         """Events that were lost for good, or may have been, since the last call."""

@@ -10,6 +10,7 @@ PAIRS_MAX = 10_000_000  # subscribers times publishers of the workload `rates`: 
 FAULTS_MAX = 100_000  # written out one by one: ten lines of TOML for each
 LISTED_MAX = 100_000  # items of one list in the file, such as the publications of one client
 NAME_CHARACTERS_MAX = 64  # names stand in every trace row and in file names
+PORT_MAX = 65_535  # 16 bits, in TCP and UDP
 DURATION_S_MAX = 1_000_000_000  # 30 years: room for 10,000 failures a component, and microseconds fit in 64 bits
 DELAY_S_MAX = 3_600  # of a message on a link or in a broker; longer is an outage, not a delay
 RATE_PER_S_MAX = 1_000_000  # of one publisher: one publication in a microsecond, the clock's step

@@ -16,11 +16,12 @@ from holdfast.language.parser import parse
 from holdfast.language.problems import ConditionError
 from holdfast.model.errors import InputError
 from holdfast.model.event import attributes_of
-from holdfast.network.limits import LISTED_MAX, NAME_CHARACTERS_MAX
+from holdfast.network.limits import LISTED_MAX, NAME_CHARACTERS_MAX, PORT_MAX
 from holdfast.network.problems import KeyPath, Problems, did_you_mean
 
 BAD: Final = object()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
+_PORT_DIGITS = 5  # of the largest port
 _SHOWN_CHARACTERS_MAX = 60  # of a wrong value, in a message
 
 
@@ -186,6 +187,22 @@ class Text:
             return wrong(self, found, path, problems)
         if len(found) > self.characters_max or "\0" in found:
             return wrong(self, found, path, problems, f"at most {self.characters_max:,} characters")
+        return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where somebody listens; port 0 is any free one."""
+
+    def words(self) -> str:
+        return "host:port in quotes"
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        host, colon, port = found.rpartition(":") if isinstance(found, str) else ("", "", "")
+        if not (host and colon and port.isascii() and port.isdigit()) or not host.isprintable() or " " in host:
+            return wrong(self, found, path, problems, 'such as "127.0.0.1:7001"')
+        if len(port) > _PORT_DIGITS or int(port) > PORT_MAX:
+            return wrong(self, found, path, problems, f"ports go up to {PORT_MAX:,}")
         return found
 
 

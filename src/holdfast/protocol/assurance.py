@@ -1,8 +1,9 @@
 """What a client does beyond best effort: it recovers what was lost, and keeps the events of each source in order.
 
 Recovery finds out what is missing; order holds back what came after it: strictly, until recovery says that nothing
-earlier is missing, or (`fifo`) by a latch, as long as it is likely to come. Either works without the other: order alone
-looks at the records that publications carry and asks for nothing, recovery alone delivers as things come.
+earlier is missing, or (`fifo` without recovery) by a latch, as long as it is likely to come. Either works without the
+other: order alone looks at the records that publications carry and asks for nothing, recovery alone delivers as things
+come.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +43,10 @@ class Assurance:
             self._recovery = Recovery(name, epoch, settings, seen, first_seq, settings.record if order else 0)
         self._strict: StrictQueue[Delivered] | None = None
         self._latch: Latch[Delivered] | None = None
-        if order is not None and order.mode == "strict":
+        asks = isinstance(guarantees.recovery, RecoverySettings) and guarantees.recovery.asks
+        # What is lost comes back where it is asked for, and fifo has to wait for it as strict does: a client loses too
+        # little of a source to learn how long repairs take, and half of the losses are of numbers not yet told of.
+        if order is not None and (order.mode == "strict" or asks):
             self._strict = StrictQueue(order)
         elif order is not None:
             self._latch = Latch(order)

@@ -20,6 +20,7 @@ from holdfast.model.messages import (
     Message,
     NodeKind,
     Publish,
+    Refused,
     Run,
     Stamped,
     Summary,
@@ -48,7 +49,7 @@ from holdfast.protocol.recovery.control import CONTROL_SEQ
 from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import Heard
-from holdfast.protocol.tree import TreeRouter
+from holdfast.protocol.tree import ALL_AT_ONCE, TreeRouter
 
 BETWEEN_BROKERS = get_args(GossipMessage)
 Routing = Literal["subscriptions", "advertisements", "destinations"]
@@ -101,8 +102,16 @@ class Broker:
         self._due_us = epoch + int(settings.heartbeat_us * rng.random())
 
     def next_due_us(self) -> int:
+        due_us, more_us = self._due_us, self._router.more_us
+        if more_us is not None and more_us < due_us:
+            due_us = more_us
         round_us = None if self._gossip is None else self._gossip.next_due_us()
-        return self._due_us if round_us is None else min(round_us, self._due_us)
+        return due_us if round_us is None else min(round_us, due_us)
+
+    def tell_at_once(self) -> None:
+        """Tell a large table in one go: for brokers that have more to say when all of it is told, or do so first."""
+        if isinstance(self._router, TreeRouter):
+            self._router.slice = ALL_AT_ONCE
 
     def has_settled(self, now_us: int) -> bool:
         """Whether it is not likely to recover anything any more."""
@@ -129,6 +138,10 @@ class Broker:
         """Whether this is another life of a neighbour than the one that we know."""
         known = self._neighbours.get(neighbour)
         return known is not None and known.epoch not in (None, epoch)
+
+    def adopt(self, neighbour: str, epoch: int) -> None:
+        """Another life of a neighbour goes on with what the earlier one has told us."""
+        self._neighbours[neighbour].epoch = epoch
 
     def holds(self, state: LinkState) -> bool:
         """Whether this is what we know of that broker."""
@@ -289,6 +302,11 @@ class Broker:
                 effects += self._router.on_link_state(name, message)
             case _ if isinstance(message, BETWEEN_BROKERS) and self._gossip is not None and neighbour.kind == "broker":
                 effects += self._gossip.on_message(name, message, now_us)
+            case Refused():
+                told = self._router.told(name).get(message.table)
+                if told is not None and not told.refused:
+                    told.refused = True
+                    effects.append(Incident("conditions refused", name))
             case Detach():
                 effects += self._on_link_down(name, now_us)
             case _:
@@ -297,19 +315,30 @@ class Broker:
 
     def _on_table(self, name: str, neighbour: Neighbour, change: Tell | Whole, now_us: int) -> list[Effect]:
         heard = neighbour.heard[change.table]
-        given = change.add if isinstance(change, Tell) else change.conditions
-        if len(heard.conditions) + len(given) > self._settings.conditions_max:
-            return [Incident("too many conditions", name)]
+        added, dropped = heard.change_by(change)
+        most = self._settings.conditions_max
+        if added and len(heard.conditions) + len(added) - len(dropped) > most:
+            why = f"{self.name} takes at most {most} {change.table} of a neighbour, and refuses more"
+            return [Incident("too many conditions", name), Send(name, Refused(change.table, why))]
         try:
-            for each in given:
+            for each in added:
                 self._book.subscription(each)
         except ConditionError:
-            return [Incident("bad condition", name)]
-        added, dropped = heard.on_tell(change) if isinstance(change, Tell) else heard.on_whole(change)
+            why = f"{self.name} cannot parse one of the {change.table}: is it of another version?"
+            return [Incident("bad condition", name), Send(name, Refused(change.table, why))]
+        if added and change.table == "subscriptions" and isinstance(self._router, DestinationRouter):
+            why_not = self._router.no_room_for(added)
+            if why_not:
+                return [Incident("too many conditions", name), Send(name, Refused(change.table, why_not))]
+        heard.apply(change, added, dropped)
         effects = self._on_change(name, neighbour, change.table, added, dropped, now_us)
         if neighbour.reliable:  # it may wait for this: from here on, what we state holds for what was added as well
             effects.append(Send(name, self._summary(neighbour)))
         return effects
+
+    def dropped_by(self, neighbour: str, whole: Whole) -> list[str]:
+        """What a neighbour's whole table, or a part of it, does not hold any more."""
+        return self._neighbours[neighbour].heard[whole.table].change_by(whole)[1]
 
     def _on_summary(self, name: str, neighbour: Neighbour, summary: Summary, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -323,17 +352,17 @@ class Broker:
         told = self._router.told(name)
         for table, (version, digest) in zip(TABLES, summary.heard, strict=False):
             if table in told:
+                effects += [Send(name, each) for each in told[table].on_heard(version, digest, now_us, patience_us)]
                 if table == "subscriptions" and isinstance(self._router, TreeRouter):
-                    self._router.on_confirmed(name, version)
-                whole = told[table].on_heard(version, digest, now_us, patience_us)
-                if whole is not None:
-                    effects.append(Send(name, whole))
+                    self._router.on_confirmed(name, told[table].confirmed)
         if isinstance(self._router, DestinationRouter) and neighbour.kind == "broker":
             effects += self._router.on_known(name, summary.known)
         return effects
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects = self._on_heartbeat(now_us) if now_us >= self._due_us else []
+        if self._router.more_us is not None:
+            effects += self._router.on_timer(now_us)
         return effects if self._gossip is None else effects + self._gossip.on_timer(now_us)
 
     def _on_heartbeat(self, now_us: int) -> list[Effect]:

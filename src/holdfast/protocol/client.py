@@ -17,11 +17,13 @@ from holdfast.model.messages import (
     Message,
     Publication,
     Publish,
+    Refused,
     Run,
     Scalar,
     Summary,
     Table,
     Via,
+    Whole,
 )
 from holdfast.protocol.assurance import Assurance, Outcome
 from holdfast.protocol.conditions import ConditionBook, EventIndex
@@ -168,9 +170,7 @@ class Client:
         effects = self._beat()
         for table in TABLES:
             self._told[table] = Told(table, now_us)
-            change = self._told[table].change(self._to_tell(table), (), now_us)
-            if change is not None:
-                effects.append(Send(broker, change))
+            effects += [Send(broker, each) for each in self._told[table].change(self._to_tell(table), (), now_us)]
         self._wants_version = self._told["subscriptions"].version
         if self.last_seq >= self._first_seq:
             self._stated = self.last_seq  # what the earlier broker did not take, this one does not know of
@@ -199,14 +199,24 @@ class Client:
     def _on_control(self, message: Message, now_us: int) -> list[Effect]:
         match message:
             case Summary(heard=heard):
-                wholes = []
+                wholes: list[Whole] = []
                 for table, (version, digest) in zip(TABLES, heard, strict=False):
                     told = self._told.get(table)
                     if told is not None:
-                        wholes.append(told.on_heard(version, digest, now_us, self._settings.heartbeat_us // 2))
-                return [Send(self._broker, whole) for whole in wholes if whole is not None and self._broker]
+                        wholes += told.on_heard(version, digest, now_us, self._settings.heartbeat_us // 2)
+                return [Send(self._broker, whole) for whole in wholes if self._broker]
+            case Refused():
+                return self._on_refused(message, now_us)
             case _:
                 return [Incident("unexpected message", self._broker or "")]
+
+    def _on_refused(self, refused: Refused, now_us: int) -> list[Effect]:
+        """What follows from it is lost for as long as it lasts; said once until the table is smaller."""
+        told = self._told.get(refused.table)
+        if told is None or told.refused:
+            return []
+        told.refused = True
+        return [Incident("conditions refused", self._broker or ""), Lost("", 0, 0, refused.reason, now_us)]
 
     # Events --------------------------------------------------------------------------------------
 
@@ -382,5 +392,5 @@ class Client:
 
     def _tell(self, table: Table, add: list[str], drop: list[str], now_us: int) -> list[Effect]:
         told = self._told.get(table)
-        change = told.change(add, drop, now_us) if told is not None else None
-        return [] if change is None or self._broker is None else [Send(self._broker, change)]
+        changes = told.change(add, drop, now_us) if told is not None else []
+        return [Send(self._broker, each) for each in changes if self._broker is not None]

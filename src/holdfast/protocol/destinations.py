@@ -17,7 +17,7 @@ from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import Effect, Incident, Send
 from holdfast.protocol.interests import Interests, Watch
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.protocol.tables import Told, digest_of
+from holdfast.protocol.tables import Told, bytes_of, digest_of
 
 
 class DestinationRouter:
@@ -37,6 +37,7 @@ class DestinationRouter:
         self._local = Interests(book, new_index)  # conditions -> our own clients
         self._links: dict[str, None] = {}
         self._states: dict[str, LinkState] = {name: LinkState(name, epoch, 0, (), ())}
+        self.more_us: int | None = None  # it never leaves anything to do for later
         self._suspects: dict[str, None] = {}  # neighbours that we take for down
         self._around = False  # whether events go round what is down instead of waiting or being lost there
         self._next_hops: dict[str, str] | None = {}
@@ -78,6 +79,19 @@ class DestinationRouter:
 
     def told(self, neighbour: str) -> dict[Table, Told]:
         return {}
+
+    def no_room_for(self, added: list[str]) -> str:
+        """Why our link state cannot tell these as well; empty when it can."""
+        wanted = dict.fromkeys([*self._local.conditions(), *added])
+        if len(wanted) <= limits.CONDITIONS_MAX and sum(map(bytes_of, wanted)) <= limits.LINK_STATE_BYTES_MAX:
+            return ""
+        return (
+            f"{self._name} tells all brokers of at most {limits.CONDITIONS_MAX} different conditions of its clients, "
+            f"in {limits.LINK_STATE_BYTES_MAX} bytes: route by subscriptions, or attach some clients to other brokers"
+        )
+
+    def on_timer(self, now_us: int) -> list[Effect]:
+        return []
 
     def on_change(
         self, neighbour: str, table: Table, added: Iterable[str], dropped: Iterable[str], now_us: int

@@ -84,6 +84,24 @@ class Listed(msgspec.Struct, frozen=True):
     neighbours: tuple[str, ...]
 
 
+class Begin(msgspec.Struct, frozen=True):
+    """The application of a durable client has subscribed to all that it wants: events may be handed over to it."""
+
+
+class ForgetCall(msgspec.Struct, frozen=True):
+    """The application of a durable client wants nothing to be kept for it any more, and stays or leaves."""
+
+    stays: bool
+
+
+class Consumed(msgspec.Struct, frozen=True):
+    """The application is done with everything that was delivered before this `HandedOut`, and some of the next."""
+
+    token: int
+    source: str = ""  # of a publication in the next that it is not done with;
+    seq: int = 0  # but it is with all before this number
+
+
 class Persisted(msgspec.Struct, frozen=True):
     """All changes up to this `Persist` are safe now, whatever happens."""
 
@@ -102,6 +120,9 @@ Input = (
     | AdvertiseCall
     | UnadvertiseCall
     | Listed
+    | Begin
+    | ForgetCall
+    | Consumed
     | Persisted
 )
 
@@ -173,7 +194,13 @@ class Lost(msgspec.Struct, frozen=True):
     reason: str
     since_us: int = 0
     until_us: int = 0
-    events: int = 0  # how many, where only that is known
+    events: int = 0  # how many, where that is known and the numbers are not
+
+
+class HandedOut(msgspec.Struct, frozen=True):
+    """What was delivered so far is kept by the broker until the application is done with it: then say `Consumed`."""
+
+    token: int
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -216,6 +243,7 @@ Effect = (
     | Lost
     | Incident
     | Acknowledged
+    | HandedOut
     | Persist
     | ReplicaWanted
     | Register

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.model.messages import Run
 
+NEVER = 2**62  # the version of a table that has what is still to be told: none has
 _SOURCES_MAX = 10_000  # whose streams are remembered, as many as a client remembers; a forgotten one begins anew
 _CAUGHT_UP_MAX = 256  # streams that are stated to a neighbour before it wants more; the others leave a hole
 
@@ -73,6 +74,17 @@ class Statements:
         """A neighbour wants more than before, which brokers know from these versions of our tables on."""
         self._tick += 1
         self._neighbours[name] = _Neighbour(self._tick, versions)
+
+    def on_telling(self, broker: str) -> None:
+        """A broker is new here, and it takes a while until it is told all that our neighbours want."""
+        for each in self._neighbours.values():
+            each.needs[broker] = NEVER
+
+    def on_told(self, broker: str, version: int) -> None:
+        """From this version of our table on, a broker knows what it was still to be told."""
+        for each in self._neighbours.values():
+            if each.needs.get(broker) == NEVER:
+                each.needs[broker] = version
 
     def on_run(self, sender: str, run: Run) -> Stream | None:
         """The stream that the run belongs to; None when it states nothing."""

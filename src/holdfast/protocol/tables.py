@@ -3,16 +3,24 @@
 The teller sends changes as they happen. Each heartbeat of the listener says which version it has and a digest of its
 contents; when the digest is wrong, the teller sends the whole table. So a lost, reordered or repeated change heals
 within a heartbeat, and while nothing is lost nothing is repeated.
+
+No message is larger than a datagram holds, unless a single condition is. A change that takes several messages has
+additions before removals, so that a wide condition is there before those that it replaces are gone. The parts of a
+whole table are told apart by the digests of conditions: each replaces what the listener has of that part and nothing
+else, so a lost one costs nothing but itself and comes again at the next heartbeat.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 
+from holdfast.model.limits import CONDITIONS_BYTES_AIM, CONDITIONS_MAX, PARTS_MAX
 from holdfast.model.messages import Table, Tell, Whole
 
 _MODULUS = 2**64
 _digests: dict[str, int] = {}
 _VERSIONS_MAX = 256  # whose digests are remembered: more changes than fit into the patience of half a heartbeat
+_HEAD_BYTES = 5  # of a text in a message
+_UNEVEN = 1.25  # chance does not deal a thousand conditions into each part; so many times as many parts mostly do
 _LARGE = 1_024  # conditions that take a while to read: who is seen to read on is not sent them all over again
 _DIGESTS_MAX = 200_000  # about 30 MB; recomputing one costs a microsecond
 
@@ -27,6 +35,34 @@ def digest_of(text: str) -> int:
     return known
 
 
+def bytes_of(condition: str) -> int:
+    """What it takes in a message, at most."""
+    return (len(condition) if condition.isascii() else len(condition.encode())) + _HEAD_BYTES
+
+
+def _cut(conditions: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
+    """In pieces that fit into messages."""
+    start = size = 0
+    for at, each in enumerate(conditions):
+        more = bytes_of(each)
+        if at > start and (size + more > CONDITIONS_BYTES_AIM or at - start >= most):
+            yield tuple(conditions[start:at])
+            start, size = at, 0
+        size += more
+    if conditions:
+        yield tuple(conditions[start:])
+
+
+def _dealt(conditions: Sequence[str], parts: int) -> list[list[str]]:
+    """Into so many parts, by digest."""
+    if parts == 1:
+        return [list(conditions)]
+    dealt: list[list[str]] = [[] for _ in range(parts)]
+    for each in conditions:
+        dealt[digest_of(each) % parts].append(each)
+    return dealt
+
+
 class Told:
     """The teller's side."""
 
@@ -37,18 +73,28 @@ class Told:
         self._digest = 0
         self._changed_us = 0
         self._digests = {now_us: 0}  # of the last versions
-        self._heard_version = 0  # of the listener, when it last spoke
         self.confirmed = 0  # the last version that the listener was seen to hold
+        self._heard = (0, 0)  # version and digest of the listener, when we last looked whether they are right
+        self._looked_us: int | None = None
+        self._parted: int | None = None  # the version that was sent whole in several parts
+        self.refused = False  # the listener has no room for all of it, and is not sent what it has refused
 
-    def change(self, add: Iterable[str], drop: Iterable[str], now_us: int) -> Tell | None:
-        """Note the change; the message that tells it, if it is one."""
-        dropped = tuple([each for each in drop if each in self.conditions])
+    def change(self, add: Iterable[str], drop: Iterable[str], now_us: int, most: int = CONDITIONS_MAX) -> list[Tell]:
+        """Note the change; the messages that tell it, each of so many conditions at most."""
+        wanted = dict.fromkeys(add)
+        dropped = [each for each in dict.fromkeys(drop) if each in self.conditions and each not in wanted]
+        added = [each for each in wanted if each not in self.conditions]
         for each in dropped:
             del self.conditions[each]
-        added = tuple([each for each in add if each not in self.conditions])
         self.conditions.update(dict.fromkeys(added))
-        if not added and not dropped:
-            return None
+        if dropped:
+            self.refused = False
+        if len(added) + len(dropped) <= most and sum(map(bytes_of, (*added, *dropped))) <= CONDITIONS_BYTES_AIM:
+            return [self._tell(tuple(added), tuple(dropped), now_us)] if added or dropped else []
+        told = [self._tell(each, (), now_us) for each in _cut(added, most)]
+        return told + [self._tell((), each, now_us) for each in _cut(dropped, most)]
+
+    def _tell(self, added: tuple[str, ...], dropped: tuple[str, ...], now_us: int) -> Tell:
         self.version += 1
         self._changed_us = now_us
         change = sum(map(digest_of, added)) - sum(map(digest_of, dropped))
@@ -61,27 +107,46 @@ class Told:
     def digest(self) -> int:
         return self._digest
 
-    def whole(self) -> Whole:
-        return Whole(self.table, self.version, tuple(self.conditions))
+    def whole(self, most: int = CONDITIONS_MAX) -> list[Whole]:
+        """All of it, in parts of so many conditions at most."""
+        conditions = list(self.conditions)
+        full = max(sum(map(bytes_of, conditions)) / CONDITIONS_BYTES_AIM, len(conditions) / most)  # messages of them
+        parts = 1 if full <= 1 else 1 << int(full * _UNEVEN).bit_length()
+        dealt = _dealt(conditions, parts)
+        while parts < PARTS_MAX and not all(len(each) <= 1 or _fits(each, most) for each in dealt):
+            parts *= 2
+            dealt = _dealt(conditions, parts)
+        self._parted = self.version if parts > 1 else None
+        return [Whole(self.table, self.version, tuple(each), at, parts) for at, each in enumerate(dealt)]
 
-    def on_heard(self, version: int, digest: int, now_us: int, patience_us: int) -> Whole | None:
+    def on_heard(self, version: int, digest: int, now_us: int, patience_us: int) -> list[Whole]:
         """The listener says what it has: the whole table if that is wrong, or if a change has been on its way too long.
 
         Whether it is wrong is judged by what its version should hold: a table that changes all the time would
-        otherwise seem to have a change on its way whenever we look.
+        otherwise seem to have a change on its way whenever we look. Who is seen to read the parts of a whole table has
+        something else each time, and is left to it.
         """
         if self._digests.get(version) == digest:
             self.confirmed = version
-        if digest == self._digest:
-            return None
+        if digest == self._digest or self.refused:
+            return []
+        if self._looked_us is not None and now_us - self._looked_us < patience_us:
+            return []  # it speaks after every change: what it has since then says nothing about whether it reads on
+        self._looked_us = now_us
+        before, self._heard = self._heard, (version, digest)
+        if version == self._parted and self._heard != before:
+            return []
         may_be_right = self._digests.get(version, digest) == digest
         if may_be_right and version < self.version:
-            reads_on = version > self._heard_version and len(self.conditions) > _LARGE
-            self._heard_version = version
+            reads_on = version > before[0] and len(self.conditions) > _LARGE
             if now_us - self._changed_us < patience_us or reads_on:
-                return None
+                return []
         self.version = max(self.version, version)  # a listener that is ahead of us would take our table for an old one
         return self.whole()
+
+
+def _fits(conditions: list[str], most: int) -> bool:
+    return len(conditions) <= most and sum(map(bytes_of, conditions)) <= CONDITIONS_BYTES_AIM
 
 
 class Heard:
@@ -91,37 +156,43 @@ class Heard:
         self.conditions: dict[str, None] = {}
         self.version = 0
         self._digest = 0
+        self._dealt: list[list[str]] = []  # what there is in the parts of the whole table that is coming
 
     @property
     def summary(self) -> tuple[int, int]:
         return self.version, self._digest
 
-    def on_tell(self, tell: Tell) -> tuple[list[str], list[str]]:
-        """Apply a change; what was really added and dropped. One older than what we have is ignored."""
-        if tell.version <= self.version:
-            return [], []
-        self.version = tell.version
-        return self._apply(tell.add, tell.drop)
+    def change_by(self, message: Tell | Whole) -> tuple[list[str], list[str]]:
+        """What it adds and drops. One older than what we have changes nothing."""
+        if isinstance(message, Tell):
+            if message.version <= self.version:
+                return [], []
+            given, before = dict.fromkeys(message.add), dict.fromkeys(message.drop)
+        else:
+            if message.version < self.version or message.part >= message.parts:
+                return [], []
+            if len(self._dealt) != message.parts:
+                self._dealt = _dealt(list(self.conditions), message.parts)
+            given, before = dict.fromkeys(message.conditions), dict.fromkeys(self._dealt[message.part])
+        dropped = [each for each in before if each in self.conditions and each not in given]
+        return [each for each in given if each not in self.conditions], dropped
 
-    def on_whole(self, whole: Whole) -> tuple[list[str], list[str]]:
-        if whole.version < self.version:
-            return [], []
-        self.version = whole.version
-        kept = dict.fromkeys(whole.conditions)
-        return self._apply(whole.conditions, [each for each in self.conditions if each not in kept])
+    def apply(self, message: Tell | Whole, added: list[str], dropped: list[str]) -> None:
+        """Take over what `change_by` has found."""
+        for each in dropped:
+            del self.conditions[each]
+        self.conditions.update(dict.fromkeys(added))
+        self._digest = (self._digest + sum(map(digest_of, added)) - sum(map(digest_of, dropped))) % _MODULUS
+        if isinstance(message, Tell) or message.parts == 1:
+            self._dealt = []
+        elif message.version >= self.version and message.part < message.parts:
+            self._dealt[message.part] = list(message.conditions)
+        self.version = max(self.version, message.version)
 
     def forget(self) -> list[str]:
         """The neighbour is gone or began anew: drop everything."""
         dropped = list(self.conditions)
         self.conditions.clear()
+        self._dealt = []
         self.version = self._digest = 0
         return dropped
-
-    def _apply(self, add: Iterable[str], drop: Iterable[str]) -> tuple[list[str], list[str]]:
-        dropped = [each for each in drop if each in self.conditions]
-        for each in dropped:
-            del self.conditions[each]
-        added = [each for each in add if each not in self.conditions]
-        self.conditions.update(dict.fromkeys(added))
-        self._digest = (self._digest + sum(map(digest_of, added)) - sum(map(digest_of, dropped))) % _MODULUS
-        return added, dropped

@@ -8,17 +8,20 @@ themselves, all of them, because these are the classes by which losses are notic
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from holdfast.model.event import RESERVED, Attributes
+from holdfast.model.limits import CONDITIONS_MAX
 from holdfast.model.messages import Deliver, NodeKind, Publish, Run, Stamped, Table, with_statement
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
 from holdfast.protocol.effects import Effect, Incident, Send, Spread
 from holdfast.protocol.interests import Interests, Watch
-from holdfast.protocol.statements import Statements, Stream
+from holdfast.protocol.statements import NEVER, Statements, Stream
 from holdfast.protocol.tables import Told
 
-_WHOLE = 2**62  # conditions in one message, where nothing asks for less
+_SLICE = 1_000  # conditions looked at in one go: 50 ms, in which nothing else is heard
+ALL_AT_ONCE = 2**62  # the same for who does not want slices
 _WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
@@ -27,6 +30,8 @@ class _Peer:
 
     def __init__(self, cover: Cover | Everything, now_us: int) -> None:
         self.cover = cover
+        self.pending: dict[str, None] = {}  # conditions of which we have to see whether it is to be told them
+        self.telling = False  # statements wait until it is told them
         self.subscriptions = Told("subscriptions", now_us)
         self.advertisements = Told("advertisements", now_us)
 
@@ -51,7 +56,9 @@ class TreeRouter:
         self._peers: dict[str, _Peer] = {}
         self._clients: dict[str, None] = {}
         self._ways: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        self.chunk = _WHOLE  # conditions told in one message
+        self.chunk = CONDITIONS_MAX  # conditions told in one message, where nothing asks for less
+        self.slice = _SLICE  # conditions looked at in one go
+        self.more_us: int | None = None  # when more are to be looked at
         self._twins: dict[str, str] = {}  # brokers that stand in one place: a faulty one and its replica
         self.version = 0  # goes up whenever `forward` may begin to answer differently
 
@@ -69,7 +76,11 @@ class TreeRouter:
         effects: list[Effect] = []
         elsewhere = [each for each, origins in self._advertised.items() if self._from_elsewhere(origins, neighbour)]
         effects += self._tell(neighbour, peer.advertisements, elsewhere, (), now_us)
-        return effects + self._retell(self._interests.conditions(), [neighbour], now_us)
+        conditions = self._interests.conditions()
+        if conditions and self._statements is not None:
+            peer.telling = True
+            self._statements.on_telling(neighbour)
+        return effects + self._retell(conditions, [neighbour], now_us)
 
     def pair(self, one: str, other: str) -> None:
         """These two stand in one place: neither is told, or sent, what came from the other."""
@@ -125,8 +136,10 @@ class TreeRouter:
         self._interests.add(neighbour, added)
         effects += self._retell([*dropped, *added], list(self._peers), now_us)
         if more and self._statements is not None:
-            versions = {name: peer.subscriptions.version for name, peer in self._peers.items()}
-            self._statements.on_wants_more(neighbour, versions)
+            told = {name: NEVER if peer.pending else peer.subscriptions.version for name, peer in self._peers.items()}
+            self._statements.on_wants_more(neighbour, told)
+            for peer in self._peers.values():
+                peer.telling |= bool(peer.pending)
         return effects
 
     def _concerns_events(self, condition: str) -> bool:
@@ -153,35 +166,52 @@ class TreeRouter:
             effects += self._retell(self._interests.conditions(), [neighbour], now_us)
         return effects
 
+    def on_timer(self, now_us: int) -> list[Effect]:
+        """Go on with what was left to look at."""
+        return [] if self.more_us is None or now_us < self.more_us else self._look(now_us)
+
     def _retell(self, conditions: list[str], neighbours: list[str], now_us: int) -> list[Effect]:
-        """Look again at whether these conditions are to be told to these neighbours."""
-        effects: list[Effect] = []
+        """Look again at whether these conditions are to be told to these neighbours; at many, in slices."""
         for name in neighbours:
-            peer = self._peers[name]
-            add: dict[str, None] = {}
-            drop: dict[str, None] = {}
-            for condition in conditions:
-                if self._is_for(condition, name):
-                    chosen, fallen = peer.cover.add(condition)
-                else:
-                    chosen, fallen = peer.cover.remove(condition)
-                for each in fallen:
-                    if add.pop(each, self) is self:
-                        drop[each] = None
-                for each in chosen:
-                    if drop.pop(each, self) is self:
-                        add[each] = None
-            effects += self._tell(name, peer.subscriptions, list(add), drop, now_us)
+            self._peers[name].pending.update(dict.fromkeys(conditions))
+        return self._look(now_us) if self.more_us is None else []
+
+    def _look(self, now_us: int) -> list[Effect]:
+        left = self.slice
+        effects: list[Effect] = []
+        for name, peer in self._peers.items():
+            if not peer.pending or left <= 0:
+                continue
+            conditions = list(islice(peer.pending, left))
+            left -= len(conditions)
+            if len(conditions) == len(peer.pending):
+                peer.pending.clear()
+            else:
+                for each in conditions:
+                    del peer.pending[each]
+            effects += self._look_at(name, peer, conditions, now_us)
+            if peer.telling and not peer.pending and self._statements is not None:
+                peer.telling = False
+                self._statements.on_told(name, peer.subscriptions.version)
+        self.more_us = now_us if any(peer.pending for peer in self._peers.values()) else None
         return effects
+
+    def _look_at(self, name: str, peer: _Peer, conditions: list[str], now_us: int) -> list[Effect]:
+        add: dict[str, None] = {}
+        drop: dict[str, None] = {}
+        for condition in conditions:
+            chosen, fallen = (peer.cover.add if self._is_for(condition, name) else peer.cover.remove)(condition)
+            for each in fallen:
+                if add.pop(each, self) is self:
+                    drop[each] = None
+            for each in chosen:
+                if drop.pop(each, self) is self:
+                    add[each] = None
+        return self._tell(name, peer.subscriptions, list(add), drop, now_us)
 
     def _tell(self, name: str, table: Told, add: list[str], drop: Iterable[str], now_us: int) -> list[Effect]:
         """A change of a table, in messages of not too many conditions."""
-        effects: list[Effect] = []
-        for start in range(0, max(len(add), 1), self.chunk):
-            told = table.change(add[start : start + self.chunk], drop if start == 0 else (), now_us)
-            if told is not None:
-                effects.append(Send(name, told))
-        return effects
+        return [Send(name, told) for told in table.change(add, drop, now_us, self.chunk)]
 
     def _is_for(self, condition: str, neighbour: str) -> bool:
         if not self._interests.wanted_apart_from(condition, neighbour, self._twins.get(neighbour, neighbour)):

@@ -13,6 +13,7 @@ from holdfast.protocol.hops.changes import (
     Done,
     Erase,
     Forgot,
+    GaveUp,
     Keep,
     Knows,
     Learned,
@@ -31,7 +32,7 @@ class MemoryStore:
     def load(self) -> Stored:
         found = self._stored
         neighbours = deepcopy(found.neighbours)
-        return Stored(found.epoch, neighbours, list(found.states), dict(found.bodies))
+        return Stored(found.epoch, neighbours, list(found.states), dict(found.bodies), dict(found.gave_up))
 
     @property
     def holds_events(self) -> bool:
@@ -62,6 +63,10 @@ def apply(stored: Stored, change: Change) -> None:
             for name, seq in change.to:
                 if name in stored.neighbours:
                     stored.neighbours[name].queue[seq] = change.body
+        case GaveUp():
+            stored.gave_up.pop(change.neighbour, None)
+            if change.reason:
+                stored.gave_up[change.neighbour] = change
         case Erase():
             for body in change.bodies:
                 stored.bodies.pop(body, None)

@@ -23,6 +23,7 @@ from holdfast.protocol.hops.changes import (
     Done,
     Erase,
     Forgot,
+    GaveUp,
     Keep,
     Knows,
     Learned,
@@ -51,6 +52,11 @@ CREATE TABLE conditions (neighbour TEXT, tab TEXT, condition TEXT, UNIQUE (neigh
 CREATE TABLE states (broker TEXT PRIMARY KEY, state BLOB);
 CREATE TABLE bodies (body INTEGER PRIMARY KEY, kept_us INTEGER, message BLOB);
 CREATE TABLE queue (neighbour TEXT, seq INTEGER, body INTEGER, PRIMARY KEY (neighbour, seq)) WITHOUT ROWID;
+"""
+# Later than the others, and so made where it is missing.
+_GAVE_UP = """
+CREATE TABLE IF NOT EXISTS gave_up (neighbour TEXT PRIMARY KEY, since_us INTEGER, until_us INTEGER, events INTEGER,
+    reason TEXT)
 """
 
 
@@ -118,6 +124,7 @@ class SqliteStore:
                     run(statement)
                 run(f"PRAGMA application_id = {_APPLICATION}")
                 run(f"PRAGMA user_version = {VERSION}")
+            run(_GAVE_UP)
             run("COMMIT")
             run("PRAGMA wal_checkpoint")  # so that the tables have their place on the disk, however full it becomes
         except sqlite3.OperationalError as problem:
@@ -153,9 +160,10 @@ class SqliteStore:
             }
             if not bodies.keys() >= {body for each in neighbours.values() for body in each.queue.values()}:
                 raise ValueError("events that are to be handed over are missing")
+            gave_up = {row[0]: GaveUp(*row) for row in run("SELECT * FROM gave_up ORDER BY rowid")}
         except (sqlite3.DatabaseError, KeyError, ValueError) as problem:
             raise InputError(_damaged(self.path, str(problem))) from None
-        return Stored(epoch, neighbours, states, bodies)
+        return Stored(epoch, neighbours, states, bodies, gave_up)
 
     # Writing -------------------------------------------------------------------------------------
 
@@ -271,6 +279,13 @@ def _skipped(run: _Run, change: Skipped) -> None:
     run("UPDATE neighbours SET used = max(used, ?) WHERE name = ?", (change.seq, change.neighbour))
 
 
+def _gave_up(run: _Run, change: GaveUp) -> None:
+    run("DELETE FROM gave_up WHERE neighbour = ?", (change.neighbour,))
+    if change.reason:
+        row = change.neighbour, change.since_us, change.until_us, change.events, change.reason
+        run("INSERT INTO gave_up VALUES (?, ?, ?, ?, ?)", row)
+
+
 def _erase(run: _Run, change: Erase) -> None:
     for body in change.bodies:
         run("DELETE FROM bodies WHERE body = ?", (body,))
@@ -291,5 +306,6 @@ _WRITERS: dict[type, Callable[[_Run, Any], None]] = {
     Keep: _keep,
     Done: _done,
     Skipped: _skipped,
+    GaveUp: _gave_up,
     Erase: _erase,
 }

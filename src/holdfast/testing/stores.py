@@ -16,6 +16,7 @@ from holdfast.protocol.hops.changes import (
     Done,
     Erase,
     Forgot,
+    GaveUp,
     Keep,
     Knows,
     Learned,
@@ -123,6 +124,7 @@ def some_changes(dice: Random) -> Sequence[Change]:
             Keep(_bodies, 3, Publish(event(_bodies)), ((name, _bodies),)),
             Done(name, _bodies - dice.randrange(20)),
             Skipped(name, _bodies - dice.randrange(20)),
+            GaveUp(name, _bodies, _bodies + 1, dice.randrange(3), dice.choice(["", "away too long"])),
             Erase((_bodies - dice.randrange(20), _bodies - dice.randrange(20))),
         ]
         changes.append(dice.choice(choices))

@@ -18,7 +18,13 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.model.errors import InputError, PeerError
-from holdfast.model.limits import ATTRIBUTES_MAX, FRAME_BYTES_MAX, NAME_CHARACTERS_MAX
+from holdfast.model.limits import (
+    ATTRIBUTES_BYTES_MAX,
+    ATTRIBUTES_MAX,
+    FRAME_BYTES_MAX,
+    NAME_CHARACTERS_MAX,
+    PAYLOAD_BYTES_MAX,
+)
 from holdfast.model.messages import (
     SCALAR_TYPES,
     Deliver,
@@ -48,6 +54,7 @@ DECODE_ERRORS: Final = (msgspec.DecodeError, ValueError, OverflowError, Recursio
 _KINDS: dict[bytes, str] = {str(kind.__struct_config__.tag).encode(): kind.__name__ for kind in get_args(Message)}
 _KINDS[b"stp"] = Publish.__name__  # one with more on it
 _EVENTS = (Publish, Deliver, Stamped, GossipEvent)  # messages with one publication
+_CONTROL_SEQ = 0  # of what recovering clients say to each other, whose payload may hold an event
 
 _ABOUT_EVENTS = frozenset(
     str(kind.__struct_config__.tag).encode() for kind in (*_EVENTS, Run, Numbered, Handover, *get_args(Gossip))
@@ -144,7 +151,24 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
     names = events[0] if len(events) == 1 else set().union(*events)
     if names and max(map(len, names)) > NAME_CHARACTERS_MAX:
         raise PeerError(f"an attribute's name of more than {NAME_CHARACTERS_MAX} characters")
+    if len(data) > ATTRIBUTES_BYTES_MAX:  # no event of a smaller frame is too large
+        _check_sizes_untrusted(messages, events)
     return messages
+
+
+def _check_sizes_untrusted(messages: list[Message], events: list[dict[str, Scalar]]) -> None:
+    for attributes in events:
+        size = len(_encoder.encode(attributes))
+        if size > ATTRIBUTES_BYTES_MAX:
+            raise PeerError(f"an event whose attributes take {size} bytes; {ATTRIBUTES_BYTES_MAX} are allowed")
+    for message in messages:
+        each = message.message if type(message) is Handover else message
+        payloads: Sequence[bytes] = each.payloads if type(each) is Run else ()
+        if isinstance(each, (*_EVENTS, Numbered)) and each.publication.seq != _CONTROL_SEQ:
+            payloads = (each.publication.payload,)
+        size = max(map(len, payloads), default=0)
+        if size > PAYLOAD_BYTES_MAX:
+            raise PeerError(f"an event with a payload of {size} bytes; {PAYLOAD_BYTES_MAX} are allowed")
 
 
 def _check_lengths_untrusted(run: Run) -> None:

@@ -11,7 +11,13 @@ import msgspec
 
 from holdfast.model.errors import InputError
 from holdfast.model.event import RESERVED, attributes_of
-from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
+from holdfast.model.limits import (
+    ATTRIBUTES_BYTES_MAX,
+    ATTRIBUTES_MAX,
+    NAME_CHARACTERS_MAX,
+    PAYLOAD_BYTES_MAX,
+    TIME_US_MAX,
+)
 from holdfast.model.messages import Scalar
 from holdfast.model.values import utc
 
@@ -26,7 +32,8 @@ _names: set[str] = set()
 def looks_sendable(event: Mapping[str, object]) -> TypeGuard[dict[str, Scalar]]:
     """Whether it is flat, of plain scalars, under names that have been seen before.
 
-    What remains to be found out, the size of integers and the characters of strings, encoding finds out.
+    What remains to be found out, the size of integers and the characters of strings, encoding finds out; how many
+    bytes it takes, `check_size`.
     """
     return (
         type(event) is dict
@@ -40,12 +47,23 @@ def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
     """A copy of the event that can be sent; an InputError that names the attribute when there is none."""
     if looks_sendable(event):
         try:
-            _encode(event)
+            encoded = _encode(event)
         except (UnicodeEncodeError, OverflowError):
             pass  # to be explained below
         else:
-            return dict(event)
+            if len(encoded) <= ATTRIBUTES_BYTES_MAX:
+                return dict(event)
     return _checked(event)
+
+
+def check_size(encoded: bytes, event: Mapping[str, object]) -> bytes:
+    """An event's encoded attributes, or a message that holds them; an InputError if the attributes are too large.
+
+    Only a message of such a size is looked at more closely, because the payload may be the reason.
+    """
+    if len(encoded) > ATTRIBUTES_BYTES_MAX:
+        sendable(event)
+    return encoded
 
 
 def _checked(event: Mapping[str, object]) -> dict[str, Scalar]:
@@ -64,9 +82,15 @@ def _checked(event: Mapping[str, object]) -> dict[str, Scalar]:
         if type(value) is datetime:
             flat[name] = utc(value)
     try:
-        _encode(flat)
+        size = len(_encode(flat))
     except UnicodeEncodeError:
         raise InputError(f"event attribute {_unencodable(flat)}: half a character (a lone surrogate)") from None
+    if size > ATTRIBUTES_BYTES_MAX:
+        largest = max(flat, key=lambda name: len(_encode(flat[name])))
+        raise InputError(
+            f"an event whose attributes take {size} bytes, most of them {largest}; {ATTRIBUTES_BYTES_MAX} are allowed: "
+            f"put large data into the payload (up to {PAYLOAD_BYTES_MAX} bytes), or elsewhere and send where it is"
+        )
     if len(_names) + len(flat) > _NAMES_MAX:
         _names.clear()
     _names.update(flat)
@@ -86,7 +110,10 @@ def sendable_payload(payload: bytes | bytearray | memoryview) -> bytes:
     if not isinstance(payload, bytes | bytearray | memoryview):
         raise InputError(f"the payload must be bytes, not {type(payload).__name__}")
     if len(payload) > PAYLOAD_BYTES_MAX:
-        raise InputError(f"a payload of {len(payload)} bytes; {PAYLOAD_BYTES_MAX} are allowed")
+        raise InputError(
+            f"a payload of {len(payload)} bytes; {PAYLOAD_BYTES_MAX} are allowed: "
+            "put larger data elsewhere and send where it is"
+        )
     return bytes(payload)
 
 
@@ -98,11 +125,13 @@ def sendable_lifetime_us(lifetime: float | timedelta) -> int:
 
 
 def sendable_name(name: str, whose: str) -> str:
-    """The name of a node, if it can be one."""
+    """The name of a node, if it can be one: printable and without white space, as it stands in logs and options."""
+    if not isinstance(name, str):
+        raise InputError(f"the {whose}'s name is {name!r}; it must be a text")
     if not 0 < len(name) <= NAME_CHARACTERS_MAX:
-        raise InputError(f"a {whose}'s name has 1 to {NAME_CHARACTERS_MAX} characters")
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"the {whose}'s name {name!a} holds half a character (a lone surrogate)") from None
+        raise InputError(f"a {whose}'s name has 1 to {NAME_CHARACTERS_MAX} characters, not {len(name)}")
+    if not name.isprintable() or " " in name:
+        kind = "white space" if any(map(str.isspace, name)) else "a character that cannot be printed"
+        better = "".join(each if each.isprintable() and each != " " else "-" for each in name)
+        raise InputError(f"the {whose}'s name {name!a} holds {kind}; write it for instance as {better}")
     return name

@@ -42,6 +42,7 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
     node: NodeName
     kind: NodeKind
     epoch: Count
+    stores: bool | None = None  # whether it stores events; None from one that does not say
     session: Count = 0  # the one that holds now: the new one, or the one that goes on; 0: it ends with the connection
     received: Count = 0  # how many frames of it have come from the client
     now_us: Count = 0  # by the broker's clock

@@ -15,7 +15,6 @@ from holdfast.net.gateway.ledger import LedgerFullError, NotStagedError
 from holdfast.net.gateway.log import GoneError
 from holdfast.net.gateway.messages import (
     REASON_CHARACTERS_MAX,
-    RECORD_BYTES_MAX,
     Abort,
     Ack,
     Answer,
@@ -36,7 +35,6 @@ from holdfast.net.gateway.messages import (
     Streams,
     decode_request_untrusted,
     encode_gateway,
-    encode_row,
 )
 from holdfast.net.gateway.segment import LogDamagedError
 from holdfast.net.gateway.stream import GatewayStream
@@ -151,8 +149,6 @@ class Connections:
     async def _stage(self, request: Stage) -> Staged:
         for row in request.rows:
             sendable(row.attributes)
-            if len(encode_row(row)) > RECORD_BYTES_MAX:
-                raise InputError(f"an event of more than {RECORD_BYTES_MAX} bytes cannot be published")
         place = (request.query, request.batch, request.partition, request.attempt, request.part)
         gateway = self._gateway
         staged = await gateway.disk.do(gateway.ledger.stage, *place, request.rows, self._clock.now_us())

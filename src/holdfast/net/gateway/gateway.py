@@ -32,6 +32,7 @@ from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.wire.outgoing import sendable_name
 
 STREAMS_MAX = 16  # each may take as much disk as retention allows
 _KEEP_BYTES_MIN = SEGMENTS_MIN * 64 * 1024  # files below this size would be little more than their frames
@@ -66,6 +67,7 @@ class GatewaySettings:
         if len(self.streams) > self.streams_max:
             found.append(f"{len(self.streams)} streams; {self.streams_max} are allowed")
         checks: list[tuple[Callable[[str], object], str]] = [(check_name, name) for name in self.streams]
+        checks += [(_check_own_name, self.name)] if self.name is not None else []
         checks += [(parse, condition) for condition in (*self.streams.values(), *self.advertise)]
         for check, given in checks:
             try:
@@ -73,6 +75,10 @@ class GatewaySettings:
             except InputError as problem:
                 found.append(str(problem))
         return found
+
+
+def _check_own_name(name: str) -> None:
+    sendable_name(name, "gateway")
 
 
 class Gateway:

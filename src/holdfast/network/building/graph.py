@@ -98,8 +98,14 @@ def _brokers(
 ) -> tuple[BrokerSpec, ...]:
     _check_failures(base, ("brokers",), problems)
     settings: dict[str, Values] = {}
+    places: dict[str, str] = {}
     for number, entry in enumerate(own):
         _check_failures(entry, ("broker", number), problems)
+        listen, name = entry.get("listen"), entry.get("id", "")
+        if listen and not listen.endswith(":0") and places.setdefault(listen, name) != name:
+            problems.add(
+                ("broker", number, "listen"), f'"{places[listen]}" listens at {listen} already', "take another"
+            )
         settings[entry.get("id", "")] = entry
     specs = []
     for name in names:

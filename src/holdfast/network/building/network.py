@@ -19,6 +19,7 @@ from holdfast.network.building.workload import (
 )
 from holdfast.network.document import Document
 from holdfast.network.keys.root import ROOT
+from holdfast.network.limits import PORT_MAX
 from holdfast.network.problems import KeyPath, NetworkError, Problems
 from holdfast.network.schema import Network, PlanSettings, Reconfiguration, Reliability, Transport
 from holdfast.network.tables import Values
@@ -123,6 +124,9 @@ def _check_hops(values: Values, problems: Problems) -> None:
     if hops in ("multipath", "hybrid") and values["routing"] != "destinations":
         message = f'"{hops}" needs to know all ways, routing "{values["routing"]}" knows one'
         problems.add(("reliability", "hops"), message, 'write routing = "destinations"')
+    if hops not in DURABLE and values["reliability"]["store"] is not None:
+        message = f'with hops = "{hops}" brokers store nothing'
+        problems.add(("reliability", "store"), message, 'write hops = "retransmission" or "hybrid", or leave store out')
     if hops not in DURABLE or problems.within("reliability"):
         return
     if values["reliability"]["gossip"] != "none":
@@ -143,6 +147,7 @@ def _hops(values: Values) -> HopSettings:
         window=values["window"],
         stored_max=values["stored"],
         keep_us=values["keep_s"],
+        away_max=values["away"],
         published_max=values["published"],
     )
     return HopSettings(values["hops"], nack, handover, WatchSettings(beat_us=values["beat_ms"], phi=values["phi"]))
@@ -211,14 +216,15 @@ def _replication(values: Values, problems: Problems) -> ReplicationSettings | No
     )
 
 
-_PORT_MAX = 65_535
-
-
 def _transport(values: Values, brokers: int, document: Document, problems: Problems) -> Transport:
     for name in ("port", "metrics_port"):
-        if values[name] and values[name] + brokers - 1 > _PORT_MAX:
-            message = f"{values[name]} and the next {brokers - 1:,}, one a broker, go beyond {_PORT_MAX}"
-            problems.add(("transport", name), message, f"begin at {_PORT_MAX - brokers + 1} or lower")
+        if values[name] and values[name] + brokers - 1 > PORT_MAX:
+            message = f"{values[name]} and the next {brokers - 1:,}, one a broker, go beyond {PORT_MAX}"
+            problems.add(("transport", name), message, f"begin at {PORT_MAX - brokers + 1} or lower")
+    low, high = sorted((values["port"], values["metrics_port"] or 0))
+    if values["kind"] != "udp" and low and high - low < brokers:
+        message = f"the {brokers:,} ports from {low} on and those from {high} on overlap"
+        problems.add(("transport", "metrics_port"), message, f"keep them {brokers} apart")
     paths = {}
     for name in ("certificate", "private_key", "authority"):
         found = values[name]

@@ -2,7 +2,7 @@
 
 from holdfast.network import limits
 from holdfast.network.keys.units import DELAY, QUEUE, SEED, SHARE, SPAN
-from holdfast.network.shapes import PAIR, Drawn, Either, Flag, Listed, Name, Number, Text, Word
+from holdfast.network.shapes import PAIR, Drawn, Either, Flag, Listed, Name, Number, Place, Word
 from holdfast.network.tables import Key, Table
 
 BROKERS = Either(
@@ -82,7 +82,7 @@ BROKER = Table(
     (
         Key("id", Name(), "the broker", required=True),
         *_BROKER_KEYS,
-        Key("listen", Text("host:port in quotes"), "where the live broker listens", default_words="see `[transport]`"),
+        Key("listen", Place(), "where the live broker listens", default_words="see `[transport]`"),
     ),
     on_top_of=BROKERS_TABLE,
 )

@@ -52,14 +52,17 @@ RELIABILITY = Table(
         Key(
             "order",
             Word(("none", "fifo", "strict")),
-            "in which events of one source are delivered; fifo: an event waits while an earlier one is likely to come; "
-            "strict: until it has come or is given up",
+            "in which events of one source are delivered; fifo: an event waits while an earlier one is likely to come, "
+            "which adds a millisecond or so where links jitter; strict, and fifo with recovery: until it has come or "
+            "is given up, which adds a repair's round trip whenever one is lost, and the time up to the next digest "
+            "where a subscriber wants few of a fast publisher's events",
             "none",
         ),
         Key(
             "order_target",
             Number(0, 0.5, above=True),
-            "fifo: share of the violations that may remain; 99.5 % are removed, as in paper 002",
+            "fifo: share of the violations that may remain once twenty events of a source have come; 99.5 % are "
+            "removed, as in paper 002, and with recovery all",
             _LATCH.target,
             goes_with=_FIFO,
         ),
@@ -175,6 +178,14 @@ RELIABILITY = Table(
             SPAN,
             "retransmission: how long an event without a lifetime is kept for somebody who is down",
             seconds(_HANDOVER.keep_us),
+            goes_with=_STORES,
+        ),
+        Key(
+            "away",
+            Number(1, 100_000_000, whole=True),
+            "retransmission: events kept for a client that is away, and all of these share a quarter of the store; the "
+            "oldest of more are given up, and the client is told",
+            _HANDOVER.away_max,
             goes_with=_STORES,
         ),
         Key(

@@ -15,6 +15,8 @@ from holdfast.pipeline.audit.owed import expired, wanted
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 
 _PAIR = ["run", "subscriber", "source"]
+_LEARNT = 20  # events of a source that order with a target learns from,
+_LEARNT_US = 2_000_000  # and how long it takes until the source tells what it has published
 _FOREVER_US = 2**62  # a subscription that has not ended
 
 
@@ -33,6 +35,7 @@ def facts(runs: Sequence[TraceRun]) -> DataFrame:
     again          it was handed over more than once
     overtaken      a later event of the same source was handed over before it
     behind         a later event of the same source reached its subscriber before it, held back there or not
+    learnt         its subscriber had got enough of the source's events before to know how long to wait for one
     displacement   how many places it came from its place in the source's order, among those that came
     ordered        1 when it came in its place, less by its displacement
     """
@@ -123,6 +126,7 @@ def _ordered(rows: DataFrame) -> DataFrame:
         "*",
         F.sum(first).over(until_now).alias("came_place"),
         F.sum(first).over(pair).alias("came"),
+        (F.col("arrived_us") - F.min("arrived_us").over(pair)).alias("since_us"),
         F.max(arrived_seq).over(before).alias("highest"),
         F.max(arrived_seq).over(reached_before).alias("highest_reached"),
     )
@@ -142,6 +146,7 @@ def _ordered(rows: DataFrame) -> DataFrame:
         "again",
         F.coalesce(arrived_seq < F.col("highest"), F.lit(False)).alias("overtaken"),
         F.coalesce(arrived_seq < F.col("highest_reached"), F.lit(False)).alias("behind"),
+        F.coalesce((F.col("came_place") > _LEARNT) & (F.col("since_us") >= _LEARNT_US), F.lit(False)).alias("learnt"),
         F.when(F.col("first"), displacement).alias("displacement"),
         F.when(F.col("first"), 1 - displacement / F.col("came")).alias("ordered"),
     )

@@ -37,6 +37,8 @@ CHECKED = {
     "events": "first",
     "repeated": "first AND again",
     "missing": "arrived_us IS NULL",
+    "behind_later": "behind AND learnt",
+    "overtaken_later": "overtaken AND learnt",
 }
 _SECOND_US = 1_000_000
 CLASS_WIDTH = 1.02  # delays are drawn in classes two per cent wide: finer than a chart can show, 1,200 up to an hour

@@ -87,13 +87,23 @@ class Skipped(msgspec.Struct, frozen=True, tag=True, array_like=True):
     seq: int
 
 
+class GaveUp(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """What was kept for a client and is gone: all of it so far, until the client has heard of it."""
+
+    neighbour: str
+    since_us: int  # when the first of these events was kept
+    until_us: int  # and the last; 0: until the client comes back
+    events: int
+    reason: str  # empty: the client has heard of it
+
+
 class Erase(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """These messages are for nobody any more."""
 
     bodies: tuple[int, ...]
 
 
-Change = Began | Met | Forgot | Learned | Knows | At | Opened | Keep | Done | Skipped | Erase
+Change = Began | Met | Forgot | Learned | Knows | At | Opened | Keep | Done | Skipped | GaveUp | Erase
 
 
 @dataclass
@@ -115,3 +125,4 @@ class Stored:
     neighbours: dict[str, StoredNeighbour] = field(default_factory=dict)
     states: list[LinkState] = field(default_factory=list)
     bodies: dict[int, tuple[int, Body]] = field(default_factory=dict)  # when it was kept, and the message
+    gave_up: dict[str, GaveUp] = field(default_factory=dict)  # by client, also of those that are forgotten

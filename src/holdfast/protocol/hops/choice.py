@@ -44,5 +44,5 @@ def on_its_links(broker: Broker, hops: HopSettings) -> Broker | NackBroker:
     return NackBroker(broker, hops.nack) if hops.hops == "nack" else broker
 
 
-def with_hops(client: Client, hops: HopSettings, runs: bool = False) -> AnyClient:
-    return DurableClient(client, hops.handover, runs) if hops.durable else client
+def with_hops(client: Client, hops: HopSettings, runs: bool = False, confirms: bool = False) -> AnyClient:
+    return DurableClient(client, hops.handover, runs, confirms) if hops.durable else client

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from holdfast.model.messages import (
     Deliver,
     Detach,
+    GivenUp,
     Handover,
     LinkState,
     Message,
@@ -39,6 +40,7 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.hops.around import AroundBroker
+from holdfast.protocol.hops.away import Away
 from holdfast.protocol.hops.changes import (
     At,
     Began,
@@ -63,6 +65,7 @@ from holdfast.protocol.recovery.control import CONTROL_SEQ
 
 _WAKE = Wake()
 _NEVER_US = 2**62
+_ROOM_PARTS = 10  # what is kept for who is away is given up a tenth at a time, not with every event
 
 
 class _SafeThen:
@@ -77,6 +80,7 @@ class _SafeThen:
 class DurableBroker(AroundBroker):
     def __init__(self, broker: Broker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
         super().__init__(broker)
+        broker.tell_at_once()  # but not before it is stored what follows from it
         self._settings = settings
         self._takes: dict[str, bool] = {}  # neighbours, and whether they say what they have taken
         self._incoming: dict[str, Incoming] = {}
@@ -92,6 +96,7 @@ class DurableBroker(AroundBroker):
         self._safe_then = _SafeThen()  # what may happen when they are safe
         self._waiting: deque[tuple[int, _SafeThen]] = deque()  # the same for what the store has, by token
         self._heard_us: dict[str, int] = {}
+        self._away = Away(settings, dict(stored.gave_up))
         self._due_us = _NEVER_US  # of handing over; never late, sometimes early
         self._sweep_us = now_us + settings.sweep_us
         self._restore(stored, now_us)
@@ -107,6 +112,8 @@ class DurableBroker(AroundBroker):
         for name, each in stored.neighbours.items():
             self._takes[name] = each.takes
             self._heard_us[name] = now_us
+            if each.kind == "client":
+                self._away.begin(name, now_us)
             self.broker.handle(LinkUp(name, each.kind), now_us)  # what it would say has been said in its earlier life
             for table, (version, conditions) in each.tables.items():
                 self.broker.handle(Received(name, Whole(table, version, tuple(conditions))), now_us)
@@ -163,8 +170,10 @@ class DurableBroker(AroundBroker):
                 return self._persist(self._on_wake(now_us))
             case LinkUp():
                 return self._persist(self._on_link_up(given, now_us))
-            case LinkDown():
-                return []  # it is out of reach, not gone: what it wants is kept for it
+            case LinkDown():  # it is out of reach, not gone: what it wants is kept for it
+                if self.broker.kind_of(given.neighbour) == "client":
+                    self._away.begin(given.neighbour, now_us)
+                return []
             case _:
                 raise AssertionError(f"a broker cannot handle {given!r}")
 
@@ -201,6 +210,9 @@ class DurableBroker(AroundBroker):
             return self._on_handover(sender, message, now_us)
         if type(message) is Taken:
             return self._on_taken(sender, message, now_us)
+        if type(message) is GivenUp:
+            self._changes += self._away.on_heard(sender, message)
+            return []
         if type(message) is Publish or type(message) is Run:
             return self._route(self.broker.handle(Received(sender, message), now_us), now_us)
         return self._on_control(sender, message, now_us)
@@ -255,13 +267,24 @@ class DurableBroker(AroundBroker):
             self._takes[sender] = True
             self._changes.append(Met(sender, kind, True))
         outgoing = self.outgoing.get(sender)
+        attaches = taken.stream == 0
+        effects: list[Effect] = []
+        if taken.seq == 0 if attaches else outgoing is not None and outgoing.stream == taken.stream:
+            was_away = self._away.end(sender)
+            effects = self._say_given_up(sender, now_us) if was_away or attaches else []
         if outgoing is None:
-            return []
+            return effects
+        if attaches:
+            return effects if taken.seq else effects + self._hand_over(sender, outgoing.try_again(now_us))
         done = outgoing.on_taken(taken, now_us)
         if done:
             self._changes.append(Done(sender, taken.seq))
             self._release(outgoing, done)
-        return self._hand_over(sender, [*outgoing.missed(taken, now_us), *outgoing.fill(now_us)])
+        return effects + self._hand_over(sender, [*outgoing.missed(taken, now_us), *outgoing.fill(now_us)])
+
+    def _say_given_up(self, client: str, now_us: int) -> list[Effect]:
+        notice = self._away.notice(client, now_us) if self._takes.get(client) else None
+        return [] if notice is None else [Send(client, notice)]
 
     def _release(self, outgoing: Outgoing, done: list[Kept]) -> None:
         """Erase what nobody needs any more, after one neighbour has no more need of it."""
@@ -276,19 +299,24 @@ class DurableBroker(AroundBroker):
 
     def _on_control(self, sender: str, message: Message, now_us: int) -> list[Effect]:
         if type(message) is Detach:
+            self._urgent = True  # it may rely on it, and must not come back with us after a crash
+            self._changes += self._away.forgive(sender)
             return self._forget(sender, "left behind", now_us)
         knew = self.broker.knows(sender)
         if isinstance(message, Summary) and self.broker.kind_of(sender) == "client":
             self._check_life(sender, message)
         table = message.table if isinstance(message, Tell | Whole) else None
         before = self.broker.heard_summary(sender, table) if table is not None and knew else None
+        is_part = isinstance(message, Whole) and message.parts > 1
+        drop = tuple(self.broker.dropped_by(sender, message)) if isinstance(message, Whole) and is_part and knew else ()
         effects = self._route(self.broker.handle(Received(sender, message), now_us), now_us)
         if not knew:
             self._meet(sender, now_us)
         if table is not None and self.broker.knows(sender) and self.broker.heard_summary(sender, table) != before:
             assert isinstance(message, Tell | Whole)
-            add, drop = (message.add, message.drop) if isinstance(message, Tell) else (message.conditions, ())
-            self._changes.append(Learned(sender, table, message.version, add, drop, isinstance(message, Whole)))
+            add, drop = (message.add, message.drop) if isinstance(message, Tell) else (message.conditions, drop)
+            is_all = isinstance(message, Whole) and not is_part
+            self._changes.append(Learned(sender, table, message.version, add, drop, is_all))
             self._urgent = True
         if isinstance(message, LinkState) and self.broker.holds(message):
             self._changes.append(Knows(message))
@@ -297,13 +325,19 @@ class DurableBroker(AroundBroker):
             self._safe_then.effects += effects
             effects = []
         outgoing = self.outgoing.get(sender)
-        if isinstance(message, Summary) and outgoing is not None and outgoing.quiet:
-            effects += self._hand_over(sender, outgoing.try_again(now_us))
+        if isinstance(message, Summary):
+            effects += self._say_given_up(sender, now_us)  # until we know that it has heard it
+            if outgoing is not None and outgoing.quiet:
+                effects += self._hand_over(sender, outgoing.try_again(now_us))
         return effects
 
     def _check_life(self, client: str, summary: Summary) -> None:
-        """In another life a client may not say any more what it takes. One that does says so in its next message."""
+        """In another life a client may not say any more what it takes. One that does says so in its next message.
+
+        What it wanted in its earlier life is kept: it will mend the table when it has subscribed to everything.
+        """
         if self._takes.get(client) and self.broker.began_anew(client, summary.epoch):
+            self.broker.adopt(client, summary.epoch)
             self._takes[client] = False
             self._changes.append(Met(client, "client", False))
 
@@ -340,6 +374,7 @@ class DurableBroker(AroundBroker):
         incoming = self._incoming.pop(name, None)
         self._early -= 0 if incoming is None else incoming.early
         self._heard_us.pop(name, None)
+        self._away.end(name)
         self._changes.append(Forgot(name))
         return effects
 
@@ -378,6 +413,25 @@ class DurableBroker(AroundBroker):
         self._for_clients += kept.events if kept.clients else 0
         self._changes.append(Keep(self._body, now_us, message, tuple(to)))
         self._urgent = True
+        for name in takers:
+            most = self._away.most_for(name, now_us)
+            if most is not None and self.outgoing[name].events > most:
+                self._make_room(name, most)
+
+    def _make_room(self, client: str, most: int) -> None:
+        """Give up the oldest of what is kept for a client that is away."""
+        outgoing = self.outgoing[client]
+        gone = outgoing.give_up(most - most // _ROOM_PARTS)
+        self._give_up(client, gone, f"more than {most:,} events came while the client was away")
+        self._changes += [Skipped(client, seq) for seq, _ in gone]
+        self._release(outgoing, [kept for _, kept in gone])
+
+    def _give_up(self, client: str, gone: list[tuple[int, Kept]], reason: str) -> None:
+        if gone:
+            kept_us = [kept.kept_us for _, kept in gone]
+            events = sum([kept.events for _, kept in gone])
+            self._changes += self._away.give_up(client, min(kept_us), max(kept_us), events, reason)
+            self._safe_then.effects.append(Incident("given up", client, events))
 
     def _hand_over(self, name: str, handovers: list[Handover]) -> list[Effect]:
         self._due_us = min(self._due_us, self.outgoing[name].due_us or _NEVER_US)
@@ -405,6 +459,9 @@ class DurableBroker(AroundBroker):
             for seq, kept in expired:
                 self._changes.append(Skipped(name, seq))
                 effects += _expired(name, kept)
+            if outgoing.to_client:
+                too_long = [(seq, kept) for seq, kept in expired if not _has_lifetime(kept)]
+                self._give_up(name, too_long, f"kept for longer than {self._settings.keep_us / 1e6:g} s")
             self._release(outgoing, [kept for _, kept in expired])
         gone = [
             name
@@ -412,9 +469,22 @@ class DurableBroker(AroundBroker):
             if now_us - heard_us > self._settings.keep_us and self.broker.kind_of(name) == "client"
         ]
         for name in gone:
+            self._remember_forgotten(name, now_us)
             effects += [Incident("client forgotten", name), *self._forget(name, "left behind", now_us)]
         self._urgent = self._urgent or bool(self._changes)
         return effects
+
+    def _remember_forgotten(self, client: str, now_us: int) -> None:
+        """A client that took part is forgotten: it is told when it comes back after all."""
+        if self._takes.get(client) and self.broker.heard_summary(client, "subscriptions")[1]:
+            events = self.outgoing[client].events if client in self.outgoing else 0
+            since_us = self._away.since_us(client, self._heard_us[client])
+            reason = f"away for longer than {self._settings.keep_us / 1e6:g} s; what came after that is not counted"
+            self._changes += self._away.give_up(client, since_us, 0, events, reason)
+
+
+def _has_lifetime(kept: Kept) -> bool:
+    return isinstance(kept.message, Publish | Deliver) and kept.message.publication.lifetime_us is not None
 
 
 def _is_said(message: Body) -> bool:
@@ -426,6 +496,6 @@ def _is_said(message: Body) -> bool:
 
 def _expired(name: str, kept: Kept) -> list[Effect]:
     message = kept.message
-    if isinstance(message, Publish | Deliver) and message.publication.lifetime_us is not None:
+    if _has_lifetime(kept) and not isinstance(message, Run):
         return [Incident("expired", message.publication.id_text)]
     return [Incident("kept too long", name, kept.events)]

@@ -13,10 +13,16 @@ def events_in(message: Body | None) -> int:
     return len(message.seqs) if isinstance(message, Run) else int(message is not None)
 
 
+def _rest_of(run: Run, before: int) -> Run | None:
+    """Without the publications before this number."""
+    left = [at for at, seq in enumerate(run.seqs) if seq >= before]
+    return run.picked(left) if left else None
+
+
 class Kept:
     """A message, and for how many neighbours it is kept; of these, how many clients."""
 
-    __slots__ = ("body", "clients", "events", "expires_us", "holders", "message")
+    __slots__ = ("body", "clients", "events", "expires_us", "holders", "kept_us", "message")
 
     def __init__(self, body: int, message: Body, kept_us: int, keep_us: int) -> None:
         self.body = body
@@ -24,6 +30,7 @@ class Kept:
         self.events = events_in(message)
         self.holders = 0
         self.clients = 0
+        self.kept_us = kept_us
         self.expires_us = kept_us + keep_us
         publication = None if isinstance(message, Run) else message.publication
         if publication is not None and publication.lifetime_us is not None:
@@ -42,6 +49,8 @@ class Outgoing:
         self._released = 0  # up to here it is stored, and may be sent
         self._sent = 0  # up to here it has been sent since the neighbour last answered
         self._highest = 0  # up to here it has ever been sent
+        self._arrived = 0  # up to here it is at a client whose application has not taken it yet
+        self._before = (0, 0)  # a number, and where in its run the neighbour is
         self._sent_us: dict[int, int] = {}  # of those under way
         self._failures = 0
         self._answer_us: float | None = None
@@ -108,6 +117,8 @@ class Outgoing:
         self._highest = max(self._highest, seq)
         self._sent_us[seq] = -1 if again else now_us
         message = None if kept is None else kept.message
+        if seq == self._before[0] and isinstance(message, Run):
+            message = _rest_of(message, self._before[1])
         return Handover(self.stream, seq, first, again, message)
 
     def on_timer(self, now_us: int) -> list[Handover]:
@@ -121,6 +132,7 @@ class Outgoing:
         if not self._queue:
             return []
         self._failures = min(self._failures + 1, 16)
+        self._arrived = 0
         self._sent = next(iter(self._queue)) - 1
         self._sent_us.clear()
         return self.fill(now_us)
@@ -131,7 +143,10 @@ class Outgoing:
         """What need not be kept for this neighbour any more."""
         if taken.stream != self.stream or taken.seq > self._released:
             return []
-        self._learn(taken.seq, now_us)
+        arrived = max(taken.seq, min(taken.arrived, self._highest))
+        self._learn(arrived, now_us)
+        if taken.before:
+            self._before = taken.seq + 1, taken.before
         done: list[Kept] = []
         queue = self._queue
         before = len(queue)
@@ -142,9 +157,12 @@ class Outgoing:
                 kept.holders -= 1
                 self.events -= kept.events
                 done.append(kept)
-        if len(queue) < before:
+        if len(queue) < before or arrived > self._arrived:
             self._failures = 0
-            self.due_us = now_us + self._wait_us() if queue and self._sent >= next(iter(queue)) else None
+            self._arrived = max(self._arrived, arrived)
+            self._sent = max(self._sent, self._arrived)
+            awaits = queue and self._sent >= next(iter(queue)) and self._sent > self._arrived
+            self.due_us = now_us + self._wait_us() if awaits else None
         return done
 
     def missed(self, taken: Taken, now_us: int) -> list[Handover]:
@@ -160,7 +178,23 @@ class Outgoing:
     def expire(self, now_us: int) -> list[tuple[int, Kept]]:
         """Take out what has expired: numbers and messages. Numbers that were sent are still handed over, empty."""
         expired = [(seq, each) for seq, each in self._queue.items() if each is not None and each.expires_us < now_us]
-        for seq, kept in expired:
+        self._take_out(expired)
+        return expired
+
+    def give_up(self, left: int) -> list[tuple[int, Kept]]:
+        """Take out the oldest until no more than so many events are left."""
+        over, oldest = self.events - left, []
+        for seq, kept in self._queue.items():
+            if over <= 0:
+                break
+            if kept is not None:
+                oldest.append((seq, kept))
+                over -= kept.events
+        self._take_out(oldest)
+        return oldest
+
+    def _take_out(self, gone: list[tuple[int, Kept]]) -> None:
+        for seq, kept in gone:
             kept.holders -= 1
             self.events -= kept.events
             self._queue[seq] = None
@@ -169,7 +203,6 @@ class Outgoing:
             self._sent_us.pop(first, None)
         if not self._queue:
             self.due_us = None
-        return expired
 
     def _learn(self, seq: int, now_us: int) -> None:
         sent_us = self._sent_us.get(seq, -1)

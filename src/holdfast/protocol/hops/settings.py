@@ -30,6 +30,9 @@ class HandoverSettings:
     wait_max_us: int = 2_000_000  # between two tries while a neighbour is down; it is tried at once when it speaks
     stored_max: int = 200_000  # events in a broker's store, some 100 MB; then it takes no more until some are done
     keep_us: int = 3_600_000_000  # for an event without a lifetime, or a client that is gone: the lifetime of paper 004
+    away_max: int = 20_000  # events kept for a client that is away: a minute at 300 a second, no more than its part
+    away_us: int = 10_000_000  # after which one that is gone is away: restarts and reconnections take less
+    untaken_max: int = 1_000  # events that a client's application has and is not done with; a broker keeps the others
     sweep_us: int = 1_000_000  # how often it is looked for what has expired, and what is done with is erased
     published_max: int = 20_000  # events of a client that no broker has taken; then it publishes no more
 

@@ -10,7 +10,8 @@ in, `Release(item, late, held_us)` and `Dropped(item)` come out, `next_due_us()`
 `relevant_gaps` are (seq, departure_us) of earlier numbers that the publication record shows to be relevant and that
 have not come. What no record speaks of is not waited for. `departure_us` is read off the publisher's clock and the
 other times off ours; offsets cancel. `LatchSettings.mode` is "fifo", where an estimator says how long to wait for each
-gap, or "strict", where a repair or a declared loss ends the wait. With `late="drop"` no order is ever violated.
+gap, or "strict", where a repair or a declared loss ends the wait, and which `protocol.assurance` chooses wherever
+recovery asks for what is missing. With `late="drop"` no order is ever violated.
 
 One file is one idea: `latch` the machine, `waiting` what one source waits for, `conformal` and `steering` the default
 estimator, `difference` the rule of the paper with the laws `parametric`, `bernstein` and `quantile`, `window` samples.

@@ -1,7 +1,7 @@
 """When to stop waiting for a missing message: the question that every estimator answers, one per source.
 
-The latch tells it of every original that arrives, asks it once for each gap, and says how the gap ended. Repairs are
-kept from it: they travel another way. A deadline may lie in the past (do not wait) or far away; the latch bounds it.
+The latch tells it of every original that arrives, asks it once for each gap, and says how the gap ended, also where
+brokers have brought back what was lost. A deadline may lie in the past (do not wait) or far away; the latch bounds it.
 """
 
 from typing import Protocol

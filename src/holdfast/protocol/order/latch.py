@@ -136,7 +136,7 @@ class Latch(Generic[Item]):
             known.newest, known.newest_departure_us = seq, departure_us
         if known.waiting.holds(seq):
             return effects
-        self._found(known, seq, departure_us, arrival_us, is_repair)
+        self._found(known, seq, departure_us, arrival_us)
         if seq < known.waiting.top:
             effects.append(self._late(item))
         else:
@@ -197,8 +197,8 @@ class Latch(Generic[Item]):
 
     # What follows from them ----------------------------------------------------------------------
 
-    def _found(self, known: _Source[Item], seq: int, departure_us: int, now_us: int, is_repair: bool) -> None:
-        """Perhaps it was missing. Then an original tells the estimator whether the wait was long enough.
+    def _found(self, known: _Source[Item], seq: int, departure_us: int, now_us: int) -> None:
+        """Perhaps it was missing. Then it tells the estimator whether the wait was long enough, however it came.
 
         One that is late without having been noticed was not waited for at all, and counts as well: the share of the
         violations that remain is about all of them. But before we understand what a source tells, all go unnoticed,
@@ -208,7 +208,7 @@ class Latch(Generic[Item]):
             self._missing -= 1
         missing, violated = known.waiting.end(seq), seq < known.waiting.top
         unnoticed = missing is None and (not violated or known.noticed < COLD_SAMPLES)
-        if is_repair or unnoticed or (missing is not None and missing.forced):
+        if unnoticed or (missing is not None and missing.forced):
             return
         late_us = 0 if missing is None else now_us - missing.noticed_us
         known.estimator.on_found(now_us - departure_us, late_us, violated, now_us)

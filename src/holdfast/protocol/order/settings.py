@@ -11,20 +11,20 @@ EstimatorName = Literal["age-conformal", "late-conformal", "parametric", "bernst
 
 @dataclass(frozen=True)
 class LatchSettings:
-    """How long an event waits for an earlier one."""
+    """How long an event waits for an earlier one. A client with recovery keeps its order strictly in either mode."""
 
     mode: Literal["fifo", "strict"] = "fifo"  # while an earlier one is likely to come, or until it has come or is lost
     late: Literal["deliver", "drop"] = "deliver"  # what comes after its successor; with "drop" order is never violated
     estimator: EstimatorName = "age-conformal"  # fifo: how the time to wait is found out
-    target: float = 0.005  # share of the violations that may remain: what paper 002 reports (99.5 % removed)
+    target: float = 0.005  # fifo: share of the violations that may remain: what paper 002 reports (99.5 % removed)
     of: Literal["missing", "all"] = "missing"  # the share is of messages noticed missing, or (paper 002) of all
 
     hold_us_max: int = 2_000_000  # a wrong estimate, or a delay law without a tail, costs this and no more
-    cold_hold_us: int = 50_000  # before there are samples: a few brokers' worth of processing
+    cold_hold_us: int = 150_000  # before there are samples: one that is overtaken on an ocean's link is that much late
     strict_hold_us_max: int = 70_000_000  # past the last request for a lost one; then the latch declares it lost
 
-    held_max: int = 50_000  # messages in all: at 1 kB each 50 MB
-    held_per_source_max: int = 5_000  # so that one source cannot take the place of ten others
+    held_max: int = 200_000  # messages in all: at 1 kB each 200 MB
+    held_per_source_max: int = 65_536  # of one source, as many as a publisher keeps for those who miss earlier ones
     gaps_max: int = 10_000  # missing numbers in all, likewise
     gaps_per_source_max: int = 1_000  # and of one source
     sources_max: int = 2_000  # with a full window each (40 kB) 80 MB

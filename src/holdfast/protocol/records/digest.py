@@ -18,6 +18,8 @@ from holdfast.protocol.records.bits import BitReader, BitWriter
 
 Entry = int
 
+_SHELVED_MIN = 3  # alternatives that share a mask: looking up a shelf costs as much as trying two
+
 
 class Field(NamedTuple):
     shift: int
@@ -68,7 +70,7 @@ class Codebook(Protocol):
     def to_bytes(self) -> bytes: ...
 
 
-def covers(entry: Entry, pattern: Pattern) -> bool:
+def covers(entry: Entry, pattern: Iterable[Alternative]) -> bool:
     """Whether the event behind the entry may match; False only when it surely does not."""
     for mask, value, fields, choices in pattern:
         if entry & mask != value:
@@ -90,3 +92,32 @@ def pattern_of(alternatives: Iterable[Alternative]) -> Pattern:
     distinct = dict.fromkeys(alternatives)
     anything = Alternative()
     return (anything,) if anything in distinct else tuple(distinct)
+
+
+class Sieve:
+    """A pattern that many entries are held against: alternatives that ask for different values at the same places lie
+    on one shelf, and only those that ask for the entry's own are tried.
+    """
+
+    def __init__(self, pattern: Pattern) -> None:
+        shelves: dict[int, list[Alternative]] = {}
+        for each in pattern:
+            shelves.setdefault(each.mask, []).append(each)
+        self._shelves: list[tuple[int, dict[int, list[Alternative]]]] = []  # mask; value -> alternatives
+        self._others: list[Alternative] = []
+        for mask, alternatives in shelves.items():
+            if len(alternatives) < _SHELVED_MIN:
+                self._others += alternatives
+                continue
+            shelf: dict[int, list[Alternative]] = {}
+            for each in alternatives:
+                shelf.setdefault(each.value, []).append(each)
+            self._shelves.append((mask, shelf))
+
+    def covers(self, entry: Entry) -> bool:
+        """As `covers` with the pattern."""
+        for mask, shelf in self._shelves:
+            found = shelf.get(entry & mask)
+            if found is not None and covers(entry, found):
+                return True
+        return bool(self._others) and covers(entry, self._others)

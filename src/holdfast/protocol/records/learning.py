@@ -19,14 +19,15 @@ from holdfast.protocol.records.coding import coding_of, count_k_of
 from holdfast.protocol.records.columnar import COLUMNS_MAX, SELDOM, Coding, Column, ColumnBook
 from holdfast.protocol.records.digest import Codebook
 from holdfast.protocol.records.scales import UNPLACED, Hashed, Ordered, Presence, Scale
-from holdfast.protocol.records.settings import BloomSettings, ColumnSettings
+from holdfast.protocol.records.settings import LEARNED_FROM, BloomSettings, ColumnSettings
 from holdfast.protocol.records.thresholds import crowding, even_thresholds, learned_scale, main_kind
 
 Encoding = ColumnSettings | BloomSettings
 Focus = tuple[str, ...] | None  # the attributes to tell of; None is all
 
 _THRESHOLDS_MIN = 3  # per attribute, of a Bloom filter: with fewer a range is hardly told
-_CROWDED = 0.05  # how much likelier two values may share a bin before the book is worn
+_CROWDED = 0.05  # how much likelier two values may share a bin before the book is worn,
+_CROWDED_YOUNG = 0.01  # and while it is learned from few: so many more events would be asked for in vain
 _UNLISTED = 0.05  # share of events with attributes that the book does not list
 _LONGER = 1.2  # how much longer entries may be than with a fresh book
 
@@ -45,10 +46,11 @@ def learned_book(encoding: Encoding, sample: Sequence[Attributes], focus: Focus 
 def worn(book: Codebook, fresh: Codebook, sample: Sequence[Attributes]) -> bool:
     """Whether the fresh book is so much better that it is worth announcing."""
     now, then = _scales(fresh), _scales(book)
+    crowded = _CROWDED_YOUNG if len(sample) < LEARNED_FROM else _CROWDED
     for name, scale in now.items():
         values = _values(name, sample)
         before = then.get(name)
-        if before is None or crowding(before, values) > crowding(scale, values) + _CROWDED:
+        if before is None or crowding(before, values) > crowding(scale, values) + crowded:
             return True
     if isinstance(book, ColumnBook):
         unlisted = sum(book.tells_of_others(book.entry(each)) for each in sample)

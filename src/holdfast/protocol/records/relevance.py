@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from holdfast.language.subscription import Subscription
-from holdfast.protocol.records.digest import Codebook, Entry, Pattern, covers, pattern_of
+from holdfast.protocol.records.digest import Codebook, Entry, Pattern, Sieve, pattern_of
 
 _BOOKS_MAX = 256  # whose patterns are kept: 30 kB each for a hundred conditions; the one made first goes first
 
@@ -13,11 +13,11 @@ class Relevance:
 
     def __init__(self, subscriptions: Iterable[Subscription]) -> None:
         self._subscriptions = tuple(subscriptions)
-        self._patterns: dict[tuple[int, int], tuple[Codebook, Pattern]] = {}
+        self._patterns: dict[tuple[int, int], tuple[Codebook, Pattern, Sieve]] = {}
 
     def covers(self, book: Codebook, entry: Entry) -> bool:
         """Whether one of the conditions may match the event behind the entry."""
-        return covers(entry, self.pattern(book))
+        return self._of(book)[2].covers(entry)
 
     def blind(self, book: Codebook) -> bool:
         """Whether some filter tests only attributes that the book does not know, so that most entries pass."""
@@ -25,10 +25,13 @@ class Relevance:
         return any(filter_ and not any(book.knows(test.attribute) for test in filter_) for filter_ in filters)
 
     def pattern(self, book: Codebook) -> Pattern:
+        return self._of(book)[1]
+
+    def _of(self, book: Codebook) -> tuple[Codebook, Pattern, Sieve]:
         found = self._patterns.get((book.id, book.bits))
         if found is None or found[0] is not book:
             if len(self._patterns) >= _BOOKS_MAX:
                 del self._patterns[next(iter(self._patterns))]
             made = pattern_of(each for subscription in self._subscriptions for each in book.pattern(subscription))
-            found = self._patterns[book.id, book.bits] = book, made
-        return found[1]
+            found = self._patterns[book.id, book.bits] = book, made, Sieve(made)
+        return found

@@ -6,6 +6,7 @@ writer learns its codebook by itself; `book_id` changes when it has a new one, a
 `with_book=True`.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
 from itertools import islice, pairwise
@@ -27,7 +28,7 @@ from holdfast.protocol.records.digest import Codebook, Entry
 from holdfast.protocol.records.learning import Focus, first_book, learned_book, worn
 from holdfast.protocol.records.settings import LEARNED_FROM, RecordSettings
 
-_LESSONS = (1, 8, 64, LEARNED_FROM)  # publications after which the book is learned again: soon, then better
+_LESSONS = (1, 8, 64, 128, 256, LEARNED_FROM)  # publications after which the book is learned again: soon, then better
 _LESSON_EVERY = 4 * LEARNED_FROM  # and then so often, if it is worn: announcing it costs a byte or two a publication
 
 
@@ -87,10 +88,15 @@ class RecordWriter:
         if self._learned == 0 or count - self._learned >= LEARNED_FROM:
             self._learn(always=self._learned == 0)
 
-    def forget_before(self, seq: int) -> None:
-        """Tell of no earlier ones any more."""
-        while self._kept and self.last_seq - len(self._kept) + 1 < seq:
+    def forget(self, most: int) -> None:
+        """Tell only of the last ones, so many."""
+        while len(self._kept) > most:
             self._kept.popleft()
+
+    def since(self, time_us: int) -> int:
+        """The lowest number that can be told of and left at that time or later; the next one, when there is none."""
+        at = bisect_left(self._kept, time_us // self._settings.time_unit_us, key=lambda each: each.time)
+        return self.last_seq - len(self._kept) + 1 + at
 
     def focus(self, attributes: Iterable[str] | None) -> None:
         """Tell of these attributes alone, for instance those that subscribers test; None tells of all.

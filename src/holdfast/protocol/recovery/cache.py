@@ -1,6 +1,5 @@
 """What a publisher keeps so that it can be repaired: its last publications, bounded in number, bytes and age."""
 
-from bisect import bisect_left
 from collections import deque
 
 from holdfast.model.messages import Publication
@@ -23,11 +22,6 @@ class Cache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    @property
-    def oldest(self) -> int | None:
-        """The lowest number that is kept."""
-        return self._order[0] if self._order else None
-
     def add(self, publication: Publication, now_us: int) -> None:
         self._kept[publication.seq] = publication
         self._order.append(publication.seq)
@@ -35,11 +29,6 @@ class Cache:
         self.expire(now_us)
         while len(self._kept) > self.count_max or self.bytes > self.bytes_max:
             self._drop_oldest()
-
-    def since(self, time_us: int) -> int | None:
-        """The lowest number that is kept and left at that time or later."""
-        at = bisect_left(self._order, time_us, key=lambda seq: self._kept[seq].time_us)
-        return self._order[at] if at < len(self._order) else None
 
     def expire(self, now_us: int) -> None:
         while self._order and self._kept[self._order[0]].time_us < now_us - self._age_us:

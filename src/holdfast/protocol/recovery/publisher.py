@@ -8,6 +8,7 @@ say which attributes their conditions test; a digest then tells of those alone.
 """
 
 from collections import deque
+from itertools import islice
 
 from holdfast.model.limits import ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
 from holdfast.model.messages import Publication
@@ -34,6 +35,7 @@ _FOLLOWERS_MAX = 10_000  # subscribers whose greetings are remembered; with more
 _FOCUS_MAX = 512  # attributes that a digest tells of; when more are tested, of those that are published most
 _RECORD_MAX = 64  # entries that a subscriber can make every publication carry; the papers have ten
 _RANGES_MAX = 16  # that are told again at one request,
+_ANSWERED_MAX = 1_000  # publications sent again in one go, which takes some ten milliseconds; the rest at once after it
 _RETOLD_MAX = 4_096  # with so many numbers each: what a record can hold
 _TOLD_BYTES = 48_000  # of one digest, so that a datagram can hold it; who lacks the rest asks for it
 _SENT_MAX = 64  # digests whose time is remembered: a dozen seconds
@@ -61,7 +63,7 @@ class Publisher:
         self._epoch = epoch
         self._settings = settings
         self._reliable = False  # our own link
-        self._writer = RecordWriter(settings.records, first_seq, settings.kept_max)
+        self._writer = RecordWriter(settings.records, first_seq, max(settings.kept_max, settings.records.kept))
         self._cache = Cache(settings.kept_max, settings.kept_bytes_max, settings.kept_us)
         self._digests: deque[int] = deque([first_seq] * settings.told, settings.told)  # where the last ones began
         self._told_to = first_seq - 1
@@ -127,8 +129,7 @@ class Publisher:
     def on_published(self, publication: Publication, now_us: int) -> None:
         self._writer.add(publication.attributes, publication.time_us, learns=self._tells)
         self._cache.add(publication, now_us)
-        if len(self._writer) > len(self._cache):
-            self._writer.forget_before(self._cache.oldest or publication.seq + 1)
+        self._forget()
         if self._tells:
             self._announce()
         first_untold = self._told_to + 1
@@ -182,7 +183,11 @@ class Publisher:
 
     def _expire(self, now_us: int) -> None:
         self._cache.expire(now_us)
-        self._writer.forget_before(self._cache.oldest or self._writer.last_seq + 1)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Tell of what is kept, and of the last ones anyway: whoever asks for one of these learns that it is gone."""
+        self._writer.forget(max(len(self._cache), self._settings.records.kept))
 
     # Followers -----------------------------------------------------------------------------------
 
@@ -261,7 +266,7 @@ class Publisher:
         greeting = self._followers.get(requester)
         since_us = 0 if greeting is None else greeting.since_us
         last_seq = self._writer.last_seq
-        oldest = self._cache.since(since_us) or last_seq + 1  # that is of interest to the one who asks
+        oldest = self._writer.since(since_us)  # that is of interest to the one who asks
         since, last = max(first, oldest), min(last, last_seq)
         if last - since >= _RETOLD_MAX:
             last = since + _RETOLD_MAX - 1  # the first of them, because order waits for these
@@ -270,7 +275,8 @@ class Publisher:
         return Say(labels(digest, (requester,)), encoded(digest))
 
     def _answer(self, now_us: int) -> list[Wish]:
-        due = {seq: each.by for seq, each in self._asked.items() if each.due_us <= now_us}
+        ripe = ((seq, each.by) for seq, each in self._asked.items() if each.due_us <= now_us)
+        due = dict(islice(ripe, _ANSWERED_MAX))
         for seq in due:
             del self._asked[seq]
         self._answer_us = min((each.due_us for each in self._asked.values()), default=None)
@@ -322,8 +328,5 @@ class Publisher:
     def _repair(self, to: tuple[str, ...], publications: list[Repaired]) -> list[Wish]:
         repair = Repair(tuple(publications))
         payload = encoded(repair)
-        if len(payload) > PAYLOAD_BYTES_MAX:  # one that is both large and too wide for a repair to all
-            repair = Repair((), tuple(each.seq for each in publications))
-            payload = encoded(repair)
         step = self._settings.scope_max
         return [Say(labels(repair, to[at : at + step]), payload) for at in range(0, len(to), step)]

@@ -385,16 +385,18 @@ class Subscriber:
                 continue
             if not missing.tries:
                 missing.asked_us = now_us
-            known.put_off(seq, missing, now_us + self._patience_us(known, missing.tries))
+            known.put_off(seq, missing, now_us + self._patience_us(known, missing.tries, now_us))
             missing.tries += 1
             wanted.append(seq)
         ranges: tuple[tuple[int, int], ...] = ()
         untold = False
         if len(known.missing) < _LOOKED_FOR or not known.untold:
             ranges = known.untold.ranges()
-            untold = known.untold.due(now_us, self._patience_us(known, known.untold.tries), self._settings.search_us)
+            untold = known.untold.due(
+                now_us, self._patience_us(known, known.untold.tries, now_us), self._settings.search_us
+            )
         else:
-            known.untold.put_off(now_us + self._patience_us(known, 0))
+            known.untold.put_off(now_us + self._patience_us(known, 0, now_us))
         if ranges and not known.untold:
             wishes += self._never_told(known, ranges, "nobody answers")
         if wanted or untold:
@@ -406,8 +408,13 @@ class Subscriber:
         for seq, _ in known.due(now_us + _TOGETHER_US, len(known.missing)):
             self._found(known, seq)
 
-    def _patience_us(self, known: Source, tries: int) -> int:
-        longer = min(_GROWTH**tries, _LONGER) if tries < _TRIES else _LONGER * _GROWTH ** min(tries - _TRIES, _TRIES)
+    def _patience_us(self, known: Source, tries: int, now_us: int) -> int:
+        if tries < _TRIES:
+            longer = min(_GROWTH**tries, _LONGER)
+        elif now_us - known.heard_us < _SILENT_US:
+            longer = _GROWTH  # the publisher is there, so it is mere bad luck
+        else:
+            longer = _LONGER * _GROWTH ** min(tries - _TRIES, _TRIES)
         return int(min(known.reply.patience_us * longer, self._settings.retry_us_max))
 
     def _greet_again(self, known: Source, now_us: int) -> list[Wish]:

@@ -97,7 +97,7 @@ class BeingReplica:
             effects.append(Send(name, self._request))
             told = tree.told(name)
             if told:
-                effects.append(Send(name, told["advertisements"].whole()))
+                effects += [Send(name, each) for each in told["advertisements"].whole()]
         return effects
 
     # Events --------------------------------------------------------------------------------------

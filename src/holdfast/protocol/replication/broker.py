@@ -60,6 +60,7 @@ class ReplicatingBroker(Broker):
         assert isinstance(self._router, TreeRouter)
         self._tree = self._router
         self._tree.chunk = replication.chunk
+        self.tell_at_once()
         self._plan = replication
         self._stands: dict[str, Stand] = {}  # by the faulty broker
         self._faulty_of: dict[str, str] = {}  # replica -> for whom it stands
@@ -365,7 +366,7 @@ class ReplicatingBroker(Broker):
         assert stand.replica is not None
         stand.said_advertisements = stand.said_subscriptions = None
         tables = self._tree.told(stand.replica).values() if stand.phase is Phase.COPYING else ()
-        return [Send(stand.replica, each.whole()) for each in tables]
+        return [Send(stand.replica, part) for each in tables for part in each.whole()]
 
     def _on_table(self, name: str, neighbour: Neighbour, change: Tell | Whole, now_us: int) -> list[Effect]:
         effects = super()._on_table(name, neighbour, change, now_us)

@@ -1,0 +1,257 @@
+"""What a durable client does beyond the others: publications are its own until they are stored, deliveries until taken.
+
+A delivery is done with when the application asks its subscription for the next one, and with `flush`, `detach` and
+`close`: only then is it acknowledged. So whatever a process had that is killed, in its queues or in its hands, comes
+again to the next one under its name, and of what it was done with only that whose acknowledgement was still under way.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from holdfast.model.errors import MisuseError
+from holdfast.model.messages import Scalar
+from holdfast.net.clock import Clock
+from holdfast.net.driver import Driver
+from holdfast.net.losses import Growing
+from holdfast.net.subscription import Delivery, Inbox, WhenFull
+from holdfast.protocol.effects import Begin, Consumed, ForgetCall, HandedOut, PublishCall, Wake
+from holdfast.protocol.hops.durable_client import DurableClient
+
+NEEDS_STORE = (
+    "and a durable client needs that: start it with --hops retransmission --store FILE, or connect without durable"
+)
+_PART_S = 0.01  # between two acknowledgements within one message: each costs as much as several events
+_WAKE = Wake()
+
+
+class DurableInbox(Inbox):
+    """A queue that drops nothing: what the application is not done with has a limit of its own."""
+
+    lasting = True  # what it holds would be lost with it
+
+    def __init__(
+        self, events_max: int, on_look: Callable[[bool], None], on_first: Callable[["DurableInbox"], None]
+    ) -> None:
+        super().__init__(events_max, "drop-oldest", lambda inbox: None)
+        self.came = 0
+        self.done = 0  # of these, how many the application is done with
+        self.noted = 0  # of these, how many came before the last message was handed out
+        self._in_hand: Delivery | None = None  # the first that it has taken and is not done with
+        self._on_look = on_look
+        self._on_first = on_first
+
+    def look(self) -> None:
+        """The application is done with all that it has."""
+        gone = self.came - len(self._items)
+        news, self.done, self._in_hand = gone > self.done, gone, None
+        self._on_look(news)
+
+    @property
+    def undone(self) -> Delivery | None:
+        """The first delivery that the application is not done with."""
+        return self._in_hand or (self._items[0] if self._items else None)
+
+    def put(self, delivery: Delivery) -> None:
+        self._count(1)
+        super().put(delivery)
+
+    def _count(self, more: int) -> None:
+        if self.came == self.noted:
+            self._on_first(self)
+        self.came += more
+
+    def put_all(self, deliveries: list[Delivery]) -> None:
+        if len(self._items) + len(deliveries) > self._cap:
+            for each in deliveries:
+                self.put(each)
+            return
+        self._count(len(deliveries))
+        super().put_all(deliveries)
+
+    def take(self, count: int) -> list[Delivery]:
+        self.look()
+        taken = super().take(count)
+        self._in_hand = taken[0] if taken else None
+        return taken
+
+    def take_one(self) -> Delivery:
+        self.look()
+        self._in_hand = super().take_one()
+        return self._in_hand
+
+    async def wait(self) -> bool:
+        self.look()
+        return await super().wait()
+
+    def close(self) -> None:
+        super().close()
+        self._on_look(True)
+
+    def clear(self) -> None:
+        self._items.clear()
+
+
+class Durable:
+    def __init__(
+        self, machine: DurableClient, driver: Driver, clock: Clock, inboxes: dict[str, Inbox], unwatched: bool
+    ) -> None:
+        self._machine = machine
+        self._driver = driver
+        self._clock = clock
+        self._inboxes = inboxes
+        self._unwatched = unwatched  # nobody but the broker wants to know of what is published
+        self._answer = asyncio.Event()  # for whoever waits for a broker to have stored something; a new one each time
+        self._loop = asyncio.get_running_loop()
+        self._token = 0  # up to here the machine knows that the application is done with it,
+        self._told = "", 0  # and of the next message
+        self._part_s = 0.0  # when that may be said again
+        self._later: asyncio.TimerHandle | None = None
+        self._begun = self._closed = self._ended = self._looks = False
+        self._touched: list[DurableInbox] = []  # by the message that is being handed out
+        # What was handed out: how much had come by then to each inbox that got any of it.
+        self._out: deque[tuple[int, list[tuple[DurableInbox, int]]]] = deque()
+        driver.on_handed_out = self._on_handed_out
+
+    # Publishing ----------------------------------------------------------------------------------
+
+    async def publish(self, attributes: dict[str, Scalar], payload: bytes, lifetime_us: int | None) -> int:
+        """The number of the event, when there is room to keep it until it is stored."""
+        machine = self._machine
+        while machine.full:
+            await self._answered()
+        if lifetime_us is None and self._unwatched and machine.takes_plain:
+            if machine.publish_plain(attributes, payload, self._clock.now_us()):
+                self._driver.give(_WAKE)
+            else:
+                self._driver.rearm()
+        else:
+            self._driver.give(PublishCall(attributes, payload, lifetime_us))
+        return machine.last_seq
+
+    async def stored(self) -> None:
+        """Wait until the broker has stored all that was published."""
+        while self._machine.unacknowledged:
+            await self._answered()
+
+    async def _answered(self) -> None:
+        if self._closed:
+            raise MisuseError(f"the client {self._machine.name} is closed")
+        await self._answer.wait()
+
+    def on_acknowledged(self) -> None:
+        self._answer.set()
+        self._answer = asyncio.Event()
+
+    def close(self) -> None:
+        """Whoever waits for an answer learns that there will be none."""
+        self._closed = True
+        self.on_acknowledged()
+
+    # Subscribing ---------------------------------------------------------------------------------
+
+    @property
+    def confirms(self) -> bool:
+        """Whether the application reads what comes, and so says what it is done with."""
+        return self._machine.confirms
+
+    def inbox(self) -> Inbox:
+        return DurableInbox(self._machine.handed_out_max, self._on_look, self._touched.append)
+
+    def checkpoint(self) -> None:
+        """The application is done with what it has taken, and has subscribed to what it wants."""
+        for inbox in self._durable():
+            inbox.look()
+        if not self._ended:
+            self._acknowledge(at_once=True)
+
+    def leave(self, for_good: bool) -> None:
+        """The connection is about to end; for good, when nobody comes back under this name."""
+        self.checkpoint()
+        if for_good:
+            self.forget(stays=False)
+
+    def forget(self, stays: bool) -> None:
+        """The broker is to erase what it keeps for us."""
+        self._driver.give(ForgetCall(stays))
+
+    def end(self) -> None:
+        """What was not taken is the broker's: it comes again."""
+        self._ended = True
+        if self._later is not None:
+            self._later.cancel()
+        for inbox in self._durable():
+            inbox.clear()
+
+    def _durable(self) -> list[DurableInbox]:
+        return [each for each in self._inboxes.values() if isinstance(each, DurableInbox)]
+
+    def _on_look(self, news: bool) -> None:
+        if not self._begun and self._inboxes and not self._ended:
+            self._begun = True
+            self._driver.give(Begin())
+        if news:
+            self._look_soon()
+
+    def _on_handed_out(self, handed_out: HandedOut) -> None:
+        marks = [(each, each.came) for each in self._touched]
+        for each, came in marks:
+            each.noted = came
+        self._touched.clear()
+        self._out.append((handed_out.token, marks))
+        if not marks:
+            self._look_soon()  # nobody wanted it
+
+    def _look_soon(self) -> None:
+        """Once for all that happens until the event loop turns."""
+        if not self._looks:
+            self._looks = True
+            self._loop.call_soon(self._acknowledge)
+
+    def _acknowledge(self, at_once: bool = False) -> None:
+        self._looks = False
+        token = self._token
+        while self._out and all(inbox.done >= came or inbox.closed for inbox, came in self._out[0][1]):
+            token, _ = self._out.popleft()
+        if token == self._token and not at_once and self._was_lately():
+            return
+        source, seq = self._within_next()
+        if not self._ended and (token, source, seq) != (self._token, *self._told):
+            self._token, self._told = token, (source, seq)
+            self._driver.give(Consumed(token, source, seq))
+
+    def _was_lately(self) -> bool:
+        """Whether we have just said how far the application is in a message; then it is said again a little later."""
+        now_s = self._loop.time()
+        if now_s >= self._part_s:
+            self._part_s = now_s + _PART_S
+            return False
+        if self._later is None:
+            self._later = self._loop.call_at(self._part_s, self._acknowledge_later)
+        return True
+
+    def _acknowledge_later(self) -> None:
+        self._later = None
+        self._acknowledge()
+
+    def _within_next(self) -> tuple[str, int]:
+        """In the next message: the first publication that the application is not done with, if that is clear."""
+        marks = self._out[0][1] if self._out else []
+        undone = [inbox.undone for inbox, came in marks if inbox.done < came and not inbox.closed]
+        found = [(each.source, each.seq) for each in undone if each is not None and each.via != "multipath"]
+        if not found or len(found) < len(undone) or len({source for source, _ in found}) > 1:
+            return "", 0
+        return min(found)
+
+
+def new_inbox(
+    durable: Durable | None,
+    queue_max: int,
+    when_full: WhenFull,
+    on_level: Callable[[Inbox], None],
+    on_overflow: Callable[[], Growing],
+) -> Inbox:
+    """The queue of a subscription."""
+    if durable is not None and durable.confirms:
+        return durable.inbox()
+    return Inbox(queue_max, when_full, on_level, on_overflow)

@@ -1,0 +1,104 @@
+"""What is wrong with the set-up of a broker or a client, found before anything is started.
+
+Each complaint is an InputError of one line that says where, what is expected and what to write instead. What only the
+running system can tell (a port in use, a name that somebody else has) is told when it is found out.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, get_args
+
+from holdfast.model.errors import InputError
+from holdfast.net.address import Address, parse_address
+from holdfast.protocol.broker import Routing
+from holdfast.protocol.checked import complaints
+from holdfast.protocol.hops.settings import Hops
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.wire.outgoing import sendable_name
+
+if TYPE_CHECKING:
+    from holdfast.net.node import NodeSettings
+
+
+def check_client(name: str | None, settings: ProtocolSettings | None, durable: bool) -> None:
+    if name is not None:
+        sendable_name(name, "client")
+    if not isinstance(durable, bool):
+        raise InputError(f"durable is {durable!r}; it can be True or False")
+    if settings is not None:
+        _check_protocol(settings)
+
+
+def brokers_at(address: str | Sequence[str]) -> list[Address]:
+    """The addresses of brokers to dial."""
+    given = [address] if isinstance(address, str) else list(address)
+    if not given:
+        raise InputError("connect needs the address of a broker, such as tcp://127.0.0.1:7001")
+    return [parse_address(each, to_dial=True) for each in given]
+
+
+def check_broker(settings: "NodeSettings") -> None:
+    sendable_name(settings.name, "broker")
+    _check_once(settings.listen, f"{settings.name} is to listen")
+    check_peers(settings.name, settings.listen, settings.peers)
+    for value, choices, what in (
+        (settings.routing, get_args(Routing), "routing"),
+        (settings.hops.hops, get_args(Hops), "hops"),
+    ):
+        if value not in choices:
+            raise InputError(f"{what} is {value!r}; it can be {', '.join(choices)}")
+    size, blocked_s = settings.queue_bytes, settings.blocked_s_max
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise InputError(f"queue_bytes is {size!r}; it must be a whole number of bytes, 1 or more")
+    if isinstance(blocked_s, bool) or not isinstance(blocked_s, int | float) or not 0 < blocked_s < float("inf"):
+        raise InputError(f"blocked_s_max is {blocked_s!r}; it must be a number of seconds above 0")
+    _check_protocol(settings.protocol)
+
+
+def check_peers(own: str, listen: Sequence[Address], peers: Mapping[str, Address]) -> None:
+    """The brokers that a broker is to dial."""
+    there: dict[Address, str] = {}
+    for name, address in peers.items():
+        sendable_name(name, "peer")
+        if name == own:
+            raise InputError(f"peer {name}: this is the broker's own name; a broker does not dial itself")
+        if not address.port:
+            raise InputError(f"peer {name}: nobody can be dialled at port 0 of {address}; write the one it listens on")
+        if address in listen:
+            raise InputError(f"peer {name}: {address} is where {own} itself listens")
+        if there.setdefault(address, name) != name:
+            raise InputError(f"peers {there[address]} and {name}: both are to be at {address}; a broker has one name")
+
+
+def check_places(listen: Sequence[Address], metrics: Address | None) -> None:
+    """That metrics are not served where the broker listens."""
+    places = [(each.host, each.port) for each in listen if each.scheme != "udp"]
+    if metrics is not None and metrics.port and (metrics.host, metrics.port) in places:
+        raise InputError(f"--metrics {metrics.host}:{metrics.port}: the broker itself listens there; use another port")
+
+
+def _check_once(addresses: Sequence[Address], what: str) -> None:
+    taken: dict[tuple[bool, str, int], Address] = {}
+    for each in addresses:
+        place = each.scheme == "udp", each.host, each.port
+        if each.port and place in taken:
+            raise InputError(f"{what} at {taken[place]} and at {each}, which is the same port; leave one out")
+        taken[place] = each
+
+
+def _check_protocol(settings: ProtocolSettings) -> None:
+    if not isinstance(settings, ProtocolSettings):
+        raise InputError(f"settings are {settings!r}; they must be ProtocolSettings")
+    if wrong := complaints(settings):
+        raise InputError("; ".join(wrong))
+    if settings.lease_us <= settings.heartbeat_us:
+        raise InputError(
+            f"lease_us is {settings.lease_us}, heartbeat_us {settings.heartbeat_us}: a neighbour would be forgotten "
+            "between two heartbeats; make the lease three times as long, or longer"
+        )
+
+
+def finite(value: float | None, option: str, unit: str) -> None:
+    """For numbers of the command line, where nan and inf can be written."""
+    if value is not None and not (isfinite(value) and value > 0):
+        raise InputError(f"{option} {value:g}: it must be a finite number of {unit} above 0")
