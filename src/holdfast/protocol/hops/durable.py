@@ -307,17 +307,15 @@ class DurableBroker(AroundBroker):
             self._check_life(sender, message)
         table = message.table if isinstance(message, Tell | Whole) else None
         before = self.broker.heard_summary(sender, table) if table is not None and knew else None
-        part = message if isinstance(message, Whole) and message.parts > 1 else None
-        drop = tuple(self.broker.dropped_by(sender, part)) if part is not None and knew else ()
+        drop = self.broker.dropped_by(sender, message)
         effects = self._route(self.broker.handle(Received(sender, message), now_us), now_us)
         if not knew:
             self._meet(sender, now_us)
         if table is not None and self.broker.knows(sender) and self.broker.heard_summary(sender, table) != before:
             assert isinstance(message, Tell | Whole)
             add, drop = (message.add, message.drop) if isinstance(message, Tell) else (message.conditions, drop)
-            self._changes.append(
-                Learned(sender, table, message.version, add, drop, type(message) is Whole and not part)
-            )
+            is_all = isinstance(message, Whole) and message.parts == 1
+            self._changes.append(Learned(sender, table, message.version, add, drop, is_all))
             self._urgent = True
         if isinstance(message, LinkState) and self.broker.holds(message):
             self._changes.append(Knows(message))
