@@ -247,7 +247,7 @@ def test_an_address_that_is_none_is_explained() -> None:
         "http://127.0.0.1:7001",
         "tcp://127.0.0.1",
         "tcp://:7",
-        "tcp://h:99999",
+        "tcp://h:port",
         "tcp://h:1/x",
     ):
         with pytest.raises(InputError, match="tcp://host:port"):

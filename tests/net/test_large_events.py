@@ -88,10 +88,10 @@ async def test_the_largest_event_of_all_is_recovered_however_wide_it_is() -> Non
         wanted = subscriber.subscribe("n >= 0")
         await settled(subscriber, publisher)
         lost = b1.driver.links[subscriber.name].outbox
-        before, lost._bytes_max = lost._bytes_max, 2**16
+        before, lost.bytes_max = lost.bytes_max, 2**16
         await publisher.publish({**wide, "n": 1}, bytes(PAYLOAD_BYTES_MAX))
         await until(lambda: b1.counters.dropped)
-        lost._bytes_max = before
+        lost.bytes_max = before
         (repaired,) = await take(wanted, 1)
         assert (repaired.via, len(repaired.payload), len(repaired.event)) == ("repair", PAYLOAD_BYTES_MAX, 256)
 

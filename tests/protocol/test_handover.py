@@ -31,6 +31,7 @@ from holdfast.protocol.hops.outgoing import Kept, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings, WatchSettings
 from holdfast.protocol.hops.watch import Watch
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.tables import digest_of
 from tests.protocol.stored_rooms import Line
 
 SETTINGS = HandoverSettings(window=4)
@@ -214,6 +215,18 @@ def test_a_table_that_is_mended_without_a_new_version_is_stored_too() -> None:
         [persist] = [each for each in effects if isinstance(each, Persist)]
         learned = [each for each in persist.changes if isinstance(each, Learned)]
         assert [each.add for each in learned] == [message.add if isinstance(message, Tell) else message.conditions]
+
+
+def test_a_part_of_a_whole_table_is_stored_with_what_it_drops_and_nothing_else() -> None:
+    broker = storing("subscriptions", s="client")
+    conditions = [f"n = {number}" for number in range(20)]
+    broker.handle(Received("s", Tell("subscriptions", 2, tuple(conditions), ())), 1)
+    gone = [each for each in conditions if digest_of(each) % 2 == 1]
+    effects = broker.handle(Received("s", Whole("subscriptions", 3, ("n = 99",), 1, 2)), 2)
+    assert 0 < len(gone) < 20
+    changes = [each for persist in effects if isinstance(persist, Persist) for each in persist.changes]
+    learned = [each for each in changes if isinstance(each, Learned) and each.version == 3]
+    assert learned == [Learned("s", "subscriptions", 3, ("n = 99",), tuple(gone), False)]
 
 
 def storing(routing: Routing, **neighbours: NodeKind) -> AnyBroker:

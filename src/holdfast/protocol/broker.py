@@ -336,9 +336,12 @@ class Broker:
             effects.append(Send(name, self._summary(neighbour)))
         return effects
 
-    def dropped_by(self, neighbour: str, whole: Whole) -> list[str]:
-        """What a neighbour's whole table, or a part of it, does not hold any more."""
-        return self._neighbours[neighbour].heard[whole.table].change_by(whole)[1]
+    def dropped_by(self, sender: str, message: Message) -> tuple[str, ...]:
+        """What a part of a neighbour's whole table drops, if it is one."""
+        neighbour = self._neighbours.get(sender)
+        if neighbour is None or not isinstance(message, Whole) or message.parts == 1:
+            return ()
+        return tuple(neighbour.heard[message.table].change_by(message)[1])
 
     def _on_summary(self, name: str, neighbour: Neighbour, summary: Summary, now_us: int) -> list[Effect]:
         effects: list[Effect] = []

@@ -80,7 +80,7 @@ class _SafeThen:
 class DurableBroker(AroundBroker):
     def __init__(self, broker: Broker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
         super().__init__(broker)
-        broker.tell_at_once()  # but not before it is stored what follows from it
+        broker.tell_at_once()  # what is told later might be told before it is stored
         self._settings = settings
         self._takes: dict[str, bool] = {}  # neighbours, and whether they say what they have taken
         self._incoming: dict[str, Incoming] = {}
@@ -307,15 +307,14 @@ class DurableBroker(AroundBroker):
             self._check_life(sender, message)
         table = message.table if isinstance(message, Tell | Whole) else None
         before = self.broker.heard_summary(sender, table) if table is not None and knew else None
-        is_part = isinstance(message, Whole) and message.parts > 1
-        drop = tuple(self.broker.dropped_by(sender, message)) if isinstance(message, Whole) and is_part and knew else ()
+        drop = self.broker.dropped_by(sender, message)
         effects = self._route(self.broker.handle(Received(sender, message), now_us), now_us)
         if not knew:
             self._meet(sender, now_us)
         if table is not None and self.broker.knows(sender) and self.broker.heard_summary(sender, table) != before:
             assert isinstance(message, Tell | Whole)
             add, drop = (message.add, message.drop) if isinstance(message, Tell) else (message.conditions, drop)
-            is_all = isinstance(message, Whole) and not is_part
+            is_all = isinstance(message, Whole) and message.parts == 1
             self._changes.append(Learned(sender, table, message.version, add, drop, is_all))
             self._urgent = True
         if isinstance(message, LinkState) and self.broker.holds(message):

@@ -412,7 +412,7 @@ class Subscriber:
         if tries < _TRIES:
             longer = min(_GROWTH**tries, _LONGER)
         elif now_us - known.heard_us < _SILENT_US:
-            longer = _GROWTH  # the publisher is there, so it is mere bad luck
+            longer = _LONGER / 2  # the publisher is there, so it is mere bad luck
         else:
             longer = _LONGER * _GROWTH ** min(tries - _TRIES, _TRIES)
         return int(min(known.reply.patience_us * longer, self._settings.retry_us_max))
