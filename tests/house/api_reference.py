@@ -55,6 +55,8 @@ SECTIONS = (
             "holdfast.net.subscription:Subscription",
             "holdfast.net.subscription:Delivery",
             "holdfast.net.losses:Loss",
+            "holdfast.net.accounting:Account",
+            "holdfast.net.accounting:Missing",
             "holdfast.net.sync:connect_sync",
             "holdfast.net.sync:SyncClient",
             "holdfast.net.sync:SyncSubscription",

@@ -24,6 +24,7 @@ from holdfast.protocol.effects import (
     LinkDown,
     LinkUp,
     Lost,
+    PublishCall,
     Send,
     Spread,
     SubscribeCall,
@@ -118,8 +119,14 @@ class Network:
                 self.wires[name, each].append(message)
 
     def publish(self, attributes: list[dict[str, int]]) -> list[int]:
+        """In a run, or now and then each alone, as events with a lifetime travel."""
         feed = self.nodes["feed"]
         assert isinstance(feed, Client)
+        if self.rng.random() < 0.2:
+            first = feed.last_seq + 1
+            for each in attributes:
+                self.give("feed", PublishCall({**each}, lifetime_us=1_000 * MS))
+            return list(range(first, feed.last_seq + 1))
         numbers = [feed.number(each, b"", self.now_us) for each in attributes]
         seqs = tuple(seq for seq, _ in numbers)
         stated = numbers[0][1], seqs[-1]
@@ -236,6 +243,16 @@ def test_where_nothing_is_lost_and_nobody_changes_their_mind_nobody_asks(seed: i
     net.settle(5)
     assert net.asked == 0
     assert all(net.delivered[name] for name in ("c1", "c2", "c3"))
+
+
+def test_an_event_that_travels_alone_waits_for_no_digest_where_order_is_strict() -> None:
+    net = Network(Random(1), strict=True)
+    net.give("c3", SubscribeCall("s", "TRUE"))
+    net.settle(1)
+    for n in range(3):
+        net.give("feed", PublishCall({"n": n}, lifetime_us=60 * MS))
+        net.deliver_some(100)  # and no time passes
+        assert [each.attributes["n"] for each in net.delivered["c3"]] == list(range(n + 1))
 
 
 def test_a_statement_that_is_tampered_with_loses_events_and_the_judge_says_so() -> None:

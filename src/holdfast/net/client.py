@@ -26,6 +26,7 @@ from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import MisuseError, TransportError
 from holdfast.model.messages import Publication, Publish
+from holdfast.net.accounting import Account, Missing
 from holdfast.net.address import Address
 from holdfast.net.advertisement import Advertisement
 from holdfast.net.attachment import CLOSE_S, Attachment
@@ -276,7 +277,19 @@ class Client(Attachment):
         overflow = partial(self._overflow, text)
         inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)
         self.driver.give(SubscribeCall(id_, text))
-        return Subscription(text, inbox, lambda: self._unsubscribe(id_))
+        account = partial(self._account_of, id_, inbox, self._clock.now_us())
+        return Subscription(text, inbox, partial(self._unsubscribe, id_), account)
+
+    def _account_of(self, id_: str, inbox: Inbox, since_us: int) -> Account:
+        waiting, dropped = len(inbox), inbox.dropped
+        return Account(
+            delivered=inbox.came - waiting - dropped,
+            waiting=waiting,
+            held=self._machine.held(id_),
+            dropped=dropped,
+            missing=tuple([Missing(*each) for each in self._machine.missing()]),
+            lost=self._losses.since(since_us),
+        )
 
     def losses(self) -> "Losses":
         """Events that were lost for good, or may have been; read it with `async for`.
@@ -300,7 +313,7 @@ class Client(Attachment):
 
     def _overflow(self, condition: str) -> Growing:
         loss = Growing(f"the application was too slow for its subscription {condition}")
-        self._losses.put(loss)
+        self._losses.put(loss, self._clock.now_us())
         return loss
 
     def _unsubscribe(self, id_: str) -> None:
@@ -358,7 +371,7 @@ class Client(Attachment):
                 inbox.put_all(deliveries)
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
-        self._losses.put(Loss(*astuple(lost)))
+        self._losses.put(Loss(*astuple(lost)), now_us)
         if self._observer is not None:
             self._observer.on_lost(lost, now_us)
 

@@ -34,7 +34,6 @@ class DurableInbox(Inbox):
         self, events_max: int, on_look: Callable[[bool], None], on_first: Callable[["DurableInbox"], None]
     ) -> None:
         super().__init__(events_max, "drop-oldest", lambda inbox: None)
-        self.came = 0
         self.done = 0  # of these, how many the application is done with
         self.noted = 0  # of these, how many came before the last message was handed out
         self._in_hand: Delivery | None = None  # the first that it has taken and is not done with
@@ -53,20 +52,19 @@ class DurableInbox(Inbox):
         return self._in_hand or (self._items[0] if self._items else None)
 
     def put(self, delivery: Delivery) -> None:
-        self._count(1)
+        self._note_first()
         super().put(delivery)
 
-    def _count(self, more: int) -> None:
+    def _note_first(self) -> None:
         if self.came == self.noted:
             self._on_first(self)
-        self.came += more
 
     def put_all(self, deliveries: list[Delivery]) -> None:
         if len(self._items) + len(deliveries) > self._cap:
             for each in deliveries:
                 self.put(each)
             return
-        self._count(len(deliveries))
+        self._note_first()
         super().put_all(deliveries)
 
     def take(self, count: int) -> list[Delivery]:

@@ -38,6 +38,10 @@ class Growing:
 
     def read(self) -> Loss:
         self.was_read = True
+        return self.seen()
+
+    def seen(self) -> Loss:
+        """As far as it has grown."""
         return Loss("", 0, 0, self._reason, self.since_us, self.until_us, self.events)
 
 
@@ -45,13 +49,19 @@ class Losses:
     def __init__(self) -> None:
         self.dropped = 0  # that nobody has read in time
         self._items: deque[Loss | Growing] = deque()
+        self._log: deque[tuple[int, Loss | Growing]] = deque(maxlen=_KEPT_MAX)  # the latest, read or not, and when
         self._closed = False
         self._waiting: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
         return len(self._items)
 
-    def put(self, loss: Loss | Growing) -> None:
+    def since(self, time_us: int) -> tuple[Loss, ...]:
+        """Those of the latest that came then or later, read or not."""
+        return tuple(_seen(loss) for at_us, loss in self._log if at_us >= time_us)
+
+    def put(self, loss: Loss | Growing, now_us: int) -> None:
+        self._log.append((now_us, loss))
         if len(self._items) >= _KEPT_MAX:
             _read(self._items.popleft())
             self.dropped += 1
@@ -85,6 +95,10 @@ class Losses:
             self._waiting.append(waiter)
             await waiter
         return _read(self._items.popleft())
+
+
+def _seen(loss: Loss | Growing) -> Loss:
+    return loss.seen() if isinstance(loss, Growing) else loss
 
 
 def _read(loss: Loss | Growing) -> Loss:

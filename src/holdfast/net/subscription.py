@@ -16,6 +16,7 @@ import msgspec
 from holdfast.model.errors import InputError
 from holdfast.model.event import Attributes
 from holdfast.model.messages import Publication, Via
+from holdfast.net.accounting import Account
 from holdfast.net.losses import Growing
 
 QUEUE_MAX = 10_000  # deliveries that wait for the application: a tenth of a second at full speed, a few MB
@@ -86,6 +87,7 @@ class Inbox:
             raise InputError(f"queue_max is {queue_max!r}; it must be a whole number of deliveries, 1 or more")
         if when_full not in get_args(WhenFull):
             raise InputError(f"when_full is {when_full!r}; it can be {' or '.join(get_args(WhenFull))}")
+        self.came = 0
         self.dropped = 0
         self.full = False  # and pushing back
         self.closed = False
@@ -103,6 +105,7 @@ class Inbox:
 
     def put(self, delivery: Delivery) -> None:
         items = self._items
+        self.came += 1
         if len(items) >= self._cap:
             self._drop(items.popleft())
         items.append(delivery)
@@ -125,6 +128,7 @@ class Inbox:
                 self.put(each)
             return
         items += deliveries
+        self.came += len(deliveries)
         self._filled.set()
         if self._pushes_back and not self.full and len(items) >= self._max:
             self.full = True
@@ -168,8 +172,11 @@ class Inbox:
 class Subscription:
     """What one subscription brings, to be read with `async for`."""
 
-    def __init__(self, condition: str, inbox: Inbox, unsubscribe: Callable[[], None]) -> None:
+    def __init__(
+        self, condition: str, inbox: Inbox, unsubscribe: Callable[[], None], account: Callable[[], Account]
+    ) -> None:
         self.condition = condition
+        self._account = account
         self._inbox = inbox
         self._unsubscribe = unsubscribe
         self._loop = asyncio.get_running_loop()
@@ -198,6 +205,10 @@ class Subscription:
     def waiting(self) -> int:
         """Deliveries that have come and were not read yet."""
         return len(self._inbox)
+
+    def account(self) -> Account:
+        """What became of its events so far: delivered, waiting, held back, missing, lost."""
+        return self._account()
 
     @property
     def closed(self) -> bool:

@@ -17,6 +17,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from holdfast.model.errors import MisuseError
+from holdfast.net.accounting import Account
 from holdfast.net.advertisement import Advertisement
 from holdfast.net.client import Client, connect
 from holdfast.net.counters import Counters
@@ -112,6 +113,13 @@ class SyncSubscription:
     @property
     def dropped(self) -> int:
         return self._subscription.dropped
+
+    def account(self) -> Account:
+        """What became of its events so far: delivered, waiting, held back, missing, lost.
+
+        What this thread has fetched and not handed out yet counts as delivered.
+        """
+        return self._thread.call(self._subscription.account)
 
     @property
     def closed(self) -> bool:

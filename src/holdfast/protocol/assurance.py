@@ -82,6 +82,15 @@ class Assurance:
         """Whether publications tell of those before them."""
         return self._recovery.carries_records
 
+    def missing(self) -> list[tuple[str, int, int]]:
+        """Publishers, and ranges of their numbers that are looked for."""
+        return self._recovery.missing()
+
+    def held(self, id_: str) -> int:
+        """Events that are held back from this subscription."""
+        order = self._latch or self._strict
+        return 0 if order is None else sum(id_ in each.subscriptions for each in order.held())
+
     def gauges(self) -> Gauges:
         order = self._latch or self._strict
         return {**self._recovery.gauges(), **({} if order is None else order.gauges())}

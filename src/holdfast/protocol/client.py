@@ -76,6 +76,7 @@ class Client:
         self._broker: str | None = None
         self._told: dict[Table, Told] = {}
         self._wants_version = 0  # of our subscriptions as told to the broker, when we last began to want more
+        self._states = False  # whether we state what we have published, which only a link that loses nothing may carry
         self._stated = 0  # up to here our broker has been sent all that we have published, or will have no more of it
         self._wanted: dict[Table, dict[str, str]] = {table: {} for table in TABLES}  # by the application's id
         self._index = new_index()
@@ -105,6 +106,14 @@ class Client:
     def has_told(self) -> bool:
         """Whether those who may have lost something of what it published know enough to ask for it, or did."""
         return self._assurance is None or self._assurance.has_told
+
+    def missing(self) -> list[tuple[str, int, int]]:
+        """Publishers, and numbers of theirs of which events for us are missing, or may be."""
+        return [] if self._assurance is None else self._assurance.missing()
+
+    def held(self, id_: str) -> int:
+        """Events that are held back from this subscription, for the sake of order."""
+        return 0 if self._assurance is None else self._assurance.held(id_)
 
     def gauges(self) -> Gauges:
         own = {"sources remembered": (len(self._seen), self._settings.dedup_sources)}
@@ -141,6 +150,7 @@ class Client:
             case Wake():
                 return self._on_wake(now_us)
             case LinkUp(neighbour=broker):
+                self._states = given.reliable and self._assurance is not None
                 if self._assurance is not None:
                     self._assurance.on_link(given.reliable)
                 return self._attach(broker, now_us)
@@ -228,7 +238,10 @@ class Client:
             self._assurance.on_published(publication, now_us)
         if self._broker is None:
             return [Published(publication), Incident("published while detached", self.name)]
-        return [Published(publication), Send(self._broker, Publish(publication))]
+        effects: list[Effect] = [Published(publication), Send(self._broker, Publish(publication))]
+        if self._states and not record:  # or whoever keeps the order would wait for the next statement
+            effects.append(Send(self._broker, self._statement()))
+        return effects
 
     @property
     def sends_runs(self) -> bool:

@@ -27,20 +27,30 @@ class _Chain(msgspec.Struct, gc=False):
     began: int  # the tick
 
 
+class _Alone(msgspec.Struct):
+    """Events of a source that were sent on outside of a run, and about which nothing was stated yet."""
+
+    began: int  # the tick of the first of them
+    confirmed: int  # the version of our table that their sender had confirmed
+    to: dict[str, None]  # neighbours
+
+
 class Stream(msgspec.Struct):
     """Numbers of a source that came without a hole."""
 
     sender: str
     first: int
     upto: int
-    since: int  # of the statement that came last
-    began: int  # the tick
+    here: int  # from this number on, nothing that was stated last has been sent to anybody before
+    began: int  # the tick when the first of them came,
+    stated: int  # and when that was first stated
     confirmed: int  # the version of our table that the sender had confirmed when it began
     chains: dict[str, _Chain]  # by neighbour
+    alone: dict[str, None]  # neighbours that got events about which the last statement came behind them
 
     def is_told(self, name: str) -> bool:
-        """Whether a neighbour that follows it was told of its last numbers."""
-        return self.chains[name].upto == self.upto
+        """Whether a neighbour was told of its last numbers."""
+        return name in self.chains and self.chains[name].upto == self.upto
 
 
 class _Neighbour(msgspec.Struct, gc=False):
@@ -52,6 +62,7 @@ class Statements:
     def __init__(self) -> None:
         self._streams: dict[str, Stream] = {}  # by source, in the order in which they began
         self._neighbours: dict[str, _Neighbour] = {}
+        self._alone: dict[str, _Alone] = {}  # by source
         self._confirmed: dict[str, int] = {}  # broker -> the version of our table that it has
         self._tick = 0  # orders what happens
 
@@ -91,24 +102,38 @@ class Statements:
         if run.since > run.upto or not run.since:
             return None
         stream = self._streams.get(run.source)
+        alone = self._alone.pop(run.source, None)
         begins = stream is None or stream.sender != sender or run.since == 1 or run.since > stream.upto + 1
         if stream is None or begins:
             self._tick += 1
             chains = {} if stream is None else stream.chains
-            confirmed = self._confirmed.get(sender, 0)
+            began, confirmed = self._tick, self._confirmed.get(sender, 0)
+            if alone is not None:
+                began, confirmed = alone.began, alone.confirmed
             self._streams.pop(run.source, None)
-            stream = Stream(sender, run.since, run.upto, run.since, self._tick, confirmed, chains)
+            stream = Stream(sender, run.since, run.upto, run.since, began, self._tick, confirmed, chains, {})
             self._streams[run.source] = stream
             if len(self._streams) > _SOURCES_MAX:
                 del self._streams[next(iter(self._streams))]
         stream.upto = max(stream.upto, run.upto)
-        stream.since = run.since
+        stream.here = run.since if alone is None else run.seqs[0] if run.seqs else run.upto + 1
+        stream.alone = {} if alone is None else alone.to
         return stream
+
+    def on_alone(self, sender: str, source: str, names: Iterable[str]) -> None:
+        """An event that travels alone was sent to these neighbours; the statement about it comes behind it."""
+        alone = self._alone.get(source)
+        if alone is None:
+            if len(self._alone) >= _SOURCES_MAX:
+                del self._alone[next(iter(self._alone))]
+            self._tick += 1
+            alone = self._alone[source] = _Alone(self._tick, self._confirmed.get(sender, 0), {})
+        alone.to.update(dict.fromkeys(names))
 
     def since_for(self, stream: Stream, name: str) -> int | None:
         """From which number on everything up to the stream's last is now stated to a neighbour; None: nothing is."""
         neighbour, chain = self._neighbours[name], stream.chains.get(name)
-        if chain is not None and chain.began >= max(neighbour.wants_since, stream.began):
+        if chain is not None and chain.began >= max(neighbour.wants_since, stream.stated):
             since, chain.upto = chain.upto + 1, stream.upto
             return since
         needed = neighbour.needs.get(stream.sender, 0)
@@ -118,7 +143,8 @@ class Statements:
         self._tick += 1
         stream.chains[name] = _Chain(stream.upto, self._tick)
         is_older = stream.began > neighbour.wants_since and stream.confirmed >= needed
-        return stream.first if is_older else stream.since
+        since = stream.first if is_older else stream.here
+        return since if since <= stream.upto else None
 
     def lagging(self, name: str) -> Iterable[tuple[str, Stream]]:
         """Sources and streams of which a neighbour was not told the last numbers, up to a limit."""

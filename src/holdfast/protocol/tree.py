@@ -233,7 +233,10 @@ class TreeRouter:
     def forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]:
         if publish.hops > self._hops_max:  # somebody has linked brokers in a circle
             return [Incident("too many hops", publish.publication.source)]
-        wanting = self._interests.wanting(publish.publication.attributes)
+        publication = publish.publication
+        wanting = self._interests.wanting(publication.attributes)
+        if self._statements is not None and publication.record is not None and publication.seq:
+            self._statements.on_alone(sender, publication.source, wanting)
         if not wanting:
             return []
         ways = self._ways.get((wanting, sender))
@@ -294,8 +297,12 @@ class TreeRouter:
 
     def _pass_statement_on(self, source: str, stream: Stream, sender: str, hops: int) -> list[Effect]:
         """To those who follow the stream; to brokers also if they know, because somebody behind them may not."""
-        names = [name for name in stream.chains if name in self._peers or not stream.is_told(name)]
-        return self._state(source, stream, [name for name in names if name != sender], hops)
+        names = [
+            name
+            for name in {**stream.chains, **stream.alone}
+            if name != sender and (name in self._peers or (name in self._clients and not stream.is_told(name)))
+        ]
+        return self._state(source, stream, names, hops)
 
     def _state(self, source: str, stream: Stream, names: list[str], hops: int) -> list[Effect]:
         """The statement alone."""

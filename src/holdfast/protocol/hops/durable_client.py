@@ -142,6 +142,12 @@ class DurableClient:
         """Whether so much waits to be taken that no more should be published."""
         return self.unacknowledged >= self._settings.published_max
 
+    def missing(self) -> list[tuple[str, int, int]]:
+        return self.client.missing()
+
+    def held(self, id_: str) -> int:
+        return self.client.held(id_)
+
     def gauges(self) -> Gauges:
         untaken = 0 if self._out is None else self._out.untaken
         return {

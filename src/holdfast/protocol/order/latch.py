@@ -9,7 +9,7 @@ Nothing is held for ever, and no more than the settings allow: past a limit the 
 its lowest missing number. That is counted, and kept from the estimator, or an overload would lengthen the waits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Generic
 
@@ -187,6 +187,10 @@ class Latch(Generic[Item]):
         top = known.waiting.highest_held
         assert top is not None
         self._notice(source, known, gaps, top, known.newest_departure_us, now_us)
+
+    def held(self) -> Iterator[Item]:
+        """All that waits."""
+        return (each for name in self._blocked for each in self._sources[name].waiting.held_items())
 
     def on_timer(self, now_us: int) -> list[Effect[Item]]:
         effects: list[Effect[Item]] = []

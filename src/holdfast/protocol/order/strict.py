@@ -5,7 +5,7 @@ may go, in order. So nothing is kept here but the events that wait, and the cost
 missing. What was given up and comes after all is dropped: its loss has been told, and order is never violated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Generic
 
@@ -46,6 +46,10 @@ class StrictQueue(Generic[Item]):
     def blocked(self) -> list[str]:
         """Sources with events that wait."""
         return list(self._blocked)
+
+    def held(self) -> Iterator[Item]:
+        """All that waits."""
+        return (each[-1] for name in self._blocked for each in self._sources[name].held)
 
     def holds(self, source: str) -> bool:
         return source in self._blocked

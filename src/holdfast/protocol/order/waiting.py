@@ -6,6 +6,7 @@ message has been let go already, or its time has run out.
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 import msgspec
@@ -37,6 +38,9 @@ class Waiting(Generic[Item]):
     @property
     def held(self) -> int:
         return len(self._held)
+
+    def held_items(self) -> Iterator[Item]:
+        return (each.item for each in self._held.values())
 
     @property
     def missing(self) -> int:

@@ -171,6 +171,7 @@ class Source:
         self.stand_ins: list[int] = []  # numbers that order waits for in place of a range that we were not told of
         self.untold = Untold()
         self.stated = False  # its last events came with a statement of what there was
+        self.unstated = 0  # digests since then that told of more than was stated
         self.needs_book = False
         self.greetings = 0  # how often it was told what matters to us,
         self.greeted_us = now_us  # and when last

@@ -37,6 +37,7 @@ from holdfast.protocol.seen import Seen
 _TOGETHER_US = 10_000  # what is due so soon after something else goes into the same request
 _ASKED_MAX = 1_000  # numbers in one request: 2 kB
 _UNTOLD_MAX = 8_192  # numbers that one request asks to be told of: four digests
+_UNSTATED_MAX = 3  # digests in a row before which nothing was stated, after which we want to be told again
 _LOOKED_FOR = 8_192  # missing ones of a publisher beyond which we do not ask to be told of more
 _NOTED_US = 5_000_000  # how long a missing one is kept in mind by who does not ask: no latch waits longer
 _SILENT_US = 15_000_000  # a publisher that is there is heard of more often
@@ -102,9 +103,6 @@ class Subscriber:
             known.untold.open(0, publication.seq - 1, now_us + _FIRST_US)
             known.first = known.told_to = publication.seq
             self._rearm(known, known.next_due_us(self._settings.forget_us))
-        elif known.stated and via == "original":  # its events reach us another way now, which may lose some
-            known.stated = False
-            wishes.append(self._greet(known))
         elif via == "original":
             known.travel.add(now_us - publication.time_us)
         elif via == "gossip":
@@ -150,6 +148,7 @@ class Subscriber:
     def _stated(self, known: Source, since: int, upto: int, now_us: int) -> None:
         """All that we want of these numbers has come; what lies between them and those before, nobody has told us."""
         known.stated = True
+        known.unstated = 0
         if since > known.told_to + 1:
             first = known.told_to + 1
             known.untold.open(first, since - 1, now_us)
@@ -159,7 +158,7 @@ class Subscriber:
                     known.noticed.append((unseen, now_us - known.travel.mean_us))
                     known.stand_ins.append(unseen)
         if known.untold:
-            known.untold.close(since, upto, upto)
+            known.untold.close(0 if since == 1 else since, upto, upto)  # from the beginning
         known.told_to = max(known.told_to, upto)
 
     def _end(self, known: Source, seq: int, now_us: int, is_repair: bool) -> None:
@@ -216,6 +215,10 @@ class Subscriber:
             known.untold.open(known.told_to + 1, digest.last_seq, now_us)
             known.told_to = digest.last_seq
             self._rearm(known, known.untold.due_us)
+            known.unstated += 1
+            if known.stated and known.unstated >= _UNSTATED_MAX:  # its events reach us over links that may lose some
+                known.stated = False
+                wishes.append(self._greet(known))
         return wishes + self._told(known, record, now_us)
 
     def on_repair(self, source: str, repair: Repair) -> list[Wish]:
@@ -323,6 +326,18 @@ class Subscriber:
         """The lowest number of a publisher that is missing or may be."""
         known = self._sources.get(source)
         return NEVER_US if known is None else known.frontier(self._seen)
+
+    def missing(self) -> list[tuple[str, int, int]]:
+        """Publishers, and ranges of their numbers that are missing, or of which nobody has told us."""
+        found: list[tuple[str, int, int]] = []
+        for known in self._sources.values():
+            ranges = [*known.untold.ranges(), *((seq, seq) for seq in known.missing)]
+            for first, last in sorted(ranges):
+                if found and found[-1][0] == known.name and first <= found[-1][2] + 1:
+                    found[-1] = known.name, found[-1][1], max(last, found[-1][2])
+                else:
+                    found.append((known.name, first, last))
+        return found
 
     def give_up_below(self, source: str, seq: int, reason: str) -> list[Wish]:
         """Nothing below this number is looked for any longer."""

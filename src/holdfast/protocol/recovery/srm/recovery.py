@@ -110,6 +110,9 @@ class SrmRecovery:
         known = self._sources.get(source)
         return known is not None and bool(known.gaps)
 
+    def missing(self) -> list[tuple[str, int, int]]:
+        return [(known.name, seq, seq) for known in self._sources for seq in sorted(known.gaps)]
+
     def cleared(self, source: str) -> list[int]:
         return []
 

@@ -1,5 +1,7 @@
 """The publishers a node knows, within a limit: the one heard longest ago is forgotten first."""
 
+from collections.abc import Iterator
+
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.recovery.srm.source import Source
 
@@ -11,6 +13,9 @@ class Sources:
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def __iter__(self) -> Iterator[Source]:
+        return iter(self._known.values())
 
     def get(self, name: str) -> Source | None:
         return self._known.get(name)
