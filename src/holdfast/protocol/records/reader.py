@@ -43,6 +43,11 @@ class Record:
         return len(self._ago)
 
     @property
+    def unit_us(self) -> int:
+        """To which departures are rounded down."""
+        return self._unit_us
+
+    @property
     def last_seq(self) -> int:
         return self.first_seq + len(self._ago) - 1
 

@@ -280,7 +280,7 @@ class Subscriber:
     def _examine(self, known: Source, record: Record, news: Iterator[int], now_us: int) -> None:
         assert record.book is not None
         has, source, patience_us = self._seen.has, known.name, self._patience_for_others_us(known)
-        relevant = self._interest.relevant(record.book, -known.travel.mean_us)
+        relevant = self._interest.relevant(record.book, -known.travel.mean_us - record.unit_us)
         for seq in news:
             if has(source, seq) or seq in known.missing:
                 continue
