@@ -44,14 +44,12 @@ def arrivals(draw: st.DrawFn) -> list[Arrival]:
 def settings(draw: st.DrawFn) -> LatchSettings:
     small = st.sampled_from([1, 2, 5, 1_000])
     return LatchSettings(
-        mode=draw(st.sampled_from(["fifo", "strict"])),
         late=draw(st.sampled_from(["deliver", "drop"])),
         estimator=draw(st.sampled_from(ESTIMATORS)),
         target=draw(st.sampled_from([0.05, 0.0001])),
         of=draw(st.sampled_from(["missing", "all"])),
         hold_us_max=draw(st.sampled_from([1, 2_000, 50_000])),
         cold_hold_us=draw(st.sampled_from([1, 4_000])),
-        strict_hold_us_max=draw(st.sampled_from([1, 10_000])),
         held_max=draw(small),
         held_per_source_max=draw(small),
         gaps_max=draw(small),
@@ -73,8 +71,7 @@ class Judge:
         self.top: dict[str, int] = {}
 
     def hold_us_max(self) -> int:
-        strict = self.settings.mode == "strict"
-        return self.settings.strict_hold_us_max if strict else self.settings.hold_us_max
+        return self.settings.hold_us_max
 
     def arrive(self, arrival: Arrival) -> None:
         have = self.received.setdefault(arrival.source, set())

@@ -23,8 +23,6 @@ from holdfast.protocol.order.steering import Steering
 from holdfast.protocol.order.waiting import Held, Item, Missing, Waiting
 from holdfast.protocol.order.window import COLD_SAMPLES, SampleWindow
 
-_LOST_LEVEL = 0.01  # one original in a hundred is still on its way when a loss is declared
-
 
 class Release(msgspec.Struct, Generic[Item], frozen=True, gc=False):
     """Deliver this now."""
@@ -68,7 +66,6 @@ class _Source(Generic[Item]):
 class Latch(Generic[Item]):
     def __init__(self, settings: LatchSettings, new_estimator: NewEstimator = new_estimator) -> None:
         self._settings = settings
-        self._hold_us_max = settings.strict_hold_us_max if settings.mode == "strict" else settings.hold_us_max
         self._new_estimator = new_estimator
         self._steering = Steering(settings.target, settings.steering_gain)
         self._sources: dict[str, _Source[Item]] = {}  # in the order in which they were last heard of
@@ -93,14 +90,6 @@ class Latch(Generic[Item]):
             "sources latched": (len(self._sources), self._settings.sources_max),
         }
 
-    def lost_by_us(self, source: str, departure_us: int, now_us: int) -> int:
-        """When to take a missing message that left then for lost: reordering alone should not ask for repairs."""
-        known = self._sources.get(source)
-        if known is None or len(known.travels) < COLD_SAMPLES:
-            return now_us + self._settings.cold_hold_us
-        due_us = departure_us + int(known.travels.exceeded_with(_LOST_LEVEL))
-        return min(due_us, now_us + self._settings.hold_us_max)
-
     # Facts ---------------------------------------------------------------------------------------
 
     def on_message(
@@ -120,9 +109,7 @@ class Latch(Generic[Item]):
         if known is None:
             effects = self._make_room(arrival_us)
             travels = SampleWindow(self._settings.window, self._settings.window_us)
-            # Where order is strict and something may be missing before the first, whatever comes of it comes first.
-            first = 0 if relevant_gaps and self._settings.mode == "strict" else seq
-            known = _Source(travels, self._new_estimator(self._settings, travels, self._steering), epoch, first)
+            known = _Source(travels, self._new_estimator(self._settings, travels, self._steering), epoch, seq)
         elif known.is_new_life(epoch, seq, departure_us):
             effects = self._let_all_go(source, known, arrival_us, "not waited for any longer")
             known.begin(epoch, seq)
@@ -235,17 +222,13 @@ class Latch(Generic[Item]):
     ) -> None:
         for missing_seq, missing_departure_us in relevant_gaps:
             if missing_seq < seq and known.waiting.is_news(missing_seq):
-                deadline_us = self._estimate_us(known, missing_departure_us, departure_us, now_us)
-                latest_us = known.waiting.oldest_above(missing_seq) + self._hold_us_max
-                known.waiting.await_missing(missing_seq, Missing(now_us, int(min(deadline_us, latest_us))))
+                deadline_us = known.estimator.deadline_us(missing_departure_us, departure_us, now_us)
+                latest_us = known.waiting.oldest_above(missing_seq) + self._settings.hold_us_max
+                deadline_us = min(max(deadline_us, now_us), latest_us)
+                known.waiting.await_missing(missing_seq, Missing(now_us, int(deadline_us)))
                 self._missing += 1
                 known.noticed += 1
                 self._blocked[source] = None
-
-    def _estimate_us(self, known: _Source[Item], missing_departure_us: int, departure_us: int, now_us: int) -> float:
-        if self._settings.mode == "strict":
-            return now_us + self._hold_us_max
-        return max(known.estimator.deadline_us(missing_departure_us, departure_us, now_us), now_us)
 
     def _settle(self, source: str, known: _Source[Item], now_us: int) -> list[Effect[Item]]:
         """Stop waiting for what is overdue, release what is free, and set the timer anew."""

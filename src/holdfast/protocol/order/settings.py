@@ -21,7 +21,7 @@ class LatchSettings:
 
     hold_us_max: int = 2_000_000  # a wrong estimate, or a delay law without a tail, costs this and no more
     cold_hold_us: int = 150_000  # before there are samples: one that is overtaken on an ocean's link is that much late
-    strict_hold_us_max: int = 70_000_000  # past the last request for a lost one; then the latch declares it lost
+    strict_hold_us_max: int = 70_000_000  # past the last request for a lost one; then it is given up, and named
 
     held_max: int = 200_000  # messages in all: at 1 kB each 200 MB
     held_per_source_max: int = 65_536  # of one source, as many as a publisher keeps for those who miss earlier ones

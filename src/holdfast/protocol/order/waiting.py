@@ -80,6 +80,9 @@ class Waiting(Generic[Item]):
 
     def oldest_above(self, seq: int) -> int:
         """Since when the message has been held that has waited longest among those above this number."""
+        longest = next(iter(self._held))
+        if longest > seq:  # nearly always
+            return self._held[longest].since_us
         return min(self._held[each].since_us for each in self._held_seqs[bisect_left(self._held_seqs, seq) :])
 
     def end(self, seq: int) -> Missing | None:
