@@ -222,7 +222,8 @@ class Link:
         while (frame := self.outbox.next_frame()) is not None:
             frames.append(frame)
         messages = (each for frame in frames for each in decode_frame_untrusted(frame))
-        return [each for each in messages if isinstance(each, Publish | Run)]
+        # A statement alone is about events that were acknowledged here, and that another broker does not have.
+        return [each for each in messages if isinstance(each, Publish) or (isinstance(each, Run) and each.seqs)]
 
     async def drained(self, bytes_max: int) -> None:
         """Wait until no more than this waits, or the wire is gone."""
