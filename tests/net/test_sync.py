@@ -63,6 +63,7 @@ def test_a_for_loop_reads_as_long_as_there_is_a_subscription(address: str) -> No
 
 
 def test_errors_come_to_the_caller(address: str) -> None:
+    before = threading.active_count()
     with holdfast.connect_sync(address) as client:
         with pytest.raises(holdfast.ConditionError):
             client.subscribe("price <")
@@ -74,4 +75,4 @@ def test_errors_come_to_the_caller(address: str) -> None:
     client.close()
     with pytest.raises(holdfast.TransportError, match="there is no such host"):
         holdfast.connect_sync("tcp://no-such-host.invalid:1")
-    assert threading.active_count() < 10
+    assert threading.active_count() <= before + 1  # one that looks up names may be kept

@@ -130,7 +130,8 @@ class Told:
             self.confirmed = version
         if digest == self._digest or self.refused:
             return []
-        if self._looked_us is not None and now_us - self._looked_us < patience_us:
+        recently = self._looked_us is not None and now_us - self._looked_us < patience_us
+        if recently and len(self.conditions) > _LARGE:
             return []  # it speaks after every change: what it has since then says nothing about whether it reads on
         self._looked_us = now_us
         before, self._heard = self._heard, (version, digest)
