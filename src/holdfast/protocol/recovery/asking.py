@@ -78,8 +78,15 @@ class Untold:
                 return unseen
         return None
 
-    def asked(self, numbers_max: int) -> tuple[tuple[int, int], ...]:
-        """What to ask for now: the lowest of them, because order waits for these."""
+    def asked(self, numbers_max: int, apart: bool) -> tuple[tuple[int, int], ...]:
+        """What to ask for now: the lowest of them, because order waits for these.
+
+        Ranges go `apart`, each in parts that one answer can tell of, if they hold numbers that there were. Before the
+        first digest of a publisher most of them were never used, and the answer says where they begin.
+        """
+        if not apart:
+            self._asked_to = self._ranges[-1][1]
+            return self.ranges()
         asked: list[tuple[int, int]] = []
         left = numbers_max
         for first, last in self._ranges:
@@ -137,6 +144,8 @@ class Untold:
     def close_below(self, oldest: int) -> list[tuple[int, int]]:
         """Nobody can tell of earlier ones; what is closed by that."""
         closed = [(first, min(last, oldest - 1)) for first, last in self._ranges if first < oldest]
+        if closed:
+            self._due_us, self.tries = 0, 0  # somebody answers; what is left is asked for at once
         self._ranges = [[max(first, oldest), last] for first, last in self._ranges if last >= oldest]
         return closed
 

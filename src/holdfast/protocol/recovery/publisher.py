@@ -256,6 +256,8 @@ class Publisher:
     def _gather_us(self, seq: int, now_us: int) -> int:
         """How long to wait for others who miss the same: by how long ago this was told."""
         settings = self._settings
+        if not self._tells:  # each asks when it sees a hole of its own
+            return settings.gather_us_min
         told_us = next((sent_us for first, sent_us in reversed(self._sent) if first <= seq), None)
         if told_us is None:
             return settings.gather_us_min

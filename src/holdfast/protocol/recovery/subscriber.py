@@ -205,6 +205,7 @@ class Subscriber:
         elif digest.epoch < known.epoch:
             return []
         closed = known.untold.close_below(digest.oldest)
+        self._rearm(known, known.untold.due_us)
         if known.epoch:  # before the first digest of a publisher these may be numbers that there never were
             wishes += self._never_told(known, closed, _NOT_KEPT)
         known.epoch = digest.epoch
@@ -430,7 +431,9 @@ class Subscriber:
             longer = _LONGER / 2  # the publisher is there, so it is mere bad luck
         else:
             longer = _LONGER * _GROWTH ** min(tries - _TRIES, _TRIES)
-        return int(min(known.reply.patience_us * longer, self._settings.retry_us_max))
+        # A publisher gathers requests for a moment before it repairs, however soon it answers others.
+        patience_us = max(known.reply.patience_us * longer, 2 * self._settings.gather_us_min)
+        return int(min(patience_us, self._settings.retry_us_max))
 
     def _greet_again(self, known: Source, now_us: int) -> list[Wish]:
         """The publisher does not seem to know what matters to us: the greeting was lost, or is on its way."""
@@ -447,7 +450,7 @@ class Subscriber:
         return Say(labels(greeting, (known.name,)), encoded(greeting))
 
     def _request(self, known: Source, wanted: list[int], untold: bool) -> Wish:
-        ranges = known.untold.asked(_UNTOLD_MAX) if untold else ()
+        ranges = known.untold.asked(_UNTOLD_MAX, apart=known.epoch > 0) if untold else ()
         request = Request(distances(wanted), ranges, untold and known.needs_book)
         return Say(labels(request, (known.name,)), encoded(request))
 
