@@ -15,7 +15,7 @@ async def test_what_was_taken_what_waits_and_what_was_dropped_add_up_to_what_cam
         for n in range(5):
             await client.publish({"n": n})
         await until(lambda: wanted.waiting == 5)
-        assert wanted.account() == Account(delivered=0, waiting=5, held=0, dropped=0, missing=(), lost=())
+        assert wanted.account() == Account(True, delivered=0, waiting=5, held=0, dropped=0, missing=(), lost=())
         await take(wanted, 2)
         for n in range(5, 20):
             await client.publish({"n": n})

@@ -425,3 +425,38 @@ def test_a_window_closes_and_opens_again() -> None:
     assert 8 * 2**20 <= stream.kept_bytes < 8 * 2**20 + len(KILOBYTE)
     stream.on_ack(1)
     assert stream.has_room
+
+
+@live
+async def test_who_was_away_for_longer_than_its_session_asks_a_publisher_that_has_gone_quiet() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1", protocol=BRIEF)
+        feed = await net.client(broker, name="feed", recovery=True, settings=BRIEF)
+        desk = await net.client(broker, name="desk", recovery=True, order="strict", settings=BRIEF)
+        wanted = desk.subscribe("n >= 0")
+        await settled(desk, feed)
+        await publish(feed, range(10))
+        assert values(await take(wanted, 10)) == list(range(10))
+        await desk.detach()
+        await until(lambda: "desk" not in broker.driver.links)
+        await publish(feed, range(10, 60))
+        await desk.attach()
+        assert values(await take(wanted, 50)) == list(range(10, 60))
+        assert [each.source for each in await losses_of(desk)] == [""]  # others may have published something
+
+
+@live
+async def test_a_flush_after_a_session_was_lost_says_so_once() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        address = broker.listening[0]
+        feed = await net.client(broker, name="feed")
+        await feed.publish({"n": 0})
+        await feed.flush()
+        await feed.publish({"n": 1})
+        broker.crash()
+        await until(lambda: feed.broker is None)
+        await net.broker("b1", address)
+        await feed.attached()
+        assert "since the last flush" in await fails(feed.flush(), TransportError)
+        await feed.flush()

@@ -16,6 +16,7 @@ class Missing(msgspec.Struct, frozen=True, gc=False):
 class Account(msgspec.Struct, frozen=True):
     """One subscription at one time; what is missing or lost of a publisher may concern any of a client's."""
 
+    attached: bool  # the client has a connection; without one nobody knows what is owed
     delivered: int  # events that the application has taken
     waiting: int  # that have come and were not taken yet
     held: int  # that have come and are held back for the sake of order
@@ -25,5 +26,5 @@ class Account(msgspec.Struct, frozen=True):
 
     @property
     def complete(self) -> bool:
-        """Whether all that is owed so far has come, as far as anybody knows."""
-        return not (self.held or self.dropped or self.missing or self.lost)
+        """Whether all that is owed so far has come, and nothing may have been lost since the subscription began."""
+        return self.attached and not (self.held or self.dropped or self.missing or self.lost)

@@ -63,6 +63,11 @@ class Attachment(ABC):
 
     @property
     @abstractmethod
+    def _unflushed(self) -> bool:
+        """Whether something was published since the last flush."""
+
+    @property
+    @abstractmethod
     def _holds_up(self) -> bool:
         """Whether nothing is to be read for now."""
 
@@ -266,7 +271,7 @@ class Attachment(ABC):
         if not self._stored:
             self._unsent += link.unacknowledged()
         self.driver.detach(link)
-        self._pings.fail(reason)
+        self._pings.fail(reason, self._unflushed and not self._stored)
 
 
 async def _ended(session: Session) -> None:

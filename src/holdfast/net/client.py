@@ -123,6 +123,7 @@ class Client(Attachment):
         self._durable: Durable | None = None
         self._unwatched = observer is None and not tallied and guarantees == BEST_EFFORT
         self._losses = Losses()
+        self._flushed = 0  # the number of the last publication that the broker is known to have handled
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
         self._full: set[Inbox] = set()
@@ -242,12 +243,16 @@ class Client(Attachment):
         return seq
 
     async def flush(self) -> None:
-        """Wait until the broker has handled all that was sent; a TransportError if its session is lost first.
+        """Wait until the broker has handled all that was sent; a TransportError if its session is lost first, also
+        if that was before the call. While there is no connection it waits for one.
 
         Brokers that store events have then stored all that was published, over as many connections as that takes.
         """
         if self._durable is None:
-            return await self._ping()
+            upto = self._machine.last_seq
+            await self._ping()
+            self._flushed = upto
+            return
         self._durable.checkpoint()
         while True:
             await self._durable.stored()
@@ -283,6 +288,7 @@ class Client(Attachment):
     def _account_of(self, id_: str, inbox: Inbox, since_us: int) -> Account:
         waiting, dropped = len(inbox), inbox.dropped
         return Account(
+            attached=self._link is not None,
             delivered=inbox.came - waiting - dropped,
             waiting=waiting,
             held=self._machine.held(id_),
@@ -301,8 +307,13 @@ class Client(Attachment):
         return self._losses
 
     @property
+    def _unflushed(self) -> bool:
+        return self._machine.last_seq >= max(self._first_seq, self._flushed + 1)
+
+    @property
     def settled(self) -> bool:
-        """Whether nothing may be missing: no loss is unread, none is looked for, and nothing published is untold."""
+        """Whether nothing may be missing: no loss is unread or looked for, and others know of all we published."""
+        self._check_open()
         away = self._link is None and self._subscribes
         return not self._losses and not away and self._machine.settled
 

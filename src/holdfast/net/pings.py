@@ -15,9 +15,13 @@ class Pings:
     def __init__(self) -> None:
         self._tokens = count(1)
         self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._doubt = ""  # a session was lost when nobody waited, and why: the next who waits has to know
 
     async def answered(self, link: Link) -> None:
         """Wait for the answer, over as many connections as that takes; a TransportError if the session ends first."""
+        if self._doubt:
+            doubt, self._doubt = self._doubt, ""
+            raise TransportError(f"the session was lost since the last flush, and perhaps events with it: {doubt}")
         await link.drained(0)
         if link.ended:  # while we waited: nobody would answer
             raise TransportError("the connection broke")
@@ -44,9 +48,11 @@ class Pings:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def fail(self, reason: str) -> None:
-        """The session is over."""
+    def fail(self, reason: str, doubtful: bool) -> None:
+        """The session is over; `doubtful` if something was published over it and not waited for."""
         waiting, self._waiting = self._waiting, {}
+        if doubtful and not waiting:
+            self._doubt = reason
         for waiter in waiting.values():
             if not waiter.done():
                 waiter.set_exception(TransportError(f"the connection broke: {reason}"))

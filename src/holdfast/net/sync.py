@@ -216,6 +216,11 @@ class SyncClient:
         made = self._thread.call(lambda: self._client.subscribe(condition, queue_max=queue_max, when_full=when_full))
         return SyncSubscription(made, self._thread, self._at_once)
 
+    @property
+    def settled(self) -> bool:
+        """Whether nothing may be missing: no loss is unread or looked for, and others know of all we published."""
+        return self._thread.call(lambda: self._client.settled)
+
     def losses(self) -> list[Loss]:
         """Events that were lost for good, or may have been, since the last call."""
         return self._thread.call(self._client.losses().take)

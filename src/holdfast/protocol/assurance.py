@@ -57,6 +57,7 @@ class Assurance:
         self.on_published = self._recovery.on_published
         self.on_control = self._recovery.on_control
         self.on_answered = self._recovery.on_answered
+        self.on_absence = self._recovery.on_absence
 
     def next_due_us(self, attached: bool) -> int | None:
         due = [

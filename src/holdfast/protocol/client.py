@@ -157,7 +157,11 @@ class Client:
             case LinkDown(neighbour=broker):
                 return self._detach() if broker == self._broker else []
             case Absence():
-                return [Lost("", 0, 0, given.reason, given.since_us, given.until_us, given.events)]
+                lost = Lost("", 0, 0, given.reason, given.since_us, given.until_us, given.events)
+                return [
+                    lost,
+                    *([] if self._assurance is None else self._fulfil(self._assurance.on_absence(now_us), now_us)),
+                ]
             case SubscribeCall(id=id_, condition=condition):
                 return self._want("subscriptions", id_, condition, now_us)
             case AdvertiseCall(id=id_, condition=condition):

@@ -32,6 +32,7 @@ class Recovery:
         self.has_noticed = self._subscriber.has_noticed
         self.cleared = self._subscriber.cleared
         self.frontier = self._subscriber.frontier
+        self.on_absence = self._subscriber.on_absence
         self.missing = self._subscriber.missing
         self.give_up_below = self._subscriber.give_up_below
         self.on_answered = self._subscriber.on_answered

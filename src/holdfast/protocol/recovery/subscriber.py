@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from holdfast.language.subscription import Subscription
+from holdfast.model.limits import TIME_US_MAX
 from holdfast.model.messages import Publication, Run, Via
 from holdfast.protocol.effects import Gauges
 from holdfast.protocol.records import Record, RecordReader
@@ -212,15 +213,16 @@ class Subscriber:
         known.heard_us = now_us
         if OF not in publication.attributes and known.untold.tries == 1:  # it is for us alone, and answers our request
             known.reply.add(now_us - known.untold.asked_us)
-        if not len(record) and digest.last_seq > known.told_to:  # it tells when asked
+        wishes += self._told(known, record, now_us)
+        if digest.last_seq > known.told_to and (known.stated or not len(record)):  # it tells when asked
             known.untold.open(known.told_to + 1, digest.last_seq, now_us)
             known.told_to = digest.last_seq
             self._rearm(known, known.untold.due_us)
-            known.unstated += 1
+            known.unstated += not len(record)
             if known.stated and known.unstated >= _UNSTATED_MAX:  # its events reach us over links that may lose some
                 known.stated = False
                 wishes.append(self._greet(known))
-        return wishes + self._told(known, record, now_us)
+        return wishes
 
     def on_repair(self, source: str, repair: Repair) -> list[Wish]:
         known = self._sources.get(source)
@@ -235,6 +237,16 @@ class Subscriber:
         known = self._sources.get(publication.source)
         if known is not None:
             self._end(known, publication.seq, now_us, is_repair=True)
+
+    def on_absence(self, now_us: int) -> list[Wish]:
+        """We were away, and may have missed anything: ask those whom we follow how far they are."""
+        wishes: list[Wish] = []
+        for known in self._sources.values():
+            known.heard_us = now_us  # it could not be heard
+            if self._settings.asks:
+                request = Request((), ((known.told_to + 1, TIME_US_MAX),))
+                wishes.append(Say(labels(request, (known.name,)), encoded(request)))
+        return wishes
 
     # What follows from it ------------------------------------------------------------------------
 

@@ -97,6 +97,10 @@ class SrmRecovery:
     def on_link(self, reliable: bool) -> None:
         """It makes no difference."""
 
+    def on_absence(self, now_us: int) -> list[Wish]:
+        """What was missed shows in the records of what comes."""
+        return []
+
     def on_run(self, run: Run, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Wish]:
         """Its publishers send no runs, because every publication carries a record."""
         return []
