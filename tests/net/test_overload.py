@@ -230,3 +230,35 @@ async def test_a_closed_full_subscription_does_not_hold_up_the_others(when_full:
         for n in range(20, 40):
             await client.publish({"n": n})
         assert values(await take(wanted, 40)) == list(range(40))
+
+
+@live
+async def test_two_subscribers_that_are_full_hold_up_the_publisher_but_not_each_other() -> None:
+    """What each of them acknowledges has to be read, or neither would get on."""
+    async with lab() as net:
+        broker = await net.broker("b1", queue_bytes=10_000)
+        publisher = await net.client(broker, name="feed", recovery=True)
+        slow = [await net.client(broker, name=name, recovery=True, order="strict") for name in ("one", "other")]
+        wanted = [each.subscribe("n >= 0", queue_max=1_000) for each in slow]
+        for each in slow:
+            await settled(each, publisher)
+        for each in slow:
+            each.driver.links["b1"].hold_up(True)
+        links = broker.driver.links
+        count = 64  # megabytes: more than the sockets hold
+
+        async def publish() -> None:
+            for n in range(count):
+                await publisher.publish({"n": n}, payload=bytes(2**20))
+
+        publishing = asyncio.create_task(publish())
+        await until(lambda: all(links[name].outbox.waiting_bytes > 10_000 for name in ("one", "other")))
+        await until(lambda: links["feed"].held_up)
+        assert not links["one"].held_up
+        assert not links["other"].held_up
+        for each in slow:
+            each.driver.links["b1"].hold_up(False)
+        for each in wanted:
+            assert values(await take(each, count)) == list(range(count))
+        await publishing
+        assert broker.counters.dropped == 0

@@ -50,7 +50,7 @@ class Attachment(ABC):
         self._clock = clock
         self._session: Session | None = None
         self._link: Link | None = None  # while there is a connection
-        self._returning = Returning(clock, settings.session_us, self._on_lost)
+        self._returning = Returning(clock, settings, self._on_lost)
         self._unsent: list[Publish | Run] = []  # that a broker may not have, for the next: a window and a queue at most
         self._pings = Pings()
         self._tasks: list[asyncio.Task[None]] = []

@@ -412,6 +412,8 @@ class Driver:
             self._pause_or_resume()
 
     def _pause_or_resume(self) -> None:
-        # Never hold a neighbour up for its own sake: on a tree, waiting can then never go round in a circle.
+        # Never hold a neighbour up for its own sake: on a tree, waiting can then never go round in a circle. And never
+        # hold up a client that is full itself: its acknowledgements would not be read, and it could not get on.
         for name, link in self.links.items():
-            link.hold_up(len(self._full) > (name in self._full))
+            others = len(self._full) - (name in self._full)
+            link.hold_up(others > 0 and not (link.kind == "client" and name in self._full))

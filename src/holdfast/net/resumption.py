@@ -15,6 +15,7 @@ from holdfast.net.clock import Clock
 from holdfast.net.link import Link
 from holdfast.net.session import Session
 from holdfast.protocol.effects import Absence, Gauges
+from holdfast.protocol.settings import ProtocolSettings
 from holdfast.wire.signals import Hello, Mark, Missed, Welcome
 
 _ID_BITS = 61  # nobody guesses one, so nobody takes over a session that is not his
@@ -25,9 +26,10 @@ _ABSENT_BYTES_MAX = 256 * 2**20  # kept for all of them: beyond that who has bee
 class Returning:
     """The client's end: where it was, and what it did not get."""
 
-    def __init__(self, clock: Clock, session_us: int, give_up: Callable[[Link, str], None]) -> None:
+    def __init__(self, clock: Clock, settings: ProtocolSettings, give_up: Callable[[Link, str], None]) -> None:
         self._clock = clock
-        self._session_s = session_us / 1e6
+        self._session_s = settings.session_us / 1e6
+        self._settling_us = settings.heartbeat_us  # until brokers everywhere know again what we want, as a rule
         self._give_up = give_up  # on a link, because nobody has kept its session
         self.link: Link | None = None  # of the session that may go on
         self._far: Welcome | None = None  # the broker that it was last connected to
@@ -98,7 +100,9 @@ class Returning:
     def absence(self) -> Absence | None:
         """What a session that began anew may have missed; told once."""
         since_us, self._away_since_us = self._away_since_us, None
-        return None if since_us is None else Absence(since_us, self._clock.now_us(), self._reason)
+        if since_us is None:
+            return None
+        return Absence(since_us, self._clock.now_us() + self._settling_us, self._reason)
 
     def missed(self, missed: Missed) -> Absence:
         """What the broker has dropped, by our clock."""

@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 import msgspec
 
-from holdfast.model.errors import InputError
+from holdfast.model.errors import InputError, MisuseError
 from holdfast.model.event import RESERVED, attributes_of
 from holdfast.model.limits import (
     ATTRIBUTES_BYTES_MAX,
@@ -45,6 +45,8 @@ def looks_sendable(event: Mapping[str, object]) -> TypeGuard[dict[str, Scalar]]:
 
 def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
     """A copy of the event that can be sent; an InputError that names the attribute when there is none."""
+    if not isinstance(event, Mapping):
+        raise MisuseError(f"an event is a dict of names and values, such as {{'n': 1}}, not {type(event).__name__}")
     if looks_sendable(event):
         try:
             encoded = _encode(event)
