@@ -17,6 +17,7 @@ from holdfast.net.status import status_of
 from holdfast.net.subscription import Subscription
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.wire.signals import Welcome, encode_signal
 from tests.net.harness import QUICK, Lab, fails, lab, live, take, until, values
 
 STORING = HopSettings("retransmission")
@@ -243,6 +244,25 @@ async def test_a_broker_that_restarts_meanwhile_forgets_nothing(tmp_path: Path) 
         await again.stop(0.1)
 
 
+@pytest.mark.parametrize("at_once", [100, 1])
+@live
+async def test_what_was_acknowledged_before_a_broker_stops_does_not_come_again(at_once: int, tmp_path: Path) -> None:
+    async with lab() as net:
+        broker = await storing(net, tmp_path, sweep_us=600_000_000)  # stopping does not rely on it
+        feed = await net.client(broker, name="feed", durable=True)
+        desk, wanted = await desk_of(net, broker)
+        for first in range(1, 101, at_once):
+            await publish(feed, *range(first, first + at_once))  # one message, and one row of the store
+        assert values(await take(wanted, 40)) == list(range(1, 41))
+        await desk.flush()
+        await desk.close()
+        await feed.close()
+        await broker.stop(0.1)
+        again = await net.broker("b1", broker.listening[0], hops=broker.settings.hops, store=broker.settings.store)
+        _, wanted = await desk_of(net, again)
+        assert values(await take(wanted, 60)) == list(range(41, 101))
+
+
 @live
 async def test_events_come_through_other_brokers_while_a_subscriber_is_away(tmp_path: Path) -> None:
     async with lab() as net:
@@ -337,12 +357,60 @@ async def test_a_second_process_of_a_name_is_refused_while_the_first_is_there(tm
 
 
 @live
-async def test_a_durable_client_is_refused_by_a_broker_that_stores_nothing() -> None:
+async def test_a_plain_client_under_the_name_of_a_durable_one_is_refused_and_harms_nothing(tmp_path: Path) -> None:
     async with lab() as net:
-        broker = await net.broker("b1")
+        broker = await storing(net, tmp_path)
+        feed = await net.client(broker, name="feed", durable=True)
+        desk, _ = await desk_of(net, broker)
+        await desk.close()
+        await publish(feed, 1, 2, 3)
+        said = await fails(net.client(broker, name="desk"), TransportError)
+        assert "desk is a durable client of b1: connect with durable=True, or end it with forget()" in said
+        assert "\n" not in said
+        desk, wanted = await desk_of(net, broker)
+        assert values(await take(wanted, 3)) == [1, 2, 3]
+        await desk.forget()
+        await desk.close()
+        desk = await net.client(broker, name="desk")
+        wanted = desk.subscribe("n > 0")
+        await desk.flush()
+        await publish(feed, 4)
+        assert values(await take(wanted, 1)) == [4]
+
+
+@live
+async def test_a_name_under_which_only_events_were_published_is_free_for_a_plain_client(tmp_path: Path) -> None:
+    async with lab() as net:
+        broker = await storing(net, tmp_path)
+        feed = await net.client(broker, name="feed", durable=True)
+        await publish(feed, 1)
+        await feed.close()
+        assert (await net.client(broker, name="feed")).broker == "b1"
+
+
+@live
+async def test_a_durable_client_is_refused_by_a_broker_that_stores_nothing() -> None:
+    notes: list[str] = []
+    async with lab() as net:
+        broker = await net.broker("b1", log=lambda note: notes.append(note.kind))
         said = await fails(net.client(broker, durable=True), TransportError)
         assert "b1 stores no events, and a durable client needs that" in said
         assert "\n" not in said
+        await until(lambda: notes)
+        assert notes == ["not let in"]
+
+
+@live
+async def test_a_durable_client_hangs_up_on_an_older_broker_that_stores_nothing_and_does_not_look() -> None:
+    async def old_broker(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        frame = encode_signal(Welcome("b1", "broker", 1, stores=False))
+        writer.write(len(frame).to_bytes(4, "big") + frame)
+
+    async with lab() as net, await asyncio.start_server(old_broker, "127.0.0.1", 0) as server:
+        address = parse_address(f"tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        said = await fails(net.client(address, durable=True), TransportError)
+        assert "b1 stores no events, and a durable client needs that" in said
 
 
 @pytest.mark.parametrize("hops", ["basic", "nack", "multipath"])

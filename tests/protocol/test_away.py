@@ -157,6 +157,39 @@ def test_what_was_done_with_and_acknowledged_does_not_come_again_also_within_a_r
     assert desk.lives[-1] == list(range(7, 11))
 
 
+def test_what_was_done_with_within_a_run_does_not_come_again_from_a_broker_that_was_killed_a_sweep_later() -> None:
+    desk = Desk(1, 1, runs=True)
+    for number in range(1, 11):
+        desk.publish(number)
+    desk.settle()
+    for done in (4, 6):
+        desk.take(done - desk.done)
+        desk.settle(SETTINGS.sweep_us)
+        desk.crash("b0")
+        desk.restart("b0")
+        desk.start()
+        desk.settle()
+        assert desk.lives[-1] == list(range(done + 1, 11))
+
+
+def test_the_store_is_not_told_of_each_acknowledgement_within_a_run() -> None:
+    keeper = Keeper()
+    run = Run(tuple(range(1, 101)), "p", (1,) * 100, ({"n": 1},) * 100, (), 0)
+    [handover] = [each for each in keeper.hear(run, "p") if isinstance(each, Handover)]
+    written = keeper.written
+    for number in range(2, 101):
+        keeper.hear(Taken(handover.stream, 0, (), 1, number))
+    assert keeper.written == written
+    keeper.wait(keeper.settings.sweep_us)
+    assert keeper.written == written + 1
+    assert keeper.store.load().neighbours["c"].partly == (1, 100)
+    keeper.wait(keeper.settings.sweep_us)
+    assert keeper.written == written + 1  # nothing is new
+    keeper.hear(Taken(handover.stream, 1))
+    keeper.wait(keeper.settings.sweep_us)
+    assert keeper.store.load().bodies == {}
+
+
 # One broker, spoken to directly ----------------------------------------------------------------------------------
 
 
@@ -166,6 +199,7 @@ class Keeper:
     def __init__(self, **handover: int) -> None:
         self.settings = HandoverSettings(**handover)
         self.store = MemoryStore()
+        self.written = 0  # changes
         self.now_us = 1_000
         self.broker = self._new(Stored())
         for name in ("c", "p"):
@@ -186,6 +220,7 @@ class Keeper:
             effect = effects.pop(0)
             if isinstance(effect, Persist):
                 self.store.write(effect.changes)
+                self.written += len(effect.changes)
                 effects += self.broker.handle(Persisted(effect.token), self.now_us)
             elif isinstance(effect, Send) and effect.to == "c":
                 said.append(effect.message)

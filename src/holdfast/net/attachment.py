@@ -82,7 +82,7 @@ class Attachment(ABC):
     # Coming and going ----------------------------------------------------------------------------
 
     async def _enter(self, epoch: int, lossless: bool, stored: bool) -> None:
-        self._hello = Hello(self.name, "client", epoch, lossless=lossless)
+        self._hello = Hello(self.name, "client", epoch, lossless=lossless, durable=stored)
         self._stored = stored  # our broker keeps events for us whatever happens, and we for it: no session is needed
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is

@@ -181,7 +181,7 @@ class Client(Attachment):
             self._durable.leave(for_good=self._closed and not self._named)
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
-        if self._durable is not None and welcome.stores is False:
+        if self._durable is not None and welcome.stores is False:  # an older broker, which does not refuse us itself
             return Refusal("not here", f"{welcome.node} stores no events, {NEEDS_STORE}")
         return super().on_welcome(session, welcome)
 

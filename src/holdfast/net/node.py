@@ -24,6 +24,7 @@ from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
 from holdfast.net.directory import DirectoryService, NewDirectory
 from holdfast.net.driver import Application, Driver
+from holdfast.net.durable import needs_other
 from holdfast.net.journal import Note
 from holdfast.net.link import Impairment, Link
 from holdfast.net.outbox import BYTES_MAX
@@ -36,7 +37,7 @@ from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.broker import BrokerParts, Routing
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Gauges, Listed, Received, Register
+from holdfast.protocol.effects import Gauges, Listed, Received, Register, Save
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.changes import Stored
 from holdfast.protocol.hops.choice import AnyBroker, new_broker, on_its_links
@@ -270,6 +271,7 @@ class BrokerNode:
         if self._directory is not None:
             self._directory.close()
         if self._committer is not None:
+            self.driver.give(Save())
             await self._committer.finish()
 
     async def _handle_what_has_come(self, limit_s: float) -> None:
@@ -333,6 +335,8 @@ class BrokerNode:
             return Refusal("taken", f"a broker named {hello.node} is this broker itself")
         if self._taken and hello.kind == "client":
             return Refusal("not here", f"{self.settings.name} is no part of its network: {self.name_taken}")
+        if hello.kind == "client" and (why := needs_other(hello, self._machine)):
+            return Refusal("not here", why)
         known = self._sessions.get(hello.node)
         if known is None and len(self._sessions) >= _SESSIONS_MAX:
             return Refusal("full", f"{self.settings.name} has {_SESSIONS_MAX} connections already")

@@ -50,7 +50,7 @@ class Returning:
         """The same with what we would go on with."""
         stream = None if self.link is None else self.link.stream
         resumes = (0, 0) if stream is None else (stream.id, stream.received)
-        return Hello(own.node, own.kind, own.epoch, None, randbits(_ID_BITS) | 1, *resumes, own.lossless)
+        return Hello(own.node, own.kind, own.epoch, None, randbits(_ID_BITS) | 1, *resumes, own.lossless, own.durable)
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | None:
         """The link that goes on; None when the session is a new one."""

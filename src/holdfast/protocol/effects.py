@@ -108,6 +108,10 @@ class Persisted(msgspec.Struct, frozen=True):
     token: int
 
 
+class Save(msgspec.Struct, frozen=True):
+    """The process is about to end: hand to the store what would have waited for a better moment."""
+
+
 Input = (
     Received
     | LinkUp
@@ -124,6 +128,7 @@ Input = (
     | ForgetCall
     | Consumed
     | Persisted
+    | Save
 )
 
 

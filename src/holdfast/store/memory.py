@@ -19,6 +19,7 @@ from holdfast.protocol.hops.changes import (
     Learned,
     Met,
     Opened,
+    Partly,
     Skipped,
     Stored,
     StoredNeighbour,
@@ -76,7 +77,7 @@ def apply(stored: Stored, change: Change) -> None:
                 _apply_to(neighbour, change)
 
 
-def _apply_to(neighbour: StoredNeighbour, change: Learned | At | Opened | Done | Skipped) -> None:
+def _apply_to(neighbour: StoredNeighbour, change: Learned | At | Opened | Done | Partly | Skipped) -> None:
     match change:
         case Learned():
             _, before = neighbour.tables.get(change.table, (0, []))
@@ -89,11 +90,14 @@ def _apply_to(neighbour: StoredNeighbour, change: Learned | At | Opened | Done |
             neighbour.at = change.stream, change.seq
         case Opened():
             neighbour.stream, neighbour.used, neighbour.queue = change.stream, 0, {}
+            neighbour.partly = 0, 0
         case Done():
             queue = neighbour.queue
             while queue and (first := next(iter(queue))) <= change.seq:
                 del queue[first]
             neighbour.used = max(neighbour.used, change.seq)
+        case Partly():
+            neighbour.partly = change.seq, change.before
         case Skipped():
             neighbour.queue.pop(change.seq, None)
             neighbour.used = max(neighbour.used, change.seq)

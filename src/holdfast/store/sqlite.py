@@ -29,6 +29,7 @@ from holdfast.protocol.hops.changes import (
     Learned,
     Met,
     Opened,
+    Partly,
     Skipped,
     Stored,
     StoredNeighbour,
@@ -53,10 +54,11 @@ CREATE TABLE states (broker TEXT PRIMARY KEY, state BLOB);
 CREATE TABLE bodies (body INTEGER PRIMARY KEY, kept_us INTEGER, message BLOB);
 CREATE TABLE queue (neighbour TEXT, seq INTEGER, body INTEGER, PRIMARY KEY (neighbour, seq)) WITHOUT ROWID;
 """
-# Later than the others, and so made where it is missing.
-_GAVE_UP = """
+# Later than the others, and so made where they are missing.
+_LATER_TABLES = """
 CREATE TABLE IF NOT EXISTS gave_up (neighbour TEXT PRIMARY KEY, since_us INTEGER, until_us INTEGER, events INTEGER,
-    reason TEXT)
+    reason TEXT);
+CREATE TABLE IF NOT EXISTS partly (neighbour TEXT PRIMARY KEY, seq INTEGER, before INTEGER);
 """
 
 
@@ -124,7 +126,8 @@ class SqliteStore:
                     run(statement)
                 run(f"PRAGMA application_id = {_APPLICATION}")
                 run(f"PRAGMA user_version = {VERSION}")
-            run(_GAVE_UP)
+            for statement in _LATER_TABLES.split(";"):
+                run(statement)
             run("COMMIT")
             run("PRAGMA wal_checkpoint")  # so that the tables have their place on the disk, however full it becomes
         except sqlite3.OperationalError as problem:
@@ -150,6 +153,8 @@ class SqliteStore:
                 neighbours[name].tables[table][1].append(condition)
             for name, seq, body in run("SELECT neighbour, seq, body FROM queue ORDER BY neighbour, seq"):
                 neighbours[name].queue[seq] = body
+            for name, seq, before in run("SELECT neighbour, seq, before FROM partly"):
+                neighbours[name].partly = seq, before
             odd = {each.kind for each in neighbours.values()} - set(get_args(NodeKind))
             if odd:
                 raise ValueError(f"a neighbour that is a {odd.pop()!r}")
@@ -229,7 +234,7 @@ def _met(run: _Run, change: Met) -> None:
 
 def _forgot(run: _Run, change: Forgot) -> None:
     run("DELETE FROM neighbours WHERE name = ?", (change.neighbour,))
-    for table in ("versions", "conditions", "queue"):
+    for table in ("versions", "conditions", "queue", "partly"):
         run(f"DELETE FROM {table} WHERE neighbour = ?", (change.neighbour,))
 
 
@@ -260,6 +265,7 @@ def _at(run: _Run, change: At) -> None:
 def _opened(run: _Run, change: Opened) -> None:
     run("UPDATE neighbours SET stream = ?, used = 0 WHERE name = ?", (change.stream, change.neighbour))
     run("DELETE FROM queue WHERE neighbour = ?", (change.neighbour,))
+    run("DELETE FROM partly WHERE neighbour = ?", (change.neighbour,))
 
 
 def _keep(run: _Run, change: Keep) -> None:
@@ -272,6 +278,11 @@ def _keep(run: _Run, change: Keep) -> None:
 def _done(run: _Run, change: Done) -> None:
     run("DELETE FROM queue WHERE neighbour = ? AND seq <= ?", (change.neighbour, change.seq))
     run("UPDATE neighbours SET used = max(used, ?) WHERE name = ?", (change.seq, change.neighbour))
+
+
+def _partly(run: _Run, change: Partly) -> None:
+    if _is_known(run, change.neighbour):
+        run("INSERT OR REPLACE INTO partly VALUES (?, ?, ?)", (change.neighbour, change.seq, change.before))
 
 
 def _skipped(run: _Run, change: Skipped) -> None:
@@ -305,6 +316,7 @@ _WRITERS: dict[type, Callable[[_Run, Any], None]] = {
     Opened: _opened,
     Keep: _keep,
     Done: _done,
+    Partly: _partly,
     Skipped: _skipped,
     GaveUp: _gave_up,
     Erase: _erase,

@@ -22,6 +22,7 @@ from holdfast.protocol.hops.changes import (
     Learned,
     Met,
     Opened,
+    Partly,
     Skipped,
     Stored,
 )
@@ -81,10 +82,22 @@ class StoreKit:
         assert (found.neighbours["b2"].queue, found.neighbours["b2"].used) == ({3: 3, 4: 4}, 5)
         assert list(found.bodies) == [3, 4]
 
+    def test_how_far_a_neighbour_is_within_a_run_is_kept_until_its_numbers_begin_anew(self, place: Any) -> None:
+        store = self.open(place)
+        run = Run((1, 2, 3), "p", (5, 6, 7), ({"n": 1}, {"n": 2}, {"n": 3}), (), 3)
+        store.write([Met("c", "client", True), Opened("c", 1), Keep(1, 0, run, (("c", 1),)), Partly("c", 1, 2)])
+        store.write([Partly("c", 1, 3)])
+        assert self.again(store, place).neighbours["c"].partly == (1, 3)
+        store = self.open(f"{place}-anew")
+        store.write([Met("c", "client", True), Partly("c", 1, 3), Opened("c", 9)])
+        assert self.again(store, f"{place}-anew").neighbours["c"].partly == (0, 0)
+
     def test_a_neighbour_that_is_forgotten_leaves_nothing(self, place: Any) -> None:
         store = self.open(place)
         store.write([Met("c", "client", True), Opened("c", 1), Learned("c", "subscriptions", 1, ("a = 1",), (), True)])
-        store.write([Keep(1, 0, Deliver(event(1)), (("c", 1),)), At("c", 4, 4), Forgot("c"), Erase((1,))])
+        store.write(
+            [Keep(1, 0, Deliver(event(1)), (("c", 1),)), At("c", 4, 4), Partly("c", 1, 1), Forgot("c"), Erase((1,))]
+        )
         assert self.again(store, place) == Stored()
 
     def test_any_changes_leave_what_the_plain_way_leaves(self, place: Any) -> None:
@@ -123,6 +136,7 @@ def some_changes(dice: Random) -> Sequence[Change]:
             Opened(name, _bodies),
             Keep(_bodies, 3, Publish(event(_bodies)), ((name, _bodies),)),
             Done(name, _bodies - dice.randrange(20)),
+            Partly(name, _bodies, dice.randrange(99)),
             Skipped(name, _bodies - dice.randrange(20)),
             GaveUp(name, _bodies, _bodies + 1, dice.randrange(3), dice.choice(["", "away too long"])),
             Erase((_bodies - dice.randrange(20), _bodies - dice.randrange(20))),

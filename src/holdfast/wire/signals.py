@@ -36,6 +36,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     resumes: Count = 0  # the session that it would rather go on with; 0: none
     received: Count = 0  # how many frames of that it has
     lossless: bool = False  # it would rather be waited for than lose anything, because it recovers or orders events
+    durable: bool | None = None  # whether what it is subscribed to outlives it; None from one that does not say
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):

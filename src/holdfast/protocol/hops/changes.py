@@ -80,6 +80,14 @@ class Done(msgspec.Struct, frozen=True, tag=True, array_like=True):
     seq: int
 
 
+class Partly(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Of the run with this number, a neighbour has taken the publications with lower numbers than `before`."""
+
+    neighbour: str
+    seq: int
+    before: int
+
+
 class Skipped(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """This number is no longer to be handed over: it has expired."""
 
@@ -103,7 +111,7 @@ class Erase(msgspec.Struct, frozen=True, tag=True, array_like=True):
     bodies: tuple[int, ...]
 
 
-Change = Began | Met | Forgot | Learned | Knows | At | Opened | Keep | Done | Skipped | GaveUp | Erase
+Change = Began | Met | Forgot | Learned | Knows | At | Opened | Keep | Done | Partly | Skipped | GaveUp | Erase
 
 
 @dataclass
@@ -115,6 +123,7 @@ class StoredNeighbour:
     stream: int | None = None  # of what we hand over to it,
     used: int = 0  # the numbers that are done with or have expired,
     queue: dict[int, int] = field(default_factory=dict)  # and what it has not taken: number -> body
+    partly: tuple[int, int] = (0, 0)  # a number in it, and where in that run the neighbour is
 
 
 @dataclass

@@ -35,6 +35,7 @@ from holdfast.protocol.effects import (
     Persist,
     Persisted,
     Received,
+    Save,
     Send,
     Spread,
     Wake,
@@ -54,14 +55,14 @@ from holdfast.protocol.hops.changes import (
     Learned,
     Met,
     Opened,
+    Partly,
     Skipped,
     Stored,
 )
 from holdfast.protocol.hops.incoming import Incoming
-from holdfast.protocol.hops.outgoing import Kept, Outgoing, events_in
+from holdfast.protocol.hops.outgoing import Kept, Outgoing, events_in, is_said
 from holdfast.protocol.hops.room import has_own_part, shared_part
 from holdfast.protocol.hops.settings import HandoverSettings
-from holdfast.protocol.recovery.control import CONTROL_SEQ
 
 _WAKE = Wake()
 _NEVER_US = 2**62
@@ -121,7 +122,7 @@ class DurableBroker(AroundBroker):
                 self._incoming[name] = Incoming(self._settings.window, *each.at)
             if each.stream is not None:
                 outgoing = self.outgoing[name] = Outgoing(each.stream, self._settings, each.kind == "client")
-                outgoing.restore({seq: bodies[body] for seq, body in each.queue.items()}, each.used)
+                outgoing.restore({seq: bodies[body] for seq, body in each.queue.items()}, each.used, each.partly)
                 if len(outgoing):
                     outgoing.due_us = self._due_us = now_us
         brokers = [name for name, each in stored.neighbours.items() if each.kind == "broker"]
@@ -150,6 +151,12 @@ class DurableBroker(AroundBroker):
             "early from a neighbour": (early, self._settings.window),
         }
 
+    def keeps_for(self, client: str) -> bool:
+        """Whether it has anything that a client of this name would come back to."""
+        if not self._takes.get(client) or self.broker.kind_of(client) != "client":
+            return False
+        return bool(self.outgoing.get(client) or self.broker.heard_summary(client, "subscriptions")[1])
+
     def has_settled(self, now_us: int) -> bool:
         """Whether it has nothing to hand over."""
         return not self._kept
@@ -168,6 +175,9 @@ class DurableBroker(AroundBroker):
                 return self._on_persisted(given.token, now_us)
             case Wake():
                 return self._persist(self._on_wake(now_us))
+            case Save():
+                self._store_rest()
+                return self._persist([])
             case LinkUp():
                 return self._persist(self._on_link_up(given, now_us))
             case LinkDown():  # it is out of reach, not gone: what it wants is kept for it
@@ -385,7 +395,7 @@ class DurableBroker(AroundBroker):
         for effect in effects:
             names = effect.to if type(effect) is Spread else (effect.to,) if type(effect) is Send else ()
             message = effect.message if names else None  # type: ignore[union-attr]
-            if not isinstance(message, Body) or _is_said(message):
+            if not isinstance(message, Body) or is_said(message):
                 out.append(effect)
                 continue
             takers = [name for name in names if self._takes.get(name)]
@@ -457,9 +467,9 @@ class DurableBroker(AroundBroker):
             expired = outgoing.expire(now_us)
             for seq, kept in expired:
                 self._changes.append(Skipped(name, seq))
-                effects += _expired(name, kept)
+                effects.append(kept.expired(name))
             if outgoing.to_client:
-                too_long = [(seq, kept) for seq, kept in expired if not _has_lifetime(kept)]
+                too_long = [(seq, kept) for seq, kept in expired if not kept.has_lifetime]
                 self._give_up(name, too_long, f"kept for longer than {self._settings.keep_us / 1e6:g} s")
             self._release(outgoing, [kept for _, kept in expired])
         gone = [
@@ -470,8 +480,14 @@ class DurableBroker(AroundBroker):
         for name in gone:
             self._remember_forgotten(name, now_us)
             effects += [Incident("client forgotten", name), *self._forget(name, "left behind", now_us)]
-        self._urgent = self._urgent or bool(self._changes)
+        self._store_rest()
         return effects
+
+    def _store_rest(self) -> None:
+        """Store what nobody waits for, and how far clients are in runs; most runs are finished before a sweep."""
+        found = [(name, each.partly()) for name, each in self.outgoing.items()]
+        self._changes += [Partly(name, *partly) for name, partly in found if partly is not None]
+        self._urgent = self._urgent or bool(self._changes)
 
     def _remember_forgotten(self, client: str, now_us: int) -> None:
         """A client that took part is forgotten: it is told when it comes back after all."""
@@ -480,21 +496,3 @@ class DurableBroker(AroundBroker):
             since_us = self._away.since_us(client, self._heard_us[client])
             reason = f"away for longer than {self._settings.keep_us / 1e6:g} s; what came after that is not counted"
             self._changes += self._away.give_up(client, since_us, 0, events, reason)
-
-
-def _has_lifetime(kept: Kept) -> bool:
-    return isinstance(kept.message, Publish | Deliver) and kept.message.publication.lifetime_us is not None
-
-
-def _is_said(message: Body) -> bool:
-    """What need not be kept: copies that try another way, and what clients say to each other and would say again."""
-    if isinstance(message, Run):
-        return False
-    return message.via == "multipath" or message.publication.seq == CONTROL_SEQ
-
-
-def _expired(name: str, kept: Kept) -> list[Effect]:
-    message = kept.message
-    if _has_lifetime(kept) and not isinstance(message, Run):
-        return [Incident("expired", message.publication.id_text)]
-    return [Incident("kept too long", name, kept.events)]

@@ -5,12 +5,21 @@ all, everything counts as lost, and the first one is tried again, less and less 
 """
 
 from holdfast.model.messages import Handover, Run, Taken
+from holdfast.protocol.effects import Incident
 from holdfast.protocol.hops.changes import Body
 from holdfast.protocol.hops.settings import HandoverSettings
+from holdfast.protocol.recovery.control import CONTROL_SEQ
 
 
 def events_in(message: Body | None) -> int:
     return len(message.seqs) if isinstance(message, Run) else int(message is not None)
+
+
+def is_said(message: Body) -> bool:
+    """What need not be kept: copies that try another way, and what clients say to each other and would say again."""
+    if isinstance(message, Run):
+        return False
+    return message.via == "multipath" or message.publication.seq == CONTROL_SEQ
 
 
 def _rest_of(run: Run, before: int) -> Run | None:
@@ -36,6 +45,15 @@ class Kept:
         if publication is not None and publication.lifetime_us is not None:
             self.expires_us = min(self.expires_us, publication.time_us + publication.lifetime_us)
 
+    @property
+    def has_lifetime(self) -> bool:
+        return not isinstance(self.message, Run) and self.message.publication.lifetime_us is not None
+
+    def expired(self, neighbour: str) -> Incident:
+        if self.has_lifetime and not isinstance(self.message, Run):
+            return Incident("expired", self.message.publication.id_text)
+        return Incident("kept too long", neighbour, self.events)
+
 
 class Outgoing:
     def __init__(self, stream: int, settings: HandoverSettings, to_client: bool = False) -> None:
@@ -50,7 +68,8 @@ class Outgoing:
         self._sent = 0  # up to here it has been sent since the neighbour last answered
         self._highest = 0  # up to here it has ever been sent
         self._arrived = 0  # up to here it is at a client whose application has not taken it yet
-        self._before = (0, 0)  # a number, and where in its run the neighbour is
+        self._partly = (0, 0)  # a number, and where in its run the neighbour is
+        self._partly_noted = (0, 0)  # the same as the store has it
         self._sent_us: dict[int, int] = {}  # of those under way
         self._failures = 0
         self._answer_us: float | None = None
@@ -76,7 +95,7 @@ class Outgoing:
         kept.clients += self.to_client
         self.events += kept.events
 
-    def restore(self, queue: dict[int, Kept], used: int) -> None:
+    def restore(self, queue: dict[int, Kept], used: int, partly: tuple[int, int] = (0, 0)) -> None:
         """From the store; up to `used` all numbers were given, and those that are not here have expired or are done."""
         first, last = min(queue, default=used + 1), max(used, *queue, 0)
         for seq in range(first, last + 1):
@@ -85,6 +104,14 @@ class Outgoing:
                 self._hold(kept)
         self.seq = self._released = self._highest = last
         self._sent = first - 1
+        self._partly = self._partly_noted = partly
+
+    def partly(self) -> tuple[int, int] | None:
+        """Where the neighbour is in a run that it has not finished, if the store is to be told."""
+        if self._partly == self._partly_noted or self._queue.get(self._partly[0]) is None:
+            return None
+        self._partly_noted = self._partly
+        return self._partly
 
     def kept(self) -> list[Kept]:
         return [each for each in self._queue.values() if each is not None]
@@ -117,8 +144,8 @@ class Outgoing:
         self._highest = max(self._highest, seq)
         self._sent_us[seq] = -1 if again else now_us
         message = None if kept is None else kept.message
-        if seq == self._before[0] and isinstance(message, Run):
-            message = _rest_of(message, self._before[1])
+        if seq == self._partly[0] and isinstance(message, Run):
+            message = _rest_of(message, self._partly[1])
         return Handover(self.stream, seq, first, again, message)
 
     def on_timer(self, now_us: int) -> list[Handover]:
@@ -146,7 +173,7 @@ class Outgoing:
         arrived = max(taken.seq, min(taken.arrived, self._highest))
         self._learn(arrived, now_us)
         if taken.before:
-            self._before = taken.seq + 1, taken.before
+            self._partly = max(self._partly, (taken.seq + 1, taken.before))  # datagrams may overtake each other
         done: list[Kept] = []
         queue = self._queue
         before = len(queue)
