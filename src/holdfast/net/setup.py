@@ -31,8 +31,8 @@ def check_client(name: str | None, settings: ProtocolSettings | None, durable: b
 
 def brokers_at(address: str | Sequence[str]) -> list[Address]:
     """The addresses of brokers to dial."""
-    given = [address] if isinstance(address, str) else list(address) if isinstance(address, Sequence) else []
-    if not given or not all(isinstance(each, str) for each in given):
+    given = list(address) if isinstance(address, Sequence) and not isinstance(address, str) else [address]
+    if not given:
         raise InputError("connect needs the address of a broker, such as tcp://127.0.0.1:7001")
     return [parse_address(each, to_dial=True) for each in given]
 
