@@ -276,6 +276,15 @@ class LinkState(msgspec.Struct, frozen=True, array_like=True, tag="lsa"):
     down: NodeNames = ()  # those of its neighbours that it takes for down
 
 
+class Outage(msgspec.Struct, frozen=True, array_like=True, tag="out"):
+    """The link between two brokers was down until now, or is: what should have passed it towards you may be lost."""
+
+    one: NodeName
+    other: NodeName
+    ago_us: Count  # since when: told so because clocks differ
+    hops: Hops = 0
+
+
 class Detach(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
     """A client leaves; forget its tables at once instead of waiting for its lease to run out."""
 
@@ -427,6 +436,7 @@ Message = (
     | Refused
     | Summary
     | LinkState
+    | Outage
     | Detach
     | Numbered
     | Missing

@@ -19,6 +19,7 @@ from holdfast.model.messages import (
     LinkState,
     Message,
     NodeKind,
+    Outage,
     Publish,
     Refused,
     Run,
@@ -40,6 +41,7 @@ from holdfast.protocol.effects import (
     LinkUp,
     Received,
     Send,
+    Spread,
     Wake,
 )
 from holdfast.protocol.gossip.classes import Classes
@@ -52,6 +54,7 @@ from holdfast.protocol.tables import Heard
 from holdfast.protocol.tree import ALL_AT_ONCE, TreeRouter
 
 BETWEEN_BROKERS = get_args(GossipMessage)
+_DOWN_MAX = 1_000  # brokers that we remember to have lost; nobody has so many next to it
 Routing = Literal["subscriptions", "advertisements", "destinations"]
 
 
@@ -80,7 +83,11 @@ class Neighbour:
 
 class Broker:
     def __init__(self, parts: BrokerParts, gossip: GossipSettings | None = None, states: bool = False) -> None:
-        """Who `states` sends events at once, to each neighbour in the order in which they came."""
+        """Who `states` sends events at once, to each neighbour in the order in which they came, and keeps none: so it
+        can state what was sent, and tells when a link to another broker was down.
+        """
+        self._states = states
+        self._down: dict[str, tuple[int, bool]] = {}  # brokers that we have lost: since when, and whether that was told
         self.name = name = parts.name
         self._settings = settings = parts.settings
         self._book = book = parts.book
@@ -241,11 +248,14 @@ class Broker:
         self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None, reliable: bool = False
     ) -> list[Effect]:
         if name in self._neighbours:
-            effects = self._on_link_down(name, now_us)
-            return effects + self._on_link_up(name, kind, now_us, replaces, reliable)
+            left = self._on_link_down(name, now_us)
+            return left + self._on_link_up(name, kind, now_us, replaces, reliable)
         neighbour = self._neighbours[name] = Neighbour(kind, now_us, reliable)
-        greeting: list[Effect] = [Send(name, self._summary(neighbour))]
-        return greeting + self._router.on_link_up(name, kind, now_us)
+        effects: list[Effect] = [Send(name, self._summary(neighbour)), *self._router.on_link_up(name, kind, now_us)]
+        if name in self._down:
+            since_us, _ = self._down.pop(name)
+            effects += self._tell_of_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
+        return effects
 
     def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
         """Who speaks to us over a link is a neighbour: we have forgotten it, or its good-bye came late."""
@@ -261,7 +271,22 @@ class Broker:
         if neighbour is None:
             return []
         self._router.on_link_down(name)
+        if self._states and neighbour.kind == "broker" and neighbour.reliable and len(self._down) < _DOWN_MAX:
+            self._down[name] = neighbour.heard_us, False
         return self._forget(name, neighbour, now_us)
+
+    def _tell_of_outage(self, came_from: str, outage: Outage) -> list[Effect]:
+        """To all on this side of the link. Only reliable links carry it: over others, losses are nothing special."""
+        names = [name for name, each in self._neighbours.items() if each.reliable and name != came_from]
+        return [Spread(tuple(names), outage)] if names else []
+
+    def _tell_of_lasting_outages(self, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for name, (since_us, is_told) in self._down.items():
+            if not is_told and now_us - since_us > self._settings.lease_us:
+                self._down[name] = since_us, True
+                effects += self._tell_of_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
+        return effects
 
     def _forget(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """Drop all that a neighbour has told us."""
@@ -309,6 +334,9 @@ class Broker:
                     effects.append(Incident("conditions refused", name))
             case Detach():
                 effects += self._on_link_down(name, now_us)
+            case Outage() if neighbour.kind == "broker":
+                if message.hops < self._settings.hops_max:
+                    effects += self._tell_of_outage(name, msgspec.structs.replace(message, hops=message.hops + 1))
             case _:
                 effects.append(Incident("unexpected message", name))
         return effects
@@ -369,7 +397,7 @@ class Broker:
         return effects if self._gossip is None else effects + self._gossip.on_timer(now_us)
 
     def _on_heartbeat(self, now_us: int) -> list[Effect]:
-        effects: list[Effect] = []
+        effects = self._tell_of_lasting_outages(now_us)
         # Who was held up itself has not read yet what others said meanwhile, and judges nobody.
         punctual = now_us - self._due_us < self._settings.heartbeat_us // 2
         for name, neighbour in list(self._neighbours.items()):

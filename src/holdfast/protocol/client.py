@@ -15,6 +15,7 @@ from holdfast.model.messages import (
     Deliver,
     Detach,
     Message,
+    Outage,
     Publication,
     Publish,
     Refused,
@@ -221,8 +222,18 @@ class Client:
                 return [Send(self._broker, whole) for whole in wholes if self._broker]
             case Refused():
                 return self._on_refused(message, now_us)
+            case Outage() if self._since:
+                return self._on_outage(message, now_us)
+            case Outage():
+                return []  # we subscribe to nothing
             case _:
                 return [Incident("unexpected message", self._broker or "")]
+
+    def _on_outage(self, outage: Outage, now_us: int) -> list[Effect]:
+        """Those whom we follow can be asked; others may have published something for us."""
+        reason = f"the link between {outage.one} and {outage.other} was down"
+        until_us = now_us + self._settings.heartbeat_us  # then brokers everywhere know our subscriptions again
+        return self.handle(Absence(now_us - outage.ago_us, until_us, reason), now_us)
 
     def _on_refused(self, refused: Refused, now_us: int) -> list[Effect]:
         """What follows from it is lost for as long as it lasts; said once until the table is smaller."""
