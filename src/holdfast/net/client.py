@@ -25,6 +25,7 @@ from msgspec.structs import astuple
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import MisuseError, TransportError
+from holdfast.model.limits import ATTRIBUTES_BYTES_MAX
 from holdfast.model.messages import Publication, Publish
 from holdfast.net.accounting import Account, Missing
 from holdfast.net.address import Address
@@ -60,7 +61,7 @@ from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
 from holdfast.wire.codec import encode_message
-from holdfast.wire.outgoing import check_size, looks_sendable, sendable, sendable_lifetime_us, sendable_payload
+from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_payload
 from holdfast.wire.signals import Refusal, Welcome
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
@@ -118,7 +119,9 @@ class Client(Attachment):
         self._tallied = tallied
         self._guarantees = guarantees
         self._hops = hops
-        self._observed = observer is not None or tallied
+        self._plain: ClientMachine | None = (
+            None  # our machine, where nobody but the broker wants to know what we publish
+        )
         self._named = name is not None and observer is None  # another process may go on under this name
         self._durable: Durable | None = None
         self._unwatched = observer is None and not tallied and guarantees == BEST_EFFORT
@@ -140,6 +143,8 @@ class Client(Attachment):
         )
         runs = not self._tallied and all(each.scheme != "udp" for each in self._addresses)
         self._machine = with_hops(machine, self._hops, runs, confirms=self._observer is None)
+        if self._observer is None and not self._tallied and isinstance(self._machine, ClientMachine):
+            self._plain = self._machine
         self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied)
         if isinstance(self._machine, DurableClient):
             self._durable = Durable(self._machine, self.driver, self._clock, self._inboxes, self._unwatched)
@@ -215,21 +220,22 @@ class Client(Attachment):
         attributes = event if looks_sendable(event) else sendable(event)
         while (link := self._link) is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
-        if not link.wire.reliable:
-            link.check_fits(sendable(attributes), payload)
-        if self._durable is not None:
-            return await self._durable.publish(sendable(attributes), payload, lifetime_us)
-        machine = self._machine
-        assert isinstance(machine, ClientMachine)
-        if self._observed or lifetime_us is not None or not link.takes_runs or not machine.sends_runs:
+        machine = self._plain
+        if machine is None or lifetime_us is not None or not link.takes_runs or not machine.sends_runs:
+            if not link.wire.reliable:
+                link.check_fits(sendable(attributes), payload)
+            if self._durable is not None:
+                return await self._durable.publish(sendable(attributes), payload, lifetime_us)
             self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
-            return machine.last_seq
+            return self._machine.last_seq
         # The same without detours, because nobody but the broker wants to know of it.
         try:
-            encoded = check_size(encode_message(attributes), attributes)
+            encoded = encode_message(attributes)
         except (UnicodeEncodeError, OverflowError):
             sendable(attributes)  # which says what is wrong
             raise
+        if len(encoded) > ATTRIBUTES_BYTES_MAX:
+            sendable(attributes)  # which says so
         now_us = self._clock.now_us()
         seq, since = machine.number(attributes, payload, now_us)
         if link.dirty or since:
@@ -367,6 +373,13 @@ class Client(Attachment):
         if self._observer is not None:
             for each, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
                 self.on_delivered(Delivered(each, tuple(ids), "original"), now_us)
+            return
+        first = delivered.subscriptions[0]
+        if delivered.subscriptions.count(first) == len(delivered.subscriptions):  # all for the same, as is usual
+            all_of_them = [Delivery(each, "original", now_us) for each in delivered.publications]
+            for id_ in first:
+                if id_ in self._inboxes:
+                    self._inboxes[id_].put_all(all_of_them)
             return
         waiting: dict[str, list[Delivery]] = {}
         for publication, ids in zip(delivered.publications, delivered.subscriptions, strict=True):

@@ -312,7 +312,9 @@ class Client:
             effects.append(Incident("not wanted", run.source, wanted.count([])))
             publications, wanted = list(compress(publications, wanted)), [each for each in wanted if each]
         if publications:
-            new = self._seen.first_times(run.source, tuple([each.seq for each in publications]))
+            whole = len(publications) == len(run.seqs)
+            seqs = run.seqs if whole else tuple([each.seq for each in publications])
+            new = self._seen.first_times(run.source, seqs)
             if not all(new):
                 effects.append(Incident("duplicate", run.source, new.count(False)))
                 publications, wanted = list(compress(publications, new)), list(compress(wanted, new))

@@ -32,8 +32,8 @@ _names: set[str] = set()
 def looks_sendable(event: Mapping[str, object]) -> TypeGuard[dict[str, Scalar]]:
     """Whether it is flat, of plain scalars, under names that have been seen before.
 
-    What remains to be found out, the size of integers and the characters of strings, encoding finds out; how many
-    bytes it takes, `check_size`.
+    What remains to be found out, the size of integers, the characters of strings and how many bytes it takes, encoding
+    finds out.
     """
     return (
         type(event) is dict
@@ -56,16 +56,6 @@ def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
             if len(encoded) <= ATTRIBUTES_BYTES_MAX:
                 return dict(event)
     return _checked(event)
-
-
-def check_size(encoded: bytes, event: Mapping[str, object]) -> bytes:
-    """An event's encoded attributes, or a message that holds them; an InputError if the attributes are too large.
-
-    Only a message of such a size is looked at more closely, because the payload may be the reason.
-    """
-    if len(encoded) > ATTRIBUTES_BYTES_MAX:
-        sendable(event)
-    return encoded
 
 
 def _checked(event: Mapping[str, object]) -> dict[str, Scalar]:
