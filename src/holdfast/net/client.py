@@ -119,9 +119,7 @@ class Client(Attachment):
         self._tallied = tallied
         self._guarantees = guarantees
         self._hops = hops
-        self._plain: ClientMachine | None = (
-            None  # our machine, where nobody but the broker wants to know what we publish
-        )
+        self._plain: ClientMachine | None = None  # our machine, if nobody but the broker wants to know what we publish
         self._named = name is not None and observer is None  # another process may go on under this name
         self._durable: Durable | None = None
         self._unwatched = observer is None and not tallied and guarantees == BEST_EFFORT
@@ -242,10 +240,9 @@ class Client(Attachment):
             link.outbox.put_event(self.name, seq, since, now_us, encoded, payload)
             if not link.dirty:
                 self.driver.touch(link)
-        else:
-            self.driver.send(
-                link, encode_message(Publish(Publication(self.name, seq, now_us, None, dict(attributes), payload)))
-            )
+        else:  # an event on its own is through sooner when it does not travel as a run of one
+            alone = Publication(self.name, seq, now_us, None, attributes, payload)
+            self.driver.send(link, encode_message(Publish(alone)))
         return seq
 
     async def flush(self) -> None:

@@ -146,14 +146,15 @@ class Assurance:
 
     def _passes(self, source: str, seqs: list[int], publications: list[Publication], now_us: int) -> bool:
         """Whether events that came in a row are in order as they are, and nothing earlier is missing."""
-        departure_us = publications[-1].time_us
+        if self._strict is None and self._latch is None:
+            return True
         if any([after <= before for before, after in pairwise(seqs)]):
             return False
+        departure_us = publications[-1].time_us
         if self._strict is not None:
             return self._strict.passes(source, seqs, departure_us, self._recovery.frontier(source))
-        if self._latch is not None:
-            return not self._recovery.has_noticed(source) and self._latch.passes(source, seqs, departure_us, now_us)
-        return True
+        assert self._latch is not None
+        return not self._recovery.has_noticed(source) and self._latch.passes(source, seqs, departure_us, now_us)
 
     def _in_order(self, delivered: Delivered, now_us: int) -> list[Outcome]:
         publication = delivered.publication

@@ -254,7 +254,7 @@ class Broker:
         effects: list[Effect] = [Send(name, self._summary(neighbour)), *self._router.on_link_up(name, kind, now_us)]
         if name in self._down:
             since_us, _ = self._down.pop(name)
-            effects += self._tell_of_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
+            effects += self._tell_of_own_outage(name, since_us, now_us)
         return effects
 
     def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
@@ -285,8 +285,11 @@ class Broker:
         for name, (since_us, is_told) in self._down.items():
             if not is_told and now_us - since_us > self._settings.lease_us:
                 self._down[name] = since_us, True
-                effects += self._tell_of_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
+                effects += self._tell_of_own_outage(name, since_us, now_us)
         return effects
+
+    def _tell_of_own_outage(self, name: str, since_us: int, now_us: int) -> list[Effect]:
+        return self._tell_of_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
 
     def _forget(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """Drop all that a neighbour has told us."""

@@ -50,9 +50,6 @@ class Waiting(Generic[Item]):
     def highest_held(self) -> int | None:
         return self._held_seqs[-1] if self._held_seqs else None
 
-    def missing_seqs(self) -> list[int]:
-        return list(self._missing_seqs)
-
     def due_us(self) -> int | None:
         """When the lowest missing number is no longer waited for."""
         return self._missing[self._missing_seqs[0]].deadline_us if self._missing_seqs else None
