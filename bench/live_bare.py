@@ -10,12 +10,12 @@ from typing import Any
 
 from bench.live_events import MATCHING, events
 from bench.live_relay import PER_FRAME, Framed, dial, framed
-from holdfast.model.messages import Run, Summary, Tell
+from holdfast.model.messages import Batch, Delta, Heartbeat
 from holdfast.wire.codec import decode_frame_untrusted, encode_message
 from holdfast.wire.codec import framed as frame_of
 from holdfast.wire.signals import SIGNAL, Hello, encode_signal
 
-_BEAT = framed(frame_of([encode_message(Summary(1, ((0, 0), (0, 0)), kind="client"))]))
+_BEAT = framed(frame_of([encode_message(Heartbeat(1, ((0, 0), (0, 0)), kind="client"))]))
 _BEAT_S = 1.0
 
 
@@ -45,7 +45,7 @@ class BarePublisher:
         self._connection = connection
         made = events()
         runs = [
-            Run(tuple(range(at, at + PER_FRAME)), name, (1,) * PER_FRAME, tuple(made[at : at + PER_FRAME]), (), 0)
+            Batch(tuple(range(at, at + PER_FRAME)), name, (1,) * PER_FRAME, tuple(made[at : at + PER_FRAME]), (), 0)
             for at in range(0, len(made), PER_FRAME)
         ]
         self._frames = cycle([framed(frame_of([encode_message(run)])) for run in runs])
@@ -70,10 +70,10 @@ async def subscribe(address: str, name: str, on: Callable[[int], None]) -> None:
 
     def on_frame(this: Framed, frame: bytes) -> None:
         messages = decode_frame_untrusted(frame)
-        on(sum(len(each.seqs) for each in messages if type(each) is Run))
-        if any(isinstance(each, Summary) and each.heard[0][0] for each in messages):
+        on(sum(len(each.seqs) for each in messages if type(each) is Batch))
+        if any(isinstance(each, Heartbeat) and each.heard[0][0] for each in messages):
             known.set()  # the broker has our table
 
     connection = await _greeted(address, name, on_frame)
-    connection.transport.write(framed(frame_of([encode_message(Tell("subscriptions", 1, (MATCHING,), ()))])))
+    connection.transport.write(framed(frame_of([encode_message(Delta("subscriptions", 1, (MATCHING,), ()))])))
     await known.wait()

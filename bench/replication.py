@@ -17,12 +17,12 @@ from typing import Any
 
 from bench.command import options, told
 from bench.results import load, machine, saved_at
-from holdfast.model.messages import Copying
+from holdfast.model.messages import CopyProtocol
 from holdfast.network.writing import to_toml
 from holdfast.reproduce.replication.model import Model, Setting, ordering_degree, zipf
 from holdfast.wire.runs import Run
 
-_PROTOCOLS: tuple[Copying, ...] = ("synchronous", "incremental", "ordered")
+_PROTOCOLS: tuple[CopyProtocol, ...] = ("synchronous", "incremental", "ordered")
 _KILLED_S, _END_S = 30, 58  # tables of ten thousand conditions take a while to be everywhere on a busy machine
 _PENDING = 100  # published while the replica starts: within these seconds after the kill
 _PENDING_S = 2.0
@@ -54,7 +54,7 @@ def network(protocol: str, subscriptions: int, seed: int) -> tuple[dict[str, obj
     }, wanted
 
 
-def measured(protocol: Copying, subscriptions: int, seed: int) -> dict[str, Any]:
+def measured(protocol: CopyProtocol, subscriptions: int, seed: int) -> dict[str, Any]:
     text, wanted = network(protocol, subscriptions, seed)
     with TemporaryDirectory() as folder:
         file, out = Path(folder, "net.toml"), Path(folder, "run")
@@ -66,13 +66,13 @@ def measured(protocol: Copying, subscriptions: int, seed: int) -> dict[str, Any]
     return {"protocol": protocol, "subscriptions": subscriptions, **found_in(tables, protocol, wanted)}
 
 
-def found_in(tables: dict[str, list[dict[str, Any]]], protocol: Copying, wanted: list[int]) -> dict[str, Any]:
+def found_in(tables: dict[str, list[dict[str, Any]]], protocol: CopyProtocol, wanted: list[int]) -> dict[str, Any]:
     """What a trace says of the replacement of f."""
     at: dict[tuple[str, str], int] = {}
     for row in sorted(tables["incidents"], key=lambda row: row["time_us"], reverse=True):
         at[row["kind"], row["node"]] = row["time_us"]  # the first of its kind
-    replica = next((node for kind, node in at if kind == "replication: replicated"), "f+1")
-    needed = [("crash", "f"), (f"replication: {protocol}, failover", "s"), ("replication: replicated", replica)]
+    replica = next((node for kind, node in at if kind == "replica_ready"), "f+1")
+    needed = [("crash", "f"), (f"replication: {protocol}, failover", "s"), ("replica_ready", replica)]
     if missing := [" at ".join(each) for each in needed if each not in at]:
         found = sorted({f"{row['kind']} ({row['about']})" for row in tables["incidents"]})
         raise SystemExit(f"the trace has no {', '.join(missing)}; it has {', '.join(found)}")
@@ -96,7 +96,7 @@ def found_in(tables: dict[str, list[dict[str, Any]]], protocol: Copying, wanted:
     }
 
 
-def modelled(protocol: Copying, subscriptions: int, seed: int) -> dict[str, float]:
+def modelled(protocol: CopyProtocol, subscriptions: int, seed: int) -> dict[str, float]:
     found = Model(Setting(protocol, subscriptions=subscriptions, pending=_PENDING, seed=seed)).experiment()
     return {"resumption_s": found.resumption_s, "replication_s": found.replication_s, "ordering": found.ordering}
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.gateway.client import connect_gateway
     from holdfast.language.covering import covers, overlaps
     from holdfast.language.parser import parse
     from holdfast.language.problems import ConditionError
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from holdfast.matching.matcher import Matcher
     from holdfast.model.errors import HoldfastError, TransportError
     from holdfast.net.client import connect
-    from holdfast.net.gateway.client import connect_gateway
     from holdfast.net.subscription import Delivery
     from holdfast.net.sync import connect_sync
 
@@ -43,7 +43,7 @@ _HOMES = {
     "TransportError": "holdfast.model.errors",
     "Subscription": "holdfast.language.subscription",
     "connect": "holdfast.net.client",
-    "connect_gateway": "holdfast.net.gateway.client",
+    "connect_gateway": "holdfast.gateway.client",
     "connect_sync": "holdfast.net.sync",
     "covers": "holdfast.language.covering",
     "overlaps": "holdfast.language.covering",

@@ -15,7 +15,7 @@ TABLES = {
         incident("s", 1_100_000, "suspected"),
         incident("a", 1_200_000, "suspected"),
         incident("s", 3_000_000, "replication: ordered, failover", "f by f+1"),
-        incident("f+1", 3_500_000, "replication: replicated"),
+        incident("f+1", 3_500_000, "replica_ready"),
         incident("s", 9_000_000, "suspected", "f+1"),
     ],
     "publications": [

@@ -31,8 +31,8 @@ def failing() -> Watch:
     incident(watch, "hub", 2.5, "crash", "hub")
     incident(watch, "a", 2.6, "suspected", "hub")
     incident(watch, "b", 2.7, "suspected", "hub")
-    incident(watch, "hub+1", 3.1, "replica wanted", "hub")
-    incident(watch, "hub+1", 4.0, "replica started", "hub")
+    incident(watch, "hub+1", 3.1, "replica_wanted", "hub")
+    incident(watch, "hub+1", 4.0, "replica_started", "hub")
     return watch
 
 
@@ -54,7 +54,7 @@ def test_links_add_up_both_directions_and_a_replicas_count_for_the_broker_it_rep
 
 def test_what_happens_is_told_once_in_words() -> None:
     watch = failing()
-    incident(watch, "hub+1", 4.2, "replication: replicated", "hub")
+    incident(watch, "hub+1", 4.2, "replica_ready", "hub")
     assert [each.words for each in watch.happenings] == [
         "kill -9 hub",
         "a notices that hub is gone, and keeps events for it",

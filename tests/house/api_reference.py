@@ -66,9 +66,9 @@ SECTIONS = (
         "Gateways",
         "`connect_gateway` is from `holdfast` itself.",
         (
-            "holdfast.net.gateway.client:connect_gateway",
-            "holdfast.net.gateway.client:GatewayClient",
-            "holdfast.net.gateway.client:LoggedEvent",
+            "holdfast.gateway.client:connect_gateway",
+            "holdfast.gateway.client:GatewayClient",
+            "holdfast.gateway.client:LoggedEvent",
         ),
     ),
     Section(

@@ -8,7 +8,7 @@ from holdfast.net.counters import WORTH_TELLING
 from tests.house.tree import ROOT, python_files
 
 PAGE = ROOT / "docs" / "incidents.md"
-COUNTED = {name.replace("_", " ") for name in WORTH_TELLING}  # as logs and traces have them
+COUNTED = {name for name in WORTH_TELLING}  # as logs and traces have them
 ROOMS = ("src/holdfast/protocol/", "src/holdfast/net/", "src/holdfast/sim/", "src/holdfast/cli/")
 
 

@@ -16,7 +16,7 @@ from holdfast.net.client import Client, connect
 from holdfast.net.loop import run
 from holdfast.net.node import BrokerNode, NodeSettings
 from holdfast.net.subscription import Delivery, Subscription
-from holdfast.protocol.effects import Delivered, DeliveredRun, Incident
+from holdfast.protocol.effects import Delivered, DeliveredBatch, Incident
 from holdfast.protocol.settings import ProtocolSettings
 
 PATIENCE_S = 60.0  # a machine under load is slow; a test that waits this long has failed
@@ -85,7 +85,7 @@ class Recorder:
 
     def on_published(self, publication: Publication, now_us: int) -> None: ...
     def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
-    def on_delivered_run(self, delivered: DeliveredRun, now_us: int) -> None: ...
+    def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None: ...
 
     def on_incident(self, incident: Incident, now_us: int) -> None:
         self.incidents.append(incident)

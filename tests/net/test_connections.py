@@ -273,7 +273,7 @@ async def test_a_client_that_falls_silent_where_only_silence_tells_is_disconnect
         client = await net.client(broker, name="desk-1")
         client.driver.stop()  # as if the process hung: nothing comes
         await until(lambda: "desk-1" not in broker.neighbours)
-        assert broker.counters.incidents["lease ran out"] == 1
+        assert broker.counters.incidents["lease_expired"] == 1
 
 
 @live

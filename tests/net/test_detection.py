@@ -50,9 +50,9 @@ def test_a_killed_broker_is_missed_by_its_silence_and_events_go_round_it(process
         wanted = far.subscribe("n > 0")
         _reaches(near, far)
         assert b2.ask(signal.SIGKILL) == -signal.SIGKILL
-        told(b1, "neighbour is down", "b2")
+        told(b1, "neighbour_down", "b2")
         near.publish({"n": 1})
         assert wanted.next(timeout=60 * PATIENCE).event == {"n": 1}
         watching(processes, "b2", [at_b2], {"b1": at_b1})
-        told(b1, "neighbour is back", "b2")
+        told(b1, "neighbour_up", "b2")
         _reaches(near, far)

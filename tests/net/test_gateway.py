@@ -12,13 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.model.errors import HoldfastError, InputError, TransportError
-from holdfast.net.address import Address, parse_address
-from holdfast.net.client import Client
-from holdfast.net.gateway.client import GatewayClient, RefusedError, connect_gateway
-from holdfast.net.gateway.gateway import Gateway, GatewaySettings
-from holdfast.net.gateway.log import GoneError, Retention
-from holdfast.net.gateway.messages import (
+from holdfast.gateway.client import GatewayClient, RefusedError, connect_gateway
+from holdfast.gateway.gateway import Gateway, GatewaySettings
+from holdfast.gateway.log import GoneError, Retention
+from holdfast.gateway.messages import (
     Ack,
     AskCounts,
     AskEnds,
@@ -35,6 +32,9 @@ from holdfast.net.gateway.messages import (
     decode_answer_untrusted,
     encode_gateway,
 )
+from holdfast.model.errors import HoldfastError, InputError, TransportError
+from holdfast.net.address import Address, parse_address
+from holdfast.net.client import Client
 from holdfast.net.node import BrokerNode
 from holdfast.protocol.settings import ProtocolSettings
 from tests.net.certificates import Authority
@@ -423,7 +423,7 @@ async def test_another_protocol_version_is_told_so_by_a_gateway(tmp_path: Path) 
 
 @live
 async def test_who_asks_nothing_is_not_kept_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.net.gateway.connections._FIRST_REQUEST_S", 0.05)
+    monkeypatch.setattr("holdfast.gateway.connections._FIRST_REQUEST_S", 0.05)
     async with gateway(tmp_path / "gw", parse_address("tcp://127.0.0.1:1")) as made:
         async with RawPeer(made.listening[0]) as raw:
             assert await raw.closed()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.gateway import ledger as gateway_ledger
+from holdfast.gateway.ledger import Ledger, LedgerFullError, NotStagedError
+from holdfast.gateway.messages import Outgoing, Part, decode_outgoing
 from holdfast.model.errors import InputError
-from holdfast.net.gateway import ledger as gateway_ledger
-from holdfast.net.gateway.ledger import Ledger, LedgerFullError, NotStagedError
-from holdfast.net.gateway.messages import Outgoing, Part, decode_outgoing
 
 
 def events(*numbers: int) -> list[Outgoing]:

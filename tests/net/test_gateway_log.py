@@ -9,10 +9,10 @@ from random import Random
 import msgspec
 import pytest
 
-from holdfast.net.gateway.folder import GatewayFolder
-from holdfast.net.gateway.log import GoneError, Log, Retention
-from holdfast.net.gateway.messages import Logged, encode_row
-from holdfast.net.gateway.segment import LogDamagedError
+from holdfast.gateway.folder import GatewayFolder
+from holdfast.gateway.log import GoneError, Log, Retention
+from holdfast.gateway.messages import Logged, encode_row
+from holdfast.gateway.segment import LogDamagedError
 
 ID = "0123456789abcdef0123456789abcdef"
 SMALL = Retention(keep_bytes=16_384, segment_bytes=4_096)

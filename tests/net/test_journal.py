@@ -20,13 +20,13 @@ def journal(style: LogStyle = "json") -> tuple[Journal, list[str]]:
 
 def test_an_incident_is_one_line_of_json_with_all_that_is_known() -> None:
     book, lines = journal()
-    book.on_incident(Incident("lease ran out", "b2", 3), now_us=0)
+    book.on_incident(Incident("lease_expired", "b2", 3), now_us=0)
     (line,) = lines
     found = json.loads(line)
     assert found.pop("time").endswith("+00:00")
     assert found == {
         "broker": "b1",
-        "kind": "lease ran out",
+        "kind": "lease_expired",
         "about": "b2",
         "count": 3,
         "text": "lease ran out (b2), 3 times",
@@ -37,9 +37,9 @@ def test_a_flood_is_added_up_and_no_incident_is_forgotten() -> None:
     book, lines = journal()
     for number in range(1_000):
         book.on_incident(Incident("expired", f"c1/{number}", 2), now_us=0)
-    book.on_incident(Incident("lease ran out", "b2"), now_us=0)
+    book.on_incident(Incident("lease_expired", "b2"), now_us=0)
     assert len(lines) < 20
-    assert json.loads(lines[-1])["kind"] == "lease ran out"
+    assert json.loads(lines[-1])["kind"] == "lease_expired"
     book.tick(Counters())
     counts = [json.loads(line)["count"] for line in lines if json.loads(line)["kind"] == "expired"]
     assert sum(counts) == 2_000
@@ -60,7 +60,7 @@ def test_counters_that_should_not_grow_are_told_by_how_much_they_did() -> None:
 @pytest.mark.parametrize("style", ["text", "json"])
 def test_a_name_from_outside_cannot_write_a_line_of_its_own(style: LogStyle) -> None:
     book, lines = journal(style)
-    book.note(Note("not let in", "x\nb9: all is well", "x\nb9: all is well was not let in"))
+    book.note(Note("refused", "x\nb9: all is well", "x\nb9: all is well was not let in"))
     (line,) = lines
     assert "\n" not in line
     assert "all is well" in line

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.gateway.client import RefusedError
+from holdfast.gateway.messages import Outgoing
 from holdfast.model.errors import InputError
 from holdfast.model.limits import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
 from holdfast.model.messages import Publication, Publish
-from holdfast.net.gateway.client import RefusedError
-from holdfast.net.gateway.messages import Outgoing
 from holdfast.protocol.hops.settings import HopSettings
 from holdfast.wire.codec import encode_message
 from tests.net.harness import fails, lab, live, settled, take, until, values

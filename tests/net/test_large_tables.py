@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from holdfast.model.limits import CONDITIONS_MAX
-from holdfast.model.messages import Deliver, Run
+from holdfast.model.messages import Batch, Deliver
 from holdfast.net.loop import run
 from holdfast.net.node import BrokerNode
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.protocol.tables import Told
+from holdfast.protocol.tables import SentTable
 from tests.net.harness import QUICK, lab, live, take, until, values
 from tests.net.raw import RawPeer
 
@@ -33,7 +33,7 @@ async def crosses(scheme: str, number: int) -> None:
         near = await net.broker("near", f"{scheme}://127.0.0.1:0", protocol=PATIENT)
         async with RawPeer(far.listening[0]) as desk:
             await desk.greet("desk")
-            for message in Told("subscriptions", 1).change([f"x = {n}" for n in range(number)], (), 0):
+            for message in SentTable("subscriptions", 1).change([f"x = {n}" for n in range(number)], (), 0):
                 desk.say(message)
                 await desk.writer.drain()
             await until(lambda: conditions(far) == number)
@@ -46,7 +46,7 @@ async def crosses(scheme: str, number: int) -> None:
                 for each in await desk.heard():
                     if isinstance(each, Deliver):
                         delivered.append(each.publication.attributes)
-                    elif isinstance(each, Run):
+                    elif isinstance(each, Batch):
                         delivered += each.attributes
             assert delivered == [{"x": number - 1}]
         assert near.counters.oversized == far.counters.oversized == 0

@@ -95,7 +95,7 @@ class Lab:
 async def test_a_broker_that_answers_is_not_replaced() -> None:
     lab = Lab()
     noted = await lab.after(lambda: lab.run.want(WANTED))
-    assert ("f+1", "replica not needed", "f answers") in noted
+    assert ("f+1", "replica_not_needed", "f answers") in noted
     assert not lab.killed
     assert "f+1" not in lab.hosts
 
@@ -106,7 +106,7 @@ async def test_a_broker_that_hangs_is_killed_and_its_replica_gets_its_address() 
     lab.hanging.add("f")
     noted = await lab.after(lambda: lab.run.want(WANTED))
     assert lab.killed == ["f"]
-    assert noted[-2:] == [("f", "crash", "f"), ("f+1", "replica started", "f")]
+    assert noted[-2:] == [("f", "crash", "f"), ("f+1", "replica_started", "f")]
     assert set(lab.links) == {("a", "f+1"), ("f+1", "a"), ("s", "f+1"), ("f+1", "s")}
 
 
@@ -115,7 +115,7 @@ async def test_a_broker_that_somebody_else_has_killed_is_known_to_be_down() -> N
     lab = Lab()
     noted = await lab.after(lambda: lab.hosts["f"].on_gone("f"), lambda: lab.run.want(WANTED))
     assert noted[0] == ("f", "crash", "f")
-    assert ("f+1", "replica started", "f") in noted
+    assert ("f+1", "replica_started", "f") in noted
     assert not lab.killed
 
 
@@ -124,8 +124,8 @@ async def test_an_address_that_is_taken_does_not_keep_a_replica_from_coming() ->
     lab = Lab()
     lab.hanging.add("f")
     noted = await lab.after(lambda: lab.taken.update(range(7001, 7004)), lambda: lab.run.want(WANTED))
-    assert "replica at another address" in [kind for _, kind, _ in noted]
-    assert ("f+1", "replica started", "f") in noted
+    assert "replica_address_changed" in [kind for _, kind, _ in noted]
+    assert ("f+1", "replica_started", "f") in noted
 
 
 @live
@@ -133,7 +133,7 @@ async def test_one_neighbour_that_is_dead_does_not_keep_the_others_from_being_li
     lab = Lab()
     lab.hanging.add("f")
     noted = await lab.after(lambda: lab.dead.add("a"), lambda: lab.run.want(WANTED))
-    assert ("f+1", "replica not linked", "a: the broker a has ended") in noted
+    assert ("f+1", "replica_not_linked", "a: the broker a has ended") in noted
     assert set(lab.links) == {("s", "f+1"), ("f+1", "s")}
 
 
@@ -146,7 +146,7 @@ async def test_a_replica_that_cannot_be_started_leaves_room_for_the_next() -> No
         lab.taken.clear()
         lab.run.want(WANTED)
 
-    lab.when["errand failed"] = ask_again
+    lab.when["task_failed"] = ask_again
     taken = lambda: lab.taken.update((0, *range(7001, 7004)))  # noqa: E731
-    noted = await lab.after(taken, lambda: lab.run.want(WANTED), until="replica started")
-    assert ("f+2", "replica started", "f") in noted
+    noted = await lab.after(taken, lambda: lab.run.want(WANTED), until="replica_started")
+    assert ("f+2", "replica_started", "f") in noted

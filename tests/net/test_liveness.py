@@ -46,7 +46,7 @@ async def test_an_application_that_keeps_its_loop_busy_keeps_its_connection_and_
             await publisher.publish({"n": n})
         assert await busy == list(range(100))
         assert [each.kind for each in notes if each.about == "busy"].count("connected") == 1
-        assert "lease ran out" not in broker.counters.incidents
+        assert "lease_expired" not in broker.counters.incidents
 
 
 @live

@@ -34,7 +34,7 @@ async def test_a_second_broker_of_one_name_lets_no_client_in_and_sends_away_thos
             late = connect(str(second.listening[0]))
             assert why in await fails(late.__aenter__(), TransportError)
         assert status_of(second).problems[0] == why
-        assert [each.about for each in notes if each.kind == "name taken"] == ["b1"]
+        assert [each.about for each in notes if each.kind == "name_taken"] == ["b1"]
         assert not second.given_up.is_set()
         await b2.stop(0)  # and then the name is free
         await second.connected_to("b1")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.model.messages import Deliver, Run, Tell
+from holdfast.model.messages import Batch, Deliver, Delta
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import Outbox
 from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed
@@ -49,12 +49,12 @@ def test_control_messages_keep_their_place_when_events_before_and_behind_them_ar
 
 def run_of(first: int, count: int) -> bytes:
     seqs = tuple(range(first, first + count))
-    return encode_message(Run(seqs, "p", (0,) * count, tuple({"n": 1_000 + seq} for seq in seqs), (), 0))
+    return encode_message(Batch(seqs, "p", (0,) * count, tuple({"n": 1_000 + seq} for seq in seqs), (), 0))
 
 
 def seqs_in(messages: list[bytes]) -> list[int]:
     decoded = decode_frame_untrusted(framed(messages))
-    return [seq for each in decoded if isinstance(each, Run) for seq in each.seqs]
+    return [seq for each in decoded if isinstance(each, Batch) for seq in each.seqs]
 
 
 def test_of_a_run_only_as_many_events_are_dropped_as_there_is_no_room_for() -> None:
@@ -89,7 +89,7 @@ def test_events_that_are_put_together_count_and_keep_their_place() -> None:
 
 def test_an_outbox_full_of_control_messages_is_stuck_rather_than_lossy() -> None:
     box, counters = outbox(bytes_max=100)
-    large = encode_message(Tell("subscriptions", 1, ("a = 1" * 10_000,), ()))
+    large = encode_message(Delta("subscriptions", 1, ("a = 1" * 10_000,), ()))
     while not box.stuck:
         box.put(large)
     box.put(EVENT)
@@ -110,8 +110,8 @@ def test_messages_share_frames_up_to_the_size_that_suits_the_transport() -> None
 
 def test_a_message_larger_than_that_goes_alone_and_one_that_no_frame_holds_is_counted() -> None:
     box, counters = outbox(bytes_max=10**6, frame_aim=1_400)
-    large = encode_message(Tell("subscriptions", 1, ("x" * 50_000,), ()))
-    for each in (EVENT, large, EVENT, encode_message(Tell("subscriptions", 1, ("x" * 60_000,), ()))):
+    large = encode_message(Delta("subscriptions", 1, ("x" * 50_000,), ()))
+    for each in (EVENT, large, EVENT, encode_message(Delta("subscriptions", 1, ("x" * 60_000,), ()))):
         box.put(each)
     assert counters.oversized == 1
     assert [len(decode_frame_untrusted(box.next_frame() or b"")) for _ in range(3)] == [1, 1, 1]
@@ -127,7 +127,7 @@ async def test_a_subscriber_that_does_not_read_loses_the_oldest_and_harms_nobody
         await settled(good, publisher)
         async with RawPeer(broker.listening[0]) as raw:
             assert isinstance(await raw.greet(), Welcome)
-            raw.say(Tell("subscriptions", 1, ("n >= 0",), ()))
+            raw.say(Delta("subscriptions", 1, ("n >= 0",), ()))
             await until(lambda: broker.driver.links["raw"].outbox is not None)
             await settled(good, publisher)  # whose heartbeat came after the raw one's table
             for n in range(number):
@@ -140,7 +140,7 @@ async def test_a_subscriber_that_does_not_read_loses_the_oldest_and_harms_nobody
                 for message in await raw.heard():
                     if isinstance(message, Deliver):
                         got.append(message.publication.attributes["n"])
-                    elif isinstance(message, Run):
+                    elif isinstance(message, Batch):
                         got += [each["n"] for each in message.attributes]
             assert len(got) + broker.counters.dropped == number
             assert got == sorted(got)  # type: ignore[type-var]
@@ -178,12 +178,12 @@ async def test_with_push_back_who_takes_nothing_at_all_is_not_waited_for_in_the_
         await settled(good, publisher)
         async with RawPeer(broker.listening[0]) as raw:
             await raw.greet()
-            raw.say(Tell("subscriptions", 1, ("n >= 0",), ()))
+            raw.say(Delta("subscriptions", 1, ("n >= 0",), ()))
             await settled(good, publisher)
             for n in range(25_000):
                 await publisher.publish({"n": n}, payload=KILOBYTE)
             assert values(await take(wanted, 25_000)) == list(range(25_000))
-            assert broker.counters.incidents["not waited for"] == 1
+            assert broker.counters.incidents["backpressure_ended"] == 1
             assert broker.counters.dropped > 0
             assert "raw" in broker.neighbours
 

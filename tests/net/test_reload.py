@@ -92,7 +92,7 @@ def test_peers_come_and_go_and_those_who_stay_lose_nothing(processes: Processes,
             got = [wanted.next(timeout=PATIENCE_S).event["n"] for _ in range(HEADSTART)]
             write(peers, b2=second, b3=third)
             hang_up(b1)
-            assert log_line(b1, "peer new")["about"] == "b3"
+            assert log_line(b1, "peer_added")["about"] == "b3"
             began = also_wanted.next(timeout=PATIENCE_S).event["n"]  # it is in the network now
             assert set(json.loads(urlopen(health).read())["peers"]) == {"b2", "b3"}
             write(peers, b2=second)
@@ -100,7 +100,7 @@ def test_peers_come_and_go_and_those_who_stay_lose_nothing(processes: Processes,
             b3.line("b1 disconnected", error=True)
             peers.write_text("b2 tcp://127.0.0.1:1\n\nb3 = 7003\n")  # a file that is wrong changes nothing
             hang_up(b1)
-            assert "line 1" in log_line(b1, "reload refused")["text"]
+            assert "line 1" in log_line(b1, "reload_refused")["text"]
             got += [wanted.next(timeout=PATIENCE_S).event["n"] for _ in range(HEADSTART)]
         finally:
             published = feed.stop()

@@ -8,7 +8,7 @@ from random import Random
 import psutil
 import pytest
 
-from holdfast.model.messages import Tell
+from holdfast.model.messages import Delta
 from holdfast.net.address import Address
 from holdfast.net.node import BrokerNode
 from holdfast.wire.signals import Hello, Ping, Refusal, Welcome, encode_signal
@@ -101,8 +101,8 @@ async def test_a_table_that_is_not_made_of_conditions_is_an_incident() -> None:
         broker = await net.broker("b1")
         async with RawPeer(broker.listening[0]) as raw:
             await raw.greet()
-            raw.say(Tell("subscriptions", 1, ("price <",), ()))
-            await until(lambda: broker.counters.incidents.get("bad condition"))
+            raw.say(Delta("subscriptions", 1, ("price <",), ()))
+            await until(lambda: broker.counters.incidents.get("bad_condition"))
         await works(broker, net)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.model.errors import InputError
-from holdfast.model.messages import Deliver, Message, Publication, Publish, Run, Tell
+from holdfast.model.messages import Batch, Deliver, Delta, Message, Publication, Publish
 from holdfast.net.node import BrokerNode, NodeSettings
 from holdfast.net.session import Session
 from holdfast.wire.codec import MESSAGES, decode_frame_untrusted, encode_message, framed
@@ -49,7 +49,7 @@ async def test_the_first_event_of_a_turn_is_written_at_once_and_the_others_toget
     node = BrokerNode(NodeSettings("b1", ()))
     publisher, _ = greeted(node, "p")
     subscriber, paper = greeted(node, "s")
-    subscriber.on_frame(framed([encode_message(Tell("subscriptions", 1, ("n > 0",), ()))]))
+    subscriber.on_frame(framed([encode_message(Delta("subscriptions", 1, ("n > 0",), ()))]))
     await asyncio.sleep(0)
     for turn in range(2):  # and again, when all is written
         paper.frames.clear()
@@ -78,7 +78,7 @@ async def test_a_publishers_first_event_is_written_at_once_and_what_follows_it_i
         assert len(paper.frames) == 1
         await asyncio.sleep(0)
         ((run,),) = paper.frames[1:]
-        assert isinstance(run, Run)
+        assert isinstance(run, Batch)
         assert (run.source, [each["n"] for each in run.attributes]) == ("p", [1, 2, 3, 4])
         assert run.payloads == (b"x", b"xx", b"xxx", b"xxxx")
         assert run.seqs == tuple(range(run.seqs[0], run.seqs[0] + 4))
@@ -95,12 +95,12 @@ async def test_an_event_with_a_lifetime_keeps_its_place_among_those_written_toge
         seqs = [await publisher.publish({"n": n}, lifetime=9 if n == 3 else None) for n in range(6)]
         await asyncio.sleep(0)
         written = [each for frame in paper.frames for each in frame]
-        assert [type(each) for each in written] == [Publish, Run, Publish, Run]
+        assert [type(each) for each in written] == [Publish, Batch, Publish, Batch]
         assert [seq for each in written for seq in seqs_of(each)] == seqs
 
 
 def seqs_of(message: Message) -> tuple[int, ...]:
-    if isinstance(message, Run):
+    if isinstance(message, Batch):
         return message.seqs
     assert isinstance(message, Publish | Deliver)
     return (message.publication.seq,)

@@ -266,12 +266,12 @@ def replaced(folder: Path) -> Path:
         ("b2", 2_000_000, "crash", "b2", 1),
         ("b3", 2_200_000, "suspected", "b2", 1),
         ("b1", 2_100_000, "suspected", "b2", 1),
-        ("b2+1", 2_400_000, "replica started", "b2", 1),
+        ("b2+1", 2_400_000, "replica_started", "b2", 1),
         ("b1", 2_450_000, "replication: ordered, failover", "b2 by b2+1", 1),
         ("b3", 2_500_000, "replication: ordered, failover", "b2 by b2+1", 1),
-        ("b2+1", 3_000_000, "replication: replicated", "b2", 1),
-        ("b1", 3_100_000, "replaced by", "b2 by b2+1", 1),
-        ("b3", 3_200_000, "replaced by", "b2 by b2+1", 1),
+        ("b2+1", 3_000_000, "replica_ready", "b2", 1),
+        ("b1", 3_100_000, "replaced_by", "b2 by b2+1", 1),
+        ("b3", 3_200_000, "replaced_by", "b2 by b2+1", 1),
     ]
     samples = [
         *(("b1", at, "messages to b2", 10.0) for at in (1_000_000, 2_000_000)),

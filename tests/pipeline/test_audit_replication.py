@@ -47,8 +47,8 @@ def test_the_cost_of_a_failover_is_what_was_published_before_all_had_noticed(
     (found,) = runs[1]["ordered"].failovers
     assert (found["faulty"], found["failed_us"]) == ("f", 4_000_000)
     assert 0 < found["lost"] <= 4 * found["published"]  # four subscribers
-    home = [each for each in runs[1]["ordered"].outcome.incidents if each == "broker lost"]
-    assert home == ["broker lost"]  # the client of the broker itself misses more: until it has found the replica
+    home = [each for each in runs[1]["ordered"].outcome.incidents if each == "broker_lost"]
+    assert home == ["broker_lost"]  # the client of the broker itself misses more: until it has found the replica
 
 
 LIVE = """

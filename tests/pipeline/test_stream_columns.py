@@ -11,8 +11,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from pyspark.sql.types import StructType
 
+from holdfast.gateway.messages import Logged
 from holdfast.model.errors import InputError
-from holdfast.net.gateway.messages import Logged
 from holdfast.pipeline.live.columns import DEFAULT_SCHEMA, ColumnEvents, EventColumns
 from holdfast.pipeline.live.options import stream_options
 

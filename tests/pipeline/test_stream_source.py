@@ -19,9 +19,9 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 import holdfast
+from holdfast.gateway.client import BlockingGateway, GatewayClient
 from holdfast.model.errors import InputError
 from holdfast.net.address import parse_address
-from holdfast.net.gateway.client import BlockingGateway, GatewayClient
 from holdfast.pipeline.live.columns import DEFAULT_SCHEMA
 from holdfast.pipeline.live.options import stream_options
 from holdfast.pipeline.live.source import LiveBatchReader, LiveStreamReader

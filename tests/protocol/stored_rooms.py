@@ -5,23 +5,23 @@ from dataclasses import replace
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.messages import Handover, Message, Taken
+from holdfast.model.messages import Handover, Message, StoredAck
 from holdfast.protocol.broker import BrokerParts
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Acknowledged,
     Delivered,
-    DeliveredRun,
+    DeliveredBatch,
     Effect,
     Input,
     LinkUp,
+    Multicast,
     Persist,
     Persisted,
     PublishCall,
     Received,
     Send,
-    Spread,
     SubscribeCall,
     Wake,
 )
@@ -94,9 +94,9 @@ class Line:
 
     def _perform(self, name: str, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Send | Spread):
-                for to in effect.to if isinstance(effect, Spread) else (effect.to,):
-                    lossy = isinstance(effect.message, Handover | Taken) and self.dice.random() < self.loss
+            if isinstance(effect, Send | Multicast):
+                for to in effect.to if isinstance(effect, Multicast) else (effect.to,):
+                    lossy = isinstance(effect.message, Handover | StoredAck) and self.dice.random() < self.loss
                     if not lossy:
                         self._on_the_way.append((name, to, effect.message))
             elif isinstance(effect, Persist):
@@ -105,7 +105,7 @@ class Line:
                 self.acknowledged += range(effect.first, effect.last + 1)
             elif isinstance(effect, Delivered):
                 self.delivered.append(effect.publication.seq)
-            elif isinstance(effect, DeliveredRun):
+            elif isinstance(effect, DeliveredBatch):
                 self.delivered += [each.seq for each in effect.publications]
 
     def step(self) -> bool:

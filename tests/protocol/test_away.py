@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import (
+    Batch,
     Deliver,
     Detach,
     GivenUp,
     Handover,
+    Heartbeat,
     Message,
     Publication,
     Publish,
-    Run,
-    Summary,
-    Taken,
-    Whole,
+    Snapshot,
+    StoredAck,
 )
 from holdfast.protocol.broker import BrokerParts
 from holdfast.protocol.client import Client
@@ -26,7 +26,7 @@ from holdfast.protocol.effects import (
     Begin,
     Consumed,
     Delivered,
-    DeliveredRun,
+    DeliveredBatch,
     Effect,
     ForgetCall,
     HandedOut,
@@ -54,10 +54,10 @@ from tests.protocol.stored_rooms import SETTINGS, Line
 class Desk(Line):
     """A line whose subscriber is a process that is killed now and then, and reads when it likes."""
 
-    def __init__(self, seed: int, brokers: int, runs: bool) -> None:
+    def __init__(self, seed: int, brokers: int, batches: bool) -> None:
         self.lives: list[list[int]] = []
         self.done = 0  # the last event that some life was done with
-        super().__init__(seed, brokers, 0.0, runs)
+        super().__init__(seed, brokers, 0.0, batches)
         self.start()
 
     def start(self) -> None:
@@ -78,7 +78,7 @@ class Desk(Line):
         for effect in effects:
             if isinstance(effect, Delivered):
                 self.lives[-1].append(int(str(effect.publication.attributes["n"])))
-            elif isinstance(effect, DeliveredRun):
+            elif isinstance(effect, DeliveredBatch):
                 self.lives[-1] += [int(str(each.attributes["n"])) for each in effect.publications]
             elif isinstance(effect, HandedOut):
                 self.marks.append((effect.token, len(self.lives[-1])))
@@ -97,16 +97,16 @@ class Desk(Line):
 @given(
     seed=st.integers(0, 10**6),
     brokers=st.integers(1, 2),
-    runs=st.booleans(),
+    batches=st.booleans(),
     doings=st.lists(
         st.sampled_from(["publish", "publish", "publish", "steps", "crash", "restart", "wait", "take", "kill"]),
         max_size=100,
     ),
 )
 def test_whoever_dies_wherever_nothing_is_lost_and_what_was_done_with_does_not_keep_coming(
-    seed: int, brokers: int, runs: bool, doings: list[str]
+    seed: int, brokers: int, batches: bool, doings: list[str]
 ) -> None:
-    desk = Desk(seed, brokers, runs)
+    desk = Desk(seed, brokers, batches)
     published = 0
     for doing in doings:
         if doing == "publish":
@@ -140,7 +140,7 @@ def test_whoever_dies_wherever_nothing_is_lost_and_what_was_done_with_does_not_k
 
 
 def test_what_was_done_with_and_acknowledged_does_not_come_again_also_within_a_run() -> None:
-    desk = Desk(1, 1, runs=True)
+    desk = Desk(1, 1, batches=True)
     for number in range(1, 11):
         desk.publish(number)
     desk.settle()
@@ -158,7 +158,7 @@ def test_what_was_done_with_and_acknowledged_does_not_come_again_also_within_a_r
 
 
 def test_what_was_done_with_within_a_run_does_not_come_again_from_a_broker_that_was_killed_a_sweep_later() -> None:
-    desk = Desk(1, 1, runs=True)
+    desk = Desk(1, 1, batches=True)
     for number in range(1, 11):
         desk.publish(number)
     desk.settle()
@@ -174,18 +174,18 @@ def test_what_was_done_with_within_a_run_does_not_come_again_from_a_broker_that_
 
 def test_the_store_is_not_told_of_each_acknowledgement_within_a_run() -> None:
     keeper = Keeper()
-    run = Run(tuple(range(1, 101)), "p", (1,) * 100, ({"n": 1},) * 100, (), 0)
-    [handover] = [each for each in keeper.hear(run, "p") if isinstance(each, Handover)]
+    batch = Batch(tuple(range(1, 101)), "p", (1,) * 100, ({"n": 1},) * 100, (), 0)
+    [handover] = [each for each in keeper.hear(batch, "p") if isinstance(each, Handover)]
     written = keeper.written
     for number in range(2, 101):
-        keeper.hear(Taken(handover.stream, 0, (), 1, number))
+        keeper.hear(StoredAck(handover.stream, 0, (), 1, number))
     assert keeper.written == written
     keeper.wait(keeper.settings.sweep_us)
     assert keeper.written == written + 1
     assert keeper.store.load().neighbours["c"].partly == (1, 100)
     keeper.wait(keeper.settings.sweep_us)
     assert keeper.written == written + 1  # nothing is new
-    keeper.hear(Taken(handover.stream, 1))
+    keeper.hear(StoredAck(handover.stream, 1))
     keeper.wait(keeper.settings.sweep_us)
     assert keeper.store.load().bodies == {}
 
@@ -205,7 +205,7 @@ class Keeper:
         for name in ("c", "p"):
             self.do(LinkUp(name, "client"))
         self.hello(5)
-        self.hear(Whole("subscriptions", 1, ("n > 0",)))
+        self.hear(Snapshot("subscriptions", 1, ("n > 0",)))
 
     def _new(self, stored: Stored) -> AnyBroker:
         parts = BrokerParts("b", "subscriptions", ProtocolSettings(), ConditionBook(), Index, self.now_us, Random("b"))
@@ -230,8 +230,8 @@ class Keeper:
         return self.do(Received(sender, message))
 
     def hello(self, epoch: int, begins: bool = True) -> list[Message]:
-        said = self.hear(Summary(epoch, ((0, 0),) * 2, kind="client"))
-        return said + self.hear(Taken(0, 0 if begins else 1))
+        said = self.hear(Heartbeat(epoch, ((0, 0),) * 2, kind="client"))
+        return said + self.hear(StoredAck(0, 0 if begins else 1))
 
     def publish(self, *numbers: int) -> list[Message]:
         return [
@@ -265,7 +265,7 @@ def test_another_life_of_a_client_finds_the_table_of_the_earlier_one() -> None:
     keeper.do(LinkUp("c", "client"))
     keeper.hello(6, begins=False)
     assert handed(keeper.publish(2)) == []  # it is still kept
-    assert handed(keeper.hear(Taken(0, 0))) == [1]
+    assert handed(keeper.hear(StoredAck(0, 0))) == [1]
 
 
 def test_of_what_is_kept_for_a_client_that_is_away_the_oldest_is_given_up_and_it_is_told_until_it_says_so() -> None:
@@ -282,7 +282,7 @@ def test_of_what_is_kept_for_a_client_that_is_away_the_oldest_is_given_up_and_it
     assert given_up(keeper.hello(6)) == []
     keeper.restart()
     assert given_up(keeper.hello(6)) == []
-    assert handed(keeper.hear(Taken(0, 0))) == [13]
+    assert handed(keeper.hear(StoredAck(0, 0))) == [13]
 
 
 def test_clients_that_are_away_share_a_quarter_of_the_store() -> None:
@@ -310,7 +310,7 @@ def test_a_broker_that_restarts_gives_up_nothing_of_clients_that_come_back_at_on
 def test_a_client_that_is_connected_is_given_all_however_slow_it_is() -> None:
     keeper = Keeper(away_max=20)
     keeper.publish(*range(1, 101))
-    assert given_up(keeper.hear(Taken(0, 0))) == []
+    assert given_up(keeper.hear(StoredAck(0, 0))) == []
 
 
 def test_a_client_that_was_forgotten_is_told_so_when_it_comes_back() -> None:
@@ -345,22 +345,22 @@ def test_what_has_arrived_is_not_sent_again_before_the_client_comes_back() -> No
     for number in range(1, 7):
         outgoing.put(Kept(number, Publish(Publication("p", number, 0, None, {})), 0, 10**9))
     assert [each.seq for each in outgoing.release(6, 0)] == [1, 2, 3, 4]
-    assert outgoing.on_taken(Taken(5, 0, (), 4), 100) == []
+    assert outgoing.on_taken(StoredAck(5, 0, (), 4), 100) == []
     assert outgoing.due_us is None  # nothing to wait for but the application
     assert outgoing.fill(10**8) == []
-    assert len(outgoing.on_taken(Taken(5, 2, (), 4), 10**8)) == 2
+    assert len(outgoing.on_taken(StoredAck(5, 2, (), 4), 10**8)) == 2
     assert [each.seq for each in outgoing.fill(10**8)] == [5, 6]
     assert [each.seq for each in outgoing.try_again(10**8)] == [3]
 
 
 def test_of_a_run_only_what_is_not_taken_is_sent_again() -> None:
     outgoing = Outgoing(5, HandoverSettings(), to_client=True)
-    run = Run((11, 12, 13), "p", (1, 2, 3), ({"n": 1}, {"n": 2}, {"n": 3}), (), 0)
-    outgoing.put(Kept(1, run, 0, 10**9))
+    batch = Batch((11, 12, 13), "p", (1, 2, 3), ({"n": 1}, {"n": 2}, {"n": 3}), (), 0)
+    outgoing.put(Kept(1, batch, 0, 10**9))
     outgoing.release(1, 0)
-    outgoing.on_taken(Taken(5, 0, (), 1, 12), 100)
+    outgoing.on_taken(StoredAck(5, 0, (), 1, 12), 100)
     [again] = outgoing.try_again(200)
-    assert isinstance(again.message, Run)
+    assert isinstance(again.message, Batch)
     assert again.message.seqs == (12, 13)
 
 
@@ -386,20 +386,20 @@ def sent(effects: list[Effect], kind: type) -> list[Message]:
 def test_nothing_is_taken_before_the_application_has_subscribed_to_what_it_wants() -> None:
     client = subscriber()
     assert client.handle(event(1), 4) == []
-    wrong = Summary(1, ((9, 9), (0, 0)))
-    assert sent(client.handle(Received("b", wrong), 5_000_000), Whole) == []  # the table of its earlier life stays
-    assert sent(client.handle(Begin(), 6_000_000), Taken) == [Taken(0, 0)]
+    wrong = Heartbeat(1, ((9, 9), (0, 0)))
+    assert sent(client.handle(Received("b", wrong), 5_000_000), Snapshot) == []  # the table of its earlier life stays
+    assert sent(client.handle(Begin(), 6_000_000), StoredAck) == [StoredAck(0, 0)]
     assert [type(each) for each in client.handle(event(1), 7_000_000)] == [Delivered, HandedOut, Send]
-    assert len(sent(client.handle(Received("b", wrong), 8_000_000), Whole)) == 1
+    assert len(sent(client.handle(Received("b", wrong), 8_000_000), Snapshot)) == 1
 
 
 def test_the_broker_is_told_that_an_event_has_come_and_later_that_it_is_taken() -> None:
     client = subscriber()
     client.handle(Begin(), 4)
-    assert sent(client.handle(event(1), 5), Taken) == [Taken(7, 0, (), 1)]
-    assert sent(client.handle(event(2), 6), Taken) == [Taken(7, 0, (), 2)]
-    assert sent(client.handle(Consumed(1), 7), Taken) == [Taken(7, 1, (), 2)]
-    assert sent(client.handle(Consumed(2), 8), Taken) == [Taken(7, 2)]
+    assert sent(client.handle(event(1), 5), StoredAck) == [StoredAck(7, 0, (), 1)]
+    assert sent(client.handle(event(2), 6), StoredAck) == [StoredAck(7, 0, (), 2)]
+    assert sent(client.handle(Consumed(1), 7), StoredAck) == [StoredAck(7, 1, (), 2)]
+    assert sent(client.handle(Consumed(2), 8), StoredAck) == [StoredAck(7, 2)]
 
 
 def test_an_application_gets_no_more_at_a_time_than_it_may_have() -> None:
@@ -416,7 +416,7 @@ def test_what_is_held_back_for_the_sake_of_order_is_not_taken_before_the_applica
     client.handle(Begin(), 4)
     held = client.handle(event(1, b""), 5)
     assert not [each for each in held if isinstance(each, Delivered | HandedOut)]
-    assert sent(held, Taken) == [Taken(7, 0, (), 1)]
+    assert sent(held, StoredAck) == [StoredAck(7, 0, (), 1)]
     came: list[Effect] = []
     while not came:
         due_us = client.next_due_us()
@@ -430,7 +430,7 @@ def test_leaving_says_nothing_and_forgetting_says_good_bye() -> None:
     assert sent(client.handle(LinkDown("b"), 4), Detach) == []
     client.handle(LinkUp("b", "broker"), 5)
     stays = client.handle(ForgetCall(stays=True), 6)
-    assert [type(each.message) for each in stays if isinstance(each, Send)][:2] == [Detach, Summary]
+    assert [type(each.message) for each in stays if isinstance(each, Send)][:2] == [Detach, Heartbeat]
     assert sent(client.handle(ForgetCall(stays=False), 7), Detach) == [Detach()]
 
 

@@ -1,6 +1,6 @@
 """The messages of one frame, handled in one go, have the effects of the same messages one by one.
 
-And a run has those of the messages that it stands for.
+And a batch has those of the messages that it stands for.
 """
 
 from collections import Counter, defaultdict
@@ -9,19 +9,19 @@ from random import Random
 import pytest
 
 from holdfast.matching.index import Index
-from holdfast.model.messages import Deliver, Detach, Message, Publication, Publish, Run, Summary, Tell
+from holdfast.model.messages import Batch, Deliver, Delta, Detach, Heartbeat, Message, Publication, Publish
 from holdfast.protocol.broker import Broker, BrokerParts, Routing
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
-    DeliveredRun,
+    DeliveredBatch,
     Effect,
     Incident,
     LinkUp,
+    Multicast,
     Received,
     Send,
-    Spread,
     SubscribeCall,
 )
 from holdfast.protocol.recovery.settings import RecoverySettings
@@ -46,9 +46,9 @@ MESSAGES: list[Message] = [
     Deliver(event(1, 5)),  # again
     Deliver(event(2, 0)),  # not wanted
     Deliver(event(3, 5, lifetime_us=100)),  # expired
-    Summary(7, ((0, 0), (0, 0))),
+    Heartbeat(7, ((0, 0), (0, 0))),
     Publish(event(4, 5)),  # not for a client
-    Tell("subscriptions", 1, ("n = 1",), ()),
+    Delta("subscriptions", 1, ("n = 1",), ()),
     Deliver(event(9, 5), "repair"),
     Deliver(event(1, 7, source="q")),
 ]
@@ -67,7 +67,7 @@ def broker(routing: Routing = "subscriptions") -> Broker:
     made = Broker(BrokerParts("b1", routing, ProtocolSettings(hops_max=5), ConditionBook(), Index, 1, Random(1)))
     for name in ("p", "desk"):
         made.handle(LinkUp(name, "client"), 0)
-    made.handle(Received("desk", Tell("subscriptions", 1, ("n > 0",), ())), 0)
+    made.handle(Received("desk", Delta("subscriptions", 1, ("n > 0",), ())), 0)
     return made
 
 
@@ -77,12 +77,12 @@ def test_a_brokers_frame_is_its_messages_in_their_order() -> None:
         Publish(event(2, 0)),  # nobody wants it
         Publish(event(3, 5, source="q")),  # in another's name
         Publish(event(4, 5, lifetime_us=100)),  # expired
-        Tell("subscriptions", 1, ("n = 1",), ()),
+        Delta("subscriptions", 1, ("n = 1",), ()),
         Publish(event(5, 1)),
         Deliver(event(6, 1)),  # not for a broker
         Detach(),
         Publish(event(7, 5)),  # from a stranger now
-        Summary(7, ((0, 0), (0, 0)), kind="client"),  # and no longer
+        Heartbeat(7, ((0, 0), (0, 0)), kind="client"),  # and no longer
         Publish(event(8, 5)),
     ]
     at_once, one_by_one = broker(), broker()
@@ -93,7 +93,7 @@ def test_a_brokers_frame_is_its_messages_in_their_order() -> None:
     assert len(effects) >= 8
 
 
-# Runs ------------------------------------------------------------------------------------------------------------
+# Batches ------------------------------------------------------------------------------------------------------------
 
 
 def outcome(effects: list[Effect]) -> object:
@@ -105,29 +105,31 @@ def outcome(effects: list[Effect]) -> object:
         match effect:
             case Send(to=to, message=message):
                 sent[to].append(message)
-            case Spread(to=several, message=Run() as run):
+            case Multicast(to=several, message=Batch() as batch):
                 for to in several:
-                    sent[to] += run.published() if to.startswith("b") else run.delivered()
-            case Spread(to=several, message=message):
+                    sent[to] += batch.published() if to.startswith("b") else batch.delivered()
+            case Multicast(to=several, message=message):
                 for to in several:
                     sent[to].append(message)
             case Delivered(publication=publication, subscriptions=ids):
                 delivered.append((publication, ids))
-            case DeliveredRun(publications=publications, subscriptions=each):
+            case DeliveredBatch(publications=publications, subscriptions=each):
                 delivered += [(publication, tuple(ids)) for publication, ids in zip(publications, each, strict=True)]
             case Incident(kind=kind, about=about, count=count):
                 incidents[kind, about] += count
     return sent, delivered, incidents
 
 
-def drawn_run(rng: Random, source: str) -> Run:
+def drawn_run(rng: Random, source: str) -> Batch:
     count = rng.choice((1, 2, 5, 30))
     first = rng.randrange(100)
     seqs = tuple(range(first, first + count)) if rng.random() < 0.7 else tuple(rng.choices(range(100), k=count))
     values = rng.choice(((1,), (1, 5), range(-1, 9)))
     attributes = tuple({"n": rng.choice(values)} for _ in seqs)
     payloads = tuple(rng.randbytes(2) for _ in seqs) if rng.random() < 0.5 else ()
-    return Run(seqs, source, tuple(NOW_US - each for each in range(count)), attributes, payloads, rng.choice((0, 0, 6)))
+    return Batch(
+        seqs, source, tuple(NOW_US - each for each in range(count)), attributes, payloads, rng.choice((0, 0, 6))
+    )
 
 
 def busy_broker(routing: Routing, rng: Random) -> Broker:
@@ -136,7 +138,7 @@ def busy_broker(routing: Routing, rng: Random) -> Broker:
     for name, kind in {"b2": "broker", "b3": "broker", **{f"c{n}": "client" for n in range(4)}}.items():
         made.handle(LinkUp(name, kind), 0)  # type: ignore[arg-type]
         condition = rng.choice(("n > 0", "n = 1", "n > 4", "n < 3 OR n > 6", "TRUE"))
-        made.handle(Received(name, Tell("subscriptions", 1, (condition,), ())), 0)
+        made.handle(Received(name, Delta("subscriptions", 1, (condition,), ())), 0)
     return made
 
 
@@ -147,9 +149,9 @@ def test_a_run_is_to_a_broker_what_its_publications_are(seed: int, routing: Rout
     rng = Random(seed)
     for _ in range(10):
         sender, source = rng.choice((("p", "p"), ("p", "p"), ("p", "q"), ("b2", "q"), ("stranger", "p")))
-        run = drawn_run(rng, source)
-        effects = whole.receive(sender, [run], NOW_US)
-        assert outcome(effects) == outcome(apart.receive(sender, run.published(), NOW_US))
+        batch = drawn_run(rng, source)
+        effects = whole.receive(sender, [batch], NOW_US)
+        assert outcome(effects) == outcome(apart.receive(sender, batch.published(), NOW_US))
 
 
 @pytest.mark.parametrize("guarantees", [BEST_EFFORT, Guarantees(RecoverySettings())], ids=["best effort", "recovery"])
@@ -168,21 +170,21 @@ def test_a_run_is_to_a_client_what_its_publications_are(
         for condition in conditions:
             each.handle(SubscribeCall(condition, condition), 0)
     for _ in range(20):
-        run = drawn_run(rng, rng.choice("pq"))
-        effects = whole.receive("b1", [run], NOW_US)
-        assert outcome(effects) == outcome(apart.receive("b1", run.delivered(), NOW_US))
+        batch = drawn_run(rng, rng.choice("pq"))
+        effects = whole.receive("b1", [batch], NOW_US)
+        assert outcome(effects) == outcome(apart.receive("b1", batch.delivered(), NOW_US))
 
 
 def test_a_run_that_all_want_is_passed_on_whole_and_one_that_some_want_in_parts() -> None:
     made = broker()
     made.handle(LinkUp("more", "client"), 0)
-    made.handle(Received("more", Tell("subscriptions", 1, ("n > 4",), ())), 0)
-    all_want = Run((1, 2), "p", (0, 0), ({"n": 5}, {"n": 6}), (), 0)
-    assert made.receive("p", [all_want], NOW_US) == [Spread(("desk", "more"), all_want)]
-    some_want = Run((3, 4, 5), "p", (0, 0, 0), ({"n": 1}, {"n": 5}, {"n": 0}), (), 0)
+    made.handle(Received("more", Delta("subscriptions", 1, ("n > 4",), ())), 0)
+    all_want = Batch((1, 2), "p", (0, 0), ({"n": 5}, {"n": 6}), (), 0)
+    assert made.receive("p", [all_want], NOW_US) == [Multicast(("desk", "more"), all_want)]
+    some_want = Batch((3, 4, 5), "p", (0, 0, 0), ({"n": 1}, {"n": 5}, {"n": 0}), (), 0)
     assert made.receive("p", [some_want], NOW_US) == [
-        Spread(("desk",), some_want.picked([0, 1])),
-        Spread(("more",), some_want.picked([1])),
+        Multicast(("desk",), some_want.picked([0, 1])),
+        Multicast(("more",), some_want.picked([1])),
     ]
 
 
@@ -190,9 +192,9 @@ def test_however_many_want_different_parts_of_a_run_each_gets_one_message() -> N
     made = broker()
     for n in range(8):
         made.handle(LinkUp(f"c{n}", "client"), 0)
-        made.handle(Received(f"c{n}", Tell("subscriptions", 1, (f"n <> {n}",), ())), 0)
-    run = Run(tuple(range(1, 9)), "p", (0,) * 8, tuple({"n": n} for n in range(8)), (), 0)
-    effects = made.receive("p", [run], NOW_US)
-    spread = [each for each in effects if isinstance(each, Spread)]
-    assert all(isinstance(each.message, Run) and len(each.message.seqs) == 7 for each in spread)
+        made.handle(Received(f"c{n}", Delta("subscriptions", 1, (f"n <> {n}",), ())), 0)
+    batch = Batch(tuple(range(1, 9)), "p", (0,) * 8, tuple({"n": n} for n in range(8)), (), 0)
+    effects = made.receive("p", [batch], NOW_US)
+    spread = [each for each in effects if isinstance(each, Multicast)]
+    assert all(isinstance(each.message, Batch) and len(each.message.seqs) == 7 for each in spread)
     assert sorted(name for each in spread for name in each.to) == sorted(["desk", *(f"c{n}" for n in range(8))])

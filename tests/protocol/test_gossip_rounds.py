@@ -212,7 +212,7 @@ def test_a_covered_condition_is_still_a_class_of_its_own() -> None:
 def test_gossip_from_a_client_is_refused() -> None:
     wires = line("push")
     forged = GossipEvent(Publication("west", 9, 0, None, {"p": 1}), Stamp("b1", 0, ()))
-    assert wires.nodes["b4"].handle(Received("east", forged), wires.now_us) == [Incident("unexpected message", "east")]
+    assert wires.nodes["b4"].handle(Received("east", forged), wires.now_us) == [Incident("unexpected_message", "east")]
 
 
 def test_digests_about_unknown_classes_and_broken_ways_end_in_nothing() -> None:

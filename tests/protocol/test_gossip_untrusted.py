@@ -11,14 +11,14 @@ from holdfast.model.messages import (
     GossipRequest,
     GossipVector,
     Message,
-    Missing,
+    Nack,
     Numbered,
     Publication,
     Publish,
     Stamp,
     Stamped,
 )
-from holdfast.protocol.effects import Effect, Incident, Received, Send, Spread
+from holdfast.protocol.effects import Effect, Incident, Multicast, Received, Send
 from holdfast.protocol.gossip.classes import tag_of
 from holdfast.protocol.hops.nack_sender import NackSender
 from holdfast.protocol.hops.settings import NackSettings
@@ -32,21 +32,21 @@ FORGED = Publication("west", 99, 0, None, {"p": 1})
 
 def said(effects: list[Effect]) -> list[Message]:
     """The messages, as who decodes them gets them."""
-    return [decode_untrusted(encode(each.message)) for each in effects if isinstance(each, Send | Spread)]
+    return [decode_untrusted(encode(each.message)) for each in effects if isinstance(each, Send | Multicast)]
 
 
 def test_a_client_cannot_gossip_after_its_good_bye_either() -> None:
     wires = line("reconcile")
     wires.give("b4", Received("east", Detach()))
     answer = wires.nodes["b4"].handle(Received("east", GossipEvent(FORGED)), wires.now_us)
-    assert answer == [Incident("stranger", "east")]
+    assert answer == [Incident("unknown_neighbour", "east")]
 
 
 def test_a_client_cannot_stamp_its_events() -> None:
     wires = line("push")
     forged = Stamped(FORGED, Stamp("b9", 1, ((TAG, HUGE, 0),)), ("b9",))
     answer = wires.nodes["b1"].handle(Received("west", forged), wires.now_us)
-    assert answer == [Incident("unexpected message", "west")]
+    assert answer == [Incident("unexpected_message", "west")]
 
 
 def test_what_is_sent_on_can_be_read_by_the_next_broker_however_long_its_way_was() -> None:
@@ -93,7 +93,7 @@ def test_an_event_named_often_in_a_request_is_handed_out_once() -> None:
 def test_a_number_named_often_in_a_request_of_a_link_is_sent_once() -> None:
     sender = NackSender(7, NackSettings())
     sender.send(Publish(FORGED), 0)
-    assert [type(each) for each in sender.on_missing(Missing(7, (1,) * 4_000))] == [Numbered]
+    assert [type(each) for each in sender.on_missing(Nack(7, (1,) * 4_000))] == [Numbered]
 
 
 def test_stamps_with_huge_numbers_and_answers_of_strangers_stay_within_the_limits() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.model.messages import Latest, Message, Missing, Numbered, Publication, Publish
+from holdfast.model.messages import HighestSent, Message, Nack, Numbered, Publication, Publish
 from holdfast.protocol.effects import Effect, Incident, LinkUp, PublishCall, Received, Send, Wake
 from holdfast.protocol.hops.nack import NackBroker
 from holdfast.protocol.hops.nack_receiver import NackReceiver
@@ -68,10 +68,10 @@ class Link:
             if self.receiver.on_numbered(message, self.now_us):
                 self.got.append(message.publication.seq)
             self._ask()
-        elif isinstance(message, Latest):
+        elif isinstance(message, HighestSent):
             self.receiver.on_latest(message, self.now_us)
             self._ask()
-        elif isinstance(message, Missing):
+        elif isinstance(message, Nack):
             assert not forth
             for each in self.sender.on_missing(message):
                 self.carry(each, True)
@@ -129,7 +129,7 @@ def test_a_loss_is_asked_for_when_the_next_event_comes_and_answered_at_once() ->
     assert receiver.on_numbered(first, 100)
     assert receiver.on_numbered(third, 300)
     request = receiver.ask(300)
-    assert request == Missing(5, (2,))
+    assert request == Nack(5, (2,))
     assert sender.on_missing(request) == [Numbered(5, 2, True, second.publish)]
     assert receiver.on_numbered(Numbered(5, 2, True, second.publish), 500)
     assert not receiver.on_numbered(second, 501)  # a double
@@ -140,9 +140,9 @@ def test_a_loss_at_the_end_is_found_by_the_heartbeat_of_an_idle_link() -> None:
     sender.send(event(1), 0)
     assert sender.due_us == SETTINGS.idle_us
     latest = sender.on_timer(SETTINGS.idle_us)
-    assert latest == Latest(5, 1, 1)
+    assert latest == HighestSent(5, 1, 1)
     receiver.on_latest(latest, 30 * MS)
-    assert receiver.ask(30 * MS) == Missing(5, (1,))
+    assert receiver.ask(30 * MS) == Nack(5, (1,))
 
 
 def test_an_idle_link_falls_silent() -> None:
@@ -173,7 +173,7 @@ def test_what_the_sender_no_longer_has_is_given_up_at_once() -> None:
     assert request is not None
     *again, latest = sender.on_missing(request)
     assert [each.seq for each in again if isinstance(each, Numbered)] == [6, 7, 8]
-    assert isinstance(latest, Latest)
+    assert isinstance(latest, HighestSent)
     receiver.on_latest(latest, 20)
     assert (receiver.given_up, len(receiver)) == (4, 3)
 
@@ -203,7 +203,7 @@ def test_a_sender_that_began_anew_is_followed() -> None:
     receiver.on_numbered(Numbered(5, 10_000, False, event(1)), 0)
     assert receiver.on_numbered(Numbered(6, 1, False, event(2)), 10)
     assert receiver.on_numbered(Numbered(6, 3, False, event(4)), 20)
-    assert receiver.ask(20) == Missing(6, (2,))
+    assert receiver.ask(20) == Nack(6, (2,))
     assert receiver.on_numbered(Numbered(5, 10_001, False, event(5)), 30)  # on its way since before
 
 
@@ -217,7 +217,7 @@ def test_brokers_repair_what_the_wires_between_them_lose() -> None:
     wires.client("left", "b1")
     wires.client("right", "b3", "n > 0")
     dice = Random(4)
-    wires.loses = lambda sender, to, message: isinstance(message, Numbered | Missing | Latest) and dice.random() < 0.3
+    wires.loses = lambda sender, to, message: isinstance(message, Numbered | Nack | HighestSent) and dice.random() < 0.3
     for number in range(1, 201):
         wires.give("left", PublishCall({"n": number}))
         wires.pass_time(1_000)

@@ -124,19 +124,19 @@ def test_an_open_repair_that_does_not_say_what_it_repairs_is_refused(marks: dict
     with pytest.raises(PeerError):
         control.from_open_untrusted(Publication("p", 0, 1, None, marks))
     effects = survives(client(), said({**marks, "x": 1}, b""))
-    assert Incident("bad reliability message", "feed") in effects
+    assert Incident("bad_recovery_message", source="feed") in effects
 
 
 def test_a_repair_in_anothers_name_is_refused() -> None:
     marks: dict[str, Scalar] = {control.SEQ: 2, control.OF: "feed", control.TIME: 1, "x": 1}
     effects = survives(client(), said(marks, b"", source="mallory"))
-    assert effects == [Incident("bad reliability message", "mallory")]
+    assert effects == [Incident("bad_recovery_message", source="mallory")]
 
 
 def test_a_repair_with_a_list_among_its_attributes_is_refused() -> None:
     bad = control.Repair((control.Repaired(2, 500, None, {"x": [1]}, b""),))
     effects = survives(client(), said({control.KIND: "r"}, control.encoded(bad)))
-    assert effects == [Incident("bad reliability message", "feed")]
+    assert effects == [Incident("bad_recovery_message", source="feed")]
 
 
 def test_a_repair_is_delivered_once_and_says_how_it_came() -> None:
@@ -178,7 +178,7 @@ def after(made: Client, given: Received) -> list[Effect]:
 def test_what_no_client_would_say_is_refused_and_the_publisher_goes_on(control_message: control.Control) -> None:
     made = client()
     effects = after(made, said(control.labels(control_message, ("desk",)), control.encoded(control_message)))
-    assert effects[0] == Incident("bad reliability message", "feed")
+    assert effects[0] == Incident("bad_recovery_message", source="feed")
     assert sum(isinstance(each, Published) for each in effects) == 10
 
 

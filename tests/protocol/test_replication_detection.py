@@ -3,7 +3,7 @@
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.messages import CopyDone, Neighbours, ReplicaRequest, Retired, Summary
+from holdfast.model.messages import CopyDone, Heartbeat, Neighbours, ReplicaRequest, Retired
 from holdfast.protocol.broker import BrokerParts
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkUp, Received, ReplicaWanted, Wake
@@ -26,7 +26,7 @@ class Watching:
 
     def effects(self, until_us: int) -> list[tuple[int, Effect]]:
         found: list[tuple[int, Effect]] = []
-        beat, heard_us = Received("f", Summary(1, ((0, 0), (0, 0)), (0, 0))), list(self._heard_us)
+        beat, heard_us = Received("f", Heartbeat(1, ((0, 0), (0, 0)), (0, 0))), list(self._heard_us)
         while (now_us := self.broker.next_due_us()) <= until_us:
             while heard_us and heard_us[0] <= now_us:
                 at_us = heard_us.pop(0)
@@ -75,7 +75,7 @@ def test_a_client_cannot_ask_for_a_brokers_tables_or_dismiss_a_broker() -> None:
     watching = Watching(REGULAR)
     watching.broker.handle(LinkUp("c", "client"), 0)
     for message in (ReplicaRequest(1, "f", "basic", "failover"), Retired("c"), CopyDone(1, 0), Neighbours(("x",))):
-        assert watching.broker.handle(Received("c", message), 1) == [Incident("unexpected message", "c")]
+        assert watching.broker.handle(Received("c", message), 1) == [Incident("unexpected_message", "c")]
     assert watching.broker.kind_of("f") == "broker"
 
 
@@ -84,4 +84,4 @@ def test_nobody_can_stand_for_us_for_a_client_or_for_itself() -> None:
     watching.broker.handle(LinkUp("c", "client"), 0)
     for faulty in ("b", "c", "f"):
         request = ReplicaRequest(1, faulty, "basic", "failover")
-        assert watching.broker.handle(Received("f", request), 1) == [Incident("unexpected message", "f")]
+        assert watching.broker.handle(Received("f", request), 1) == [Incident("unexpected_message", "f")]

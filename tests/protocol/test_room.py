@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.protocol.hops.room import has_own_part, shared_part
+from holdfast.protocol.hops.store_admission import has_own_part, shared_part
 
 
 @pytest.mark.parametrize("stored_max", [4, 50, 200_000])

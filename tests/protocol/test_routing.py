@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.model.limits import TIME_US_MAX
-from holdfast.model.messages import LinkState, Publication, Publish, Refused, Summary, Tell, Whole
+from holdfast.model.messages import Delta, Heartbeat, LinkState, Publication, Publish, Snapshot, TableRefused
 from holdfast.protocol.broker import Routing
 from holdfast.protocol.effects import (
     AdvertiseCall,
@@ -16,7 +16,7 @@ from holdfast.protocol.effects import (
     UnadvertiseCall,
     UnsubscribeCall,
 )
-from holdfast.protocol.tables import Heard, Told
+from holdfast.protocol.tables import ReceivedTable, SentTable
 from tests.protocol.test_tables import hear
 from tests.protocol.wires import BEAT_US, SETTINGS, Wires, line
 
@@ -112,7 +112,7 @@ def test_a_subscription_follows_only_advertisements_that_it_can_meet() -> None:
 @pytest.mark.parametrize("routing", ALL)
 def test_a_lost_control_message_heals_within_two_heartbeats(routing: Routing) -> None:
     wires = ready(routing)
-    wires.loses = lambda sender, to, message: isinstance(message, Tell | Whole | LinkState)
+    wires.loses = lambda sender, to, message: isinstance(message, Delta | Snapshot | LinkState)
     wires.give("right", SubscribeCall("cheap", "price < 120"))
     assert wires.publish("left", price=1) == []
     wires.loses = lambda sender, to, message: False
@@ -135,7 +135,7 @@ def test_when_nothing_is_lost_heartbeats_repeat_nothing(routing: Routing) -> Non
     wires.pass_time(2 * BEAT_US)
     wires.sent.clear()
     wires.pass_time(5 * BEAT_US)
-    assert {type(message) for _, _, message in wires.sent} == {Summary}
+    assert {type(message) for _, _, message in wires.sent} == {Heartbeat}
 
 
 @pytest.mark.parametrize("routing", ALL)
@@ -229,16 +229,16 @@ def test_destinations_take_the_shortest_way_round_a_ring_and_the_other_when_it_b
 
 def test_a_condition_that_does_not_parse_is_refused_by_the_broker_and_counted() -> None:
     wires = line()
-    effects = wires.nodes["b1"].handle(Received("left", Tell("subscriptions", 99, ("price <",), ())), 0)
+    effects = wires.nodes["b1"].handle(Received("left", Delta("subscriptions", 99, ("price <",), ())), 0)
     why = "b1 cannot parse one of the subscriptions: is it of another version?"
-    assert effects == [Incident("bad condition", "left"), Send("left", Refused("subscriptions", why))]
+    assert effects == [Incident("bad_condition", "left"), Send("left", TableRefused("subscriptions", why))]
     assert wires.publish("left", price=1) == []
 
 
 def test_a_listener_that_is_ahead_of_its_teller_is_caught_up_with() -> None:
     """As after a table begun anew within the same microseconds, when the older one had more changes."""
-    told, heard = Told("subscriptions", 0), Heard()
-    hear(heard, Tell("subscriptions", 5, ("a = 1",), ()))
+    told, heard = SentTable("subscriptions", 0), ReceivedTable()
+    hear(heard, Delta("subscriptions", 5, ("a = 1",), ()))
     told.change(["b = 2"], (), 0)
     hear(heard, *told.on_heard(*heard.summary, BEAT_US, BEAT_US // 2))
     assert list(heard.conditions) == ["b = 2"]
@@ -276,13 +276,13 @@ def test_a_client_cannot_publish_in_the_name_of_another() -> None:
     wires = line()
     wires.give("right", SubscribeCall("all", "TRUE"))
     forged = Publish(Publication("victim", 10**9, 0, None, {"price": 1}))
-    assert wires.nodes["b1"].handle(Received("left", forged), 0) == [Incident("forged source", "left")]
+    assert wires.nodes["b1"].handle(Received("left", forged), 0) == [Incident("forged_source", "left")]
     assert wires.delivered == []
 
 
 def test_a_table_that_never_rests_heals_as_well() -> None:
     """One change is lost, and another one comes before every heartbeat."""
-    teller, listener = Told("subscriptions", 0), Heard()
+    teller, listener = SentTable("subscriptions", 0), ReceivedTable()
     first = teller.change(["a = 1"], (), 0)
     assert first  # and is lost
     for now_us in range(1_000, 10_000, 1_000):
@@ -294,7 +294,7 @@ def test_a_table_that_never_rests_heals_as_well() -> None:
 
 
 def test_a_change_that_is_on_its_way_is_not_repeated() -> None:
-    teller, listener = Told("subscriptions", 0), Heard()
+    teller, listener = SentTable("subscriptions", 0), ReceivedTable()
     for each in ("a = 1", "a = 2"):
         change = teller.change([each], (), 1_000)
         assert change

@@ -12,21 +12,21 @@ from random import Random
 import pytest
 
 from holdfast.matching.index import Index
-from holdfast.model.messages import Message, Publication, Run
+from holdfast.model.messages import Batch, Message, Publication
 from holdfast.protocol.broker import Broker, BrokerParts
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
-    DeliveredRun,
+    DeliveredBatch,
     Effect,
     Input,
     LinkDown,
     LinkUp,
     Lost,
+    Multicast,
     PublishCall,
     Send,
-    Spread,
     SubscribeCall,
     UnsubscribeCall,
     Wake,
@@ -101,11 +101,11 @@ class Network:
             match effect:
                 case Send(to=to, message=message):
                     self._send(name, (to,), message)
-                case Spread(to=several, message=message):
+                case Multicast(to=several, message=message):
                     self._send(name, several, message)
                 case Delivered(publication=publication):
                     self.delivered[name].append(publication)
-                case DeliveredRun(publications=publications):
+                case DeliveredBatch(publications=publications):
                     self.delivered[name] += publications
                 case Lost():
                     self.lost[name].append(effect)
@@ -119,7 +119,7 @@ class Network:
                 self.wires[name, each].append(message)
 
     def publish(self, attributes: list[dict[str, int]]) -> list[int]:
-        """In a run, or now and then each alone, as events with a lifetime travel."""
+        """In a batch, or now and then each alone, as events with a lifetime travel."""
         feed = self.nodes["feed"]
         assert isinstance(feed, Client)
         if self.rng.random() < 0.2:
@@ -130,7 +130,7 @@ class Network:
         numbers = [feed.number(each, b"", self.now_us) for each in attributes]
         seqs = tuple(seq for seq, _ in numbers)
         stated = numbers[0][1], seqs[-1]
-        self._send("feed", ("b1",), Run(seqs, "feed", (self.now_us,) * len(seqs), tuple(attributes), (), 0, *stated))
+        self._send("feed", ("b1",), Batch(seqs, "feed", (self.now_us,) * len(seqs), tuple(attributes), (), 0, *stated))
         return list(seqs)
 
     def deliver_some(self, most: int) -> None:
@@ -256,9 +256,9 @@ def test_a_statement_that_is_tampered_with_loses_events_and_the_judge_says_so() 
     net.publish([{"n": 1}])
     net.settle(1)
     net.publish([{"n": 2}, {"n": 3}])
-    run = next(each for each in net.wires["feed", "b1"] if isinstance(each, Run) and each.seqs)
-    net.wires["feed", "b1"].remove(run)
-    net.wires["feed", "b1"].append(Run(run.seqs[1:], "feed", run.times_us[1:], run.attributes[1:], (), 0, 2, 3))
+    batch = next(each for each in net.wires["feed", "b1"] if isinstance(each, Batch) and each.seqs)
+    net.wires["feed", "b1"].remove(batch)
+    net.wires["feed", "b1"].append(Batch(batch.seqs[1:], "feed", batch.times_us[1:], batch.attributes[1:], (), 0, 2, 3))
     net.settle(10)
     with pytest.raises(AssertionError, match="without a word"):
         judge(net, {"c1": [1, 2, 3]})

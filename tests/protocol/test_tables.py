@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.matching.index import Index
 from holdfast.model.limits import CONDITIONS_BYTES_AIM
-from holdfast.model.messages import LinkState, Refused, Run, Summary, Tell, Whole
+from holdfast.model.messages import Batch, Delta, Heartbeat, LinkState, Snapshot, TableRefused
 from holdfast.protocol.broker import Broker, BrokerParts
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
@@ -16,15 +16,15 @@ from holdfast.protocol.effects import (
     Incident,
     LinkUp,
     Lost,
+    Multicast,
     Received,
     Send,
-    Spread,
     SubscribeCall,
     UnsubscribeCall,
     Wake,
 )
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.protocol.tables import Heard, Told
+from holdfast.protocol.tables import ReceivedTable, SentTable
 from holdfast.protocol.tree import TreeRouter
 from holdfast.wire.codec import encode_message
 
@@ -32,13 +32,13 @@ PATIENCE_US = 500_000
 BEAT_US = 1_000_000
 
 
-def told(count: int) -> tuple[Told, list[Tell]]:
+def told(count: int) -> tuple[SentTable, list[Delta]]:
     """A table that has grown to so many conditions, one change each, all at time 0."""
-    table = Told("subscriptions", 1)
+    table = SentTable("subscriptions", 1)
     return table, [each for number in range(count) for each in table.change([f"x = {number}"], (), 0)]
 
 
-def hear(heard: Heard, *messages: Tell | Whole) -> None:
+def hear(heard: ReceivedTable, *messages: Delta | Snapshot) -> None:
     for each in messages:
         heard.apply(each, *heard.change_by(each))
 
@@ -46,7 +46,7 @@ def hear(heard: Heard, *messages: Tell | Whole) -> None:
 @pytest.mark.parametrize(("count", "sent_again"), [(20, True), (2_000, False)])
 def test_a_large_table_is_not_sent_again_to_who_is_seen_to_read_on(count: int, sent_again: bool) -> None:
     table, changes = told(count)
-    listener = Heard()
+    listener = ReceivedTable()
     for number in range(1, 4):  # it gets on by five changes from one heartbeat to the next
         hear(listener, *changes[5 * (number - 1) : 5 * number])
         whole = table.on_heard(*listener.summary, 1_000_000 * number, PATIENCE_US)
@@ -55,7 +55,7 @@ def test_a_large_table_is_not_sent_again_to_who_is_seen_to_read_on(count: int, s
 
 def test_a_large_table_is_sent_again_to_who_stops_reading() -> None:
     table, changes = told(2_000)
-    listener = Heard()
+    listener = ReceivedTable()
     hear(listener, *changes[:5])
     assert table.on_heard(*listener.summary, 1_000_000, PATIENCE_US) == []
     assert table.on_heard(*listener.summary, 2_000_000, PATIENCE_US) != []
@@ -63,7 +63,7 @@ def test_a_large_table_is_sent_again_to_who_stops_reading() -> None:
 
 def test_a_change_that_was_lost_lately_is_noticed_at_once_however_large_the_table() -> None:
     table, changes = told(2_000)
-    listener = Heard()
+    listener = ReceivedTable()
     hear(listener, *changes[:-10], *changes[-9:-5])
     assert table.on_heard(*listener.summary, 1, PATIENCE_US) != []
 
@@ -79,18 +79,18 @@ def condition(number: int, dice: Random) -> str:
 def test_no_message_of_a_table_is_larger_than_a_datagram_holds(most: int) -> None:
     dice = Random(most)
     conditions = [condition(number, dice) for number in range(200)]
-    table = Told("subscriptions", 1)
-    messages: list[Tell | Whole] = [*table.change(conditions, (), 0, most), *table.whole(most)]
+    table = SentTable("subscriptions", 1)
+    messages: list[Delta | Snapshot] = [*table.change(conditions, (), 0, most), *table.whole(most)]
     messages += table.change(["y = 1"], conditions, 0, most)
     assert len(messages) > 6
     for each in messages:
-        held = each.conditions if isinstance(each, Whole) else each.add + each.drop
+        held = each.conditions if isinstance(each, Snapshot) else each.add + each.drop
         assert len(held) <= most
         assert len(encode_message(each)) < CONDITIONS_BYTES_AIM + 100
 
 
 def test_a_condition_larger_than_that_goes_alone() -> None:
-    table = Told("subscriptions", 1)
+    table = SentTable("subscriptions", 1)
     large = f"a = '{'x' * 60_000}'"
     assert [each.add for each in table.change(["b = 1", large, "c = 1"], (), 0)] == [("b = 1",), (large,), ("c = 1",)]
     parts = table.whole()
@@ -98,7 +98,7 @@ def test_a_condition_larger_than_that_goes_alone() -> None:
 
 
 def test_a_wide_condition_is_there_before_those_that_it_replaces_are_gone() -> None:
-    table = Told("subscriptions", 1)
+    table = SentTable("subscriptions", 1)
     narrow = [f"x = {number}" for number in range(20_000)]
     table.change(narrow, (), 0)
     first, *rest = table.change(["x >= 0"], narrow, 0)
@@ -113,9 +113,9 @@ def test_tables_in_parts_become_equal_over_a_link_that_loses_doubles_and_reorder
     """And no condition that is in the teller's table all the time is ever missing again once it has been there."""
     dice = Random(f"{seed}/{loss}")
     most = dice.choice([3, 20])
-    teller, listener = Told("subscriptions", 1), Heard()
+    teller, listener = SentTable("subscriptions", 1), ReceivedTable()
     base = [f"x = {number}" for number in range(300)]
-    on_the_way: list[Tell | Whole] = [*teller.change(base, (), 0, most)]
+    on_the_way: list[Delta | Snapshot] = [*teller.change(base, (), 0, most)]
     there: set[str] = set()
     for beat in range(1, 100):
         if beat < 20:  # it also changes meanwhile
@@ -134,12 +134,12 @@ def test_tables_in_parts_become_equal_over_a_link_that_loses_doubles_and_reorder
     assert listener.summary[1] == teller.digest
 
 
-def _whole(sent: list[Whole], teller: Told, most: int) -> list[Whole]:
+def _whole(sent: list[Snapshot], teller: SentTable, most: int) -> list[Snapshot]:
     return teller.whole(most) if sent else []
 
 
 def test_a_lost_part_of_a_whole_table_comes_again_and_drops_nothing_meanwhile() -> None:
-    teller, listener = Told("subscriptions", 1), Heard()
+    teller, listener = SentTable("subscriptions", 1), ReceivedTable()
     hear(listener, *teller.change([f"x = {number}" for number in range(10_000)], (), 0)[:-1])
     assert teller.on_heard(*listener.summary, BEAT_US, PATIENCE_US) == []  # it may be reading on
     parts = teller.on_heard(*listener.summary, 2 * BEAT_US, PATIENCE_US)
@@ -153,16 +153,16 @@ def test_a_lost_part_of_a_whole_table_comes_again_and_drops_nothing_meanwhile() 
 
 
 def test_parts_that_contradict_each_other_do_no_harm() -> None:
-    listener = Heard()
+    listener = ReceivedTable()
     for part in (0, 1, 0, 1, 5):
-        hear(listener, Whole("subscriptions", 1, ("a = 1", "a = 1"), part, 2))
+        hear(listener, Snapshot("subscriptions", 1, ("a = 1", "a = 1"), part, 2))
     for part in (0, 1):
-        hear(listener, Whole("subscriptions", 1, (), part, 2))
+        hear(listener, Snapshot("subscriptions", 1, (), part, 2))
     assert listener.summary == (1, 0)
 
 
 def test_who_speaks_after_every_message_is_not_sent_the_whole_table_each_time() -> None:
-    teller, listener = Told("subscriptions", 1), Heard()
+    teller, listener = SentTable("subscriptions", 1), ReceivedTable()
     messages = teller.change([f"x = {number}" for number in range(20_000)], (), 0)
     sent = 0
     for at, each in enumerate(messages):  # it says what it has twice after each, for a while longer than our patience
@@ -207,12 +207,12 @@ def test_a_client_whose_conditions_are_refused_learns_it_once_and_again_when_it_
     assert lost == [Lost("", 0, 0, why, 12)]
 
     def beat(now_us: int) -> None:
-        summary = Summary(1, (server.heard_summary("desk", "subscriptions"), (0, 0)))
+        summary = Heartbeat(1, (server.heard_summary("desk", "subscriptions"), (0, 0)))
         exchange(desk.handle(Received("b1", summary), now_us), now_us)
 
     for number in range(1, 4):  # what is refused is not sent again and again
         beat(number * BEAT_US)
-    assert incidents == ["too many conditions"] * 2
+    assert incidents == ["too_many_conditions"] * 2
     exchange(desk.handle(UnsubscribeCall("s0"), 4 * BEAT_US), 4 * BEAT_US)
     beat(5 * BEAT_US)
     assert len(lost) == 2
@@ -224,17 +224,17 @@ def test_a_client_whose_conditions_are_refused_learns_it_once_and_again_when_it_
 
 def test_a_table_that_only_replaces_conditions_is_not_too_large() -> None:
     server = broker(conditions_max=2)
-    server.handle(Received("desk", Tell("subscriptions", 1, ("a = 1", "a = 2"), ())), 0)
-    change = Tell("subscriptions", 2, ("a = 1", "a = 3"), ("a = 2",))
-    for message in (change, Whole("subscriptions", 3, ("a = 4", "a = 5"))):
+    server.handle(Received("desk", Delta("subscriptions", 1, ("a = 1", "a = 2"), ())), 0)
+    change = Delta("subscriptions", 2, ("a = 1", "a = 3"), ("a = 2",))
+    for message in (change, Snapshot("subscriptions", 3, ("a = 4", "a = 5"))):
         assert not any(isinstance(each, Incident) for each in server.handle(Received("desk", message), 0))
 
 
 def test_a_broker_is_told_that_its_neighbour_refuses_and_notes_it_once() -> None:
     server = broker()
     server.handle(LinkUp("b2", "broker"), 0)
-    refused = Received("b2", Refused("subscriptions", "b2 takes at most 2 subscriptions of a neighbour"))
-    assert server.handle(refused, 0) == [Incident("conditions refused", "b2")]
+    refused = Received("b2", TableRefused("subscriptions", "b2 takes at most 2 subscriptions of a neighbour"))
+    assert server.handle(refused, 0) == [Incident("conditions_refused", "b2")]
     assert server.handle(refused, 0) == []
 
 
@@ -243,12 +243,12 @@ def test_what_a_link_state_cannot_hold_is_refused_to_the_client_that_wants_it(mo
     server = broker("destinations")
     assert isinstance(server._router, DestinationRouter)
     server.handle(LinkUp("b2", "broker"), 0)
-    taken = server.handle(Received("desk", Tell("subscriptions", 1, ("a = 1", "a = 2", "a = 3"), ())), 0)
+    taken = server.handle(Received("desk", Delta("subscriptions", 1, ("a = 1", "a = 2", "a = 3"), ())), 0)
     assert [each.conditions for each in said(taken) if isinstance(each, LinkState)] == [("a = 1", "a = 2", "a = 3")]
-    refused = server.handle(Received("desk", Tell("subscriptions", 2, ("a = 4",), ())), 0)
+    refused = server.handle(Received("desk", Delta("subscriptions", 2, ("a = 4",), ())), 0)
     assert isinstance(refused[0], Incident)
     (answer,) = said(refused)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, TableRefused)
     assert "at most 3 different conditions" in answer.reason
 
 
@@ -256,49 +256,49 @@ def test_what_a_link_state_cannot_hold_is_refused_to_the_client_that_wants_it(mo
 
 
 def test_nothing_is_stated_for_a_broker_that_has_not_been_told_all_that_is_wanted() -> None:
-    """A run of a broker that knows the first of two conditions says nothing about events for the second."""
+    """A batch of a broker that knows the first of two conditions says nothing about events for the second."""
     parts = BrokerParts("b1", "subscriptions", ProtocolSettings(), ConditionBook(), Index, 1, Random(0))
     server = Broker(parts, states=True)
     assert isinstance(server._router, TreeRouter)
     server._router.slice = 1
     server.handle(LinkUp("desk", "client", reliable=True), 0)
-    server.handle(Received("desk", Tell("subscriptions", 1, ("x = 1", "x = 2"), ())), 0)
-    far = Heard()
+    server.handle(Received("desk", Delta("subscriptions", 1, ("x = 1", "x = 2"), ())), 0)
+    far = ReceivedTable()
 
     def hears(effects: list[Effect]) -> None:
         for each in effects:
-            if isinstance(each, Send) and each.to == "b2" and isinstance(each.message, Tell):
+            if isinstance(each, Send) and each.to == "b2" and isinstance(each.message, Delta):
                 hear(far, each.message)
 
     def states(seq: int) -> tuple[int, int]:
-        run = Run((seq,), "feed", (0,), ({"x": 1},), (), 0, seq, seq)
-        (passed,) = server.handle(Received("b2", run), 0)
-        assert isinstance(passed, Spread)
-        assert isinstance(passed.message, Run)
+        batch = Batch((seq,), "feed", (0,), ({"x": 1},), (), 0, seq, seq)
+        (passed,) = server.handle(Received("b2", batch), 0)
+        assert isinstance(passed, Multicast)
+        assert isinstance(passed.message, Batch)
         return passed.message.since, passed.message.upto
 
     hears(server.handle(LinkUp("b2", "broker", reliable=True), 0))
     assert list(far.conditions) == ["x = 1"]
-    server.handle(Received("b2", Summary(1, (far.summary, (0, 0)))), 0)
+    server.handle(Received("b2", Heartbeat(1, (far.summary, (0, 0)))), 0)
     assert states(5) == (1, 0)
     assert server.next_due_us() == 0
     hears(server.handle(Wake(), 0))
     assert list(far.conditions) == ["x = 1", "x = 2"]
     assert states(6) == (1, 0)  # it may have been sent before that arrived
-    server.handle(Received("b2", Summary(1, (far.summary, (0, 0)))), 0)
+    server.handle(Received("b2", Heartbeat(1, (far.summary, (0, 0)))), 0)
     assert states(7) == (7, 7)
 
 
 def test_a_table_told_in_slices_is_told_whole_in_the_end_whatever_changes_meanwhile() -> None:
-    server, far = broker(), Heard()
+    server, far = broker(), ReceivedTable()
     assert isinstance(server._router, TreeRouter)
     server._router.slice = 3
-    effects = server.handle(Received("desk", Tell("subscriptions", 1, tuple(f"x = {n}" for n in range(20)), ())), 0)
+    effects = server.handle(Received("desk", Delta("subscriptions", 1, tuple(f"x = {n}" for n in range(20)), ())), 0)
     effects += server.handle(LinkUp("b2", "broker"), 0)
-    effects += server.handle(Received("desk", Tell("subscriptions", 2, ("y = 1",), ("x = 1", "x = 19"))), 0)
+    effects += server.handle(Received("desk", Delta("subscriptions", 2, ("y = 1",), ("x = 1", "x = 19"))), 0)
     while server.next_due_us() == 0:
         more = server.handle(Wake(), 0)
-        assert sum(len(each.add) for each in said(more) if isinstance(each, Tell)) <= 3
+        assert sum(len(each.add) for each in said(more) if isinstance(each, Delta)) <= 3
         effects += more
-    hear(far, *[each for each in said(effects) if isinstance(each, Tell)])
+    hear(far, *[each for each in said(effects) if isinstance(each, Delta)])
     assert far.conditions.keys() == {f"x = {n}" for n in range(20) if n not in (1, 19)} | {"y = 1"}

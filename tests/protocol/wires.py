@@ -11,15 +11,15 @@ from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
-    Direct,
     Input,
     LinkDown,
     LinkUp,
+    Multicast,
     PublishCall,
     Received,
     Send,
-    Spread,
     SubscribeCall,
+    Unicast,
     Wake,
 )
 from holdfast.protocol.gossip.settings import GossipSettings
@@ -85,9 +85,9 @@ class Wires:
         for effect in self.nodes[name].handle(given, self.now_us):
             if isinstance(effect, Send):
                 self._waiting.append((name, effect.to, effect.message))
-            elif isinstance(effect, Direct):
+            elif isinstance(effect, Unicast):
                 self._beside.append((name, effect.to, effect.message))
-            elif isinstance(effect, Spread):
+            elif isinstance(effect, Multicast):
                 self._waiting.extend((name, to, effect.message) for to in effect.to)
             elif isinstance(effect, Delivered):
                 self.delivered.append((name, dict(effect.publication.attributes)))

@@ -44,12 +44,12 @@ def test_events_go_round_a_broker_that_is_down_and_those_sent_to_it_meanwhile_to
     assert before.lost > 150  # until the lease runs out
     assert (after.lost, after.duplicates) == (0, 0)
     assert after.recovered["multipath"] > 150
-    assert after.incidents["neighbour is down"] == 2
+    assert after.incidents["neighbour_down"] == 2
 
 
 def test_they_take_the_usual_way_again_when_it_is_back() -> None:
     outcome = run(ring("multipath", CRASH))
-    assert outcome.incidents["neighbour is back"] == 2
+    assert outcome.incidents["neighbour_up"] == 2
     late = {"at_s": 9, "kind": "crash", "broker": "b5", "for_s": 1}
     assert run(ring("multipath", [*CRASH, late])).lost == 0
 
@@ -65,7 +65,7 @@ def test_a_link_that_fails_silently_is_gone_round() -> None:
 
 def test_losses_do_not_make_brokers_suspect_each_other_for_long() -> None:
     outcome = run(ring("multipath", [], links={"loss": 0.2, "lossy_control": True}))
-    assert outcome.incidents.get("neighbour is down", 0) < 10
+    assert outcome.incidents.get("neighbour_down", 0) < 10
     assert outcome.duplicates == 0
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.model.messages import Copying
+from holdfast.model.messages import CopyProtocol
 from holdfast.protocol.effects import ReplicaWanted
 from holdfast.sim.simulator import Simulation
 from tests.sim.test_replication import COPYING, FAILS_S, network, ways
@@ -13,7 +13,7 @@ SLOW = pytest.mark.slow
 FAILS_US = FAILS_S * 1_000_000
 
 
-def failing(copying: Copying, **more: Any) -> Simulation:
+def failing(copying: CopyProtocol, **more: Any) -> Simulation:
     simulation = Simulation(network(copying, **more))
     simulation.at(FAILS_US, lambda *_: simulation.crash("f"))
     return simulation
@@ -40,7 +40,7 @@ def is_whole(simulation: Simulation, middle: str, around: str = "abc") -> bool:
 
 @pytest.mark.parametrize("copying", COPYING)
 @pytest.mark.parametrize("after_us", [*(pytest.param(each, marks=SLOW) for each in (0, 2_500, 10_000)), 1_500, 4_500])
-def test_a_replica_may_die_at_any_moment(copying: Copying, after_us: int) -> None:
+def test_a_replica_may_die_at_any_moment(copying: CopyProtocol, after_us: int) -> None:
     simulation = failing(copying)
     when_there(simulation, "f+1", after_us, lambda *_: simulation.crash("f+1"))
     outcome = simulation.run()
@@ -52,17 +52,17 @@ def test_a_replica_may_die_at_any_moment(copying: Copying, after_us: int) -> Non
 
 @pytest.mark.parametrize("copying", COPYING)
 @pytest.mark.parametrize("after_us", [*(pytest.param(each, marks=SLOW) for each in (0, 3_000, 500_000)), 1_500])
-def test_the_broker_may_come_back_at_any_moment(copying: Copying, after_us: int) -> None:
+def test_the_broker_may_come_back_at_any_moment(copying: CopyProtocol, after_us: int) -> None:
     simulation = failing(copying)
     when_there(simulation, "f+1", after_us, lambda *_: simulation.restart("f"))
     outcome = simulation.run()
     assert is_whole(simulation, "f+1")
     assert outcome.duplicates == 0
-    assert sum(outcome.incidents.get(kind, 0) for kind in ("replaced broker came back", "replaced")) >= 1
+    assert sum(outcome.incidents.get(kind, 0) for kind in ("replaced_broker_returned", "replaced")) >= 1
 
 
 @pytest.mark.parametrize("copying", COPYING)
-def test_a_neighbour_that_restarts_after_the_replacement_is_told_everything(copying: Copying) -> None:
+def test_a_neighbour_that_restarts_after_the_replacement_is_told_everything(copying: CopyProtocol) -> None:
     simulation = failing(copying)
     when_there(simulation, "f+1", 1_000_000, lambda *_: simulation.crash("c"))
     when_there(simulation, "f+1", 1_500_000, lambda *_: simulation.restart("c"))
@@ -76,12 +76,12 @@ def test_a_neighbour_that_was_away_joins_when_it_is_back() -> None:
     when_there(simulation, "f+1", 0, lambda *_: simulation.crash("c"))
     when_there(simulation, "f+1", 2_000_000, lambda *_: simulation.restart("c"))
     outcome = simulation.run()
-    assert outcome.incidents["neighbour left out"] == 1
+    assert outcome.incidents["neighbour_left_out"] == 1
     assert is_whole(simulation, "f+1")
 
 
 @pytest.mark.parametrize("copying", COPYING)
-def test_of_two_replicas_the_later_one_stays_and_the_other_is_told(copying: Copying) -> None:
+def test_of_two_replicas_the_later_one_stays_and_the_other_is_told(copying: CopyProtocol) -> None:
     simulation = failing(copying)
     wanted = ReplicaWanted("f", ("a", "b", "c"), copying, "failover")
 
@@ -93,7 +93,7 @@ def test_of_two_replicas_the_later_one_stays_and_the_other_is_told(copying: Copy
     outcome = simulation.run()
     assert "f+2" in simulation.hosts
     assert is_whole(simulation, "f+2") or is_whole(simulation, "f+1")
-    assert outcome.incidents["outdated replica"] >= 1
+    assert outcome.incidents["replica_outdated"] >= 1
     assert outcome.duplicates == 0
 
 
@@ -101,8 +101,8 @@ def test_a_replica_that_nobody_answers_says_so_and_asks_on() -> None:
     simulation = failing("synchronous", retry_us=100_000)
     when_there(simulation, "f+1", 0, lambda *_: [simulation.crash(each) for each in "abc"])
     outcome = simulation.run()
-    assert outcome.incidents["replication failed"] >= 1
-    assert "replication: replicated" in outcome.incidents  # in the end, with replicas of its neighbours
+    assert outcome.incidents["replication_failed"] >= 1
+    assert "replica_ready" in outcome.incidents  # in the end, with replicas of its neighbours
 
 
 def test_a_broker_that_others_only_cannot_hear_is_not_replaced() -> None:
@@ -111,7 +111,7 @@ def test_a_broker_that_others_only_cannot_hear_is_not_replaced() -> None:
         simulation.at(FAILS_US, lambda name, _: simulation.set_link(name, "f", False), each)
         simulation.at(FAILS_US + 6_000_000, lambda name, _: simulation.set_link(name, "f", True), each)
     outcome = simulation.run()
-    assert outcome.incidents["replica not needed"] >= 1
-    assert "replica started" not in outcome.incidents
-    assert outcome.incidents["back again"] >= 3
+    assert outcome.incidents["replica_not_needed"] >= 1
+    assert "replica_started" not in outcome.incidents
+    assert outcome.incidents["suspect_returned"] >= 3
     assert is_whole(simulation, "f")

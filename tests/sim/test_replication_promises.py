@@ -127,7 +127,7 @@ def test_moments_are_put_together_by_broker_and_replica() -> None:
         ("b", 310, "replication: ordered, failover", "f by r"),
         ("c", 320, "replication: ordered, failover", "f by r"),  # it had noticed nothing before
         ("r", 400, "replication: waiting for subscriptions", "f"),
-        ("r", 410, "replication: replicated", "f"),
+        ("r", 410, "replica_ready", "f"),
     ]
     assert failovers(moments) == [Failover("f", "r", "ordered", "failover", 100, 320, 300, 410)]
     relieved = [("a", 300, "replication: basic, scheduling", "f by r")]

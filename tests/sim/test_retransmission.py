@@ -75,8 +75,8 @@ def test_a_full_store_takes_no_more_and_loses_nothing_that_it_took(tmp_path: Pat
     small = {"hops": "retransmission", "stored": 64, "published": 10}
     network = stored(fault=down, links={"loss": 0}, reliability=small)
     outcome = Simulation(network, trace=TraceWriter(tmp_path / "run", {})).run()
-    assert outcome.incidents["store full"] > 0
-    assert outcome.incidents["too many not acknowledged"] > 0  # publishers are told; these were never published
+    assert outcome.incidents["store_full"] > 0
+    assert outcome.incidents["unacknowledged_limit"] > 0  # publishers are told; these were never published
     verdicts = check(tmp_path / "run")
     assert verdicts["P5"].holds
     assert verdicts["P7"].holds
@@ -140,7 +140,7 @@ def test_full_brokers_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> Non
         }
     )
     outcome = Simulation(network, trace=TraceWriter(tmp_path / "run", {})).run()
-    assert outcome.incidents["store full"] > 100
+    assert outcome.incidents["store_full"] > 100
     assert outcome.owed > 4_000
     assert (outcome.lost, outcome.duplicates) == (0, 0)
     assert check(tmp_path / "run")["P7"].holds

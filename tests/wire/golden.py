@@ -8,10 +8,11 @@ MessagePack.
 from datetime import UTC, datetime
 
 from holdfast.model.messages import (
-    Alive,
+    Batch,
     CopyDone,
     CopyOpen,
     Deliver,
+    Delta,
     Detach,
     GivenUp,
     GossipComplete,
@@ -21,28 +22,27 @@ from holdfast.model.messages import (
     GossipRequest,
     GossipVector,
     Handover,
+    Heartbeat,
+    HighestSent,
+    HighWaterMarks,
+    KeepAlive,
     LastAdvertisement,
     LastSubscription,
-    Latest,
     LinkState,
-    Marks,
     Message,
-    Missing,
+    Nack,
     Neighbours,
     Numbered,
     Outage,
     Publication,
     Publish,
-    Refused,
     ReplicaRequest,
     Retired,
-    Run,
+    Snapshot,
     Stamp,
     Stamped,
-    Summary,
-    Taken,
-    Tell,
-    Whole,
+    StoredAck,
+    TableRefused,
 )
 from holdfast.wire.signals import Ack, Hello, Hold, Mark, Missed, Ping, Pong, Refusal, Signal, Welcome
 
@@ -79,27 +79,27 @@ MESSAGES: list[tuple[str, Message]] = [
     (
         "01 00 91 95 a374656c ad737562736372697074696f6e73 03 91 ab7072696365203c20313230"
         "91 ae73796d626f6c203d202749424d27",
-        Tell("subscriptions", 3, ("price < 120",), ("symbol = 'IBM'",)),
+        Delta("subscriptions", 3, ("price < 120",), ("symbol = 'IBM'",)),
     ),
     (
         "01 00 91 96 a3616c6c ae6164766572746973656d656e7473 09 92 a454525545 a561203d2031 00 01",
-        Whole("advertisements", 9, ("TRUE", "a = 1")),
+        Snapshot("advertisements", 9, ("TRUE", "a = 1")),
     ),
     (
         "01 00 91 96 a3616c6c ad737562736372697074696f6e73 09 91 a561203d2031 02 04",
-        Whole("subscriptions", 9, ("a = 1",), 2, 4),
+        Snapshot("subscriptions", 9, ("a = 1",), 2, 4),
     ),
     (
         "01 00 91 93 a3726673 ad737562736372697074696f6e73 a466756c6c",
-        Refused("subscriptions", "full"),
+        TableRefused("subscriptions", "full"),
     ),
     (
         "01 00 91 95 a373756d cf00060a24181e4000 92 92 03 cfffffffffffffffff 92 00 00 92 02 11 a662726f6b6572",
-        Summary(1_700_000_000_000_000, ((3, 2**64 - 1), (0, 0)), (2, 17)),
+        Heartbeat(1_700_000_000_000_000, ((3, 2**64 - 1), (0, 0)), (2, 17)),
     ),
     (
         "01 00 91 95 a373756d 05 92 92 00 00 92 00 00 92 00 00 a6636c69656e74",
-        Summary(5, ((0, 0), (0, 0)), kind="client"),
+        Heartbeat(5, ((0, 0), (0, 0)), kind="client"),
     ),
     (
         "01 00 91 97 a36c7361 a26231 05 02 91 a26232 91 a561203d2031 91 a26232",
@@ -110,18 +110,18 @@ MESSAGES: list[tuple[str, Message]] = [
     (
         "01 00 91 99 a372756e 92 07 09 a66465736b2d31 92 01 cf00060a24181e4000"
         "92 82 a673796d626f6c a349424d a57072696365 cb4058e00000000000 80 90 00 00 00",
-        Run((7, 9), "desk-1", (1, 1_700_000_000_000_000), ({"symbol": "IBM", "price": 99.5}, {}), (), 0),
+        Batch((7, 9), "desk-1", (1, 1_700_000_000_000_000), ({"symbol": "IBM", "price": 99.5}, {}), (), 0),
     ),
     (
         "01 00 91 99 a372756e 91 01 a170 91 00 91 81 a174 d7ffa1dcd4205e0d5da5 91 c40200ff 03 01 00",
-        Run((1,), "p", (0,), ({"t": MOMENT},), (b"\x00\xff",), 3, 1, 0),
+        Batch((1,), "p", (0,), ({"t": MOMENT},), (b"\x00\xff",), 3, 1, 0),
     ),
     (
         "01 00 91 95 a36e756d 05 cd0100 c3 95 a3707562 97 a170 01 00 c0 80 c400 c0 90 02 a86f726967696e616c",
         Numbered(5, 256, True, Publish(Publication("p", 1, 0, None, {}), (), 2)),
     ),
-    ("01 00 91 93 a36e616b 05 92 07 09", Missing(5, (7, 9))),
-    ("01 00 91 94 a36c6174 05 09 03", Latest(5, 9, 3)),
+    ("01 00 91 93 a36e616b 05 92 07 09", Nack(5, (7, 9))),
+    ("01 00 91 94 a36c6174 05 09 03", HighestSent(5, 9, 3)),
     (
         "01 00 91 97 a3737470 97 a170 01 00 c0 80 c400 c0 93 a26231 05 92 93 07 03 02 93 ceffffffff cd012c 00"
         "92 a26231 a26232 90 02 a86f726967696e616c",
@@ -161,9 +161,9 @@ MESSAGES: list[tuple[str, Message]] = [
         Handover(5, 9, 7, False, Deliver(Publication("p", 1, 0, None, {}))),
     ),
     ("01 00 91 96 a3686e64 05 09 07 c3 c0", Handover(5, 9, 7, True, None)),
-    ("01 00 91 96 a3746b6e 05 09 91 0b 0c 07", Taken(5, 9, (11,), 12, 7)),
+    ("01 00 91 96 a3746b6e 05 09 91 0b 0c 07", StoredAck(5, 9, (11,), 12, 7)),
     ("01 00 91 95 a3677570 05 06 07 a3617761", GivenUp(5, 6, 7, "awa")),
-    ("01 00 91 91 a3616c76", Alive()),
+    ("01 00 91 91 a3616c76", KeepAlive()),
     (
         "01 00 91 95 a3727271 05 a166 a56261736963 a86661696c6f766572",
         ReplicaRequest(5, "f", "basic", "failover"),
@@ -172,7 +172,7 @@ MESSAGES: list[tuple[str, Message]] = [
     ("01 00 91 94 a36c7375 05 09 07", LastSubscription(5, 9, 7)),
     ("01 00 91 92 a3726f70 05", CopyOpen(5)),
     ("01 00 91 93 a372646e 05 09", CopyDone(5, 9)),
-    ("01 00 91 93 a36d726b 91 92 a170 07 c3", Marks((("p", 7),), onwards=True)),
+    ("01 00 91 93 a36d726b 91 92 a170 07 c3", HighWaterMarks((("p", 7),), onwards=True)),
     ("01 00 91 92 a36e6273 92 a161 a162", Neighbours(("a", "b"))),
     ("01 00 91 92 a3727464 a3662b31", Retired("f+1")),
 ]

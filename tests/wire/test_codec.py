@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import (
+    Batch,
     Deliver,
     Gossip,
     GossipEvent,
@@ -20,10 +21,9 @@ from holdfast.model.messages import (
     Numbered,
     Publication,
     Publish,
-    Run,
     Stamp,
     Stamped,
-    Taken,
+    StoredAck,
 )
 from holdfast.wire.codec import (
     decode_frame_untrusted,
@@ -56,7 +56,7 @@ def test_what_peers_said_before_they_could_say_more_is_understood() -> None:
     welcome = bytes.fromhex("01 01 94 a777656c636f6d65 a26232 a662726f6b6572 06")
     assert decode_signal_untrusted(welcome) == Welcome("b2", "broker", 6, None)
     taken = bytes.fromhex("01 00 91 94 a3746b6e 05 09 91 0b")
-    assert decode_untrusted(taken) == Taken(5, 9, (11,), 0, 0)
+    assert decode_untrusted(taken) == StoredAck(5, 9, (11,), 0, 0)
 
 
 def sent(value: Any) -> Any:
@@ -143,11 +143,11 @@ events = published | delivered | numbered | stamped | gossiped | handed
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> Run:
+def batches(draw: st.DrawFn) -> Batch:
     each = draw(st.lists(publications, min_size=1, max_size=20))
     payloads = tuple(one.payload for one in each) if draw(st.booleans()) else ()
     seqs, times_us = tuple(one.seq for one in each), tuple(one.time_us for one in each)
-    return Run(seqs, each[0].source, times_us, tuple(one.attributes for one in each), payloads, draw(hops))
+    return Batch(seqs, each[0].source, times_us, tuple(one.attributes for one in each), payloads, draw(hops))
 
 
 def same(one: Any, other: Any) -> bool:
@@ -160,12 +160,12 @@ def same(one: Any, other: Any) -> bool:
         return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, Publish | Deliver | Run | Numbered | Handover | Publication | Stamped | GossipEvent):
+    if isinstance(one, Publish | Deliver | Batch | Numbered | Handover | Publication | Stamped | GossipEvent):
         return all(same(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
     return bool(one == other)
 
 
-@given(events | runs())
+@given(events | batches())
 def test_any_event_survives(message: Message) -> None:
     frame = encode(message)
     assert same(decode_untrusted(frame), message)
@@ -180,7 +180,7 @@ def test_a_frame_holds_any_number_of_messages_in_order(count: int) -> None:
 
 
 def test_only_publications_and_what_recovers_them_count_as_events() -> None:
-    events = Publish | Deliver | Run | Numbered | Handover | Stamped | Gossip
+    events = Publish | Deliver | Batch | Numbered | Handover | Stamped | Gossip
     for _, message in MESSAGES:
         assert is_event(encode_message(message)) == isinstance(message, events)
 

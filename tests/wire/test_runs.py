@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from holdfast.model.messages import Message, Publication, Run, with_statement
+from holdfast.model.messages import Batch, Message, Publication, with_statement
+from holdfast.wire.batch_writer import Relay, RunWriter
 from holdfast.wire.codec import (
     count_in,
     decode_frame_untrusted,
@@ -11,14 +12,13 @@ from holdfast.wire.codec import (
     framed,
     shortened,
 )
-from holdfast.wire.run_writer import Relay, RunWriter
 from tests.wire.golden import MESSAGES, MOMENT
 
 
-def run_of(count: int, payload: bytes = b"") -> Run:
+def run_of(count: int, payload: bytes = b"") -> Batch:
     attributes = tuple({"n": n, "t": MOMENT} for n in range(count))
     payloads = (payload,) * count if payload else ()
-    return Run(tuple(range(5, 5 + count)), "p", (7,) * count, attributes, payloads, 0)
+    return Batch(tuple(range(5, 5 + count)), "p", (7,) * count, attributes, payloads, 0)
 
 
 def decoded(encoded: bytes) -> Message:
@@ -29,24 +29,24 @@ def decoded(encoded: bytes) -> Message:
 @pytest.mark.parametrize("payload", [b"", b"x"])
 @pytest.mark.parametrize("count", [1, 15, 16, 4_096])
 def test_what_is_written_event_by_event_is_the_run(count: int, payload: bytes) -> None:
-    writer, run = RunWriter("p", 5, 0), run_of(count, payload)
-    for attributes in run.attributes:
+    writer, batch = RunWriter("p", 5, 0), run_of(count, payload)
+    for attributes in batch.attributes:
         writer.times_us.append(7)
         writer.attributes.append(encode_message(attributes))
         writer.payloads.append(payload)
     assert len(writer) == count
-    assert decoded(writer.message()) == run
+    assert decoded(writer.message()) == batch
 
 
 def test_a_run_is_what_its_publications_are() -> None:
-    run = Run((1, 3), "p", (10, 20), ({"n": 1}, {"n": 3}), (b"", b"x"), 2)
+    batch = Batch((1, 3), "p", (10, 20), ({"n": 1}, {"n": 3}), (b"", b"x"), 2)
     publications = [Publication("p", 1, 10, None, {"n": 1}), Publication("p", 3, 20, None, {"n": 3}, b"x")]
-    assert run.publications() == publications
-    assert [(each.publication, each.homes, each.hops, each.via) for each in run.published()] == [
+    assert batch.publications() == publications
+    assert [(each.publication, each.homes, each.hops, each.via) for each in batch.published()] == [
         (each, (), 2, "original") for each in publications
     ]
-    assert [(each.publication, each.via) for each in run.delivered()] == [(each, "original") for each in publications]
-    assert run.picked([1]).publications() == publications[1:]
+    assert [(each.publication, each.via) for each in batch.delivered()] == [(each, "original") for each in publications]
+    assert batch.picked([1]).publications() == publications[1:]
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 255, 256, 4_096])
@@ -55,18 +55,18 @@ def test_the_events_of_an_encoded_run_can_be_counted(count: int) -> None:
 
 
 def test_any_other_message_is_one() -> None:
-    assert all(count_in(encode_message(each)) == 1 for _, each in MESSAGES if not isinstance(each, Run))
+    assert all(count_in(encode_message(each)) == 1 for _, each in MESSAGES if not isinstance(each, Batch))
 
 
 @pytest.mark.parametrize("payload", [b"", b"x" * 100], ids=["small", "large"])
 def test_a_run_loses_its_oldest_events_first_and_no_more_than_it_has_to(payload: bytes) -> None:
-    run = run_of(200, payload)
-    encoded = encode_message(run)
+    batch = run_of(200, payload)
+    encoded = encode_message(batch)
     for less in (1, 50, len(encoded) // 3, len(encoded) // 2):
         kept = decoded(shortened(encoded, less))
-        assert isinstance(kept, Run)
+        assert isinstance(kept, Batch)
         lost = 200 - len(kept.seqs)
-        assert kept == run.picked(range(lost, 200))
+        assert kept == batch.picked(range(lost, 200))
         assert 0 <= lost - less * 200 / len(encoded) < 1
 
 
@@ -77,11 +77,11 @@ def test_of_a_run_that_is_too_long_as_a_whole_and_of_a_single_event_nothing_is_l
     assert shortened(encode_message(MESSAGES[0][1]), 1) == b""
 
 
-def written(run: Run) -> bytes:
-    writer = RunWriter("p", run.seqs[0], run.since)
-    writer.times_us += run.times_us
-    writer.attributes += map(encode_message, run.attributes)
-    writer.payloads += run.payloads or [b""] * len(run.seqs)
+def written(batch: Batch) -> bytes:
+    writer = RunWriter("p", batch.seqs[0], batch.since)
+    writer.times_us += batch.times_us
+    writer.attributes += map(encode_message, batch.attributes)
+    writer.payloads += batch.payloads or [b""] * len(batch.seqs)
     return writer.message()
 
 
@@ -90,7 +90,7 @@ def test_a_run_is_passed_on_with_other_hops_and_another_statement_but_the_same_e
     frame = framed([written_by(run_of(20, b"x"))])  # type: ignore[operator]
     messages = decode_frame_untrusted(frame)
     (came,) = messages
-    assert isinstance(came, Run)
+    assert isinstance(came, Batch)
     relay = Relay(messages, memoryview(frame))
     for passed in (with_statement(came, 3, 2, 24), with_statement(came, 0, 0, 0), came.picked([1, 7])):
         assert decoded(relay.encoded(passed)) == passed
@@ -104,15 +104,15 @@ def test_a_foreign_frame_is_passed_on_as_what_it_says() -> None:
     two = [written(run_of(2)), written(run_of(3))]
     for frame in (framed([odd_tag]), framed([odd_count]), framed([longer]), framed(two)):
         messages = decode_frame_untrusted(frame)  # which is acceptable all the same
-        for run in messages:
-            assert isinstance(run, Run)
-            passed = with_statement(run, 1, 4, 9)
+        for batch in messages:
+            assert isinstance(batch, Batch)
+            passed = with_statement(batch, 1, 4, 9)
             assert decoded(Relay(messages, frame).encoded(passed)) == passed
 
 
 def test_a_run_that_lost_its_oldest_events_states_nothing_of_them() -> None:
-    run = with_statement(run_of(200), 0, 1, 210)
-    kept = decoded(shortened(encode_message(run), 300))
-    assert isinstance(kept, Run)
+    batch = with_statement(run_of(200), 0, 1, 210)
+    kept = decoded(shortened(encode_message(batch), 300))
+    assert isinstance(kept, Batch)
     assert kept.upto == 210
     assert kept.since == kept.seqs[0] > 5

@@ -74,7 +74,7 @@ def test_a_truncated_frame_is_refused_at_every_length(frame: bytes) -> None:
         (publish({"x" * 256: 1}), "255 characters"),
         (frame_of(["run", [1], "p", [0], [{}], []]), "length"),
         (run(seqs=[]), "not of one length"),
-        (run(seqs=[1] * (limits.RUN_EVENTS_MAX + 1)), "length <= 4096"),
+        (run(seqs=[1] * (limits.BATCH_EVENTS_MAX + 1)), "length <= 4096"),
         (run(seqs=[1, -1]), ">= 0"),
         (run(seqs=[1]), "one length"),
         (run(times_us=[0]), "one length"),

@@ -11,7 +11,7 @@ from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Broker, Certifica
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.net.gateway.gateway import GatewaySettings
+    from holdfast.gateway.gateway import GatewaySettings
 
 _DEFAULT_LISTEN = "tcp://127.0.0.1:7100"
 
@@ -58,9 +58,9 @@ def run(
       holdfast gateway --broker tcp://127.0.0.1:7001 --log gw --condition "symbol = 'IBM'"
       holdfast gateway --log gw --stream "cheap=price < 10" --stream "big=volume > 1000000" --keep-mb 4096
     """
+    from holdfast.gateway.gateway import GatewaySettings
+    from holdfast.gateway.log import Retention
     from holdfast.net.address import parse_address
-    from holdfast.net.gateway.gateway import GatewaySettings
-    from holdfast.net.gateway.log import Retention
     from holdfast.net.loop import run as run_loop
     from holdfast.net.setup import finite
     from holdfast.net.tls import TlsFiles
@@ -100,7 +100,7 @@ def _streams(condition: str | None, named: list[str]) -> dict[str, str]:
 
 async def _serve(settings: "GatewaySettings", as_json: bool) -> None:
     from holdfast.cli.connecting import stopping
-    from holdfast.net.gateway.gateway import Gateway
+    from holdfast.gateway.gateway import Gateway
 
     def tell(line: str) -> None:
         print(f"gateway: {line}", file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ from holdfast.cli.connecting import Authority, Certificate, Directory, PrivateKe
 from holdfast.cli.peers import peer_of
 from holdfast.cli.serving import Log, Metrics, Operation, serve
 from holdfast.model.errors import InputError
-from holdfast.model.messages import Copying, Use
+from holdfast.model.messages import CopyProtocol, ReplicaUse
 from holdfast.net.address import parse_address
 from holdfast.protocol.broker import Routing
 
@@ -16,10 +16,12 @@ from holdfast.protocol.broker import Routing
 def run(
     faulty: Annotated[str, typer.Option(metavar="NAME", help="The broker to replace or to relieve.")],
     peer: Annotated[list[str], typer.Option(metavar="NAME=ADDRESS", help="A neighbour of that broker; name them all.")],
-    protocol: Annotated[Copying, typer.Option(help="How events find the replica while it is built.")] = "incremental",
-    use: Annotated[Use, typer.Option(help="Instead of the broker, or sharing its events, with or without order.")] = (
-        "failover"
-    ),
+    protocol: Annotated[
+        CopyProtocol, typer.Option(help="How events find the replica while it is built.")
+    ] = "incremental",
+    use: Annotated[
+        ReplicaUse, typer.Option(help="Instead of the broker, or sharing its events, with or without order.")
+    ] = ("failover"),
     id_: Annotated[str | None, typer.Option("--id", metavar="NAME", help="Of the replica; FAULTY+1 otherwise.")] = None,
     listen: Annotated[
         str,

@@ -49,7 +49,7 @@ async def serve(settings: "NodeSettings", operation: Operation) -> None:
     def wanted(replica: "ReplicaWanted") -> None:
         peers = " ".join(f"--peer {name}=ADDRESS" for name in replica.neighbours)
         text = f"{replica.faulty} is gone; replace it with: holdfast replicate --faulty {replica.faulty} {peers}"
-        journal.note(Note("replica wanted", replica.faulty, text))
+        journal.note(Note("replica_wanted", replica.faulty, text))
 
     node = BrokerNode(settings, journal, log=journal.note)
     node.driver.on_replica_wanted = wanted
@@ -119,7 +119,7 @@ def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> It
             peers = read()
             check_peers(node.settings.name, node.settings.listen, peers)
         except InputError as problem:
-            journal.note(Note("reload refused", "", f"peers stay as they are: {problem}"))
+            journal.note(Note("reload_refused", "", f"peers stay as they are: {problem}"))
             return
         node.set_peers(peers)
         journal.note(Note("reloaded", "", f"peers are now {', '.join(peers) or 'none'}"))

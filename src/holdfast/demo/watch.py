@@ -109,12 +109,12 @@ class Watch:
             noticed.append(node)
             if len(noticed) == 1:
                 self._tell(at_s, f"{node} notices that {about} is gone, and keeps events for it")
-        elif kind == "replica wanted":
+        elif kind == "replica_wanted":
             self._tell(at_s, f"a replica for {about} is asked for")
-        elif kind == "replica started":
+        elif kind == "replica_started":
             self.replica_of[about] = node
             self._tell(at_s, f"{node} starts and asks the neighbours of {about}")
-        elif kind == "replication: replicated":
+        elif kind == "replica_ready":
             self.ready.add(node)
             self._tell(at_s, f"{node} knows everything and takes its place")
 

@@ -135,11 +135,11 @@ def copy_runs(image, codes, hit_rows, hit_buckets, hit, last, out_rows, out):
     n = 0
     while hit < last:
         row, bucket = hit_rows[hit], hit_buckets[hit]
-        first_run, end_run = run_starts[bucket], run_starts[bucket + 1]
-        if first_run < end_run and n + runs[end_run - 1, 7] - runs[first_run, 6] > out.size:
+        first_run, end_batch = run_starts[bucket], run_starts[bucket + 1]
+        if first_run < end_batch and n + runs[end_batch - 1, 7] - runs[first_run, 6] > out.size:
             break
         begin = n
-        for run in range(first_run, end_run):
+        for run in range(first_run, end_batch):
             if runs[run, 0] != NO_SLOT and codes[row, runs[run, 0]] != runs[run, 1]:
                 continue
             if runs[run, 2] != NO_SLOT and codes[row, runs[run, 2]] != runs[run, 3]:

@@ -83,7 +83,7 @@ class Deliver(msgspec.Struct, frozen=True, array_like=True, tag="del", gc=False)
     via: Via = "original"
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
+class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
     """Publications of one source that left together: what a Publish for each would say, or a Deliver for each.
 
     Only plain ones: as they were published (`via` is "original"), without lifetime, record or homes.
@@ -91,10 +91,10 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
     A publisher that keeps its events for recovery, and every broker behind it, adds a statement: of the source's
     numbers from `since` to `upto`, all that you want have been sent to you on this link, here or before. A link may
     carry it only if it loses and reorders nothing. `since` is 0 where the publisher keeps nothing, and above `upto`
-    where it does but nothing can be stated. A run may consist of the statement alone.
+    where it does but nothing can be stated. A batch may consist of the statement alone.
     """
 
-    seqs: Annotated[tuple[Count, ...], Meta(max_length=limits.RUN_EVENTS_MAX)]
+    seqs: Annotated[tuple[Count, ...], Meta(max_length=limits.BATCH_EVENTS_MAX)]
     source: NodeName
     times_us: tuple[Count, ...]
     attributes: tuple[EventAttributes, ...]
@@ -119,9 +119,9 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
     def delivered(self) -> list[Deliver]:
         return [Deliver(each) for each in self.publications()]
 
-    def picked(self, places: Sequence[int]) -> "Run":
+    def picked(self, places: Sequence[int]) -> "Batch":
         """Some of them, in this order, without a statement."""
-        return Run(
+        return Batch(
             tuple([self.seqs[at] for at in places]),
             self.source,
             tuple([self.times_us[at] for at in places]),
@@ -132,9 +132,9 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
         )
 
 
-def with_statement(run: Run, hops: int, since: int, upto: int) -> Run:
+def with_statement(batch: Batch, hops: int, since: int, upto: int) -> Batch:
     """The same publications after so many hops, with another statement."""
-    return Run(run.seqs, run.source, run.times_us, run.attributes, run.payloads, hops, since, upto)
+    return Batch(batch.seqs, batch.source, batch.times_us, batch.attributes, batch.payloads, hops, since, upto)
 
 
 # Epidemic recovery ---------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ Gossip = GossipDigest | GossipPull | GossipVector | GossipComplete | GossipReque
 # Tables --------------------------------------------------------------------------------------------------------
 
 
-class Tell(msgspec.Struct, frozen=True, array_like=True, tag="tel"):
+class Delta(msgspec.Struct, frozen=True, array_like=True, tag="tel"):
     """A change to one of the tables that the sender keeps with the receiver."""
 
     table: Table
@@ -235,7 +235,7 @@ class Tell(msgspec.Struct, frozen=True, array_like=True, tag="tel"):
     drop: Conditions
 
 
-class Whole(msgspec.Struct, frozen=True, array_like=True, tag="all"):
+class Snapshot(msgspec.Struct, frozen=True, array_like=True, tag="all"):
     """All of a table, sent when the receiver's copy is known to differ; a large one comes in parts.
 
     A part holds the conditions whose digest, divided by the number of parts, leaves its number: it is right by itself,
@@ -249,14 +249,14 @@ class Whole(msgspec.Struct, frozen=True, array_like=True, tag="all"):
     parts: Annotated[int, Meta(ge=1, le=limits.PARTS_MAX)] = 1
 
 
-class Refused(msgspec.Struct, frozen=True, array_like=True, tag="rfs"):
+class TableRefused(msgspec.Struct, frozen=True, array_like=True, tag="rfs"):
     """I do not keep what you told me last of this table, nor will I until it is smaller; all before it I do."""
 
     table: Table
     reason: Annotated[str, Meta(max_length=1_000)]  # one line for a person
 
 
-class Summary(msgspec.Struct, frozen=True, array_like=True, tag="sum"):
+class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag="sum"):
     """A heartbeat: I am alive, this is my incarnation, and this is what I have of the tables you keep with me."""
 
     epoch: Count
@@ -302,14 +302,14 @@ class Numbered(msgspec.Struct, frozen=True, array_like=True, tag="num", gc=False
         return self.publish.publication
 
 
-class Missing(msgspec.Struct, frozen=True, array_like=True, tag="nak"):
+class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nak"):
     """These numbers have not come over this link: send them once more."""
 
     stream: Count
     seqs: Annotated[tuple[Count, ...], Meta(max_length=limits.MISSING_MAX)]
 
 
-class Latest(msgspec.Struct, frozen=True, array_like=True, tag="lat", gc=False):
+class HighestSent(msgspec.Struct, frozen=True, array_like=True, tag="lat", gc=False):
     """Nothing new has been sent for a while: the last number so far, and the first that can still be sent once more."""
 
     stream: Count
@@ -318,13 +318,13 @@ class Latest(msgspec.Struct, frozen=True, array_like=True, tag="lat", gc=False):
 
 
 class Handover(msgspec.Struct, frozen=True, array_like=True, tag="hnd", gc=False):
-    """An event, or a run of them, that the sender keeps until the receiver has said that it is taken."""
+    """An event, or a batch of them, that the sender keeps until the receiver has said that it is taken."""
 
     stream: Count  # when the sender began to count; another one begins anew
     seq: Count
     first: Count  # the first number that the receiver has not said it has taken: all before it are done with
     again: bool  # not for the first time
-    message: Publish | Deliver | Run | None  # nothing where the event has expired meanwhile
+    message: Publish | Deliver | Batch | None  # nothing where the event has expired meanwhile
 
     @property
     def publication(self) -> Publication:
@@ -332,7 +332,7 @@ class Handover(msgspec.Struct, frozen=True, array_like=True, tag="hnd", gc=False
         return self.message.publication
 
 
-class Taken(msgspec.Struct, frozen=True, array_like=True, tag="tkn"):
+class StoredAck(msgspec.Struct, frozen=True, array_like=True, tag="tkn"):
     """Everything up to this number is stored here and will not be lost; some later ones have come, but these have not.
 
     A client that takes events this way says so with stream 0 when it attaches; with number 1 as long as it has not told
@@ -343,7 +343,7 @@ class Taken(msgspec.Struct, frozen=True, array_like=True, tag="tkn"):
     seq: Count
     missing: Annotated[tuple[Count, ...], Meta(max_length=limits.MISSING_MAX)] = ()
     arrived: Count = 0  # up to here everything has come to a client whose application has not taken it yet
-    before: Count = 0  # of the run after `seq`, the publications with lower numbers than this are taken as well
+    before: Count = 0  # of the batch after `seq`, the publications with lower numbers than this are taken as well
 
 
 class GivenUp(msgspec.Struct, frozen=True, array_like=True, tag="gup"):
@@ -355,14 +355,14 @@ class GivenUp(msgspec.Struct, frozen=True, array_like=True, tag="gup"):
     reason: Annotated[str, Meta(max_length=1_000)]  # in words
 
 
-class Alive(msgspec.Struct, frozen=True, array_like=True, tag="alv", gc=False):
+class KeepAlive(msgspec.Struct, frozen=True, array_like=True, tag="alv", gc=False):
     """I am here: to neighbours that watch each other closely."""
 
 
 # Replication of a broker, while it lasts: between a replica and the neighbours of the broker that it stands for.
 
-Copying = Literal["basic", "synchronous", "incremental", "ordered"]  # when events take the new way, and how
-Use = Literal["failover", "scheduling", "reordering"]  # instead of the faulty broker, or beside it
+CopyProtocol = Literal["basic", "synchronous", "incremental", "ordered"]  # when events take the new way, and how
+ReplicaUse = Literal["failover", "scheduling", "reordering"]  # instead of the faulty broker, or beside it
 
 
 class ReplicaRequest(msgspec.Struct, frozen=True, array_like=True, tag="rrq"):
@@ -370,8 +370,8 @@ class ReplicaRequest(msgspec.Struct, frozen=True, array_like=True, tag="rrq"):
 
     epoch: Count  # when the replica began: a later attempt has a higher one
     faulty: NodeName
-    copying: Copying
-    use: Use
+    copying: CopyProtocol
+    use: ReplicaUse
 
 
 class LastAdvertisement(msgspec.Struct, frozen=True, array_like=True, tag="lad"):
@@ -402,7 +402,7 @@ class CopyDone(msgspec.Struct, frozen=True, array_like=True, tag="rdn"):
     digest: Digest
 
 
-class Marks(msgspec.Struct, frozen=True, array_like=True, tag="mrk"):
+class HighWaterMarks(msgspec.Struct, frozen=True, array_like=True, tag="mrk"):
     """Of these sources, the sender has sent everything up to these numbers, here or by the other way."""
 
     marks: Annotated[tuple[tuple[NodeName, Count], ...], Meta(max_length=limits.NODES_MAX)]
@@ -422,29 +422,29 @@ class Retired(msgspec.Struct, frozen=True, array_like=True, tag="rtd"):
 
 
 ReplicationMessage = (
-    ReplicaRequest | LastAdvertisement | LastSubscription | CopyOpen | CopyDone | Marks | Neighbours | Retired
+    ReplicaRequest | LastAdvertisement | LastSubscription | CopyOpen | CopyDone | HighWaterMarks | Neighbours | Retired
 )
 
 Message = (
     Publish
     | Deliver
-    | Run
+    | Batch
     | Stamped
     | Gossip
-    | Tell
-    | Whole
-    | Refused
-    | Summary
+    | Delta
+    | Snapshot
+    | TableRefused
+    | Heartbeat
     | LinkState
     | Outage
     | Detach
     | Numbered
-    | Missing
-    | Latest
+    | Nack
+    | HighestSent
     | Handover
-    | Taken
+    | StoredAck
     | GivenUp
-    | Alive
+    | KeepAlive
     | ReplicationMessage
 )
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from random import Random
 
 from holdfast.model.errors import MisuseError, TransportError
-from holdfast.model.messages import Publish, Run
+from holdfast.model.messages import Batch, Publish
 from holdfast.net.address import Address, parse_address
 from holdfast.net.backoff import Backoff
 from holdfast.net.clock import Clock
@@ -51,7 +51,9 @@ class Attachment(ABC):
         self._session: Session | None = None
         self._link: Link | None = None  # while there is a connection
         self._returning = Returning(clock, settings, self._on_lost)
-        self._unsent: list[Publish | Run] = []  # that a broker may not have, for the next: a window and a queue at most
+        self._unsent: list[
+            Publish | Batch
+        ] = []  # that a broker may not have, for the next: a window and a queue at most
         self._pings = Pings()
         self._tasks: list[asyncio.Task[None]] = []
         self._entered = self._closed = False
@@ -114,7 +116,7 @@ class Attachment(ABC):
                 await self._say_goodbye()
         finally:
             self._returning.expire(f"the client {self.name} is closed")
-            self.counters.unsent += sum([len(each.seqs) if isinstance(each, Run) else 1 for each in self._unsent])
+            self.counters.unsent += sum([len(each.seqs) if isinstance(each, Batch) else 1 for each in self._unsent])
             self.driver.stop()
 
     async def _say_goodbye(self) -> None:
@@ -240,7 +242,7 @@ class Attachment(ABC):
         self._pings.send_again(session.link)
         absence = self._returning.absence()
         if absence is not None and self._subscribes and not (self._stored and self._returning.same_broker):
-            self.counters.note("away")
+            self.counters.note("session_lost")
             self.driver.give(absence)
         if self._unsent:
             unsent, self._unsent = self._unsent, []
@@ -248,7 +250,7 @@ class Attachment(ABC):
 
     def on_missed(self, session: Session, missed: Missed) -> None:
         if not self._stored:
-            self.counters.note("missed", missed.events)
+            self.counters.note("events_dropped", missed.events)
             self.driver.give(self._returning.missed(missed))
 
     def on_mark(self, session: Session, mark: Mark) -> None:

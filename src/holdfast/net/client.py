@@ -46,7 +46,7 @@ from holdfast.protocol.effects import (
     Acknowledged,
     AdvertiseCall,
     Delivered,
-    DeliveredRun,
+    DeliveredBatch,
     Incident,
     Lost,
     PublishCall,
@@ -219,7 +219,7 @@ class Client(Attachment):
         while (link := self._link) is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
         machine = self._plain
-        if machine is None or lifetime_us is not None or not link.takes_runs or not machine.sends_runs:
+        if machine is None or lifetime_us is not None or not link.takes_batches or not machine.sends_batches:
             if not link.wire.reliable:
                 link.check_fits(sendable(attributes), payload)
             if self._durable is not None:
@@ -366,7 +366,7 @@ class Client(Attachment):
         if self._observer is not None:
             self._observer.on_delivered(delivered, now_us)
 
-    def on_delivered_run(self, delivered: DeliveredRun, now_us: int) -> None:
+    def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None:
         if self._observer is not None:
             for each, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
                 self.on_delivered(Delivered(each, tuple(ids), "original"), now_us)

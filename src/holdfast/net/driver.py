@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.model.messages import Message, NodeKind, Publication, Publish, Run
+from holdfast.model.messages import Batch, Message, NodeKind, Publication, Publish
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters, Tally
@@ -19,7 +19,7 @@ from holdfast.net.link import Link
 from holdfast.protocol.effects import (
     Acknowledged,
     Delivered,
-    DeliveredRun,
+    DeliveredBatch,
     Effect,
     HandedOut,
     Incident,
@@ -27,17 +27,18 @@ from holdfast.protocol.effects import (
     LinkDown,
     LinkUp,
     Lost,
+    Multicast,
     Persist,
     Persisted,
     Published,
     Register,
     ReplicaWanted,
     Send,
-    Spread,
     Wake,
 )
 from holdfast.protocol.hops.choice import AnyBroker, AnyClient
-from holdfast.protocol.sorts import sort_of
+from holdfast.protocol.message_kind import classify
+from holdfast.wire.batch_writer import Relay
 from holdfast.wire.codec import (
     FRAME_BYTES,
     count_in,
@@ -47,7 +48,6 @@ from holdfast.wire.codec import (
     is_numbered,
     kind_of_encoded,
 )
-from holdfast.wire.run_writer import Relay
 from holdfast.wire.signals import Hold, encode_signal
 
 _WAKE = Wake()
@@ -55,15 +55,15 @@ _HOLD = encode_signal(Hold())
 _CONTROL_MARK = b"\xa1~"  # as the name of the attribute stands in a message
 
 
-def sort_of_encoded(encoded: bytes) -> str:
+def classify_encoded(encoded: bytes) -> str:
     """What an encoded message counts as; a closer look is only taken at what may be about recovery or has a number."""
     if _CONTROL_MARK not in encoded and not is_numbered(encoded):
         return kind_of_encoded(encoded)
-    return sort_of(decode_frame_untrusted(framed([encoded]))[0])[0]
+    return classify(decode_frame_untrusted(framed([encoded]))[0])[0]
 
 
-def _published(message: Publish | Run) -> list[Publish]:
-    return message.published() if isinstance(message, Run) else [message]
+def _published(message: Publish | Batch) -> list[Publish]:
+    return message.published() if isinstance(message, Batch) else [message]
 
 
 class Application(Protocol):
@@ -72,7 +72,7 @@ class Application(Protocol):
     def on_published(self, publication: Publication, now_us: int) -> None: ...
     def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
     def on_lost(self, lost: Lost, now_us: int) -> None: ...
-    def on_delivered_run(self, delivered: DeliveredRun, now_us: int) -> None: ...
+    def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None: ...
     def on_incident(self, incident: Incident, now_us: int) -> None: ...
     def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None: ...
 
@@ -128,9 +128,9 @@ class Driver:
         if self.tallies is not None:
             messages = self._one_by_one(messages)
             for message in messages:
-                self._tally(sort_of(message)[0]).received += 1
+                self._tally(classify(message)[0]).received += 1
         for message in messages:
-            self.counters.received += len(message.seqs) if type(message) is Run else 1
+            self.counters.received += len(message.seqs) if type(message) is Batch else 1
         self._relay = Relay(messages, frame)
         self._perform(self.machine.receive(sender, messages, now_us), now_us)
         self._relay = Relay()
@@ -139,10 +139,10 @@ class Driver:
         self.rearm()
 
     def _one_by_one(self, messages: list[Message]) -> list[Message]:
-        """The same without runs."""
+        """The same without batches."""
         singles: list[Message] = []
         for each in messages:
-            if type(each) is Run:
+            if type(each) is Batch:
                 singles += each.delivered() if isinstance(self.machine, AnyClient) else each.published()
             else:
                 singles.append(each)
@@ -171,7 +171,7 @@ class Driver:
         if self._full:
             self._pause_or_resume()
         self._pass_on_hold()
-        self.give(LinkUp(link.name, link.kind, link.replaces, reliable=link.takes_runs))
+        self.give(LinkUp(link.name, link.kind, link.replaces, reliable=link.takes_batches))
 
     def detach(self, link: Link) -> None:
         link.end()
@@ -185,9 +185,9 @@ class Driver:
         link.disconnect()
         self._not_full(link.name)
 
-    def send_again(self, link: Link, messages: list[Publish | Run]) -> None:
+    def send_again(self, link: Link, messages: list[Publish | Batch]) -> None:
         """What another link could not bring to its end."""
-        singles = messages if link.takes_runs else [each for one in messages for each in _published(one)]
+        singles = messages if link.takes_batches else [each for one in messages for each in _published(one)]
         self._outgoing[link.name] += map(encode_message, singles)
         self._send()
 
@@ -222,16 +222,16 @@ class Driver:
     def _perform(self, effects: list[Effect], now_us: int) -> None:
         outgoing = self._outgoing
         for effect in effects:
-            if type(effect) is Spread:
-                if type(effect.message) is Run:
-                    self._spread_run(effect.to, effect.message)
+            if type(effect) is Multicast:
+                if type(effect.message) is Batch:
+                    self._multicast_batch(effect.to, effect.message)
                     continue
                 encoded = encode_message(effect.message)
                 for to in effect.to:
                     outgoing[to].append(encoded)
             elif type(effect) is Send:
-                if type(effect.message) is Run:
-                    self._spread_run((effect.to,), effect.message)
+                if type(effect.message) is Batch:
+                    self._multicast_batch((effect.to,), effect.message)
                     continue
                 outgoing[effect.to].append(encode_message(effect.message))
             elif type(effect) is Incident:
@@ -250,8 +250,8 @@ class Driver:
             elif self._application is not None:
                 if type(effect) is Delivered:
                     self._application.on_delivered(effect, now_us)
-                elif type(effect) is DeliveredRun:
-                    self._application.on_delivered_run(effect, now_us)
+                elif type(effect) is DeliveredBatch:
+                    self._application.on_delivered_batch(effect, now_us)
                 elif type(effect) is Published:
                     self._application.on_published(effect.publication, now_us)
                 elif type(effect) is Lost:
@@ -259,18 +259,18 @@ class Driver:
                 elif type(effect) is Acknowledged:
                     self._application.on_acknowledged(effect, now_us)
 
-    def _spread_run(self, to: tuple[str, ...], run: Run) -> None:
+    def _multicast_batch(self, to: tuple[str, ...], batch: Batch) -> None:
         whole: bytes | None = None
         apart: dict[NodeKind, list[bytes]] = {}
         for name in to:
             link = self.links.get(name)
-            if link is None or link.takes_runs:
+            if link is None or link.takes_batches:
                 if whole is None:
-                    whole = self._relay.encoded(run)
+                    whole = self._relay.encoded(batch)
                 self._outgoing[name].append(whole)
                 continue
-            if link.kind not in apart:  # what the run states is nothing for a link that may lose some of it
-                singles = run.delivered() if link.kind == "client" else run.published()
+            if link.kind not in apart:  # what the batch states is nothing for a link that may lose some of it
+                singles = batch.delivered() if link.kind == "client" else batch.published()
                 apart[link.kind] = list(map(encode_message, singles))
             if apart[link.kind]:
                 self._outgoing[name] += apart[link.kind]
@@ -305,13 +305,13 @@ class Driver:
             self.counters.lost += not kept
             if self.tallies is not None:
                 if not kept:
-                    self._tally(sort_of_encoded(encoded)).lost += 1
+                    self._tally(classify_encoded(encoded)).lost += 1
                 if link.may_lose(encoded):
                     self._tally_link(link.name, len(encoded) + FRAME_BYTES, kept)
 
     def _tally_sent(self, messages: list[bytes]) -> None:
         for encoded in messages:
-            tally = self._tally(sort_of_encoded(encoded))
+            tally = self._tally(classify_encoded(encoded))
             tally.sent += 1
             tally.sent_bytes += len(encoded) + FRAME_BYTES
 
@@ -378,7 +378,7 @@ class Driver:
         """Hold nobody up any more for neighbours that take nothing at all."""
         for name in list(self._full):
             if self.links[name].blocked_s > limit_s:
-                self.counters.note("not waited for")
+                self.counters.note("backpressure_ended")
                 self.links[name].stop_waiting()
                 self._not_full(name)
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from holdfast.model.messages import Publication
 from holdfast.net.counters import WORTH_TELLING, Counters
-from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredRun, Incident, Lost
+from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredBatch, Incident, Lost
 
 LogStyle = Literal["text", "json"]
 
@@ -57,7 +57,7 @@ class Journal:
             grown = count - self._counted.get(name, 0)
             if grown:
                 self._counted[name] = count
-                kind = name.replace("_", " ")
+                kind = name
                 self._write(self._line(Note(kind, "", f"{kind}: {grown:,}"), grown))
 
     def _line(self, note: Note, count: int) -> str:
@@ -83,7 +83,7 @@ class Journal:
 
     def on_published(self, publication: Publication, now_us: int) -> None: ...
     def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
-    def on_delivered_run(self, delivered: DeliveredRun, now_us: int) -> None: ...
+    def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None: ...
     def on_lost(self, lost: Lost, now_us: int) -> None: ...
     def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None: ...
 

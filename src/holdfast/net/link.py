@@ -14,7 +14,7 @@ from typing import Protocol
 
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.limits import FRAME_BYTES_MAX
-from holdfast.model.messages import NodeKind, Publish, Run, Scalar
+from holdfast.model.messages import Batch, NodeKind, Publish, Scalar
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import BYTES_MAX, Outbox
@@ -89,7 +89,7 @@ class Link:
         return len(self.outbox) + len(self._delayed)
 
     @property
-    def takes_runs(self) -> bool:
+    def takes_batches(self) -> bool:
         """Not where events can be lost, because each is to have a fate of its own."""
         return self.wire.reliable and self.impairment is None
 
@@ -214,7 +214,7 @@ class Link:
         self.stream = None
         self._look_for_room()
 
-    def unacknowledged(self) -> list[Publish | Run]:
+    def unacknowledged(self) -> list[Publish | Batch]:
         """Take out the publications that the far end may not have: for another one, as this one has no use for them."""
         if self.ended:
             self._counters.unsent -= self.outbox.messages
@@ -223,7 +223,7 @@ class Link:
             frames.append(frame)
         messages = (each for frame in frames for each in decode_frame_untrusted(frame))
         # A statement alone is about events that were acknowledged here, and that another broker does not have.
-        return [each for each in messages if isinstance(each, Publish) or (isinstance(each, Run) and each.seqs)]
+        return [each for each in messages if isinstance(each, Publish) or (isinstance(each, Batch) and each.seqs)]
 
     async def drained(self, bytes_max: int) -> None:
         """Wait until no more than this waits, or the wire is gone."""
@@ -249,7 +249,7 @@ class Link:
         self._wake()
         if self._timer is not None:
             self._timer.cancel()
-        self.outbox.end_run()
+        self.outbox.end_batch()
         self._counters.unsent += self.outbox.messages + len(self._delayed)
         self._delayed.clear()
 

@@ -278,7 +278,7 @@ class LiveRun:
             try:
                 await self._errands.popleft()
             except TransportError as problem:
-                self.note("run", "errand failed", str(problem))
+                self.note("run", "task_failed", str(problem))
 
     def note(self, node: str, kind: str, about: str, times: int = 1) -> None:
         self._books.on_rows([("incidents", node, self._clock.now_us(), kind, about, times)])
@@ -290,7 +290,7 @@ class LiveRun:
             return
         name = self._replicas[wanted.faulty] = f"{wanted.faulty}+{len(self._roles) + 1}"
         self._roles[name] = Role(wanted.faulty, wanted.neighbours, wanted.copying, wanted.use)
-        self.note(name, "replica wanted", wanted.faulty)
+        self.note(name, "replica_wanted", wanted.faulty)
         self._do(self._start_replica(name))
 
     async def _start_replica(self, name: str) -> None:
@@ -298,7 +298,7 @@ class LiveRun:
         faulty = role.faulty
         if role.use == "failover":
             if faulty not in self._down and await self._hosts[faulty].answers():
-                self.note(name, "replica not needed", f"{faulty} answers")
+                self.note(name, "replica_not_needed", f"{faulty} answers")
                 self._down.add(name)  # it never came up; the next one who asks gets another
                 return
             await self._end(faulty)  # it may only hang, or be cut off: its place is to be free
@@ -307,12 +307,12 @@ class LiveRun:
         except TransportError:
             self._down.add(name)  # the next one who asks gets another
             raise
-        self.note(name, "replica started", faulty)
+        self.note(name, "replica_started", faulty)
         for neighbour in role.neighbours:
             try:
                 await self._link_replica(name, neighbour)
             except TransportError as problem:  # one of the two has died; the others go on
-                self.note(name, "replica not linked", f"{neighbour}: {problem}")
+                self.note(name, "replica_not_linked", f"{neighbour}: {problem}")
 
     async def _start_somewhere(self, name: str, role: Role) -> None:
         """Where the faulty broker's clients look for it, if it takes over and the address is to be had."""
@@ -322,7 +322,7 @@ class LiveRun:
                 await self._start_broker(name)
                 return
             except TransportError as problem:
-                self.note(name, "replica at another address", str(problem))
+                self.note(name, "replica_address_changed", str(problem))
         self._addresses[name] = Address(self.network.transport.kind, self.network.transport.host, 0)
         await self._start_broker(name)
 
@@ -376,7 +376,7 @@ class LiveRun:
                     await self._hosts[one].set_link(other, up)
 
         self._do(set_link())
-        self.note(a, "link recovered" if up else "link failed", b)
+        self.note(a, "link_recovered" if up else "link_failed", b)
 
     def crash(self, name: str) -> None:
         self._do(self._end(name))
@@ -395,7 +395,7 @@ class LiveRun:
         self.note(name, "crash", name)
         for client, home in self._homes.items():
             if self._addresses.get(home) == self._addresses.get(name):
-                self.note(client, "broker lost", name)
+                self.note(client, "broker_lost", name)
 
     def restart(self, name: str) -> None:
         async def restart() -> None:

@@ -21,7 +21,7 @@ from holdfast.net.node import BrokerNode, NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.net.watching import watch
 from holdfast.network.schema import LinkSpec, Network
-from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredRun, Incident, Lost, ReplicaWanted
+from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredBatch, Incident, Lost, ReplicaWanted
 from holdfast.protocol.replication.replica import Role
 from holdfast.wire.trace import LINK_BYTES, LINK_LOST, LINK_SENT
 
@@ -80,7 +80,7 @@ class Rows:
 
     def on_published(self, publication: Publication, now_us: int) -> None: ...
     def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
-    def on_delivered_run(self, delivered: DeliveredRun, now_us: int) -> None: ...
+    def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None: ...
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
         about, count = f"{lost.source}/{lost.first}", lost.last - lost.first + 1

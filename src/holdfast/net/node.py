@@ -37,7 +37,7 @@ from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.broker import BrokerParts, Routing
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Gauges, Listed, Received, Register, Save
+from holdfast.protocol.effects import Gauges, NeighboursListed, Received, Register, Save
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.changes import Stored
 from holdfast.protocol.hops.choice import AnyBroker, new_broker, on_its_links
@@ -173,7 +173,7 @@ class BrokerNode:
         if self._directory is not None:
             self._directory.register(said.broker, said.neighbours)
             for name in said.neighbours:
-                self._directory.watch(name, lambda broker, names: self.driver.give(Listed(broker, names)))
+                self._directory.watch(name, lambda broker, names: self.driver.give(NeighboursListed(broker, names)))
 
     def add_peer(self, name: str, address: Address) -> None:
         """Dial this broker, now and whenever the connection is lost."""
@@ -191,14 +191,14 @@ class BrokerNode:
         before = dict(self.peers)
         for name, address in before.items():
             if peers.get(name) != address:
-                self._log(Note("peer gone", name, f"peer {name} at {address} is not wanted any more"))
+                self._log(Note("peer_removed", name, f"peer {name} at {address} is not wanted any more"))
                 self._stop_dialling(name)
                 leaving = asyncio.create_task(self._take_leave(name, moved=name in peers))
                 self._leaving.add(leaving)
                 leaving.add_done_callback(self._leaving.discard)
         for name, address in peers.items():
             if before.get(name) != address:
-                self._log(Note("peer new", name, f"peer {name} at {address} is new"))
+                self._log(Note("peer_added", name, f"peer {name} at {address} is new"))
                 self.add_peer(name, address)
 
     def _stop_dialling(self, name: str) -> None:
@@ -426,7 +426,7 @@ class BrokerNode:
         if not self._taken:
             self._taken_since_s = now_s
             text = f"{refusal.reason}: two brokers cannot have one name; this one lets no client in"
-            self._log(Note("name taken", session.expected, text))
+            self._log(Note("name_taken", session.expected, text))
         self._taken[session.expected] = refusal.reason
         if now_s - self._taken_since_s > SILENT_LEASES * self.settings.protocol.lease_us / 1e6:
             self.given_up.set()
@@ -446,7 +446,7 @@ class BrokerNode:
             if session.link is not None and not session.link.ended:
                 self._absent.keep(session.link)
         elif session.opened.exception() is not None and not session.dialled:
-            self._log(Note("not let in", name, f"{name} was not let in: {reason}"))
+            self._log(Note("refused", name, f"{name} was not let in: {reason}"))
 
     async def _keep_dialling(self, name: str, address: Address) -> None:
         backoff = Backoff(Random(f"{self.hello.epoch}/{self.settings.name}/{name}/backoff"))
@@ -463,7 +463,7 @@ class BrokerNode:
                         del self._taken[name]
                     if str(problem) != told and name not in self._sessions:
                         told = str(problem)
-                        self._log(Note("cannot connect", name, f"{told} (trying again)"))
+                        self._log(Note("cannot_connect", name, f"{told} (trying again)"))
             if session is not None:
                 await asyncio.wait([session.ended])
                 told = ""

@@ -8,10 +8,10 @@ right and are few; when even they pile up, the neighbour is not reading at all a
 from collections import deque
 from collections.abc import Callable
 
-from holdfast.model.limits import RUN_EVENTS_MAX
+from holdfast.model.limits import BATCH_EVENTS_MAX
 from holdfast.net.counters import Counters
+from holdfast.wire.batch_writer import EVENT_BYTES, RunWriter
 from holdfast.wire.codec import count_in, framed, is_event, shortened
-from holdfast.wire.run_writer import EVENT_BYTES, RunWriter
 
 BYTES_MAX = 8 * 2**20  # about 50,000 small events: half a second at full speed
 CONTROL_BYTES_MAX = 64 * 2**20  # four frames of the largest size
@@ -21,7 +21,7 @@ _FRAME_BYTES = 16  # head of a frame and of its array, with room to spare
 class Outbox:
     def __init__(self, frame_aim: int, frame_max: int, counters: Counters, bytes_max: int = BYTES_MAX) -> None:
         self._aim = frame_aim - _FRAME_BYTES
-        self._run_aim = min(self._aim, EVENT_BYTES * RUN_EVENTS_MAX)
+        self._run_aim = min(self._aim, EVENT_BYTES * BATCH_EVENTS_MAX)
         self._max = frame_max - _FRAME_BYTES
         self.bytes_max = bytes_max
         self.on_dropped: Callable[[int], None] = lambda events: None  # whoever has to tell the neighbour
@@ -51,7 +51,7 @@ class Outbox:
         run = self._run
         size = len(attributes) + len(payload) + EVENT_BYTES
         if run is None or run.size + size > self._run_aim:
-            self.end_run()
+            self.end_batch()
             run = self._run = RunWriter(source, seq, since)
         run.times_us.append(time_us)
         run.attributes.append(attributes)
@@ -59,7 +59,7 @@ class Outbox:
         run.size += size
         self.waiting_bytes += size
 
-    def end_run(self) -> None:
+    def end_batch(self) -> None:
         """Let no more events join those that were put together."""
         run, self._run = self._run, None
         if run:
@@ -69,7 +69,7 @@ class Outbox:
 
     def put(self, encoded: bytes) -> None:
         if self._run is not None:
-            self.end_run()
+            self.end_batch()
         size = len(encoded)
         if size > self._max:
             self._counters.oversized += count_in(encoded)
@@ -81,7 +81,7 @@ class Outbox:
 
     def put_all(self, encoded: list[bytes]) -> None:
         if self._run is not None:
-            self.end_run()
+            self.end_batch()
         sizes = list(map(len, encoded))
         if len(sizes) == 1 or max(sizes) > self._max:
             for each in encoded:
@@ -112,7 +112,7 @@ class Outbox:
     def next_frame(self) -> bytes | None:
         """As many messages as fit in a frame of the size that suits the transport; a larger one goes alone."""
         if self._run is not None:
-            self.end_run()
+            self.end_batch()
         if self._spared:
             self._waiting.extendleft(reversed(self._spared))
             self._spared.clear()

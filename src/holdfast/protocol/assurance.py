@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from holdfast.model.messages import Publication, Run, Via
-from holdfast.protocol.effects import Delivered, DeliveredRun, Gauges, Incident
+from holdfast.model.messages import Batch, Publication, Via
+from holdfast.protocol.effects import Delivered, DeliveredBatch, Gauges, Incident
 from holdfast.protocol.order.latch import Dropped, Latch
 from holdfast.protocol.order.latch import Effect as OrderEffect
 from holdfast.protocol.order.strict import StrictQueue
@@ -26,7 +26,7 @@ from holdfast.protocol.settings import Guarantees
 
 RECORD = 10  # publications that each one tells of where order is kept: the record of papers 000 and 002
 
-Outcome = Wish | Delivered | DeliveredRun | Incident
+Outcome = Wish | Delivered | DeliveredBatch | Incident
 
 
 class Assurance:
@@ -123,23 +123,23 @@ class Assurance:
         wishes = self._recovery.on_event(publication, now_us, via)
         return [*self._in_order(delivered, now_us), *wishes]
 
-    def on_run(
+    def on_batch(
         self,
-        run: Run,
+        batch: Batch,
         publications: list[Publication],
         subscriptions: Sequence[Sequence[str]],
         trusted: bool,
         now_us: int,
     ) -> list[Outcome]:
-        """Those events of a run that are for us, each for the first time and in order; and what the run states."""
-        if run.source == self._name:
-            return [DeliveredRun(publications, subscriptions)] if publications else []
+        """Those events of a batch that are for us, each for the first time and in order; and what the batch states."""
+        if batch.source == self._name:
+            return [DeliveredBatch(publications, subscriptions)] if publications else []
         seqs = [each.seq for each in publications]
-        wishes: list[Outcome] = [*self._recovery.on_run(run, seqs, trusted, now_us)]
+        wishes: list[Outcome] = [*self._recovery.on_batch(batch, seqs, trusted, now_us)]
         if not publications:
             return wishes
-        if self._passes(run.source, seqs, publications, now_us):
-            return [DeliveredRun(publications, subscriptions), *wishes]
+        if self._passes(batch.source, seqs, publications, now_us):
+            return [DeliveredBatch(publications, subscriptions), *wishes]
         for publication, wanted in zip(publications, subscriptions, strict=True):
             wishes += self._in_order(Delivered(publication, tuple(wanted), "original"), now_us)
         return wishes
@@ -209,7 +209,9 @@ def _released(effects: list[OrderEffect[Delivered]]) -> list[Outcome]:
     for effect in effects:
         delivered = effect.item
         if isinstance(effect, Dropped):
-            outcomes.append(Incident("too late for its order", delivered.publication.id_text))
+            outcomes.append(
+                Incident("out_of_order", source=delivered.publication.source, first=delivered.publication.seq)
+            )
         elif effect.held_us:
             held = Delivered(delivered.publication, delivered.subscriptions, delivered.via, effect.held_us)
             outcomes.append(held)

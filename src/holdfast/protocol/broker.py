@@ -15,19 +15,19 @@ import msgspec
 from holdfast.language.problems import ConditionError
 from holdfast.model.messages import (
     TABLES,
+    Batch,
+    Delta,
     Detach,
+    Heartbeat,
     LinkState,
     Message,
     NodeKind,
     Outage,
     Publish,
-    Refused,
-    Run,
+    Snapshot,
     Stamped,
-    Summary,
     Table,
-    Tell,
-    Whole,
+    TableRefused,
 )
 from holdfast.model.messages import Gossip as GossipMessage
 from holdfast.protocol.conditions import ConditionBook, EventIndex
@@ -39,9 +39,9 @@ from holdfast.protocol.effects import (
     Input,
     LinkDown,
     LinkUp,
+    Multicast,
     Received,
     Send,
-    Spread,
     Wake,
 )
 from holdfast.protocol.gossip.classes import Classes
@@ -50,7 +50,7 @@ from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.recovery.control import CONTROL_SEQ
 from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.protocol.tables import Heard
+from holdfast.protocol.tables import ReceivedTable
 from holdfast.protocol.tree import ALL_AT_ONCE, TreeRouter
 
 BETWEEN_BROKERS = get_args(GossipMessage)
@@ -75,7 +75,7 @@ class Neighbour:
     def __init__(self, kind: NodeKind, now_us: int, reliable: bool = False) -> None:
         self.kind = kind
         self.reliable = reliable  # the end of its link is noticed: silence then only means that it is slow
-        self.heard: dict[Table, Heard] = {table: Heard() for table in TABLES}
+        self.heard: dict[Table, ReceivedTable] = {table: ReceivedTable() for table in TABLES}
         self.epoch: int | None = None
         self.heard_us = now_us
         self.silent = False  # its lease has run out; it counts again when it speaks
@@ -105,7 +105,7 @@ class Broker:
         if gossip is not None and classes is not None:
             seen, dice = Seen(settings.dedup_window, settings.dedup_sources), Random(f"{rng.getrandbits(64)}/gossip")
             self._gossip = Gossip(name, epoch, gossip, classes, self._router, seen, settings.hops_max, dice)
-        # Spread out, so that a network started at once does not beat in one rhythm.
+        # Multicast out, so that a network started at once does not beat in one rhythm.
         self._due_us = epoch + int(settings.heartbeat_us * rng.random())
 
     def next_due_us(self) -> int:
@@ -203,8 +203,8 @@ class Broker:
                 return self._on_stranger(given.sender, given.message, now_us)
             if type(given.message) is Publish or type(given.message) is Stamped:
                 return self._on_publish(given.sender, neighbour, given.message, now_us)
-            if type(given.message) is Run:
-                return self._on_run(given.sender, neighbour, given.message, now_us)
+            if type(given.message) is Batch:
+                return self._on_batch(given.sender, neighbour, given.message, now_us)
             return self._on_control(given.sender, neighbour, given.message, now_us)
         if type(given) is Wake:
             return self._on_wake(now_us)
@@ -220,11 +220,11 @@ class Broker:
         publication = publish.publication
         if neighbour.kind == "client":
             if publication.source != sender:
-                return [Incident("forged source", sender)]  # its numbers would silence the real source
+                return [Incident("forged_source", sender)]  # its numbers would silence the real source
             if type(publish) is Stamped:
-                return [Incident("unexpected message", sender)]  # stamps are given by brokers
+                return [Incident("unexpected_message", sender)]  # stamps are given by brokers
         if publication.lifetime_us is not None and publication.expired(now_us):
-            return [Incident("expired", publication.id_text)]
+            return [Incident("expired", source=publication.source, first=publication.seq)]
         if self._gossip is not None and publication.seq != CONTROL_SEQ:
             return self._gossip.on_event(sender, neighbour.kind == "client", publish, now_us)
         return self._forward(sender, publish, now_us)
@@ -232,15 +232,15 @@ class Broker:
     def _forward(self, sender: str, publish: Publish | Stamped, now_us: int) -> list[Effect]:
         return self._router.forward(sender, publish)
 
-    def _on_run(self, sender: str, neighbour: Neighbour, run: Run, now_us: int) -> list[Effect]:
-        if neighbour.kind == "client" and run.source != sender:
-            return [Incident("forged source", sender, len(run.seqs))]
+    def _on_batch(self, sender: str, neighbour: Neighbour, batch: Batch, now_us: int) -> list[Effect]:
+        if neighbour.kind == "client" and batch.source != sender:
+            return [Incident("forged_source", sender, len(batch.seqs))]
         if self._gossip is not None:
-            each = (self._on_publish(sender, neighbour, publish, now_us) for publish in run.published())
+            each = (self._on_publish(sender, neighbour, publish, now_us) for publish in batch.published())
             return [effect for effects in each for effect in effects]
         if isinstance(self._router, TreeRouter):
-            return self._router.forward_run(sender, run)
-        return [effect for publish in run.published() for effect in self._forward(sender, publish, now_us)]
+            return self._router.forward_batch(sender, batch)
+        return [effect for publish in batch.published() for effect in self._forward(sender, publish, now_us)]
 
     # Links ---------------------------------------------------------------------------------------
 
@@ -261,8 +261,8 @@ class Broker:
         """Who speaks to us over a link is a neighbour: we have forgotten it, or its good-bye came late."""
         if self._gossip is not None and self._gossip.by_unicast and isinstance(message, BETWEEN_BROKERS):
             return self._gossip.on_message(name, message, now_us)
-        if not isinstance(message, Summary):
-            return [Incident("stranger", name, len(message.seqs) if isinstance(message, Run) else 1)]
+        if not isinstance(message, Heartbeat):
+            return [Incident("unknown_neighbour", name, len(message.seqs) if isinstance(message, Batch) else 1)]
         effects = self._on_link_up(name, message.kind, now_us)
         return effects + self._on_control(name, self._neighbours[name], message, now_us)
 
@@ -278,7 +278,7 @@ class Broker:
     def _tell_of_outage(self, came_from: str, outage: Outage) -> list[Effect]:
         """To all on this side of the link. Only reliable links carry it: over others, losses are nothing special."""
         names = [name for name, each in self._neighbours.items() if each.reliable and name != came_from]
-        return [Spread(tuple(names), outage)] if names else []
+        return [Multicast(tuple(names), outage)] if names else []
 
     def _tell_of_lasting_outages(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -322,45 +322,45 @@ class Broker:
             neighbour.silent = False
             effects += self._router.on_link_up(name, neighbour.kind, now_us)
         match message:
-            case Summary():
+            case Heartbeat():
                 effects += self._on_summary(name, neighbour, message, now_us)
-            case Tell() | Whole():
+            case Delta() | Snapshot():
                 effects += self._on_table(name, neighbour, message, now_us)
             case LinkState() if isinstance(self._router, DestinationRouter) and neighbour.kind == "broker":
                 effects += self._router.on_link_state(name, message)
             case _ if isinstance(message, BETWEEN_BROKERS) and self._gossip is not None and neighbour.kind == "broker":
                 effects += self._gossip.on_message(name, message, now_us)
-            case Refused():
+            case TableRefused():
                 told = self._router.told(name).get(message.table)
                 if told is not None and not told.refused:
                     told.refused = True
-                    effects.append(Incident("conditions refused", name))
+                    effects.append(Incident("conditions_refused", name))
             case Detach():
                 effects += self._on_link_down(name, now_us)
             case Outage() if neighbour.kind == "broker":
                 if message.hops < self._settings.hops_max:
                     effects += self._tell_of_outage(name, msgspec.structs.replace(message, hops=message.hops + 1))
             case _:
-                effects.append(Incident("unexpected message", name))
+                effects.append(Incident("unexpected_message", name))
         return effects
 
-    def _on_table(self, name: str, neighbour: Neighbour, change: Tell | Whole, now_us: int) -> list[Effect]:
+    def _on_table(self, name: str, neighbour: Neighbour, change: Delta | Snapshot, now_us: int) -> list[Effect]:
         heard = neighbour.heard[change.table]
         added, dropped = heard.change_by(change)
         most = self._settings.conditions_max
         if added and len(heard.conditions) + len(added) - len(dropped) > most:
             why = f"{self.name} takes at most {most} {change.table} of a neighbour, and refuses more"
-            return [Incident("too many conditions", name), Send(name, Refused(change.table, why))]
+            return [Incident("too_many_conditions", name), Send(name, TableRefused(change.table, why))]
         try:
             for each in added:
                 self._book.subscription(each)
         except ConditionError:
             why = f"{self.name} cannot parse one of the {change.table}: is it of another version?"
-            return [Incident("bad condition", name), Send(name, Refused(change.table, why))]
+            return [Incident("bad_condition", name), Send(name, TableRefused(change.table, why))]
         if added and change.table == "subscriptions" and isinstance(self._router, DestinationRouter):
             why_not = self._router.no_room_for(added)
             if why_not:
-                return [Incident("too many conditions", name), Send(name, Refused(change.table, why_not))]
+                return [Incident("too_many_conditions", name), Send(name, TableRefused(change.table, why_not))]
         heard.apply(change, added, dropped)
         effects = self._on_change(name, neighbour, change.table, added, dropped, now_us)
         if neighbour.reliable:  # it may wait for this: from here on, what we state holds for what was added as well
@@ -370,18 +370,18 @@ class Broker:
     def dropped_by(self, sender: str, message: Message) -> tuple[str, ...]:
         """What a part of a neighbour's whole table drops, if it is one."""
         neighbour = self._neighbours.get(sender)
-        if neighbour is None or not isinstance(message, Whole) or message.parts == 1:
+        if neighbour is None or not isinstance(message, Snapshot) or message.parts == 1:
             return ()
         return tuple(neighbour.heard[message.table].change_by(message)[1])
 
-    def _on_summary(self, name: str, neighbour: Neighbour, summary: Summary, now_us: int) -> list[Effect]:
+    def _on_summary(self, name: str, neighbour: Neighbour, summary: Heartbeat, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         if neighbour.epoch != summary.epoch:
             restarted = neighbour.epoch is not None
             neighbour.epoch = summary.epoch
             if restarted:
                 effects += self._forget(name, neighbour, now_us)
-                effects.append(Incident("neighbour restarted", name))
+                effects.append(Incident("neighbour_restarted", name))
         patience_us = self._settings.heartbeat_us // 2
         told = self._router.told(name)
         for table, (version, digest) in zip(TABLES, summary.heard, strict=False):
@@ -418,9 +418,9 @@ class Broker:
         """A lease has run out: the neighbour is forgotten until it speaks again."""
         neighbour.silent = True
         self._router.on_link_down(name)
-        return [Incident("lease ran out", name), *self._forget(name, neighbour, now_us)]
+        return [Incident("lease_expired", name), *self._forget(name, neighbour, now_us)]
 
-    def _summary(self, neighbour: Neighbour) -> Summary:
+    def _summary(self, neighbour: Neighbour) -> Heartbeat:
         heard = tuple([neighbour.heard[table].summary for table in TABLES])
         known = self._router.known if isinstance(self._router, DestinationRouter) else (0, 0)
-        return Summary(self._epoch, heard, known)
+        return Heartbeat(self._epoch, heard, known)

@@ -12,19 +12,19 @@ from random import Random
 from holdfast.model.errors import MisuseError, PeerError
 from holdfast.model.messages import (
     TABLES,
+    Batch,
     Deliver,
     Detach,
+    Heartbeat,
     Message,
     Outage,
     Publication,
     Publish,
-    Refused,
-    Run,
     Scalar,
-    Summary,
+    Snapshot,
     Table,
+    TableRefused,
     Via,
-    Whole,
 )
 from holdfast.protocol.assurance import Assurance, Outcome
 from holdfast.protocol.conditions import ConditionBook, EventIndex
@@ -32,7 +32,7 @@ from holdfast.protocol.effects import (
     Absence,
     AdvertiseCall,
     Delivered,
-    DeliveredRun,
+    DeliveredBatch,
     Effect,
     Gauges,
     Incident,
@@ -53,7 +53,7 @@ from holdfast.protocol.recovery.control import CONTROL_ADVERTISEMENT, CONTROL_SE
 from holdfast.protocol.recovery.says import Follow, Recovered, Say, State, Unfollow, Unrecoverable
 from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
-from holdfast.protocol.tables import Told
+from holdfast.protocol.tables import SentTable
 
 
 class Client:
@@ -75,7 +75,7 @@ class Client:
         self._first_seq = first_seq
         self.last_seq = first_seq - 1  # the number of the last publication
         self._broker: str | None = None
-        self._told: dict[Table, Told] = {}
+        self._told: dict[Table, SentTable] = {}
         self._wants_version = 0  # of our subscriptions as told to the broker, when we last began to want more
         self._states = False  # whether we state what we have published, which only a link that loses nothing may carry
         self._stated = 0  # up to here our broker has been sent all that we have published, or will have no more of it
@@ -136,8 +136,8 @@ class Client:
         for message in messages:
             if type(message) is Deliver:
                 effects += self._on_publication(message.publication, message.via, now_us)
-            elif type(message) is Run:
-                effects += self._on_run(message, now_us)
+            elif type(message) is Batch:
+                effects += self._on_batch(message, now_us)
             else:
                 effects += self._on_control(message, now_us)
         return effects
@@ -184,7 +184,7 @@ class Client:
         self._due_us = now_us + self._settings.heartbeat_us
         effects = self._beat()
         for table in TABLES:
-            self._told[table] = Told(table, now_us)
+            self._told[table] = SentTable(table, now_us)
             effects += [Send(broker, each) for each in self._told[table].change(self._to_tell(table), (), now_us)]
         self._wants_version = self._told["subscriptions"].version
         if self.last_seq >= self._first_seq:
@@ -209,25 +209,25 @@ class Client:
     def _beat(self) -> list[Effect]:
         if self._broker is None:
             return []
-        return [Send(self._broker, Summary(self._epoch, ((0, 0), (0, 0)), kind="client"))]
+        return [Send(self._broker, Heartbeat(self._epoch, ((0, 0), (0, 0)), kind="client"))]
 
     def _on_control(self, message: Message, now_us: int) -> list[Effect]:
         match message:
-            case Summary(heard=heard):
-                wholes: list[Whole] = []
+            case Heartbeat(heard=heard):
+                wholes: list[Snapshot] = []
                 for table, (version, digest) in zip(TABLES, heard, strict=False):
                     told = self._told.get(table)
                     if told is not None:
                         wholes += told.on_heard(version, digest, now_us, self._settings.heartbeat_us // 2)
                 return [Send(self._broker, whole) for whole in wholes if self._broker]
-            case Refused():
+            case TableRefused():
                 return self._on_refused(message, now_us)
             case Outage() if self._since:
                 return self._on_outage(message, now_us)
             case Outage():
                 return []  # we subscribe to nothing
             case _:
-                return [Incident("unexpected message", self._broker or "")]
+                return [Incident("unexpected_message", self._broker or "")]
 
     def _on_outage(self, outage: Outage, now_us: int) -> list[Effect]:
         """Those whom we follow can be asked; others may have published something for us."""
@@ -235,13 +235,13 @@ class Client:
         until_us = now_us + self._settings.heartbeat_us  # then brokers everywhere know our subscriptions again
         return self.handle(Absence(now_us - outage.ago_us, until_us, reason), now_us)
 
-    def _on_refused(self, refused: Refused, now_us: int) -> list[Effect]:
+    def _on_refused(self, refused: TableRefused, now_us: int) -> list[Effect]:
         """What follows from it is lost for as long as it lasts; said once until the table is smaller."""
         told = self._told.get(refused.table)
         if told is None or told.refused:
             return []
         told.refused = True
-        return [Incident("conditions refused", self._broker or ""), Lost("", 0, 0, refused.reason, now_us)]
+        return [Incident("conditions_refused", self._broker or ""), Lost("", 0, 0, refused.reason, now_us)]
 
     # Events --------------------------------------------------------------------------------------
 
@@ -252,19 +252,19 @@ class Client:
         if self._assurance is not None:
             self._assurance.on_published(publication, now_us)
         if self._broker is None:
-            return [Published(publication), Incident("published while detached", self.name)]
+            return [Published(publication), Incident("published_while_detached", self.name)]
         effects: list[Effect] = [Published(publication), Send(self._broker, Publish(publication))]
         if self._states and not record:  # or whoever keeps the order would wait for the next statement
             effects.append(Send(self._broker, self._statement()))
         return effects
 
     @property
-    def sends_runs(self) -> bool:
-        """Whether publications can travel in runs: not when each has to tell of those before it."""
+    def sends_batches(self) -> bool:
+        """Whether publications can travel in batches: not when each has to tell of those before it."""
         return self._assurance is None or not self._assurance.carries_records
 
     def number(self, attributes: Mapping[str, Scalar], payload: bytes, now_us: int) -> tuple[int, int]:
-        """Publish an event that leaves in a run: its number, and since which number the run states all, or 0.
+        """Publish an event that leaves in a batch: its number, and since which number the batch states all, or 0.
 
         The short way of many events in a row; the driver has them encoded and puts them together.
         """
@@ -276,10 +276,10 @@ class Client:
         since, self._stated = self._stated + 1, seq
         return seq, since
 
-    def _statement(self) -> Run:
+    def _statement(self) -> Batch:
         """All that we have published was sent before this."""
         since, self._stated = min(self._stated + 1, self.last_seq), self.last_seq
-        return Run((), self.name, (), (), (), 0, since, self.last_seq)
+        return Batch((), self.name, (), (), (), 0, since, self.last_seq)
 
     def _on_publication(
         self, publication: Publication, via: Via, now_us: int, wanted: list[str] | None = None
@@ -287,43 +287,43 @@ class Client:
         if publication.seq == CONTROL_SEQ:
             return self._on_control_publication(publication, now_us)
         if publication.lifetime_us is not None and publication.expired(now_us):
-            return [Incident("expired", publication.id_text)]
+            return [Incident("expired", source=publication.source, first=publication.seq)]
         if wanted is None:
             wanted = self._index.match(publication.attributes)
         if not wanted:
-            return [Incident("not wanted", publication.source)]
+            return [Incident("not_subscribed", source=publication.source)]
         if not self._seen.first_time(publication.source, publication.seq):
-            return [Incident("duplicate", publication.source)]
+            return [Incident("duplicate", source=publication.source)]
         if self._assurance is None:
             return [Delivered(publication, tuple(wanted), via)]
         try:
             effects = self._fulfil(self._assurance.on_event(publication, tuple(wanted), via, now_us), now_us)
             return effects + self._fulfil(self._assurance.reconcile(publication.source, now_us), now_us)
         except PeerError:
-            return [Delivered(publication, tuple(wanted), via), Incident("bad record", publication.source)]
+            return [Delivered(publication, tuple(wanted), via), Incident("bad_record", source=publication.source)]
 
-    def _on_run(self, run: Run, now_us: int) -> list[Effect]:
-        publications, wanted = run.publications(), self._index.match_each(run.attributes) if run.seqs else []
-        if CONTROL_SEQ in run.seqs:
+    def _on_batch(self, batch: Batch, now_us: int) -> list[Effect]:
+        publications, wanted = batch.publications(), self._index.match_each(batch.attributes) if batch.seqs else []
+        if CONTROL_SEQ in batch.seqs:
             each = zip(publications, wanted, strict=True)
             return [one for event, ids in each for one in self._on_publication(event, "original", now_us, ids)]
         effects: list[Effect] = []
         if not all(wanted):
-            effects.append(Incident("not wanted", run.source, wanted.count([])))
+            effects.append(Incident("not_subscribed", source=batch.source, count=wanted.count([])))
             publications, wanted = list(compress(publications, wanted)), [each for each in wanted if each]
         if publications:
-            whole = len(publications) == len(run.seqs)
-            seqs = run.seqs if whole else tuple([each.seq for each in publications])
-            new = self._seen.first_times(run.source, seqs)
+            whole = len(publications) == len(batch.seqs)
+            seqs = batch.seqs if whole else tuple([each.seq for each in publications])
+            new = self._seen.first_times(batch.source, seqs)
             if not all(new):
-                effects.append(Incident("duplicate", run.source, new.count(False)))
+                effects.append(Incident("duplicate", source=batch.source, count=new.count(False)))
                 publications, wanted = list(compress(publications, new)), list(compress(wanted, new))
         if self._assurance is None:
-            return [DeliveredRun(publications, wanted), *effects] if publications else effects
+            return [DeliveredBatch(publications, wanted), *effects] if publications else effects
         told = self._told.get("subscriptions")
         trusted = told is not None and told.confirmed >= self._wants_version
-        effects += self._fulfil(self._assurance.on_run(run, publications, wanted, trusted, now_us), now_us)
-        return effects + self._fulfil(self._assurance.reconcile(run.source, now_us), now_us)
+        effects += self._fulfil(self._assurance.on_batch(batch, publications, wanted, trusted, now_us), now_us)
+        return effects + self._fulfil(self._assurance.reconcile(batch.source, now_us), now_us)
 
     # Losses and order ----------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ class Client:
             effects = self._fulfil(self._assurance.on_control(publication, now_us), now_us)
             return effects + self._fulfil(self._assurance.reconcile(publication.source, now_us), now_us)
         except PeerError:
-            return [Incident("bad reliability message", publication.source)]
+            return [Incident("bad_recovery_message", source=publication.source)]
 
     def _fulfil(self, outcomes: Iterable[Outcome], now_us: int) -> list[Effect]:
         assert self._assurance is not None

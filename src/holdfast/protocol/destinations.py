@@ -17,7 +17,7 @@ from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import Effect, Incident, Send
 from holdfast.protocol.interests import Interests, Watch
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.protocol.tables import Told, bytes_of, digest_of
+from holdfast.protocol.tables import SentTable, bytes_of, digest_of
 
 
 class DestinationRouter:
@@ -77,7 +77,7 @@ class DestinationRouter:
             del self._suspects[neighbour]
         return self._say_of_ourselves()
 
-    def told(self, neighbour: str) -> dict[Table, Told]:
+    def told(self, neighbour: str) -> dict[Table, SentTable]:
         return {}
 
     def no_room_for(self, added: list[str]) -> str:
@@ -119,11 +119,11 @@ class DestinationRouter:
         if state.broker == self._name:
             return self._outdo(state)
         if known is None and len(self._states) >= limits.NODES_MAX:
-            return [Incident("too many brokers", sender)]
+            return [Incident("too_many_brokers", sender)]
         try:
             self._store(state)
         except ConditionError:
-            return [Incident("bad condition", sender)]
+            return [Incident("bad_condition", sender)]
         return [Send(neighbour, state) for neighbour in self._links if neighbour != sender]
 
     def holds(self, state: LinkState) -> bool:
@@ -132,7 +132,7 @@ class DestinationRouter:
     def _outdo(self, past: LinkState) -> list[Effect]:
         """The others hold a state of ours that looks newer: our clock was ahead in an earlier life."""
         if past.version >= limits.TIME_US_MAX:
-            return [Incident("unexpected message", past.broker)]
+            return [Incident("unexpected_message", past.broker)]
         own = self._states[self._name]
         new = LinkState(self._name, past.epoch, past.version + 1, own.neighbours, own.conditions, own.down)
         self._store(new)
@@ -160,7 +160,7 @@ class DestinationRouter:
         publication = publish.publication
         homes = publish.homes or tuple(self._homes.wanting(publication.attributes))
         if publish.hops > self._settings.hops_max:
-            return [Incident("too many hops", publication.source)]
+            return [Incident("too_many_hops", source=publication.source)]
         effects: list[Effect] = []
         by_hop: dict[str, list[str]] = {}
         detoured: dict[str, list[str]] = {}
@@ -172,7 +172,7 @@ class DestinationRouter:
                 for client in self._local.wanting(publication.attributes):
                     effects.append(Send(client, Deliver(publication, publish.via)))
             elif hop is None:
-                effects.append(Incident("no route", home))
+                effects.append(Incident("no_route", home))
             else:
                 (by_hop if hop == next_hops.get(home) else detoured).setdefault(hop, []).append(home)
         for hop, reached in by_hop.items():

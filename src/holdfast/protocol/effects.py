@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.model.messages import Copying, Message, NodeKind, Publication, Scalar, Use, Via
+from holdfast.model.messages import CopyProtocol, Message, NodeKind, Publication, ReplicaUse, Scalar, Via
 from holdfast.protocol.hops.changes import Change
 
 # Inputs --------------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ class UnadvertiseCall(msgspec.Struct, frozen=True):
     id: str
 
 
-class Listed(msgspec.Struct, frozen=True):
+class NeighboursListed(msgspec.Struct, frozen=True):
     """The directory says who the neighbours of this broker are."""
 
     broker: str
@@ -123,7 +123,7 @@ Input = (
     | UnsubscribeCall
     | AdvertiseCall
     | UnadvertiseCall
-    | Listed
+    | NeighboursListed
     | Begin
     | ForgetCall
     | Consumed
@@ -143,14 +143,14 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     message: Message
 
 
-class Direct(msgspec.Struct, frozen=True, gc=False):
+class Unicast(msgspec.Struct, frozen=True, gc=False):
     """Send a message to any broker, past the links of the network: by unicast, which may lose it."""
 
     to: str
     message: Message
 
 
-class Spread(msgspec.Struct, frozen=True, gc=False):
+class Multicast(msgspec.Struct, frozen=True, gc=False):
     """Send one message to several neighbours: what a broker does with most events."""
 
     to: tuple[str, ...]
@@ -166,7 +166,7 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
     held_us: int = 0  # how long it was held back for the sake of order
 
 
-class DeliveredRun(msgspec.Struct, frozen=True, gc=False):
+class DeliveredBatch(msgspec.Struct, frozen=True, gc=False):
     """Hand several publications of one source to the application, each for some of its subscriptions."""
 
     publications: list[Publication]
@@ -183,8 +183,18 @@ class Incident(msgspec.Struct, frozen=True):
     """Something worth a row in the trace: a drop with its reason, an expiry, a neighbour forgotten."""
 
     kind: str
-    about: str
+    peer: str = ""  # the neighbour, broker or client that it concerns
     count: int = 1
+    source: str = ""  # the publisher whose event it concerns,
+    first: int = 0  # and the event's sequence number, or the first of `count`
+    other: str = ""  # a second node: the replica of `peer`
+
+    @property
+    def about(self) -> str:
+        """In one word, as trace format 2 has it."""
+        if self.source:
+            return f"{self.source}/{self.first}" if self.first else self.source
+        return f"{self.peer} by {self.other}" if self.other else self.peer
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -227,8 +237,8 @@ class ReplicaWanted(msgspec.Struct, frozen=True):
 
     faulty: str
     neighbours: tuple[str, ...]
-    copying: Copying
-    use: Use
+    copying: CopyProtocol
+    use: ReplicaUse
 
 
 class Register(msgspec.Struct, frozen=True):
@@ -240,10 +250,10 @@ class Register(msgspec.Struct, frozen=True):
 
 Effect = (
     Send
-    | Spread
-    | Direct
+    | Multicast
+    | Unicast
     | Delivered
-    | DeliveredRun
+    | DeliveredBatch
     | Published
     | Lost
     | Incident

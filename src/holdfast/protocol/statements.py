@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from holdfast.model.messages import Run
+from holdfast.model.messages import Batch
 
 NEVER = 2**62  # the version of a table that has what is still to be told: none has
 _SOURCES_MAX = 10_000  # whose streams are remembered, as many as a client remembers; a forgotten one begins anew
@@ -28,7 +28,7 @@ class _Chain(msgspec.Struct, gc=False):
 
 
 class _Alone(msgspec.Struct):
-    """Events of a source that were sent on outside of a run, and about which nothing was stated yet."""
+    """Events of a source that were sent on outside of a batch, and about which nothing was stated yet."""
 
     began: int  # the tick of the first of them
     confirmed: int  # the version of our table that their sender had confirmed
@@ -97,26 +97,26 @@ class Statements:
             if each.needs.get(broker) == NEVER:
                 each.needs[broker] = version
 
-    def on_run(self, sender: str, run: Run) -> Stream | None:
-        """The stream that the run belongs to; None when it states nothing."""
-        if run.since > run.upto or not run.since:
+    def on_batch(self, sender: str, batch: Batch) -> Stream | None:
+        """The stream that the batch belongs to; None when it states nothing."""
+        if batch.since > batch.upto or not batch.since:
             return None
-        stream = self._streams.get(run.source)
-        alone = self._alone.pop(run.source, None)
-        begins = stream is None or stream.sender != sender or run.since == 1 or run.since > stream.upto + 1
+        stream = self._streams.get(batch.source)
+        alone = self._alone.pop(batch.source, None)
+        begins = stream is None or stream.sender != sender or batch.since == 1 or batch.since > stream.upto + 1
         if stream is None or begins:
             self._tick += 1
             chains = {} if stream is None else stream.chains
             began, confirmed = self._tick, self._confirmed.get(sender, 0)
             if alone is not None:
                 began, confirmed = alone.began, alone.confirmed
-            self._streams.pop(run.source, None)
-            stream = Stream(sender, run.since, run.upto, run.since, began, self._tick, confirmed, chains, {})
-            self._streams[run.source] = stream
+            self._streams.pop(batch.source, None)
+            stream = Stream(sender, batch.since, batch.upto, batch.since, began, self._tick, confirmed, chains, {})
+            self._streams[batch.source] = stream
             if len(self._streams) > _SOURCES_MAX:
                 del self._streams[next(iter(self._streams))]
-        stream.upto = max(stream.upto, run.upto)
-        stream.here = run.since if alone is None else run.seqs[0] if run.seqs else run.upto + 1
+        stream.upto = max(stream.upto, batch.upto)
+        stream.here = batch.since if alone is None else batch.seqs[0] if batch.seqs else batch.upto + 1
         stream.alone = {} if alone is None else alone.to
         return stream
 

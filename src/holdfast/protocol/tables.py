@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 
 from holdfast.model.limits import CONDITIONS_BYTES_AIM, CONDITIONS_MAX, PARTS_MAX
-from holdfast.model.messages import Table, Tell, Whole
+from holdfast.model.messages import Delta, Snapshot, Table
 
 _MODULUS = 2**64
 _digests: dict[str, int] = {}
@@ -63,7 +63,7 @@ def _dealt(conditions: Sequence[str], parts: int) -> list[list[str]]:
     return dealt
 
 
-class Told:
+class SentTable:
     """The teller's side."""
 
     def __init__(self, table: Table, now_us: int) -> None:
@@ -79,7 +79,7 @@ class Told:
         self._parted: int | None = None  # the version that was sent whole in several parts
         self.refused = False  # the listener has no room for all of it, and is not sent what it has refused
 
-    def change(self, add: Iterable[str], drop: Iterable[str], now_us: int, most: int = CONDITIONS_MAX) -> list[Tell]:
+    def change(self, add: Iterable[str], drop: Iterable[str], now_us: int, most: int = CONDITIONS_MAX) -> list[Delta]:
         """Note the change; the messages that tell it, each of so many conditions at most."""
         wanted = dict.fromkeys(add)
         dropped = [each for each in dict.fromkeys(drop) if each in self.conditions and each not in wanted]
@@ -94,20 +94,20 @@ class Told:
         told = [self._tell(each, (), now_us) for each in _cut(added, most)]
         return told + [self._tell((), each, now_us) for each in _cut(dropped, most)]
 
-    def _tell(self, added: tuple[str, ...], dropped: tuple[str, ...], now_us: int) -> Tell:
+    def _tell(self, added: tuple[str, ...], dropped: tuple[str, ...], now_us: int) -> Delta:
         self.version += 1
         self._changed_us = now_us
         change = sum(map(digest_of, added)) - sum(map(digest_of, dropped))
         self._digest = self._digests[self.version] = (self._digest + change) % _MODULUS
         if len(self._digests) > _VERSIONS_MAX:
             del self._digests[next(iter(self._digests))]
-        return Tell(self.table, self.version, added, dropped)
+        return Delta(self.table, self.version, added, dropped)
 
     @property
     def digest(self) -> int:
         return self._digest
 
-    def whole(self, most: int = CONDITIONS_MAX) -> list[Whole]:
+    def whole(self, most: int = CONDITIONS_MAX) -> list[Snapshot]:
         """All of it, in parts of so many conditions at most."""
         conditions = list(self.conditions)
         full = max(sum(map(bytes_of, conditions)) / CONDITIONS_BYTES_AIM, len(conditions) / most)  # messages of them
@@ -117,9 +117,9 @@ class Told:
             parts *= 2
             dealt = _dealt(conditions, parts)
         self._parted = self.version if parts > 1 else None
-        return [Whole(self.table, self.version, tuple(each), at, parts) for at, each in enumerate(dealt)]
+        return [Snapshot(self.table, self.version, tuple(each), at, parts) for at, each in enumerate(dealt)]
 
-    def on_heard(self, version: int, digest: int, now_us: int, patience_us: int) -> list[Whole]:
+    def on_heard(self, version: int, digest: int, now_us: int, patience_us: int) -> list[Snapshot]:
         """The listener says what it has: the whole table if that is wrong, or if a change has been on its way too long.
 
         Whether it is wrong is judged by what its version should hold: a table that changes all the time would
@@ -150,7 +150,7 @@ def _fits(conditions: list[str], most: int) -> bool:
     return len(conditions) <= most and sum(map(bytes_of, conditions)) <= CONDITIONS_BYTES_AIM
 
 
-class Heard:
+class ReceivedTable:
     """The listener's side."""
 
     def __init__(self) -> None:
@@ -163,9 +163,9 @@ class Heard:
     def summary(self) -> tuple[int, int]:
         return self.version, self._digest
 
-    def change_by(self, message: Tell | Whole) -> tuple[list[str], list[str]]:
+    def change_by(self, message: Delta | Snapshot) -> tuple[list[str], list[str]]:
         """What it adds and drops. One older than what we have changes nothing."""
-        if isinstance(message, Tell):
+        if isinstance(message, Delta):
             if message.version <= self.version:
                 return [], []
             given, before = dict.fromkeys(message.add), dict.fromkeys(message.drop)
@@ -178,13 +178,13 @@ class Heard:
         dropped = [each for each in before if each in self.conditions and each not in given]
         return [each for each in given if each not in self.conditions], dropped
 
-    def apply(self, message: Tell | Whole, added: list[str], dropped: list[str]) -> None:
+    def apply(self, message: Delta | Snapshot, added: list[str], dropped: list[str]) -> None:
         """Take over what `change_by` has found."""
         for each in dropped:
             del self.conditions[each]
         self.conditions.update(dict.fromkeys(added))
         self._digest = (self._digest + sum(map(digest_of, added)) - sum(map(digest_of, dropped))) % _MODULUS
-        if isinstance(message, Tell) or message.parts == 1:
+        if isinstance(message, Delta) or message.parts == 1:
             self._dealt = []
         elif message.version >= self.version and message.part < message.parts:
             self._dealt[message.part] = list(message.conditions)

@@ -12,13 +12,13 @@ from itertools import islice
 
 from holdfast.model.event import RESERVED, Attributes
 from holdfast.model.limits import CONDITIONS_MAX
-from holdfast.model.messages import Deliver, NodeKind, Publish, Run, Stamped, Table, with_statement
+from holdfast.model.messages import Batch, Deliver, NodeKind, Publish, Stamped, Table, with_statement
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
-from holdfast.protocol.effects import Effect, Incident, Send, Spread
+from holdfast.protocol.effects import Effect, Incident, Multicast, Send
 from holdfast.protocol.interests import Interests, Watch
 from holdfast.protocol.statements import NEVER, Statements, Stream
-from holdfast.protocol.tables import Told
+from holdfast.protocol.tables import SentTable
 
 _SLICE = 1_000  # conditions looked at in one go: 50 ms, in which nothing else is heard
 ALL_AT_ONCE = 2**62  # the same for who does not want slices
@@ -32,8 +32,8 @@ class _Peer:
         self.cover = cover
         self.pending: dict[str, None] = {}  # conditions of which we have to see whether it is to be told them
         self.telling = False  # statements wait until it is told them
-        self.subscriptions = Told("subscriptions", now_us)
-        self.advertisements = Told("advertisements", now_us)
+        self.subscriptions = SentTable("subscriptions", now_us)
+        self.advertisements = SentTable("advertisements", now_us)
 
 
 class TreeRouter:
@@ -113,7 +113,7 @@ class TreeRouter:
         if self._statements is not None:
             self._statements.on_confirmed(neighbour, version)
 
-    def told(self, neighbour: str) -> dict[Table, Told]:
+    def told(self, neighbour: str) -> dict[Table, SentTable]:
         """The tables we keep with a neighbour."""
         peer = self._peers.get(neighbour)
         if peer is None:
@@ -209,7 +209,7 @@ class TreeRouter:
                     add[each] = None
         return self._tell(name, peer.subscriptions, list(add), drop, now_us)
 
-    def _tell(self, name: str, table: Told, add: list[str], drop: Iterable[str], now_us: int) -> list[Effect]:
+    def _tell(self, name: str, table: SentTable, add: list[str], drop: Iterable[str], now_us: int) -> list[Effect]:
         """A change of a table, in messages of not too many conditions."""
         return [Send(name, told) for told in table.change(add, drop, now_us, self.chunk)]
 
@@ -232,7 +232,7 @@ class TreeRouter:
 
     def forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]:
         if publish.hops > self._hops_max:  # somebody has linked brokers in a circle
-            return [Incident("too many hops", publish.publication.source)]
+            return [Incident("too_many_hops", source=publish.publication.source)]
         publication = publish.publication
         wanting = self._interests.wanting(publication.attributes)
         if self._statements is not None and publication.record is not None and publication.seq:
@@ -245,22 +245,22 @@ class TreeRouter:
         onwards, home = ways
         effects: list[Effect] = []
         if onwards:
-            effects.append(Spread(onwards, Publish(publish.publication, (), publish.hops + 1, publish.via)))
+            effects.append(Multicast(onwards, Publish(publish.publication, (), publish.hops + 1, publish.via)))
         if home:
-            effects.append(Spread(home, Deliver(publish.publication, publish.via)))
+            effects.append(Multicast(home, Deliver(publish.publication, publish.via)))
         return effects
 
-    def forward_run(self, sender: str, run: Run) -> list[Effect]:
+    def forward_batch(self, sender: str, batch: Batch) -> list[Effect]:
         """What `forward` would do with each, in as few messages as keep the order for everybody."""
-        count = len(run.seqs)
-        if run.hops > self._hops_max:
-            return [Incident("too many hops", run.source, count)]
-        stream = None if self._statements is None else self._statements.on_run(sender, run)
+        count = len(batch.seqs)
+        if batch.hops > self._hops_max:
+            return [Incident("too_many_hops", source=batch.source, count=count)]
+        stream = None if self._statements is None else self._statements.on_batch(sender, batch)
         if not count:
-            return [] if stream is None else self._pass_statement_on(run.source, stream, sender, run.hops)
-        found = self._interests.wanting_each(run.attributes)
+            return [] if stream is None else self._pass_statement_on(batch.source, stream, sender, batch.hops)
+        found = self._interests.wanting_each(batch.attributes)
         if found.count(found[0]) == count:
-            return self._pass_on(sender, found[0], run, stream)
+            return self._pass_on(sender, found[0], batch, stream)
         places: dict[str, list[int]] = {}  # of the publications that each neighbour wants
         for at, wanting in enumerate(found):
             for name in wanting:
@@ -270,23 +270,23 @@ class TreeRouter:
             alike.setdefault(tuple(wanted), []).append(name)
         effects: list[Effect] = []
         for wanted_by_all, names in alike.items():
-            picked = run if len(wanted_by_all) == count else run.picked(wanted_by_all)
+            picked = batch if len(wanted_by_all) == count else batch.picked(wanted_by_all)
             effects += self._pass_on(sender, tuple(names), picked, stream)
         return effects
 
-    def _pass_on(self, sender: str, wanting: tuple[str, ...], run: Run, stream: Stream | None) -> list[Effect]:
+    def _pass_on(self, sender: str, wanting: tuple[str, ...], batch: Batch, stream: Stream | None) -> list[Effect]:
         if not wanting:
             return []
         onwards, home = self._ways.get((wanting, sender)) or self._split(wanting, sender)
         effects: list[Effect] = []
-        for names, hops in ((onwards, run.hops + 1), (home, run.hops)):
-            for stated, alike in self._stated(names, run, stream).items():
-                effects.append(Spread(tuple(alike), with_statement(run, hops, *stated)))
+        for names, hops in ((onwards, batch.hops + 1), (home, batch.hops)):
+            for stated, alike in self._stated(names, batch, stream).items():
+                effects.append(Multicast(tuple(alike), with_statement(batch, hops, *stated)))
         return effects
 
-    def _stated(self, names: tuple[str, ...], run: Run, stream: Stream | None) -> dict[tuple[int, int], list[str]]:
-        """The neighbours by what the run states to them."""
-        nothing = (1, 0) if run.since else (0, 0)
+    def _stated(self, names: tuple[str, ...], batch: Batch, stream: Stream | None) -> dict[tuple[int, int], list[str]]:
+        """The neighbours by what the batch states to them."""
+        nothing = (1, 0) if batch.since else (0, 0)
         if stream is None or self._statements is None:
             return {nothing: list(names)} if names else {}
         found: dict[tuple[int, int], list[str]] = {}
@@ -310,7 +310,9 @@ class TreeRouter:
         for name in names:
             since = None if self._statements is None else self._statements.since_for(stream, name)
             if since is not None:
-                stated = Run((), source, (), (), (), hops + (name in self._peers), min(since, stream.upto), stream.upto)
+                stated = Batch(
+                    (), source, (), (), (), hops + (name in self._peers), min(since, stream.upto), stream.upto
+                )
                 effects.append(Send(name, stated))
         return effects
 

@@ -7,10 +7,10 @@ between the failure and its detection went to a broker that was no more, and nob
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.model.messages import Copying, Use
+from holdfast.model.messages import CopyProtocol, ReplicaUse
 
 Moment = tuple[str, int, str, str]  # node, time, kind, about: an incident
-CRASHED, SUSPECTED, READY, MOVED = "crash", "suspected", "replication: replicated", "broker lost"
+CRASHED, SUSPECTED, READY, MOVED = "crash", "suspected", "replica_ready", "broker_lost"
 _ASKED = "replication: "  # with the protocol and its use; about "FAULTY by REPLICA"
 
 
@@ -18,8 +18,8 @@ _ASKED = "replication: "  # with the protocol and its use; about "FAULTY by REPL
 class Failover:
     faulty: str
     replica: str
-    copying: Copying
-    use: Use
+    copying: CopyProtocol
+    use: ReplicaUse
     failed_us: int | None  # None: it did not fail, it was slow
     noticed_us: int  # by the last of its neighbours
     asked_us: int  # when the replica's first request came
@@ -39,7 +39,7 @@ class Failover:
 
 
 def is_moment(kind: str) -> bool:
-    return kind in (CRASHED, SUSPECTED, MOVED) or kind.startswith(_ASKED)
+    return kind in (CRASHED, SUSPECTED, READY, MOVED) or kind.startswith(_ASKED)
 
 
 def failovers(moments: Iterable[Moment]) -> list[Failover]:

@@ -75,12 +75,12 @@ class Faults:
         ends = frozenset((a, b))
         self._removed[ends] = self._links[ends]
         self._simulation.disconnect(a, b)
-        self._simulation.note(a, "link down", b)
+        self._simulation.note(a, "link_down", b)
 
     def _bring_up(self, spec: LinkSpec) -> None:
         self._removed.pop(frozenset((spec.a, spec.b)), None)
         self._simulation.connect(spec)
-        self._simulation.note(spec.a, "link up", spec.b)
+        self._simulation.note(spec.a, "link_up", spec.b)
 
     # Random failures -----------------------------------------------------------------------------
 

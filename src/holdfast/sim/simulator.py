@@ -20,13 +20,13 @@ from holdfast.protocol.effects import (
     Acknowledged,
     AdvertiseCall,
     Delivered,
-    Direct,
     Effect,
     Incident,
     Input,
     LinkDown,
     LinkUp,
     Lost,
+    Multicast,
     Persist,
     Persisted,
     PublishCall,
@@ -34,14 +34,14 @@ from holdfast.protocol.effects import (
     Received,
     ReplicaWanted,
     Send,
-    Spread,
     SubscribeCall,
+    Unicast,
     UnsubscribeCall,
     Wake,
 )
 from holdfast.protocol.hops.choice import AnyBroker, AnyClient, new_broker, with_hops
+from holdfast.protocol.message_kind import RECOVERY_KINDS, classify
 from holdfast.protocol.settings import BEST_EFFORT
-from holdfast.protocol.sorts import RECOVERY_KINDS, sort_of
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.host import Channel, Host
@@ -52,7 +52,7 @@ from holdfast.sim.provisioner import Provisioner
 from holdfast.sim.rare_collections import rare_collections
 from holdfast.sim.shared_index import SharedIndex
 from holdfast.sim.tallies import add_recovery, take_tallies, write_samples
-from holdfast.sim.unicast import Unicast
+from holdfast.sim.unicast import UnicastNetwork
 from holdfast.store.memory import MemoryStore
 from holdfast.wire.codec import size_of
 from holdfast.wire.trace import TraceWriter
@@ -92,7 +92,7 @@ class Simulation:
         self._watched = self._gossips or network.reliability.guarantees != BEST_EFFORT  # bytes are counted by link
         self._since: dict[tuple[str, str], int] = {}  # live subscriptions, and since when
         self.services = {spec.id: spec for spec in network.brokers}
-        self._unicast = Unicast(self)
+        self._unicast = UnicastNetwork(self)
         self.service_dice = {spec.id: Random(f"{self.seed}/{spec.id}/service") for spec in network.brokers}
         self.provisioner = Provisioner(self)
         self._build()
@@ -266,13 +266,13 @@ class Simulation:
             if channel is not None:
                 channel.link.up = up
         self._redraw()
-        self.note(a, "link recovered" if up else "link failed", b)
+        self.note(a, "link_recovered" if up else "link_failed", b)
 
     def crash(self, name: str) -> None:
         """A node stops at once and forgets everything that is not stored. Nobody is told."""
         self._carry()
         host = self.hosts[name]
-        self._flying -= sum(sort_of(message)[1] for _, message in host.waiting)
+        self._flying -= sum(classify(message)[1] for _, message in host.waiting)
         host.waiting.clear()
         host.up = host.busy = False
         host.incarnation += 1
@@ -327,7 +327,7 @@ class Simulation:
 
     def _perform(self, host: Host, effects: list[Effect]) -> None:
         for effect in effects:
-            if type(effect) is Spread:
+            if type(effect) is Multicast:
                 self._send(host, effect.to, effect.message)
             elif type(effect) is Send:
                 if (
@@ -340,7 +340,7 @@ class Simulation:
                     self._send(host, (effect.to,), effect.message)
             elif type(effect) is Delivered:
                 self._deliver(host, effect)
-            elif type(effect) is Direct:
+            elif type(effect) is Unicast:
                 self._unicast.send(host, effect.to, effect.message)
             elif type(effect) is Published:
                 self._count_published(effect)
@@ -364,7 +364,7 @@ class Simulation:
 
     def _send(self, host: Host, names: tuple[str, ...], message: Message) -> None:
         """The inner loop of every simulation: one message to some neighbours."""
-        kind, flies = sort_of(message)
+        kind, flies = classify(message)
         may_be_lost = flies or kind in RECOVERY_KINDS or self._lossy_control
         size, now_us = size_of(message), self.now_us
         publication: Publication | None = message.publication if flies else None  # type: ignore[union-attr]
@@ -403,7 +403,7 @@ class Simulation:
         return any(type(effect) is Delivered for effect in effects)
 
     def _arrive(self, host: Host, received: Received) -> None:
-        kind, flies = sort_of(received.message)
+        kind, flies = classify(received.message)
         if not host.up or received.sender not in host.channels:
             self._flying -= flies
             return
@@ -419,8 +419,8 @@ class Simulation:
 
     def _queue(self, host: Host, received: Received, queue_max: int) -> None:
         if host.busy and len(host.waiting) >= queue_max:
-            self._flying -= sort_of(received.message)[1]
-            self.note(host.name, "queue full", received.sender)
+            self._flying -= classify(received.message)[1]
+            self.note(host.name, "queue_full", received.sender)
             return
         host.waiting.append((received.sender, received.message))
         if not host.busy:
@@ -438,7 +438,7 @@ class Simulation:
         if incarnation != host.incarnation:
             return
         sender, message = host.waiting.popleft()
-        self._flying -= sort_of(message)[1]
+        self._flying -= classify(message)[1]
         self.give(host, Received(sender, message))
         host.busy = False
         if host.waiting:

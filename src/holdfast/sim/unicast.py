@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.model.messages import Message
 from holdfast.protocol.effects import Received
-from holdfast.protocol.sorts import sort_of
+from holdfast.protocol.message_kind import classify
 from holdfast.sim.host import Host
 from holdfast.wire.codec import size_of
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.sim.simulator import Simulation
 
 
-class Unicast:
+class UnicastNetwork:
     def __init__(self, simulation: "Simulation") -> None:
         self._simulation = simulation
         self._random = Random(f"{simulation.seed}/unicast").random
@@ -25,7 +25,7 @@ class Unicast:
         self._loss_ratio = 0.0 if gossip is None else gossip.transfer_loss_ratio
 
     def send(self, sender: Host, to: str, message: Message) -> None:
-        tally = sender.tally(sort_of(message)[0])
+        tally = sender.tally(classify(message)[0])
         tally.sent += 1
         tally.sent_bytes += size_of(message)
         receiver = self._simulation.hosts.get(to)
@@ -37,5 +37,5 @@ class Unicast:
 
     def _arrive(self, host: Host, received: Received) -> None:
         if host.up:
-            host.tally(sort_of(received.message)[0]).received += 1
+            host.tally(classify(received.message)[0]).received += 1
             self._simulation.give(host, received)

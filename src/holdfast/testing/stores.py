@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from holdfast.model.messages import Deliver, LinkState, Publication, Publish, Run
+from holdfast.model.messages import Batch, Deliver, LinkState, Publication, Publish
 from holdfast.protocol.hops.changes import (
     At,
     Began,
@@ -68,7 +68,7 @@ class StoreKit:
 
     def test_every_kind_of_message_comes_back_as_it_was(self, place: Any) -> None:
         store = self.open(place)
-        run = Run((1, 2), "p", (5, 6), ({"n": 1}, {"n": 2}), (b"", b"x"), 3)
+        run = Batch((1, 2), "p", (5, 6), ({"n": 1}, {"n": 2}), (b"", b"x"), 3)
         bodies: list[Body] = [Publish(event(1), (), 1, "retransmission"), Deliver(event(2)), run]
         store.write([Keep(number, 0, body, ()) for number, body in enumerate(bodies)])
         assert [message for _, message in self.again(store, place).bodies.values()] == bodies
@@ -84,7 +84,7 @@ class StoreKit:
 
     def test_how_far_a_neighbour_is_within_a_run_is_kept_until_its_numbers_begin_anew(self, place: Any) -> None:
         store = self.open(place)
-        run = Run((1, 2, 3), "p", (5, 6, 7), ({"n": 1}, {"n": 2}, {"n": 3}), (), 3)
+        run = Batch((1, 2, 3), "p", (5, 6, 7), ({"n": 1}, {"n": 2}, {"n": 3}), (), 3)
         store.write([Met("c", "client", True), Opened("c", 1), Keep(1, 0, run, (("c", 1),)), Partly("c", 1, 2)])
         store.write([Partly("c", 1, 3)])
         assert self.again(store, place).neighbours["c"].partly == (1, 3)

@@ -27,6 +27,7 @@ from holdfast.model.limits import (
 )
 from holdfast.model.messages import (
     SCALAR_TYPES,
+    Batch,
     Deliver,
     Gossip,
     GossipEvent,
@@ -35,7 +36,6 @@ from holdfast.model.messages import (
     Numbered,
     Publication,
     Publish,
-    Run,
     Scalar,
     Stamped,
 )
@@ -57,10 +57,10 @@ _EVENTS = (Publish, Deliver, Stamped, GossipEvent)  # messages with one publicat
 _CONTROL_SEQ = 0  # of what recovering clients say to each other, whose payload may hold an event
 
 _ABOUT_EVENTS = frozenset(
-    str(kind.__struct_config__.tag).encode() for kind in (*_EVENTS, Run, Numbered, Handover, *get_args(Gossip))
+    str(kind.__struct_config__.tag).encode() for kind in (*_EVENTS, Batch, Numbered, Handover, *get_args(Gossip))
 )
 
-RUN_HEAD: Final = b"\x99\xa3run"  # how an encoded run begins: an array of nine, the first of them its tag
+BATCH_HEAD: Final = b"\x99\xa3run"  # how an encoded run begins: an array of nine, the first of them its tag
 
 encode_message = _encoder.encode  # one message without a frame around it
 
@@ -71,7 +71,7 @@ def encode(message: Message) -> bytes:
         encode(message.message)  # which says what is wrong
     if isinstance(message, (*_EVENTS, Numbered)):
         _check_sendable(message.publication.attributes)
-    elif isinstance(message, Run):
+    elif isinstance(message, Batch):
         for attributes in message.attributes:
             _check_sendable(attributes)
     try:
@@ -99,7 +99,7 @@ def is_numbered(encoded: bytes) -> bool:
 
 
 def count_in(encoded: bytes) -> int:
-    """How many messages this one stands for: as many as a run has publications."""
+    """How many messages this one stands for: as many as a batch has publications."""
     if encoded[2:5] != b"run":
         return 1
     head = encoded[5]  # of the array of numbers, which comes first
@@ -107,7 +107,7 @@ def count_in(encoded: bytes) -> int:
 
 
 def shortened(encoded: bytes, bytes_less: int) -> bytes:
-    """A run without its oldest publications, by so many bytes; empty when nothing of the message would be left."""
+    """A batch without its oldest publications, by so many bytes; empty when nothing of the message would be left."""
     if encoded[2:5] != b"run" or bytes_less >= len(encoded):
         return b""
     tag, seqs, source, *lists, hops, since, upto = msgspec.msgpack.decode(encoded)[:9]
@@ -145,7 +145,7 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
         each = message.message if type(message) is Handover else message
         if isinstance(each, (*_EVENTS, Numbered)):
             events.append(each.publication.attributes)
-        elif type(each) is Run:
+        elif type(each) is Batch:
             events += each.attributes
             _check_lengths_untrusted(each)
     names = events[0] if len(events) == 1 else set().union(*events)
@@ -163,7 +163,7 @@ def _check_sizes_untrusted(messages: list[Message], events: list[dict[str, Scala
             raise PeerError(f"an event whose attributes take {size} bytes; {ATTRIBUTES_BYTES_MAX} are allowed")
     for message in messages:
         each = message.message if type(message) is Handover else message
-        payloads: Sequence[bytes] = each.payloads if type(each) is Run else ()
+        payloads: Sequence[bytes] = each.payloads if type(each) is Batch else ()
         if isinstance(each, (*_EVENTS, Numbered)) and each.publication.seq != _CONTROL_SEQ:
             payloads = (each.publication.payload,)
         size = max(map(len, payloads), default=0)
@@ -171,10 +171,10 @@ def _check_sizes_untrusted(messages: list[Message], events: list[dict[str, Scala
             raise PeerError(f"an event with a payload of {size} bytes; {PAYLOAD_BYTES_MAX} are allowed")
 
 
-def _check_lengths_untrusted(run: Run) -> None:
-    count = len(run.seqs)
-    if len(run.times_us) != count or len(run.attributes) != count or len(run.payloads) not in (0, count):
-        raise PeerError("a run whose lists are not of one length")
+def _check_lengths_untrusted(batch: Batch) -> None:
+    count = len(batch.seqs)
+    if len(batch.times_us) != count or len(batch.attributes) != count or len(batch.payloads) not in (0, count):
+        raise PeerError("a batch whose lists are not of one length")
 
 
 # Timestamps ------------------------------------------------------------------------------------------------------
@@ -196,10 +196,10 @@ _AnyPublication = _loosened(Publication, attributes=_AnyAttributes)
 _loose_kinds: dict[Any, Any] = {_loosened(kind, publication=_AnyPublication): kind for kind in _EVENTS}
 _AnyOnLink: Any = reduce(or_, [loose for loose, kind in _loose_kinds.items() if kind in (Publish, Stamped)])
 _AnyNumbered: Any = _loosened(Numbered, publish=_AnyOnLink)
-_AnyRun: Any = _loosened(Run, attributes=tuple[_AnyAttributes, ...])
+_AnyRun: Any = _loosened(Batch, attributes=tuple[_AnyAttributes, ...])
 _AnyHanded: Any = reduce(or_, [loose for loose, kind in _loose_kinds.items() if kind in (Publish, Deliver)])
 _AnyHandover: Any = _loosened(Handover, message=_AnyHanded | _AnyRun | None)
-_others = [kind for kind in get_args(Message) if kind not in (*_EVENTS, Run, Numbered, Handover)]
+_others = [kind for kind in get_args(Message) if kind not in (*_EVENTS, Batch, Numbered, Handover)]
 _AnyMessage: Any = reduce(or_, [*_loose_kinds, _AnyRun, _AnyNumbered, _AnyHandover, *_others])
 _loose: msgspec.msgpack.Decoder[list[Any]] = msgspec.msgpack.Decoder(list[_AnyMessage])
 
@@ -214,7 +214,7 @@ def _decode_loosely(body: memoryview) -> list[Message]:
 def _tightened(message: Any) -> Message:
     if type(message) is _AnyRun:
         _check_scalars_untrusted(message.attributes)
-        return Run(*msgspec.structs.astuple(message))
+        return Batch(*msgspec.structs.astuple(message))
     if type(message) is _AnyNumbered:
         stream, seq, again, publish = msgspec.structs.astuple(message)
         return Numbered(stream, seq, again, _tightened(publish))  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from holdfast.model.messages import Copying
+from holdfast.model.messages import CopyProtocol
 from holdfast.network import limits
 from holdfast.network.keys.gossip import GOSSIP_KEYS
 from holdfast.network.keys.units import PAUSE, QUEUE, SPAN, seconds
@@ -226,7 +226,7 @@ REPLICATION = Table(
     (
         Key(
             "protocol",
-            Word(get_args(Copying)),
+            Word(get_args(CopyProtocol)),
             "how events find the replica while it learns its tables; incremental: soon but out of order; synchronous: "
             "in order when it has everything; ordered: soon and in order; basic: some are lost",
             _REPLICATION.copying,

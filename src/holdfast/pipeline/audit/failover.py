@@ -82,7 +82,7 @@ def _failover(row: Mapping[str, Any], over_us: int) -> Failover:
 
 def _over_us(runs: Sequence[TraceRun]) -> dict[tuple[str, str], int]:
     """When the last neighbour was done, by run and the words "BROKER by REPLICA"."""
-    done = together(runs, "incidents").where("kind = 'replaced by'").groupBy("run", "about").agg(F.max("time_us"))
+    done = together(runs, "incidents").where("kind = 'replaced_by'").groupBy("run", "about").agg(F.max("time_us"))
     return {(run, about): at_us for run, about, at_us in done.collect()}
 
 

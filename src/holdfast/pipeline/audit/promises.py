@@ -28,7 +28,7 @@ _KNOWN_US = 300_000  # after which every broker of a small network has heard of 
 _BREAKS = {"P1": CHECKED["foreign"], "P2": CHECKED["repeated"], "P3": "overtaken", "P4": CHECKED["missing"]}
 # Incidents after which nothing is missing; anything else may have cost an event.
 _HARMLESS = frozenset(
-    {"restart", "link up", "link recovered", "duplicate", "not wanted", "neighbour restarted", "acknowledged"}
+    {"restart", "link_up", "link_recovered", "duplicate", "not_subscribed", "neighbour_restarted", "acknowledged"}
 )
 
 

@@ -22,8 +22,8 @@ SLICES_MAX = 120  # bars that a chart of 560 pixels can show
 WORST_MAX = 15  # subscribers: those one would look at first
 MARKS_MAX = 60  # crashes and the like drawn below the time axis; more would be a solid line
 _MARKED = (
-    *("crash", "restart", "link failed", "link recovered", "link down", "link up"),
-    *("replica started", "replication: replicated"),
+    *("crash", "restart", "link_failed", "link_recovered", "link_down", "link_up"),
+    *("replica_started", "replica_ready"),
 )
 _AT_ONCE = 3
 

@@ -15,11 +15,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from holdfast.gateway.client import BlockingGateway, GatewayClient, chunks
+from holdfast.gateway.folder import running_at
+from holdfast.gateway.messages import Outgoing, Part
 from holdfast.model.errors import InputError
 from holdfast.net.address import parse_address
-from holdfast.net.gateway.client import BlockingGateway, GatewayClient, chunks
-from holdfast.net.gateway.folder import running_at
-from holdfast.net.gateway.messages import Outgoing, Part
 from holdfast.net.tls import TlsFiles
 from holdfast.pipeline.live.columns import ColumnEvents
 from holdfast.pipeline.live.options import StreamOptions

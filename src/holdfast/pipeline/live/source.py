@@ -17,13 +17,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from holdfast.gateway.client import BlockingGateway, GatewayClient
+from holdfast.gateway.embedded import EmbeddedGateway
+from holdfast.gateway.folder import running_at
+from holdfast.gateway.log import GoneError
+from holdfast.gateway.messages import Stream
 from holdfast.model.errors import HoldfastError, InputError
 from holdfast.net.address import parse_address
-from holdfast.net.gateway.client import BlockingGateway, GatewayClient
-from holdfast.net.gateway.embedded import EmbeddedGateway
-from holdfast.net.gateway.folder import running_at
-from holdfast.net.gateway.log import GoneError
-from holdfast.net.gateway.messages import Stream
 from holdfast.net.tls import TlsFiles
 from holdfast.pipeline.live.columns import DEFAULT_SCHEMA, EventColumns
 from holdfast.pipeline.live.options import DEFAULT_STREAM, StreamOptions, stream_options

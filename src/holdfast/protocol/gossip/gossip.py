@@ -28,7 +28,7 @@ from holdfast.model.messages import (
     Stamped,
 )
 from holdfast.model.messages import Gossip as Message
-from holdfast.protocol.effects import Direct, Effect, Gauges, Incident, Send, Spread
+from holdfast.protocol.effects import Effect, Gauges, Incident, Multicast, Send, Unicast
 from holdfast.protocol.gossip.answers import beyond, left_of, named_in
 from holdfast.protocol.gossip.buffer import Buffer, Kept
 from holdfast.protocol.gossip.classes import Classes, tag_of
@@ -159,8 +159,8 @@ class Gossip:
     def _dressed(self, effect: Effect, publish: Publish, stamp: Stamp, route: tuple[str, ...]) -> Effect:
         passed = (*route, self._name) if self._tells_route and len(route) < NODES_MAX else ()
         stamped = Stamped(publish.publication, stamp, passed, publish.homes, publish.hops, publish.via)
-        if type(effect) is Spread:
-            return Spread(effect.to, stamped)
+        if type(effect) is Multicast:
+            return Multicast(effect.to, stamped)
         assert type(effect) is Send
         return Send(effect.to, stamped)
 
@@ -361,9 +361,9 @@ class Gossip:
             if self._partners is not None:
                 self._partners.brought(stamp.origin, now_us)
         if publication.lifetime_us is not None and publication.expired(now_us):
-            return [Incident("expired", publication.id_text)]
+            return [Incident("expired", source=publication.source, first=publication.seq)]
         self.counts["recovered"] += 1
-        return [Spread(clients, Deliver(publication, "gossip"))]
+        return [Multicast(clients, Deliver(publication, "gossip"))]
 
     # Ways ------------------------------------------------------------------------------------------
 
@@ -381,7 +381,7 @@ class Gossip:
         path = self._longer(message.path)
         replace = msgspec.structs.replace
         return [
-            Spread(tuple(names), replace(message, path=path, homes=behind, hops=message.hops + 1))
+            Multicast(tuple(names), replace(message, path=path, homes=behind, hops=message.hops + 1))
             for behind, names in chosen.items()
         ]
 
@@ -406,7 +406,7 @@ class Gossip:
     def _to(self, broker: str, way: tuple[str, ...], message: _ToOne) -> list[Effect]:
         """To one broker: beside the links, or along this way."""
         if self.by_unicast:
-            return [Direct(broker, message)]
+            return [Unicast(broker, message)]
         return self._pass_on(msgspec.structs.replace(message, way=way))
 
     def _pass_on(self, message: _ToOne) -> list[Effect]:

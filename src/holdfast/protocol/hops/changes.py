@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from holdfast.model.messages import Deliver, LinkState, NodeKind, Publish, Run, Table
+from holdfast.model.messages import Batch, Deliver, LinkState, NodeKind, Publish, Table
 
-Body = Publish | Deliver | Run
+Body = Publish | Deliver | Batch
 
 
 class Began(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -81,7 +81,7 @@ class Done(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Partly(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Of the run with this number, a neighbour has taken the publications with lower numbers than `before`."""
+    """Of the batch with this number, a neighbour has taken the publications with lower numbers than `before`."""
 
     neighbour: str
     seq: int
@@ -123,7 +123,7 @@ class StoredNeighbour:
     stream: int | None = None  # of what we hand over to it,
     used: int = 0  # the numbers that are done with or have expired,
     queue: dict[int, int] = field(default_factory=dict)  # and what it has not taken: number -> body
-    partly: tuple[int, int] = (0, 0)  # a number in it, and where in that run the neighbour is
+    partly: tuple[int, int] = (0, 0)  # a number in it, and where in that batch the neighbour is
 
 
 @dataclass

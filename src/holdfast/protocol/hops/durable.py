@@ -11,18 +11,18 @@ from collections import deque
 from collections.abc import Sequence
 
 from holdfast.model.messages import (
+    Batch,
     Deliver,
+    Delta,
     Detach,
     GivenUp,
     Handover,
+    Heartbeat,
     LinkState,
     Message,
     Publish,
-    Run,
-    Summary,
-    Taken,
-    Tell,
-    Whole,
+    Snapshot,
+    StoredAck,
 )
 from holdfast.protocol.broker import Broker
 from holdfast.protocol.effects import (
@@ -32,12 +32,12 @@ from holdfast.protocol.effects import (
     Input,
     LinkDown,
     LinkUp,
+    Multicast,
     Persist,
     Persisted,
     Received,
     Save,
     Send,
-    Spread,
     Wake,
 )
 from holdfast.protocol.hops.around import AroundBroker
@@ -61,8 +61,8 @@ from holdfast.protocol.hops.changes import (
 )
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import Kept, Outgoing, events_in, is_said
-from holdfast.protocol.hops.room import has_own_part, shared_part
 from holdfast.protocol.hops.settings import HandoverSettings
+from holdfast.protocol.hops.store_admission import has_own_part, shared_part
 
 _WAKE = Wake()
 _NEVER_US = 2**62
@@ -117,7 +117,7 @@ class DurableBroker(AroundBroker):
                 self._away.begin(name, now_us)
             self.broker.handle(LinkUp(name, each.kind), now_us)  # what it would say has been said in its earlier life
             for table, (version, conditions) in each.tables.items():
-                self.broker.handle(Received(name, Whole(table, version, tuple(conditions))), now_us)
+                self.broker.handle(Received(name, Snapshot(table, version, tuple(conditions))), now_us)
             if each.at is not None:
                 self._incoming[name] = Incoming(self._settings.window, *each.at)
             if each.stream is not None:
@@ -218,28 +218,28 @@ class DurableBroker(AroundBroker):
             self._heard_us[sender] = now_us
         if type(message) is Handover:
             return self._on_handover(sender, message, now_us)
-        if type(message) is Taken:
+        if type(message) is StoredAck:
             return self._on_taken(sender, message, now_us)
         if type(message) is GivenUp:
             self._changes += self._away.on_heard(sender, message)
             return []
-        if type(message) is Publish or type(message) is Run:
+        if type(message) is Publish or type(message) is Batch:
             return self._route(self.broker.handle(Received(sender, message), now_us), now_us)
         return self._on_control(sender, message, now_us)
 
     def _on_handover(self, sender: str, handover: Handover, now_us: int) -> list[Effect]:
         if not self.broker.knows(sender):
-            return [Incident("stranger", sender)]  # it is not told that we have it, and comes again
+            return [Incident("unknown_neighbour", sender)]  # it is not told that we have it, and comes again
         incoming = self._incoming.get(sender)
         if incoming is None:
             incoming = self._incoming[sender] = Incoming(self._settings.window)
         if not self._has_room(sender, incoming, handover):
-            return [Incident("store full", sender)]
+            return [Incident("store_full", sender)]
         self._early -= incoming.early
         ready = incoming.take(handover)
         self._early += incoming.early
         if ready is None:
-            return [Incident("clock went back", sender)]  # or, over UDP, something was overtaken by a later life
+            return [Incident("clock_went_back", sender)]  # or, over UDP, something was overtaken by a later life
         if not ready:
             return [Send(sender, incoming.taken)]  # it came before, or others are missing
         self._takes.setdefault(sender, True)
@@ -271,7 +271,7 @@ class DurableBroker(AroundBroker):
         others = [each.events for name, each in self.outgoing.items() if name != sender and not each.to_client]
         return has_own_part(self._settings.stored_max, [*others, self._for_clients], count)
 
-    def _on_taken(self, sender: str, taken: Taken, now_us: int) -> list[Effect]:
+    def _on_taken(self, sender: str, taken: StoredAck, now_us: int) -> list[Effect]:
         kind = self.broker.kind_of(sender)
         if kind is not None and not self._takes.get(sender):
             self._takes[sender] = True
@@ -311,20 +311,20 @@ class DurableBroker(AroundBroker):
         if type(message) is Detach:
             self._urgent = True  # it may rely on it, and must not come back with us after a crash
             self._changes += self._away.forgive(sender)
-            return self._forget(sender, "left behind", now_us)
+            return self._forget(sender, "backlog_dropped", now_us)
         knew = self.broker.knows(sender)
-        if isinstance(message, Summary) and self.broker.kind_of(sender) == "client":
+        if isinstance(message, Heartbeat) and self.broker.kind_of(sender) == "client":
             self._check_life(sender, message)
-        table = message.table if isinstance(message, Tell | Whole) else None
+        table = message.table if isinstance(message, Delta | Snapshot) else None
         before = self.broker.heard_summary(sender, table) if table is not None and knew else None
         drop = self.broker.dropped_by(sender, message)
         effects = self._route(self.broker.handle(Received(sender, message), now_us), now_us)
         if not knew:
             self._meet(sender, now_us)
         if table is not None and self.broker.knows(sender) and self.broker.heard_summary(sender, table) != before:
-            assert isinstance(message, Tell | Whole)
-            add, drop = (message.add, message.drop) if isinstance(message, Tell) else (message.conditions, drop)
-            is_all = isinstance(message, Whole) and message.parts == 1
+            assert isinstance(message, Delta | Snapshot)
+            add, drop = (message.add, message.drop) if isinstance(message, Delta) else (message.conditions, drop)
+            is_all = isinstance(message, Snapshot) and message.parts == 1
             self._changes.append(Learned(sender, table, message.version, add, drop, is_all))
             self._urgent = True
         if isinstance(message, LinkState) and self.broker.holds(message):
@@ -334,13 +334,13 @@ class DurableBroker(AroundBroker):
             self._safe_then.effects += effects
             effects = []
         outgoing = self.outgoing.get(sender)
-        if isinstance(message, Summary):
+        if isinstance(message, Heartbeat):
             effects += self._say_given_up(sender, now_us)  # until we know that it has heard it
             if outgoing is not None and outgoing.quiet:
                 effects += self._hand_over(sender, outgoing.try_again(now_us))
         return effects
 
-    def _check_life(self, client: str, summary: Summary) -> None:
+    def _check_life(self, client: str, summary: Heartbeat) -> None:
         """In another life a client may not say any more what it takes. One that does says so in its next message.
 
         What it wanted in its earlier life is kept: it will mend the table when it has subscribed to everything.
@@ -393,14 +393,14 @@ class DurableBroker(AroundBroker):
         """What the broker wants to happen, but events are kept for those who say what they take."""
         out: list[Effect] = []
         for effect in effects:
-            names = effect.to if type(effect) is Spread else (effect.to,) if type(effect) is Send else ()
+            names = effect.to if type(effect) is Multicast else (effect.to,) if type(effect) is Send else ()
             message = effect.message if names else None  # type: ignore[union-attr]
             if not isinstance(message, Body) or is_said(message):
                 out.append(effect)
                 continue
             takers = [name for name in names if self._takes.get(name)]
             if len(takers) < len(names):
-                out.append(Spread(tuple([name for name in names if not self._takes.get(name)]), message))
+                out.append(Multicast(tuple([name for name in names if not self._takes.get(name)]), message))
             if takers:
                 self._keep(takers, message, now_us)
         return out
@@ -440,7 +440,7 @@ class DurableBroker(AroundBroker):
             kept_us = [kept.kept_us for _, kept in gone]
             events = sum([kept.events for _, kept in gone])
             self._changes += self._away.give_up(client, min(kept_us), max(kept_us), events, reason)
-            self._safe_then.effects.append(Incident("given up", client, events))
+            self._safe_then.effects.append(Incident("stored_events_dropped", client, events))
 
     def _hand_over(self, name: str, handovers: list[Handover]) -> list[Effect]:
         self._due_us = min(self._due_us, self.outgoing[name].due_us or _NEVER_US)
@@ -479,7 +479,7 @@ class DurableBroker(AroundBroker):
         ]
         for name in gone:
             self._remember_forgotten(name, now_us)
-            effects += [Incident("client forgotten", name), *self._forget(name, "left behind", now_us)]
+            effects += [Incident("client_forgotten", name), *self._forget(name, "backlog_dropped", now_us)]
         self._store_rest()
         return effects
 

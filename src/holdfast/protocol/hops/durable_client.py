@@ -2,7 +2,7 @@
 
 It stands around a client that knows nothing of it. While there is no broker, or the broker is down, publications wait;
 whoever comes next takes them. What the broker hands over to us is handled in order and each once, also when the
-broker crashed in between. `runs` lets publications that are made in a row travel in one message.
+broker crashed in between. `batches` lets publications that are made in a row travel in one message.
 
 What it wants outlives it: it leaves without a word, and the broker keeps its table and its events until it is back.
 Where the application `confirms`, events are handed out when it has subscribed to all that it wants (`Begin`), and the
@@ -11,19 +11,19 @@ broker is told that they are taken when it is done with them (`Consumed`).
 
 from collections.abc import Iterable, Sequence
 
-from holdfast.model.limits import RUN_EVENTS_MAX
+from holdfast.model.limits import BATCH_EVENTS_MAX
 from holdfast.model.messages import (
+    Batch,
     Detach,
     GivenUp,
     Handover,
+    Heartbeat,
     Message,
     Publication,
     Publish,
-    Run,
     Scalar,
-    Summary,
-    Taken,
-    Whole,
+    Snapshot,
+    StoredAck,
 )
 from holdfast.protocol.client import Client
 from holdfast.protocol.effects import (
@@ -57,7 +57,7 @@ _RUN_EVENTS_MAX = 256  # in one message: what the broker's store then writes as 
 _RUN_BYTES_MAX = 128 * 1024  # of texts and payloads in it
 _FOR_EVER_US = 2**61
 _HELD_BACK = "messages held back"  # the gauge of whoever keeps the order
-_TAKES, _NOT_YET = Taken(0, 0), Taken(0, 1)
+_TAKES, _NOT_YET = StoredAck(0, 0), StoredAck(0, 1)
 
 
 class _Row:
@@ -79,20 +79,22 @@ class _Row:
         self._bytes += len(payload) + sum([len(each) for each in attributes.values() if type(each) is str])
         return len(self.seqs) >= _RUN_EVENTS_MAX or self._bytes >= _RUN_BYTES_MAX
 
-    def message(self, source: str) -> Publish | Run:
+    def message(self, source: str) -> Publish | Batch:
         if len(self.seqs) == 1:
             first = self._times_us[0], None, self._attributes[0], self._payloads[0]
             return Publish(Publication(source, self.seqs[0], *first))
         payloads = tuple(self._payloads) if any(self._payloads) else ()
-        return Run(tuple(self.seqs), source, tuple(self._times_us), tuple(self._attributes), payloads, 0)
+        return Batch(tuple(self.seqs), source, tuple(self._times_us), tuple(self._attributes), payloads, 0)
 
 
 class DurableClient:
-    def __init__(self, client: Client, settings: HandoverSettings, runs: bool = False, confirms: bool = False) -> None:
+    def __init__(
+        self, client: Client, settings: HandoverSettings, batches: bool = False, confirms: bool = False
+    ) -> None:
         self.name = client.name
         self.client = client
         self._settings = settings
-        self._runs = runs
+        self._batches = batches
         self._incoming: dict[str, Incoming] = {}  # by broker: we may come back to one
         self._broker: str | None = None
         self._outgoing = Outgoing(0, settings)
@@ -101,7 +103,7 @@ class DurableClient:
         self._row_due_us: int | None = None
         self.unacknowledged = 0  # publications
         self._out = HandingOut(settings.untaken_max, settings.window) if confirms else None
-        self._before = 0  # of the run that the application is at, it is done with all before this number
+        self._before = 0  # of the batch that the application is at, it is done with all before this number
         self._said = 0  # the token of the last `HandedOut`
         self._begun = not confirms
         self._subscriptions = 0
@@ -135,7 +137,7 @@ class DurableClient:
     @property
     def handed_out_max(self) -> int:
         """Events that the application may have and not be done with: one message may come on top of the limit."""
-        return self._settings.untaken_max + RUN_EVENTS_MAX
+        return self._settings.untaken_max + BATCH_EVENTS_MAX
 
     @property
     def full(self) -> bool:
@@ -168,7 +170,7 @@ class DurableClient:
             if type(message) is Handover:
                 handed = True
                 effects += self._on_handover(sender, message, now_us)
-            elif type(message) is Taken:
+            elif type(message) is StoredAck:
                 effects += self._on_taken(message, now_us)
             elif type(message) is GivenUp:
                 effects += self._on_given_up(sender, message, now_us)
@@ -183,7 +185,7 @@ class DurableClient:
         """Before we have begun the broker has the table of an earlier life, which is not to be mended yet."""
         if self._begun:
             return effects
-        return [each for each in effects if not (isinstance(each, Send) and isinstance(each.message, Whole))]
+        return [each for each in effects if not (isinstance(each, Send) and isinstance(each.message, Snapshot))]
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         match given:
@@ -213,12 +215,12 @@ class DurableClient:
 
     def _publish(self, call: PublishCall, now_us: int) -> list[Effect]:
         if self.full:
-            return [Incident("too many not acknowledged", self.name)]
+            return [Incident("unacknowledged_limit", self.name)]
         published, *_ = self.client.handle(call, now_us)  # sending it is our part
         assert isinstance(published, Published)
         publication = published.publication
         self.unacknowledged += 1
-        if not self._runs or publication.lifetime_us is not None or publication.record is not None:
+        if not self._batches or publication.lifetime_us is not None or publication.record is not None:
             return [published, *self._send_row(now_us), *self._put(Publish(publication), now_us)]
         full = self._row.add(publication.seq, now_us, publication.attributes, publication.payload)
         self._row_due_us = now_us
@@ -233,7 +235,7 @@ class DurableClient:
 
     @property
     def takes_plain(self) -> bool:
-        return self._runs
+        return self._batches
 
     def _send_row(self, now_us: int) -> list[Effect]:
         row, self._row_due_us = self._row, None
@@ -250,12 +252,12 @@ class DurableClient:
         assert self._broker is not None
         return [Send(self._broker, each) for each in handovers]
 
-    def _on_taken(self, taken: Taken, now_us: int) -> list[Effect]:
+    def _on_taken(self, taken: StoredAck, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         for kept in self._outgoing.on_taken(taken, now_us):
             self.unacknowledged -= kept.events
             message = kept.message
-            seqs = message.seqs if isinstance(message, Run) else (message.publication.seq,)
+            seqs = message.seqs if isinstance(message, Batch) else (message.publication.seq,)
             effects.append(Acknowledged(seqs[0], seqs[-1]))
         if self._broker is not None:
             again = [*self._outgoing.missed(taken, now_us), *self._outgoing.fill(now_us)]
@@ -269,7 +271,9 @@ class DurableClient:
         self._broker, self._left = given.neighbour, None
         for each in _without_goodbye(self.client.handle(given, now_us)):
             effects.append(each)
-            if isinstance(each, Send) and isinstance(each.message, Summary):  # it belongs to what this says of our life
+            if isinstance(each, Send) and isinstance(
+                each.message, Heartbeat
+            ):  # it belongs to what this says of our life
                 effects.append(Send(self._broker, _TAKES if self._begun else _NOT_YET))
         if self._broker in self._incoming:
             effects.append(Send(self._broker, self._taken(self._broker)))
@@ -323,12 +327,12 @@ class DurableClient:
         absence = Absence(given_up.since_us, given_up.until_us, given_up.reason, given_up.events)
         return heard + self.client.handle(absence, now_us)
 
-    def _taken(self, broker: str) -> Taken:
+    def _taken(self, broker: str) -> StoredAck:
         incoming = self._incoming[broker]
         taken = incoming.taken
         if incoming.accepted == incoming.stored:
             return taken
-        return Taken(taken.stream, taken.seq, taken.missing, incoming.accepted, self._before)
+        return StoredAck(taken.stream, taken.seq, taken.missing, incoming.accepted, self._before)
 
     def _on_consumed(self, given: Consumed, now_us: int) -> list[Effect]:
         assert self._out is not None
@@ -340,7 +344,7 @@ class DurableClient:
                 incoming.stored = max(incoming.stored, seq)
             done = done or broker == self._broker
         if self._broker is not None and given.seq:
-            self._before = self._out.runs_to(self._broker, given.source, given.seq)
+            self._before = self._out.batch_done_to(self._broker, given.source, given.seq)
         effects = self._hand_out(now_us)
         if done and self._broker is not None:
             effects.append(Send(self._broker, self._taken(self._broker)))

@@ -6,7 +6,7 @@ Only so much is given to the application at a time; the rest waits here, no more
 
 from collections import deque
 
-from holdfast.model.messages import Run
+from holdfast.model.messages import Batch
 from holdfast.protocol.hops.changes import Body
 from holdfast.protocol.hops.outgoing import events_in
 
@@ -49,9 +49,9 @@ class HandingOut:
             places[place[:2]] = place
         return list(places.values())
 
-    def runs_to(self, broker: str, source: str, seq: int) -> int:
-        """The number before which all of the next message is done with, if it is a run of this source; otherwise 0."""
+    def batch_done_to(self, broker: str, source: str, seq: int) -> int:
+        """The number before which all of the next message is done with, if it is a batch of this source; or 0."""
         if not self._out:
             return 0
         _, place, message = self._out[0]
-        return seq if place[0] == broker and isinstance(message, Run) and message.source == source else 0
+        return seq if place[0] == broker and isinstance(message, Batch) and message.source == source else 0

@@ -4,7 +4,7 @@ Retransmission on the usual way, which waits for whoever is down; and copies rou
 before. Copies are neither stored nor acknowledged, and whoever gets an event both ways keeps the first.
 """
 
-from holdfast.model.messages import Alive, Message, Publish
+from holdfast.model.messages import KeepAlive, Message, Publish
 from holdfast.protocol.broker import Broker
 from holdfast.protocol.effects import Effect, Incident, Input, LinkDown, LinkUp, Persisted, Send, Wake
 from holdfast.protocol.hops.changes import Body, Stored
@@ -12,7 +12,7 @@ from holdfast.protocol.hops.durable import DurableBroker
 from holdfast.protocol.hops.settings import HandoverSettings, WatchSettings
 from holdfast.protocol.hops.watch import Watch
 
-_ALIVE = Alive()
+_ALIVE = KeepAlive()
 
 
 class HybridBroker(DurableBroker):
@@ -48,14 +48,14 @@ class HybridBroker(DurableBroker):
         return self._with_copies(super().receive(sender, messages, now_us))
 
     def _on_received(self, sender: str, message: Message, now_us: int) -> list[Effect]:
-        is_beat = type(message) is Alive
+        is_beat = type(message) is KeepAlive
         back = self._heard(sender, is_beat, now_us)
         return back if is_beat else back + super()._on_received(sender, message, now_us)
 
     def _heard(self, neighbour: str, is_beat: bool, now_us: int) -> list[Effect]:
         if not self._watch.on_heard(neighbour, is_beat, now_us):
             return []
-        return [*self.broker.suspect(neighbour, False), Incident("neighbour is back", neighbour)]
+        return [*self.broker.suspect(neighbour, False), Incident("neighbour_up", neighbour)]
 
     def _keep(self, takers: list[str], message: Body, now_us: int) -> None:
         super()._keep(takers, message, now_us)
@@ -70,7 +70,7 @@ class HybridBroker(DurableBroker):
     def _on_down(self, down: list[str], now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         for name in down:
-            effects += [Incident("neighbour is down", name), *self.broker.suspect(name, True)]
+            effects += [Incident("neighbour_down", name), *self.broker.suspect(name, True)]
         for name in down:
             for kept in self.outgoing[name].kept() if name in self.outgoing else []:
                 self._copy(name, kept.message)

@@ -4,7 +4,7 @@ In order, because then a path keeps the order of each source, and whoever rememb
 remember no more than that after an outage of an hour. What comes early waits for what is missing, which is asked for.
 """
 
-from holdfast.model.messages import Handover, Taken
+from holdfast.model.messages import Handover, StoredAck
 from holdfast.protocol.hops.changes import Body
 from holdfast.protocol.hops.outgoing import events_in
 
@@ -53,8 +53,8 @@ class Incoming:
         self._early = {number: each for number, each in self._early.items() if number > seq} if self._early else {}
 
     @property
-    def taken(self) -> Taken:
+    def taken(self) -> StoredAck:
         """What to say to the sender."""
         highest = max(self._early, default=0)
         holes = [seq for seq in range(self.accepted + 1, highest) if seq not in self._early]
-        return Taken(self.stream, self.stored, tuple(holes))
+        return StoredAck(self.stream, self.stored, tuple(holes))

@@ -7,7 +7,7 @@ another way. Nothing is stored: what no way leads to is lost.
 
 from collections import deque
 
-from holdfast.model.messages import Alive, Publish
+from holdfast.model.messages import KeepAlive, Publish
 from holdfast.protocol.broker import Broker
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Received, Send, Wake
 from holdfast.protocol.hops.around import AroundBroker
@@ -15,7 +15,7 @@ from holdfast.protocol.hops.settings import WatchSettings
 from holdfast.protocol.hops.watch import Watch
 
 _WAKE = Wake()
-_ALIVE = Alive()
+_ALIVE = KeepAlive()
 
 
 class MultipathBroker(AroundBroker):
@@ -36,7 +36,7 @@ class MultipathBroker(AroundBroker):
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         if type(given) is Received:
-            is_beat = type(given.message) is Alive
+            is_beat = type(given.message) is KeepAlive
             if self._watch.on_heard(given.sender, is_beat, now_us):
                 effects = self._back(given.sender)
             return effects if is_beat else effects + self._noted(self.broker.handle(given, now_us), now_us)
@@ -52,7 +52,7 @@ class MultipathBroker(AroundBroker):
         return self._noted(self.broker.handle(given, now_us), now_us)
 
     def _back(self, neighbour: str) -> list[Effect]:
-        return [*self.broker.suspect(neighbour, False), Incident("neighbour is back", neighbour)]
+        return [*self.broker.suspect(neighbour, False), Incident("neighbour_up", neighbour)]
 
     def _noted(self, effects: list[Effect], now_us: int) -> list[Effect]:
         """Remember what goes to brokers, for the case that they are down already."""
@@ -80,7 +80,7 @@ class MultipathBroker(AroundBroker):
             return effects
         effects += [Send(name, _ALIVE) for name in self._watch.names()]
         for name in down:
-            effects += [Incident("neighbour is down", name), *self.broker.suspect(name, True)]
+            effects += [Incident("neighbour_down", name), *self.broker.suspect(name, True)]
         for name in down:  # when all that is down is known
             effects += self._send_round(name, self._watch.heard_us(name) - self._settings.beat_us, now_us)
         self._prune()

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.model.messages import Latest, Missing, Numbered, Publish, Run, Stamped
+from holdfast.model.messages import Batch, HighestSent, Nack, Numbered, Publish, Stamped
 from holdfast.protocol.broker import Broker
-from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Received, Send, Spread, Wake
+from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Multicast, Received, Send, Wake
 from holdfast.protocol.hops.around import AroundBroker
 from holdfast.protocol.hops.nack_receiver import NackReceiver
 from holdfast.protocol.hops.nack_sender import NackSender
@@ -47,10 +47,10 @@ class NackBroker(AroundBroker):
             message = given.message
             if type(message) is Numbered:
                 return self._on_numbered(given.sender, message, now_us)
-            if type(message) is Missing:
+            if type(message) is Nack:
                 sender = self._senders.get(given.sender)
                 return [] if sender is None else [Send(given.sender, each) for each in sender.on_missing(message)]
-            if type(message) is Latest:
+            if type(message) is HighestSent:
                 receiver = self._receiver(given.sender, now_us)
                 receiver.on_latest(message, now_us)
                 return self._ask(given.sender, receiver, now_us)
@@ -89,7 +89,7 @@ class NackBroker(AroundBroker):
                 effects.append(Send(neighbour, request))
             self._due_us = min(self._due_us, receiver.due_us or _NEVER_US)
         if receiver.given_up:
-            effects.append(Incident("given up on a link", neighbour, receiver.given_up))
+            effects.append(Incident("link_repair_failed", neighbour, receiver.given_up))
             receiver.given_up = 0
         return effects
 
@@ -99,25 +99,25 @@ class NackBroker(AroundBroker):
         """The same, with numbers on all events that go to brokers."""
         out: list[Effect] = []
         for effect in effects:
-            names = effect.to if type(effect) is Spread else (effect.to,) if type(effect) is Send else ()
+            names = effect.to if type(effect) is Multicast else (effect.to,) if type(effect) is Send else ()
             message = effect.message if names else None  # type: ignore[union-attr]
             if type(message) is Publish or type(message) is Stamped:
                 for name in names:
                     out.append(Send(name, self._send(name, message, now_us)))
-            elif type(message) is Run:
-                out += self._numbered_run(names, message, now_us)
+            elif type(message) is Batch:
+                out += self._numbered_batch(names, message, now_us)
             else:
                 out.append(effect)
         return out
 
-    def _numbered_run(self, names: Sequence[str], run: Run, now_us: int) -> list[Effect]:
-        """Each event of a run may be lost by itself, and so has its own number."""
+    def _numbered_batch(self, names: Sequence[str], batch: Batch, now_us: int) -> list[Effect]:
+        """Each event of a batch may be lost by itself, and so has its own number."""
         out: list[Effect] = []
         for name in names:
             if self.broker.kind_of(name) == "client":
-                out.append(Spread((name,), run))
+                out.append(Multicast((name,), batch))
             else:
-                out += [Send(name, self._send(name, each, now_us)) for each in run.published()]
+                out += [Send(name, self._send(name, each, now_us)) for each in batch.published()]
         return out
 
     def _send(self, neighbour: str, publish: Publish | Stamped, now_us: int) -> Numbered:

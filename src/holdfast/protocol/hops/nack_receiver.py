@@ -6,7 +6,7 @@ each other, a missing one often comes by itself, so the first request waits as l
 """
 
 from holdfast.model import limits
-from holdfast.model.messages import Latest, Missing, Numbered
+from holdfast.model.messages import HighestSent, Nack, Numbered
 from holdfast.protocol.hops.settings import NackSettings
 
 _BACKOFF = 1.5  # each wait to the one before it: ten requests stay within 60 round trips
@@ -58,7 +58,7 @@ class NackReceiver:
         self._learn(hole, numbered.again, now_us)
         return True
 
-    def on_latest(self, latest: Latest, now_us: int) -> None:
+    def on_latest(self, latest: HighestSent, now_us: int) -> None:
         if latest.stream > self._stream:
             self._begin(latest.stream, latest.seq)
         if latest.stream != self._stream:
@@ -68,7 +68,7 @@ class NackReceiver:
             self._highest = latest.seq
         self._give_up([seq for seq in self._holes if seq < latest.first_kept])
 
-    def ask(self, now_us: int) -> Missing | None:
+    def ask(self, now_us: int) -> Nack | None:
         """A request for all that it is time to ask for."""
         due = [(seq, hole) for seq, hole in self._holes.items() if hole.due_us <= now_us]
         self._give_up([seq for seq, hole in due if hole.tries >= self._settings.tries])
@@ -79,7 +79,7 @@ class NackReceiver:
             hole.asked_us = now_us
             hole.tries += 1
         self.due_us = min((hole.due_us for hole in self._holes.values()), default=None)
-        return Missing(self._stream, tuple([seq for seq, _ in asked])) if asked else None
+        return Nack(self._stream, tuple([seq for seq, _ in asked])) if asked else None
 
     def _begin(self, stream: int, seq: int) -> None:
         self._give_up(list(self._holes))

@@ -5,7 +5,7 @@ number. When nothing has been sent for a while, the sender says what its last nu
 leaves no hole; it says so a few times, each after twice the silence, and then rests.
 """
 
-from holdfast.model.messages import Latest, Message, Missing, Numbered, Publish, Stamped
+from holdfast.model.messages import HighestSent, Message, Nack, Numbered, Publish, Stamped
 from holdfast.protocol.hops.settings import NackSettings
 
 _TOLD = 5  # times that the last number was said: all of them lost once in a hundred thousand at loss 0.1
@@ -40,7 +40,7 @@ class NackSender:
             self.due_us = now_us + self._settings.idle_us
         return Numbered(self._stream, self._seq, False, publish)
 
-    def on_missing(self, missing: Missing) -> list[Message]:
+    def on_missing(self, missing: Nack) -> list[Message]:
         if missing.stream != self._stream:
             return []
         kept, asked = self._kept, dict.fromkeys(missing.seqs)
@@ -49,7 +49,7 @@ class NackSender:
             repeated.append(self._latest())  # so that it does not ask again
         return repeated
 
-    def on_timer(self, now_us: int) -> Latest | None:
+    def on_timer(self, now_us: int) -> HighestSent | None:
         if self.due_us is None or now_us < self.due_us:
             return None
         idle_us = self._settings.idle_us << self._beats
@@ -61,5 +61,5 @@ class NackSender:
         self.due_us = now_us + 2 * idle_us if self._beats < self._settings.beats else None
         return self._latest()
 
-    def _latest(self) -> Latest:
-        return Latest(self._stream, self._seq, next(iter(self._kept), self._seq + 1))
+    def _latest(self) -> HighestSent:
+        return HighestSent(self._stream, self._seq, next(iter(self._kept), self._seq + 1))

@@ -4,7 +4,7 @@ A window of messages is under way at a time. What the neighbour misses is sent a
 all, everything counts as lost, and the first one is tried again, less and less often, until the neighbour speaks.
 """
 
-from holdfast.model.messages import Handover, Run, Taken
+from holdfast.model.messages import Batch, Handover, StoredAck
 from holdfast.protocol.effects import Incident
 from holdfast.protocol.hops.changes import Body
 from holdfast.protocol.hops.settings import HandoverSettings
@@ -12,20 +12,20 @@ from holdfast.protocol.recovery.control import CONTROL_SEQ
 
 
 def events_in(message: Body | None) -> int:
-    return len(message.seqs) if isinstance(message, Run) else int(message is not None)
+    return len(message.seqs) if isinstance(message, Batch) else int(message is not None)
 
 
 def is_said(message: Body) -> bool:
     """What need not be kept: copies that try another way, and what clients say to each other and would say again."""
-    if isinstance(message, Run):
+    if isinstance(message, Batch):
         return False
     return message.via == "multipath" or message.publication.seq == CONTROL_SEQ
 
 
-def _rest_of(run: Run, before: int) -> Run | None:
+def _rest_of(batch: Batch, before: int) -> Batch | None:
     """Without the publications before this number."""
-    left = [at for at, seq in enumerate(run.seqs) if seq >= before]
-    return run.picked(left) if left else None
+    left = [at for at, seq in enumerate(batch.seqs) if seq >= before]
+    return batch.picked(left) if left else None
 
 
 class Kept:
@@ -41,18 +41,18 @@ class Kept:
         self.clients = 0
         self.kept_us = kept_us
         self.expires_us = kept_us + keep_us
-        publication = None if isinstance(message, Run) else message.publication
+        publication = None if isinstance(message, Batch) else message.publication
         if publication is not None and publication.lifetime_us is not None:
             self.expires_us = min(self.expires_us, publication.time_us + publication.lifetime_us)
 
     @property
     def has_lifetime(self) -> bool:
-        return not isinstance(self.message, Run) and self.message.publication.lifetime_us is not None
+        return not isinstance(self.message, Batch) and self.message.publication.lifetime_us is not None
 
     def expired(self, neighbour: str) -> Incident:
-        if self.has_lifetime and not isinstance(self.message, Run):
-            return Incident("expired", self.message.publication.id_text)
-        return Incident("kept too long", neighbour, self.events)
+        if self.has_lifetime and not isinstance(self.message, Batch):
+            return Incident("expired", source=self.message.publication.source, first=self.message.publication.seq)
+        return Incident("retention_expired", neighbour, self.events)
 
 
 class Outgoing:
@@ -68,7 +68,7 @@ class Outgoing:
         self._sent = 0  # up to here it has been sent since the neighbour last answered
         self._highest = 0  # up to here it has ever been sent
         self._arrived = 0  # up to here it is at a client whose application has not taken it yet
-        self._partly = (0, 0)  # a number, and where in its run the neighbour is
+        self._partly = (0, 0)  # a number, and where in its batch the neighbour is
         self._partly_noted = (0, 0)  # the same as the store has it
         self._sent_us: dict[int, int] = {}  # of those under way
         self._failures = 0
@@ -107,7 +107,7 @@ class Outgoing:
         self._partly = self._partly_noted = partly
 
     def partly(self) -> tuple[int, int] | None:
-        """Where the neighbour is in a run that it has not finished, if the store is to be told."""
+        """Where the neighbour is in a batch that it has not finished, if the store is to be told."""
         if self._partly == self._partly_noted or self._queue.get(self._partly[0]) is None:
             return None
         self._partly_noted = self._partly
@@ -144,7 +144,7 @@ class Outgoing:
         self._highest = max(self._highest, seq)
         self._sent_us[seq] = -1 if again else now_us
         message = None if kept is None else kept.message
-        if seq == self._partly[0] and isinstance(message, Run):
+        if seq == self._partly[0] and isinstance(message, Batch):
             message = _rest_of(message, self._partly[1])
         return Handover(self.stream, seq, first, again, message)
 
@@ -166,7 +166,7 @@ class Outgoing:
 
     # Answers -------------------------------------------------------------------------------------
 
-    def on_taken(self, taken: Taken, now_us: int) -> list[Kept]:
+    def on_taken(self, taken: StoredAck, now_us: int) -> list[Kept]:
         """What need not be kept for this neighbour any more."""
         if taken.stream != self.stream or taken.seq > self._released:
             return []
@@ -192,7 +192,7 @@ class Outgoing:
             self.due_us = now_us + self._wait_us() if awaits else None
         return done
 
-    def missed(self, taken: Taken, now_us: int) -> list[Handover]:
+    def missed(self, taken: StoredAck, now_us: int) -> list[Handover]:
         """What the neighbour misses between others that have come, unless it was just sent again."""
         if taken.stream != self.stream or not self._queue:
             return []

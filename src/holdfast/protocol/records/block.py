@@ -17,8 +17,8 @@ from holdfast.model.limits import RECORD_BYTES_MAX, TIME_US_MAX
 from holdfast.protocol.records.bits import BitReader, BitWriter
 from holdfast.protocol.records.books import BOOK_BYTES_MAX
 from holdfast.protocol.records.digest import Codebook, Entry
-from holdfast.protocol.records.octets import OctetReader, OctetWriter
 from holdfast.protocol.records.settings import ENTRIES_MAX
+from holdfast.protocol.records.varint import OctetReader, OctetWriter
 
 _VERSION = 1
 _GAP_K_MAX = 40

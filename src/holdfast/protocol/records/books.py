@@ -19,10 +19,10 @@ from holdfast.protocol.records.bloom import SIZES, BloomBook, BloomLayout
 from holdfast.protocol.records.columnar import COLUMNS_MAX, Coding, Column, ColumnBook, check_size
 from holdfast.protocol.records.digest import Codebook
 from holdfast.protocol.records.formulas import HASHES_MAX
-from holdfast.protocol.records.octets import OctetReader, OctetWriter
 from holdfast.protocol.records.ordering import Key
 from holdfast.protocol.records.scales import BOOLEAN, FIRST_BIN, WIDTH_MAX, Hashed, Ordered, Presence, Scale
 from holdfast.protocol.records.tags import Family
+from holdfast.protocol.records.varint import OctetReader, OctetWriter
 
 BOOK_BYTES_MAX = 16_384  # a book is sent again every few seconds: more would cost more than the records themselves
 _TEXT_BYTES_MAX = 4 * NAME_CHARACTERS_MAX

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.language.subscription import Subscription
 from holdfast.protocol.records import Codebook, Relevance, Sighting
-from holdfast.protocol.recovery.pace import Pace
+from holdfast.protocol.recovery.rtt import RttEstimator
 from holdfast.protocol.seen import Seen
 
 NEVER_US = 2**62
@@ -167,8 +167,8 @@ class Source:
         self.name = name
         self.epoch = 0  # not known before the first digest
         self.heard_us = now_us  # the last digest
-        self.travel = Pace(0)  # arrival - departure, with the difference of the two clocks
-        self.reply = Pace(reply_us)
+        self.travel = RttEstimator(0)  # arrival - departure, with the difference of the two clocks
+        self.reply = RttEstimator(reply_us)
         self.first = 0  # the first number that we know of; what was before is not owed
         self.told_to = 0  # the highest number that we know of
         self.latest = 0  # the highest number that has come

@@ -26,7 +26,7 @@ class Recovery:
         self._name = name
         self._publisher = Publisher(name, epoch, settings, first_seq)
         self._subscriber = Subscriber(settings, seen, record_wanted)
-        self.on_run = self._subscriber.on_run
+        self.on_batch = self._subscriber.on_batch
         self.on_link = self._publisher.on_link
         self.noticed = self._subscriber.noticed
         self.has_noticed = self._subscriber.has_noticed

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 
 from holdfast.language.subscription import Subscription
 from holdfast.model.limits import TIME_US_MAX
-from holdfast.model.messages import Publication, Run, Via
+from holdfast.model.messages import Batch, Publication, Via
 from holdfast.protocol.effects import Gauges
 from holdfast.protocol.records import Record, RecordReader
 from holdfast.protocol.recovery.asking import NEVER_US, Interest, Missing, Source
@@ -30,7 +30,7 @@ from holdfast.protocol.recovery.control import (
     labels,
     publication_of,
 )
-from holdfast.protocol.recovery.pace import Pace
+from holdfast.protocol.recovery.rtt import RttEstimator
 from holdfast.protocol.recovery.says import Follow, Recovered, Say, Unfollow, Unrecoverable, Wish
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.seen import Seen
@@ -63,7 +63,7 @@ class Subscriber:
         self._due: list[tuple[int, str]] = []  # a heap; an entry counts if it is its source's `due_us`
         self._missing = 0
         self._room_us = 0  # while too many are followed, none of them can have been silent for long before this
-        self._gossip = Pace(0)  # how much later than usual events come that brokers have recovered, if they do
+        self._gossip = RttEstimator(0)  # how much later than usual events come that brokers have recovered, if they do
 
     def next_due_us(self) -> int | None:
         while self._due:
@@ -115,26 +115,26 @@ class Subscriber:
             wishes += self._greet_again(known, now_us)
         return wishes
 
-    def on_run(self, run: Run, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Wish]:
+    def on_batch(self, batch: Batch, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Wish]:
         """Events for us, some of them for the first time, over a link that loses nothing; `trusted`: what we want was
-        known when the run was made up, so that what it states is about all of it.
+        known when the batch was made up, so that what it states is about all of it.
         """
-        known, wishes = self._sources.get(run.source), list[Wish]()
-        if not run.since:
+        known, wishes = self._sources.get(batch.source), list[Wish]()
+        if not batch.since:
             return [] if known is None else self._forget(known, _ANEW, now_us)
-        states = trusted and run.since <= run.upto
+        states = trusted and batch.since <= batch.upto
         if known is None:
             if not seqs:
                 return []
-            known, wishes = self._meet(run.source, run.times_us[-1], now_us, states)
+            known, wishes = self._meet(batch.source, batch.times_us[-1], now_us, states)
             if known is None:
                 return []
-            known.first = run.since if states else seqs[0]
+            known.first = batch.since if states else seqs[0]
             known.told_to = known.first - 1
-            if run.since > 1 or not states:
+            if batch.since > 1 or not states:
                 known.untold.open(0, known.told_to, now_us if states else now_us + _FIRST_US)
         elif seqs:
-            known.travel.add(now_us - run.times_us[-1])
+            known.travel.add(now_us - batch.times_us[-1])
         known.heard_us = now_us
         if seqs:
             known.latest = max(known.latest, seqs[-1])
@@ -142,7 +142,7 @@ class Subscriber:
             for seq in seqs:
                 self._found(known, seq)
         if states:
-            self._stated(known, run.since, run.upto, now_us)
+            self._stated(known, batch.since, batch.upto, now_us)
         self._rearm(known, known.next_due_us(self._settings.forget_us))
         return wishes
 

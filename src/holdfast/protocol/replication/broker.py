@@ -12,37 +12,37 @@ from typing import get_args
 from msgspec.structs import replace
 
 from holdfast.model.messages import (
+    Batch,
     CopyDone,
-    Copying,
     CopyOpen,
+    CopyProtocol,
+    Delta,
+    Heartbeat,
+    HighWaterMarks,
     LastAdvertisement,
     LastSubscription,
-    Marks,
     Message,
     Neighbours,
     NodeKind,
     Publish,
     ReplicaRequest,
     ReplicationMessage,
+    ReplicaUse,
     Retired,
-    Run,
+    Snapshot,
     Stamped,
-    Summary,
-    Tell,
-    Use,
-    Whole,
 )
 from holdfast.protocol.broker import Broker, BrokerParts, Neighbour
-from holdfast.protocol.effects import Effect, Gauges, Incident, Input, Listed, ReplicaWanted, Send, Spread
+from holdfast.protocol.effects import Effect, Gauges, Incident, Input, Multicast, NeighboursListed, ReplicaWanted, Send
 from holdfast.protocol.hops.settings import WatchSettings
 from holdfast.protocol.hops.watch import Watch
-from holdfast.protocol.replication.being_replica import BeingReplica
 from holdfast.protocol.replication.directory import Directory
+from holdfast.protocol.replication.neighbour_failover import NeighbourFailover, Phase
 from holdfast.protocol.replication.queue_watch import QueueWatch
 from holdfast.protocol.replication.reordering import Reordering
 from holdfast.protocol.replication.replica import Copies, Role
+from holdfast.protocol.replication.replica_session import ReplicaSession
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.replication.stand import Phase, Stand
 from holdfast.protocol.tree import TreeRouter
 
 _SAYS = get_args(ReplicationMessage)
@@ -62,7 +62,7 @@ class ReplicatingBroker(Broker):
         self._tree.chunk = replication.chunk
         self.tell_at_once()
         self._plan = replication
-        self._stands: dict[str, Stand] = {}  # by the faulty broker
+        self._stands: dict[str, NeighbourFailover] = {}  # by the faulty broker
         self._faulty_of: dict[str, str] = {}  # replica -> for whom it stands
         self._joints: dict[str, Reordering] = {}  # by each of the two whose events are put in order together
         self._directory = Directory(parts.name, replication.directory is not None)
@@ -71,9 +71,9 @@ class ReplicatingBroker(Broker):
         # Heartbeats are the beats: watching costs no message.
         self._watch = Watch(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
         self.queue_length: Callable[[str], int] = lambda neighbour: 0  # that wait for it, as the driver sees it
-        self._being: BeingReplica | None = None
+        self._being: ReplicaSession | None = None
         if role is not None:
-            self._being = BeingReplica(role, parts.epoch, replication, parts.book, self._copies)
+            self._being = ReplicaSession(role, parts.epoch, replication, parts.book, self._copies)
 
     # Time ----------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class ReplicatingBroker(Broker):
         return self._after(effects, now_us)
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
-        if type(given) is Listed:
+        if type(given) is NeighboursListed:
             self._directory.on_neighbours(given.broker, given.neighbours)
             return []
         effects = super().handle(given, now_us)
@@ -158,14 +158,14 @@ class ReplicatingBroker(Broker):
         """Whoever has too much waiting for it gets a replica beside it."""
         apart = {**self._stands, **self._faulty_of}
         brokers = [name for name, each in self._neighbours.items() if each.kind == "broker" and name not in apart]
-        use: Use = "reordering" if self._plan.reorder else "scheduling"
+        use: ReplicaUse = "reordering" if self._plan.reorder else "scheduling"
         effects: list[Effect] = []
         for name in self._queues.look((each, self.queue_length(each)) for each in brokers):
             effects.append(Incident("overloaded", name))
             effects.append(ReplicaWanted(name, self._directory.around(name), self._plan.copying, use))
         return effects
 
-    def _on_stand_timer(self, stand: Stand, now_us: int) -> list[Effect]:
+    def _on_stand_timer(self, stand: NeighbourFailover, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         if stand.phase is Phase.SUSPECTED and now_us >= stand.began_us + self._plan.patience_us:
             return self._give_up(stand, now_us)
@@ -210,7 +210,7 @@ class ReplicatingBroker(Broker):
         """Its tables are kept as they are, and what is for it waits."""
         neighbour.silent = True
         self._watch.give_up(name)
-        stand = self._stands[name] = Stand(name, self._plan, now_us)
+        stand = self._stands[name] = NeighbourFailover(name, self._plan, now_us)
         stand.ask_us = ask_us + self._directory.rank(name) * self._plan.takeover_us
         return [Incident("suspected", name)]
 
@@ -225,19 +225,19 @@ class ReplicatingBroker(Broker):
             return [Incident("suspected", name), *self._flush(stand, now_us)]
         return []
 
-    def _give_up(self, stand: Stand, now_us: int) -> list[Effect]:
+    def _give_up(self, stand: NeighbourFailover, now_us: int) -> list[Effect]:
         del self._stands[stand.faulty]
-        effects: list[Effect] = [Incident("no replica came", stand.faulty)]
+        effects: list[Effect] = [Incident("no_replica", stand.faulty)]
         if len(stand.out):
-            effects.append(Incident("waited for a replica in vain", stand.faulty, len(stand.out)))
+            effects.append(Incident("replica_backlog_dropped", stand.faulty, len(stand.out)))
         return effects + super()._on_link_down(stand.faulty, now_us)
 
-    def _thaw(self, stand: Stand) -> list[Effect]:
+    def _thaw(self, stand: NeighbourFailover) -> list[Effect]:
         """The suspected broker is back before it was replaced: it gets what waited for it."""
         del self._stands[stand.faulty]
         self._neighbours[stand.faulty].silent = False
         waited = [Send(stand.faulty, each) for each in stand.out.held()]
-        return [Incident("back again", stand.faulty), *waited]
+        return [Incident("suspect_returned", stand.faulty), *waited]
 
     # Links ---------------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class ReplicatingBroker(Broker):
         self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None, reliable: bool = False
     ) -> list[Effect]:
         if name in self._retired:
-            return [Incident("replaced broker came back", name), Send(name, Retired(self._retired[name]))]
+            return [Incident("replaced_broker_returned", name), Send(name, Retired(self._retired[name]))]
         stand = self._stands.get(name)
         if stand is not None and stand.phase is Phase.SUSPECTED:
             return [*self._thaw(stand), Send(name, self._summary(self._neighbours[name]))]
@@ -262,7 +262,7 @@ class ReplicatingBroker(Broker):
 
     def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
         if name in self._retired:
-            return [Incident("replaced broker came back", name), Send(name, Retired(self._retired[name]))]
+            return [Incident("replaced_broker_returned", name), Send(name, Retired(self._retired[name]))]
         if isinstance(message, ReplicaRequest):
             self._neighbours[name] = Neighbour("broker", now_us)
             return self._on_control(name, self._neighbours[name], message, now_us)
@@ -273,10 +273,10 @@ class ReplicatingBroker(Broker):
     def _on_control(self, name: str, neighbour: Neighbour, message: Message, now_us: int) -> list[Effect]:
         if neighbour.kind == "broker":
             self._watch.begin(name, now_us)
-            self._watch.on_heard(name, type(message) is Summary, now_us)
+            self._watch.on_heard(name, type(message) is Heartbeat, now_us)
         if type(message) in _SAYS:
             if neighbour.kind != "broker":
-                return [Incident("unexpected message", name)]
+                return [Incident("unexpected_message", name)]
             neighbour.heard_us = now_us
             return self._on_replication(name, message, now_us)
         stand = self._stands.get(name)
@@ -286,7 +286,7 @@ class ReplicatingBroker(Broker):
             return self._thaw(stand) + super()._on_control(name, neighbour, message, now_us)
         return []  # it is being replaced: its tables no longer count
 
-    def _on_summary(self, name: str, neighbour: Neighbour, summary: Summary, now_us: int) -> list[Effect]:
+    def _on_summary(self, name: str, neighbour: Neighbour, summary: Heartbeat, now_us: int) -> list[Effect]:
         copying = self._being is not None and not self._being.is_done
         stand = self._stands.get(self._faulty_of.get(name, ""))
         if not copying and (stand is None or stand.phase is not Phase.COPYING):
@@ -302,9 +302,9 @@ class ReplicatingBroker(Broker):
                 return self._on_request(name, message, now_us)
             case Neighbours():
                 self._directory.on_neighbours(name, message.names)
-            case Marks(onwards=True):
+            case HighWaterMarks(onwards=True):
                 return self._pass_marks_on(name, message)
-            case Marks() if name in self._joints:
+            case HighWaterMarks() if name in self._joints:
                 return self._let_go(self._joints[name].on_marks(name, message.marks), now_us)
             case LastAdvertisement() | LastSubscription() if being is not None:
                 return being.on_said(name, message, self._tree)
@@ -320,7 +320,7 @@ class ReplicatingBroker(Broker):
     def _on_request(self, name: str, request: ReplicaRequest, now_us: int) -> list[Effect]:
         faulty = request.faulty
         if faulty in (self.name, name) or self.kind_of(faulty) == "client":
-            return [Incident("unexpected message", name)]  # nobody can stand for these
+            return [Incident("unexpected_message", name)]  # nobody can stand for these
         stand = self._stands.get(faulty)
         if stand is not None and stand.replica not in (None, name) and request.epoch < stand.epoch:
             return self._dismiss(name, stand.replica or faulty, now_us)
@@ -330,7 +330,7 @@ class ReplicatingBroker(Broker):
             successor = self._retired[faulty]
             return [] if successor == name else self._dismiss(name, successor, now_us)
         if stand is None:
-            stand = self._stands[faulty] = Stand(faulty, self._plan, now_us)
+            stand = self._stands[faulty] = NeighbourFailover(faulty, self._plan, now_us)
         effects: list[Effect] = []
         if stand.replica is not None and stand.replica != name:
             earlier = stand.replica
@@ -344,35 +344,35 @@ class ReplicatingBroker(Broker):
             self._neighbours[faulty].silent = True
         if request.use == "reordering":
             self._joints[faulty] = self._joints[name] = self._new_joint(faulty, name, request.copying)
-        effects.append(Incident(f"replication: {request.copying}, {request.use}", f"{faulty} by {name}"))
+        effects.append(Incident(f"replication: {request.copying}, {request.use}", faulty, other=name))
         return effects + self._tree.on_link_up(name, "broker", now_us)
 
     def _dismiss(self, name: str, successor: str, now_us: int) -> list[Effect]:
         """There is a newer replica: this one would be a second way, and is no neighbour any more."""
         self._retire(name, successor)
         forgotten = super()._on_link_down(name, now_us)
-        return [Incident("outdated replica", name), Send(name, Retired(successor)), *forgotten]
+        return [Incident("replica_outdated", name), Send(name, Retired(successor)), *forgotten]
 
     def _retire(self, name: str, successor: str) -> None:
         if len(self._retired) >= self._plan.retired_max:
             del self._retired[next(iter(self._retired))]
         self._retired[name] = successor
 
-    def _new_joint(self, faulty: str, replica: str, copying: Copying) -> Reordering:
+    def _new_joint(self, faulty: str, replica: str, copying: CopyProtocol) -> Reordering:
         unordered = replica if copying == "incremental" else None
         return Reordering((faulty, replica), unordered, self._plan.held_max, self._plan.sources_max)
 
-    def _say_all_again(self, stand: Stand, now_us: int) -> list[Effect]:
+    def _say_all_again(self, stand: NeighbourFailover, now_us: int) -> list[Effect]:
         assert stand.replica is not None
         stand.said_advertisements = stand.said_subscriptions = None
         tables = self._tree.told(stand.replica).values() if stand.phase is Phase.COPYING else ()
         return [Send(stand.replica, part) for each in tables for part in each.whole()]
 
-    def _on_table(self, name: str, neighbour: Neighbour, change: Tell | Whole, now_us: int) -> list[Effect]:
+    def _on_table(self, name: str, neighbour: Neighbour, change: Delta | Snapshot, now_us: int) -> list[Effect]:
         effects = super()._on_table(name, neighbour, change, now_us)
         if change.table != "subscriptions":
             return effects
-        given = list(change.add if isinstance(change, Tell) else change.conditions)
+        given = list(change.add if isinstance(change, Delta) else change.conditions)
         if self._being is not None:
             effects += self._being.on_subscriptions(name, given)
         stand = self._stands.get(self._faulty_of.get(name, ""))
@@ -385,7 +385,7 @@ class ReplicatingBroker(Broker):
 
     # The end of a replication --------------------------------------------------------------------
 
-    def _on_copy_done(self, stand: Stand, digest: int, now_us: int) -> list[Effect]:
+    def _on_copy_done(self, stand: NeighbourFailover, digest: int, now_us: int) -> list[Effect]:
         assert stand.replica is not None
         if stand.phase is not Phase.COPYING:
             return []
@@ -394,13 +394,13 @@ class ReplicatingBroker(Broker):
         stand.on_done()
         return self._finish(stand, now_us) if stand.takes_over else []
 
-    def _finish(self, stand: Stand, now_us: int) -> list[Effect]:
+    def _finish(self, stand: NeighbourFailover, now_us: int) -> list[Effect]:
         """The replica is the broker now."""
         assert stand.replica is not None
         faulty, replica = stand.faulty, stand.replica
         stand.phase, stand.use = Phase.DRAINING, "failover"
         self._retire(faulty, replica)
-        effects: list[Effect] = [Incident("replaced by", f"{faulty} by {replica}"), Send(faulty, Retired(replica))]
+        effects: list[Effect] = [Incident("replaced_by", faulty, other=replica), Send(faulty, Retired(replica))]
         effects += self._directory.on_replaced(faulty, replica) + super()._on_link_down(faulty, now_us)
         self._tree.unpair(replica)
         return effects
@@ -409,7 +409,7 @@ class ReplicatingBroker(Broker):
         faulty = self._faulty_of.pop(name)
         stand = self._stands[faulty]
         self._tree.unpair(name)
-        effects: list[Effect] = [Incident("replica lost", name)]
+        effects: list[Effect] = [Incident("replica_lost", name)]
         if stand.phase is Phase.DRAINING or not stand.takes_over:
             effects += self._flush(stand, now_us)
             del self._stands[faulty]
@@ -417,7 +417,7 @@ class ReplicatingBroker(Broker):
             stand.on_replica_gone(now_us)
         return effects
 
-    def _flush(self, stand: Stand, now_us: int) -> list[Effect]:
+    def _flush(self, stand: NeighbourFailover, now_us: int) -> list[Effect]:
         """One of two ways is gone: nothing waits for its order any more."""
         joint = self._joints.pop(stand.faulty, None)
         if joint is None:
@@ -436,10 +436,10 @@ class ReplicatingBroker(Broker):
             return super()._on_publish(sender, neighbour, publish, now_us)
         return self._let_go(joint.on_event(sender, publish), now_us)
 
-    def _on_run(self, sender: str, neighbour: Neighbour, run: Run, now_us: int) -> list[Effect]:
+    def _on_batch(self, sender: str, neighbour: Neighbour, batch: Batch, now_us: int) -> list[Effect]:
         if not self._is_busy:
-            return super()._on_run(sender, neighbour, run, now_us)
-        singles = run.published()
+            return super()._on_batch(sender, neighbour, batch, now_us)
+        singles = batch.published()
         return [effect for each in singles for effect in self._on_publish(sender, neighbour, each, now_us)]
 
     def _forward(self, sender: str, publish: Publish | Stamped, now_us: int) -> list[Effect]:
@@ -450,11 +450,11 @@ class ReplicatingBroker(Broker):
             effects = stand.split_off(effects, self.queue_length)
         return effects
 
-    def _pass_marks_on(self, sender: str, marks: Marks) -> list[Effect]:
+    def _pass_marks_on(self, sender: str, marks: HighWaterMarks) -> list[Effect]:
         names = [name for name, each in self._neighbours.items() if each.kind == "broker" and name != sender]
         if self._being is not None:
             names = self._being.ready_for_marks(names, marks)
-        return [Spread(tuple(names), replace(marks, onwards=False))] if names else []
+        return [Multicast(tuple(names), replace(marks, onwards=False))] if names else []
 
     # After every input ---------------------------------------------------------------------------
 
@@ -468,11 +468,11 @@ class ReplicatingBroker(Broker):
                     effects = stand.queue_tables(effects, copies, told["subscriptions"].digest, now_us)
                 effects = effects + stand.what_goes(now_us, self._tree.wanting)
             if stand.out.dropped:
-                effects = [*effects, Incident("too many wait for a replica", stand.faulty, stand.out.dropped)]
+                effects = [*effects, Incident("replica_backlog_overflow", stand.faulty, stand.out.dropped)]
                 stand.out.dropped = 0
             joint = self._joints.get(stand.faulty)
             if joint is not None and joint.overflowed:
-                effects = [*effects, Incident("too many wait for their order", stand.faulty, joint.overflowed)]
+                effects = [*effects, Incident("reorder_buffer_overflow", stand.faulty, joint.overflowed)]
                 joint.overflowed = 0
             if stand.phase is Phase.DRAINING and not len(stand.out):
                 del self._stands[stand.faulty]

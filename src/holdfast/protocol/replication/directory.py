@@ -6,7 +6,7 @@ by name, and the next when nothing comes of it.
 """
 
 from holdfast.model.messages import Neighbours
-from holdfast.protocol.effects import Effect, Register, Spread
+from holdfast.protocol.effects import Effect, Multicast, Register
 
 
 class Directory:
@@ -22,7 +22,7 @@ class Directory:
     def announce(self, neighbours: tuple[str, ...]) -> list[Effect]:
         """Say who ours are: to them at every heartbeat, because it may get lost, or outside when they change."""
         if not self._outside:
-            return [Spread(neighbours, Neighbours(neighbours))]
+            return [Multicast(neighbours, Neighbours(neighbours))]
         if neighbours == self._announced:
             return []
         self._announced = neighbours

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from holdfast.model.messages import Copying, LastAdvertisement, LastSubscription, Use
+from holdfast.model.messages import CopyProtocol, LastAdvertisement, LastSubscription, ReplicaUse
 from holdfast.protocol.replication.settings import ReplicationSettings
 
 
@@ -26,8 +26,8 @@ class Role:
 
     faulty: str
     neighbours: tuple[str, ...]
-    copying: Copying
-    use: Use
+    copying: CopyProtocol
+    use: ReplicaUse
 
 
 @dataclass(frozen=True)

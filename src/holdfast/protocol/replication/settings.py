@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from holdfast.model.messages import Copying
+from holdfast.model.messages import CopyProtocol
 
 
 @dataclass(frozen=True)
 class ReplicationSettings:
     """How brokers that fail or cannot keep up get replicas."""
 
-    copying: Copying = "incremental"  # complete and quick; "synchronous" and "ordered" also keep the order
+    copying: CopyProtocol = "incremental"  # complete and quick; "synchronous" and "ordered" also keep the order
     replace: bool = True  # a broker that is silent gets a replica in its place
     relieve_queue: int | None = None  # messages waiting for a broker at two heartbeats get it a replica beside it
     reorder: bool = True  # where two brokers share the events of one, put these in order again behind them

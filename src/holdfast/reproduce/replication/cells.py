@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
-from holdfast.model.messages import Copying, Use
+from holdfast.model.messages import CopyProtocol, ReplicaUse
 from holdfast.reproduce.models import Cell
 from holdfast.reproduce.replication.model import Model, Setting
 from holdfast.reproduce.replication.table import ALIKE, busy_setting, deliveries_of
 from holdfast.reproduce.study import Scale
 from holdfast.sim.replication_promises import incomplete, unordered
 
-COPYING: tuple[Copying, ...] = get_args(Copying)
-COMPARED: tuple[Copying, ...] = ("synchronous", "incremental", "ordered")
+COPYING: tuple[CopyProtocol, ...] = get_args(CopyProtocol)
+COMPARED: tuple[CopyProtocol, ...] = ("synchronous", "incremental", "ordered")
 SUBSCRIPTIONS = {"quick": (100, 1_000, 3_000, 10_000), "paper": (100, 500, 1_000, 2_000, 5_000, 10_000)}
 FANOUTS: dict[str, tuple[tuple[float, bool | None], ...]] = {  # from few matches to many: degree, and towards which
     "quick": ((1.0, False), (0.5, False), (0.5, None), (0.5, True), (1.0, True), (4.0, True)),
@@ -68,7 +68,7 @@ def models(scale: Scale) -> Mapping[str, Sequence[Cell]]:
 
 
 def _table(seeds: Sequence[int]) -> Iterator[Cell]:
-    for use in get_args(Use):
+    for use in get_args(ReplicaUse):
         for copying in COPYING:
             for seed in seeds:
                 yield {"copying": copying, "use": use, "seed": seed, "table": True}

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.model.messages import Use
+from holdfast.model.messages import ReplicaUse
 from holdfast.pipeline.charts.lines import Line, LineChart
 from holdfast.reproduce.claims import Claim, Estimate, estimate, spot
 from holdfast.reproduce.models import measured
@@ -72,7 +72,7 @@ def _claims(runs: Mapping[str, Runs]) -> Iterator[Claim]:
 
 
 def _table(runs: Runs) -> Iterator[Claim]:
-    strength: dict[Use, str] = {"failover": "weak", "scheduling": "strong", "reordering": "strong"}
+    strength: dict[ReplicaUse, str] = {"failover": "weak", "scheduling": "strong", "reordering": "strong"}
     for use, strong in strength.items():
         for copying in COPYING:
             for at, promise in enumerate(("complete", "ordered")):

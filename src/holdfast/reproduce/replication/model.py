@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from random import Random
 
-from holdfast.model.messages import Copying, Message, Tell, Use
+from holdfast.model.messages import CopyProtocol, Delta, Message, ReplicaUse
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, SubscriptionSpec
 from holdfast.protocol.effects import Delivered, LinkDown, PublishCall, Received, ReplicaWanted
 from holdfast.protocol.replication.broker import ReplicatingBroker
@@ -25,7 +25,7 @@ SOURCE, FAULTY, PUBLISHERS = "p", "f", "a"
 _VALUES = 20
 _SETTLE_US = 2_000_000  # for all tables to be everywhere before anything is measured
 _LONG_US = 3_600_000_000
-_STARTED, _REPLICATED = "replica started", "replication: replicated"
+_STARTED, _REPLICATED = "replica_started", "replica_ready"
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Costs:
 
 @dataclass(frozen=True)
 class Setting:
-    copying: Copying = "incremental"
-    use: Use = "failover"
+    copying: CopyProtocol = "incremental"
+    use: ReplicaUse = "failover"
     subscriptions: int = 1_000  # of all neighbours together
     pending: int = 100
     degree: float = 0.5  # of Zipf's distribution of values
@@ -115,7 +115,7 @@ class Model(Simulation):
         cost_us = costs.message_us
         if host.name.startswith(FAULTY):
             cost_us = (setting.congested_us if host.name == FAULTY else setting.replica_us) or cost_us
-        if isinstance(message, Tell) and message.table == "advertisements" and host.name.startswith("s"):
+        if isinstance(message, Delta) and message.table == "advertisements" and host.name.startswith("s"):
             cost_us += costs.scan_us * (setting.subscriptions // setting.neighbours)
         return cost_us
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import get_args
 
-from holdfast.model.messages import Copying, Use
+from holdfast.model.messages import CopyProtocol, ReplicaUse
 from holdfast.reproduce.replication.model import SOURCE, Costs, Model, Setting
 from holdfast.sim.replication_promises import EventId, Witness, incomplete, unordered
 
-PAPER: dict[tuple[Copying, Use], tuple[bool, bool]] = {  # complete, ordered; weak for failover, strong otherwise
+PAPER: dict[
+    tuple[CopyProtocol, ReplicaUse], tuple[bool, bool]
+] = {  # complete, ordered; weak for failover, strong otherwise
     ("basic", "failover"): (False, True),
     ("synchronous", "failover"): (True, True),
     ("incremental", "failover"): (True, False),
@@ -33,8 +35,8 @@ ALIKE = [(f"c{number}", f"t{number}") for number in range(2)]  # subscribers tha
 class Cell:
     """One protocol and one promise."""
 
-    copying: Copying
-    use: Use
+    copying: CopyProtocol
+    use: ReplicaUse
     promise: str
     paper: bool | None  # None: the paper does not have the protocol
     seeds: int
@@ -46,7 +48,7 @@ class Cell:
         return self.witness is None
 
 
-def busy_setting(copying: Copying, use: Use, seed: int) -> Setting:
+def busy_setting(copying: CopyProtocol, use: ReplicaUse, seed: int) -> Setting:
     """A small run in which much happens at once; what happens depends on the seed."""
     dice = Random(f"{seed}/table")
     return Setting(
@@ -74,8 +76,8 @@ def deliveries_of(setting: Setting) -> dict[str, list[EventId]]:
 def table(seeds: Iterable[int]) -> list[Cell]:
     cells = []
     seeds = list(seeds)
-    for use in get_args(Use):
-        for copying in get_args(Copying):
+    for use in get_args(ReplicaUse):
+        for copying in get_args(CopyProtocol):
             found: dict[str, tuple[Witness, int] | None] = {"complete": None, "ordered": None}
             for seed in seeds:
                 deliveries = deliveries_of(busy_setting(copying, use, seed))

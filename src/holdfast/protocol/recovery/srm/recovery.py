@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from holdfast.language.subscription import Subscription
-from holdfast.model.messages import Publication, Run, Via
+from holdfast.model.messages import Batch, Publication, Via
 from holdfast.protocol.effects import Gauges
 from holdfast.protocol.records import Record, RecordReader, first_book
 from holdfast.protocol.recovery.asking import NEVER_US, Interest
@@ -101,8 +101,8 @@ class SrmRecovery:
         """What was missed shows in the records of what comes."""
         return []
 
-    def on_run(self, run: Run, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Wish]:
-        """Its publishers send no runs, because every publication carries a record."""
+    def on_batch(self, batch: Batch, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Wish]:
+        """Its publishers send no batches, because every publication carries a record."""
         return []
 
     def noticed(self, source: str, below: int) -> list[tuple[int, int]]:

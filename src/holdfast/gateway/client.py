@@ -19,13 +19,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.model.errors import HoldfastError, MisuseError, PeerError, TransportError
-from holdfast.model.event import Attributes
-from holdfast.model.messages import Via
-from holdfast.net.address import Address, parse_address
-from holdfast.net.backoff import Backoff
-from holdfast.net.gateway.log import GoneError
-from holdfast.net.gateway.messages import (
+from holdfast.gateway.log import GoneError
+from holdfast.gateway.messages import (
     STAGE_AIM,
     WAIT_US_MAX,
     Abort,
@@ -53,6 +48,11 @@ from holdfast.net.gateway.messages import (
     encode_gateway,
     encode_row,
 )
+from holdfast.model.errors import HoldfastError, MisuseError, PeerError, TransportError
+from holdfast.model.event import Attributes
+from holdfast.model.messages import Via
+from holdfast.net.address import Address, parse_address
+from holdfast.net.backoff import Backoff
 from holdfast.net.loop import new_loop
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial

@@ -15,7 +15,7 @@ RECOVERY_KINDS = CONTROL_KINDS | GOSSIP_KINDS
 RESENT = "Resent"
 
 
-def sort_of(message: Message) -> tuple[str, bool]:
+def classify(message: Message) -> tuple[str, bool]:
     sort = type(message)
     if sort is Publish:
         if message.publication.seq == CONTROL_SEQ:  # type: ignore[union-attr]
@@ -26,11 +26,11 @@ def sort_of(message: Message) -> tuple[str, bool]:
     if sort is Deliver:
         return "Deliver", message.publication.seq != CONTROL_SEQ  # type: ignore[union-attr]
     if sort is Numbered:
-        kind, flies = sort_of(message.publish)  # type: ignore[union-attr]
+        kind, flies = classify(message.publish)  # type: ignore[union-attr]
         return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]
     if sort is Handover:
         if message.message is None:  # type: ignore[union-attr]
             return sort.__name__, False
-        kind, flies = sort_of(message.message)  # type: ignore[union-attr]
+        kind, flies = classify(message.message)  # type: ignore[union-attr]
         return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]
     return sort.__name__, False

@@ -7,7 +7,7 @@ _FIRST_US_MAX = 250_000  # the first deviation is an eighth of two seconds at mo
 _LEAST_US = 1_000  # a deviation cannot shrink below this; timers are no finer
 
 
-class Pace:
+class RttEstimator:
     __slots__ = ("_deviation_us", "_mean_us", "known")
 
     def __init__(self, first_us: int) -> None:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
+from holdfast.gateway.folder import Identity
+from holdfast.gateway.ledger import Ledger
+from holdfast.gateway.messages import decode_outgoing
+from holdfast.gateway.thread import OneThread
 from holdfast.model.errors import TransportError
 from holdfast.net.address import Address
 from holdfast.net.backoff import Backoff
 from holdfast.net.client import Client
-from holdfast.net.gateway.folder import Identity
-from holdfast.net.gateway.ledger import Ledger
-from holdfast.net.gateway.messages import decode_outgoing
-from holdfast.net.gateway.thread import OneThread
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.settings import ProtocolSettings
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from holdfast.model.errors import InputError, TransportError
 from holdfast.net.tls import TlsFiles
 
-_PROGRAM = "import sys; from holdfast.net.gateway.child import serve; serve(*sys.argv[1:])"
+_PROGRAM = "import sys; from holdfast.gateway.child import serve; serve(*sys.argv[1:])"
 _STOP_S = 10.0
 
 

@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+from holdfast.gateway.connections import Connections
+from holdfast.gateway.folder import GatewayFolder
+from holdfast.gateway.ledger import BYTES_MAX, STALE_S, Ledger
+from holdfast.gateway.log import SEGMENTS_MIN, Retention
+from holdfast.gateway.publisher import Publisher
+from holdfast.gateway.stream import GatewayStream, check_name, name_for
+from holdfast.gateway.thread import OneThread
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.backoff import Backoff
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
-from holdfast.net.gateway.connections import Connections
-from holdfast.net.gateway.folder import GatewayFolder
-from holdfast.net.gateway.ledger import BYTES_MAX, STALE_S, Ledger
-from holdfast.net.gateway.log import SEGMENTS_MIN, Retention
-from holdfast.net.gateway.publisher import Publisher
-from holdfast.net.gateway.stream import GatewayStream, check_name, name_for
-from holdfast.net.gateway.thread import OneThread
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener

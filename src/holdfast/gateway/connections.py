@@ -9,11 +9,9 @@ import sqlite3
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from holdfast.model.errors import InputError, PeerError
-from holdfast.net.clock import Clock
-from holdfast.net.gateway.ledger import LedgerFullError, NotStagedError
-from holdfast.net.gateway.log import GoneError
-from holdfast.net.gateway.messages import (
+from holdfast.gateway.ledger import LedgerFullError, NotStagedError
+from holdfast.gateway.log import GoneError
+from holdfast.gateway.messages import (
     REASON_CHARACTERS_MAX,
     Abort,
     Ack,
@@ -36,14 +34,16 @@ from holdfast.net.gateway.messages import (
     decode_request_untrusted,
     encode_gateway,
 )
-from holdfast.net.gateway.segment import LogDamagedError
-from holdfast.net.gateway.stream import GatewayStream
+from holdfast.gateway.segment import LogDamagedError
+from holdfast.gateway.stream import GatewayStream
+from holdfast.model.errors import InputError, PeerError
+from holdfast.net.clock import Clock
 from holdfast.net.wires import Wire
 from holdfast.wire.codec import VERSION
 from holdfast.wire.outgoing import sendable
 
 if TYPE_CHECKING:
-    from holdfast.net.gateway.gateway import Gateway
+    from holdfast.gateway.gateway import Gateway
 
 _CONNECTIONS_MAX = 1_000  # each may hold one unfinished frame; Spark has one for each core and one for each query
 _FIRST_REQUEST_S = 10.0  # who has asked nothing by then was not going to

@@ -13,17 +13,17 @@ from msgspec.structs import replace
 from holdfast.model.event import Attributes
 from holdfast.model.limits import NODES_MAX
 from holdfast.model.messages import (
-    Copying,
+    CopyProtocol,
+    Delta,
+    HighWaterMarks,
     LastAdvertisement,
     LastSubscription,
-    Marks,
     Publish,
     ReplicaRequest,
-    Tell,
-    Use,
-    Whole,
+    ReplicaUse,
+    Snapshot,
 )
-from holdfast.protocol.effects import Effect, Incident, Send, Spread
+from holdfast.protocol.effects import Effect, Incident, Multicast, Send
 from holdfast.protocol.replication.out_queue import OutQueue
 from holdfast.protocol.replication.replica import Copies
 from holdfast.protocol.replication.settings import ReplicationSettings
@@ -38,14 +38,14 @@ class Phase(Enum):
     BESIDE = "beside"
 
 
-class Stand:
+class NeighbourFailover:
     def __init__(self, faulty: str, settings: ReplicationSettings, now_us: int) -> None:
         self.faulty = faulty
         self.phase = Phase.SUSPECTED
         self.replica: str | None = None
         self.epoch = 0
-        self.copying: Copying = settings.copying
-        self.use: Use = "failover"
+        self.copying: CopyProtocol = settings.copying
+        self.use: ReplicaUse = "failover"
         self.out = OutQueue(settings.pace_us, settings.pending_max)
         self.began_us = now_us
         self.ask_us: int | None = None  # when to ask for a replica
@@ -125,12 +125,12 @@ class Stand:
         out: list[Effect] = []
         pair = self.faulty, self.replica
         for effect in effects:
-            if type(effect) is not Spread or type(effect.message) is not Publish or not set(pair) & set(effect.to):
+            if type(effect) is not Multicast or type(effect.message) is not Publish or not set(pair) & set(effect.to):
                 out.append(effect)
                 continue
             others = tuple([name for name in effect.to if name not in pair])
             if others:
-                out.append(Spread(others, effect.message))
+                out.append(Multicast(others, effect.message))
             to_faulty, to_replica = (name in effect.to for name in pair)
             if self.takes_over:
                 self.keep(replace(effect.message, via="replica"), to_replica)
@@ -175,14 +175,14 @@ class Stand:
         for way in (self.faulty, self.replica):
             quiet = [each for each in self.marks.items() if each[0] not in used.get(way, ())]
             for start in range(0, len(quiet), NODES_MAX):
-                effects.append(Send(way, Marks(tuple(quiet[start : start + NODES_MAX]), onwards=True)))
+                effects.append(Send(way, HighWaterMarks(tuple(quiet[start : start + NODES_MAX]), onwards=True)))
         return effects
 
     def queue_tables(self, effects: list[Effect], copies: Copies, told: int, now_us: int) -> list[Effect]:
         """Tables for the replica go through its queue, and behind them the word that this was all."""
         left: list[Effect] = []
         for effect in effects:
-            if type(effect) is Send and effect.to == self.replica and isinstance(effect.message, Tell | Whole):
+            if type(effect) is Send and effect.to == self.replica and isinstance(effect.message, Delta | Snapshot):
                 self.out.put_control(effect.message)
             else:
                 left.append(effect)
@@ -202,7 +202,9 @@ class Stand:
         going: list[Effect] = []
         for message in self.out.take(now_us):
             if blind and type(message) is Publish and self.replica not in wanting(message.publication.attributes):
-                going.append(Incident("no way yet", message.publication.id_text))
+                going.append(
+                    Incident("replica_not_ready", source=message.publication.source, first=message.publication.seq)
+                )
             else:
                 going.append(Send(self.replica, message))
         return going

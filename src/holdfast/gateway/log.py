@@ -22,10 +22,10 @@ from threading import Lock
 
 import msgspec
 
+from holdfast.gateway import segment
+from holdfast.gateway.messages import RECORD_BYTES_MAX
+from holdfast.gateway.segment import SUFFIX, Frame, LogDamagedError
 from holdfast.model.errors import HoldfastError, MisuseError
-from holdfast.net.gateway import segment
-from holdfast.net.gateway.messages import RECORD_BYTES_MAX
-from holdfast.net.gateway.segment import SUFFIX, Frame, LogDamagedError
 
 SEGMENT_BYTES = 16 * 2**20  # a file: checked within a tenth of a second after a crash, and small against the whole
 SEGMENTS_MIN = 4  # files that the limit on bytes must have room for, so that dropping one does not drop nearly all

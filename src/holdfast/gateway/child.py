@@ -5,9 +5,9 @@ import json
 import os
 from pathlib import Path
 
+from holdfast.gateway.gateway import Gateway, GatewaySettings
 from holdfast.model.errors import HoldfastError
 from holdfast.net.address import parse_address
-from holdfast.net.gateway.gateway import Gateway, GatewaySettings
 from holdfast.net.loop import run
 from holdfast.net.tls import TlsFiles
 

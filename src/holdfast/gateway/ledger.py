@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast.gateway.messages import Outgoing, Part, encode_outgoing
 from holdfast.model.errors import HoldfastError, InputError
-from holdfast.net.gateway.messages import Outgoing, Part, encode_outgoing
 
 FORMAT = 1
 BYTES_MAX = 2**30  # staged and waiting: a broker may be away for an hour at a thousand small events a second

@@ -13,21 +13,21 @@ from msgspec.structs import replace
 from holdfast.model.messages import (
     CopyDone,
     CopyOpen,
+    HighWaterMarks,
     LastAdvertisement,
     LastSubscription,
-    Marks,
     Publish,
     ReplicaRequest,
 )
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Effect, Incident, Send, Spread
+from holdfast.protocol.effects import Effect, Incident, Multicast, Send
 from holdfast.protocol.replication.cache import EventCache
 from holdfast.protocol.replication.replica import Copies, Phase, Replica, Role
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.tree import TreeRouter
 
 
-class BeingReplica:
+class ReplicaSession:
     def __init__(
         self,
         role: Role,
@@ -64,19 +64,21 @@ class BeingReplica:
     def advance(self, tree: TreeRouter) -> list[Effect]:
         effects: list[Effect] = []
         if self.cache.dropped:
-            effects.append(Incident("too many kept by a replica", self._role.faulty, self.cache.dropped))
+            effects.append(Incident("replica_cache_overflow", self._role.faulty, self.cache.dropped))
             self.cache.dropped = 0
         began = self._replica.advance()
         if began is None:
             return effects
-        effects.append(Incident(f"replication: {began.value}", self._role.faulty))
+        effects.append(
+            Incident("replica_ready" if began is Phase.REPLICATED else f"replication: {began.value}", self._role.faulty)
+        )
         if began is Phase.SUBSCRIPTIONS and self._role.copying == "ordered":
-            effects.append(Spread(self._replica.neighbours, CopyOpen(self._replica.epoch)))
+            effects.append(Multicast(self._replica.neighbours, CopyOpen(self._replica.epoch)))
         if began is not Phase.REPLICATED:
             return effects
         self.cache.clear()
         for name, marks in self._marks.items():
-            effects.append(Send(name, Marks(tuple(marks.items()), onwards=False)))
+            effects.append(Send(name, HighWaterMarks(tuple(marks.items()), onwards=False)))
         self._marks.clear()
         return effects + [each for name in self._replica.neighbours for each in self._done(name, tree)]
 
@@ -89,9 +91,9 @@ class BeingReplica:
         if due_us is None or due_us > now_us:
             return []
         again, lost = self._replica.on_timer(now_us)
-        effects: list[Effect] = [Incident("neighbour left out", name) for name in lost]
+        effects: list[Effect] = [Incident("neighbour_left_out", name) for name in lost]
         if not self._replica.neighbours:
-            effects.append(Incident("replication failed", self._role.faulty))
+            effects.append(Incident("replication_failed", self._role.faulty))
             again = self._replica.begin_anew()
         for name in again:
             effects.append(Send(name, self._request))
@@ -105,7 +107,7 @@ class BeingReplica:
     def forward(self, sender: str, publish: Publish, effects: list[Effect]) -> list[Effect]:
         if self.is_done or self._role.copying in ("basic", "synchronous"):
             return effects
-        sent_to = [name for effect in effects if type(effect) is Spread for name in effect.to]
+        sent_to = [name for effect in effects if type(effect) is Multicast for name in effect.to]
         if self._role.copying == "incremental":
             self.cache.on_event(sender, publish, sent_to)
             return effects
@@ -116,7 +118,7 @@ class BeingReplica:
         ]
         if not unsettled:
             return effects
-        return [*effects, Spread(tuple(unsettled), replace(publish, hops=publish.hops + 1))]
+        return [*effects, Multicast(tuple(unsettled), replace(publish, hops=publish.hops + 1))]
 
     def on_subscriptions(self, name: str, conditions: list[str]) -> list[Effect]:
         if self.is_done or self._role.copying != "incremental":
@@ -124,7 +126,7 @@ class BeingReplica:
         late = self.cache.on_subscriptions(name, conditions)
         return [Send(name, replace(each, hops=each.hops + 1)) for each in late]
 
-    def ready_for_marks(self, names: Sequence[str], marks: Marks) -> list[str]:
+    def ready_for_marks(self, names: Sequence[str], marks: HighWaterMarks) -> list[str]:
         """Whom a mark does not deceive; for the others it is kept until nothing earlier can come."""
         if self.is_done or self._role.copying != "incremental":
             return list(names)

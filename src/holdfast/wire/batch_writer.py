@@ -1,0 +1,84 @@
+"""Events of one source that leave in one message, a batch, put together from attributes that are encoded already.
+
+Attributes are encoded once, where an event is published or first forwarded; a batch is then the bytes that are there,
+behind the numbers and times. What may change from one hop to the next (hops, and what the batch states) lies behind all
+else in a fixed number of bytes: a broker that passes a batch on as it came writes only these anew.
+"""
+
+from collections.abc import Sequence
+
+from holdfast.model.messages import Batch, Message, Scalar
+from holdfast.wire.codec import BATCH_HEAD, FRAME_BYTES, array_head, count_in, encode_message
+
+EVENT_BYTES = 23  # what an event takes besides attributes and payload: its number, its time and a length, at most
+_TAIL_BYTES = 5 + 9 + 9
+
+
+def _tail(hops: int, since: int, upto: int) -> bytes:
+    # Integers of full width, which every MessagePack reader takes for the same numbers as short ones.
+    return b"".join((b"\xce", hops.to_bytes(4), b"\xcf", since.to_bytes(8), b"\xcf", upto.to_bytes(8)))
+
+
+def encode_batch(batch: Batch, attributes: Sequence[bytes]) -> bytes:
+    """A batch whose attributes are encoded."""
+    numbers = map(encode_message, (batch.seqs, batch.source, batch.times_us))
+    tail = _tail(batch.hops, batch.since, batch.upto)
+    return b"".join(
+        (BATCH_HEAD, *numbers, array_head(len(attributes)), *attributes, encode_message(batch.payloads), tail)
+    )
+
+
+class Relay:
+    """The batches of one frame, for whoever passes them on, whole or in parts: no event is encoded twice."""
+
+    def __init__(self, messages: Sequence[Message] = (), frame: bytes | memoryview = b"") -> None:
+        """The messages of a frame, and the frame itself."""
+        only = messages[0] if len(messages) == 1 else None
+        self._only = only if type(only) is Batch else None
+        self._frame = frame
+        self._encoded: dict[int, bytes] = {}  # attributes, by identity: whoever holds us holds the messages, too
+
+    def encoded(self, batch: Batch) -> bytes:
+        """A batch that came, or some of its events, with other hops or another statement."""
+        if self._only is not None and batch.attributes is self._only.attributes:
+            body = self._body(self._only)
+            if body is not None:
+                return body + _tail(batch.hops, batch.since, batch.upto)
+        return encode_batch(batch, [self._piece(each) for each in batch.attributes])
+
+    def _body(self, only: Batch) -> bytes | None:
+        """The frame's only batch without its tail, if its sender wrote it as we do."""
+        encoded = bytes(self._frame[FRAME_BYTES:])
+        as_ours = encoded[: len(BATCH_HEAD)] == BATCH_HEAD and encoded.endswith(_tail(only.hops, only.since, only.upto))
+        return encoded[:-_TAIL_BYTES] if as_ours and count_in(encoded) == len(only.seqs) else None
+
+    def _piece(self, attributes: dict[str, Scalar]) -> bytes:
+        piece = self._encoded.get(id(attributes))
+        if piece is None:
+            piece = self._encoded[id(attributes)] = encode_message(attributes)
+        return piece
+
+
+class RunWriter:
+    """A publisher's batch; who writes it adds to the lists, one value for each event, and keeps count of the size."""
+
+    def __init__(self, source: str, first_seq: int, since: int) -> None:
+        self._source = source
+        self._first_seq = first_seq
+        self._since = since  # of the statement; 0 where the publisher keeps nothing
+        self.times_us: list[int] = []
+        self.attributes: list[bytes] = []
+        self.payloads: list[bytes] = []
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self.times_us)
+
+    def message(self) -> bytes:
+        """All of them, encoded."""
+        upto = self._first_seq + len(self) - 1
+        payloads = tuple(self.payloads) if any(self.payloads) else ()
+        stated = (self._since, upto) if self._since else (0, 0)
+        seqs = tuple(range(self._first_seq, upto + 1))
+        batch = Batch(seqs, self._source, tuple(self.times_us), (), payloads, 0, *stated)
+        return encode_batch(batch, self.attributes)
