@@ -19,8 +19,8 @@ from bench.command import options, told
 from bench.results import load, machine, saved_at
 from holdfast.model.messages import CopyProtocol
 from holdfast.network.writing import to_toml
-from holdfast.reproduce.replication.model import Model, Setting, ordering_degree, zipf
 from holdfast.wire.runs import Run
+from holdfast_papers.replication.model import Model, Setting, ordering_degree, zipf
 
 _PROTOCOLS: tuple[CopyProtocol, ...] = ("synchronous", "incremental", "ordered")
 _KILLED_S, _END_S = 30, 58  # tables of ten thousand conditions take a while to be everywhere on a busy machine

@@ -3,12 +3,14 @@
 import errno
 import subprocess
 import sys
+from importlib.metadata import EntryPoint, EntryPoints
 from types import ModuleType
 
 import pytest
 import typer
 
 from holdfast import __version__, cli
+from holdfast.cli.verbs import GROUP
 from holdfast.model.errors import InputError
 
 
@@ -74,6 +76,40 @@ def test_help_lists_the_verbs_and_an_example(capsys: pytest.CaptureFixture[str])
     shown = capsys.readouterr().out
     assert "Lift something." in shown
     assert "Example:" in shown
+
+
+@pytest.fixture
+def another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(times: int) -> None:
+        """Juggle something."""
+        print(f"juggled {times} times")
+
+    module = ModuleType("circus")
+    module.run = run  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "circus", module)
+    brought = EntryPoints(EntryPoint(name, "circus:run", GROUP) for name in ("juggle", "lift"))
+    monkeypatch.setattr("holdfast.cli.verbs.entry_points", lambda group: brought.select(group=group))
+
+
+@pytest.mark.usefixtures("another_package")
+def test_a_verb_of_another_package_runs_and_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("juggle", "3") == 0
+    assert capsys.readouterr().out == "juggled 3 times\n"
+    assert exit_code("--help") == 0
+    assert "Juggle something." in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("another_package")
+def test_another_package_cannot_replace_a_verb_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("lift", "7") == 0
+    assert capsys.readouterr().out == "lifted 7\n"
+
+
+@pytest.mark.usefixtures("another_package")
+def test_a_verb_whose_package_is_missing_names_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("reproduce", "gossip") == 2
+    told = "`holdfast reproduce` comes with the package holdfast-papers; add it with: pip install holdfast-papers"
+    assert capsys.readouterr() == ("", f"holdfast: {told}\n")
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

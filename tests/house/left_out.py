@@ -6,9 +6,9 @@ A block that says `notest` must be in `BLOCKS`, and so it stays a short list tha
 
 BLOCKS = {  # page, the command that the block is about: reason
     ("docs/spark.md", "holdfast match trades wishes/ --stream"): "needs a Kafka, and a package from Maven's servers",
-    ("docs/planning.md", "./run holdfast reproduce prediction"): "takes a quarter of an hour; tests/reproduce "
+    ("docs/planning.md", "./run holdfast reproduce prediction"): "takes a quarter of an hour; tests/papers "
     "has a part of it",
-    ("docs/reproduction.md", "./run holdfast reproduce end-to-end"): "takes a quarter of an hour; tests/reproduce "
+    ("docs/reproduction.md", "./run holdfast reproduce end-to-end"): "takes a quarter of an hour; tests/papers "
     "takes a small study the same way",
     ("docs/cluster.md", "SPARK_REMOTE=sc://"): "Spark Connect's client needs packages that the locks do not have",
 }

@@ -39,6 +39,8 @@ def test_allowed_imports_pass(module: str, source: str) -> None:
         ("holdfast.net.broker", "from holdfast.cli import main", "net may not import cli"),
         ("holdfast.model.event", "import_module('holdfast.cli')", "model may not import cli"),
         ("holdfast.sim.run", "from holdfast import Matcher", "from the room it lives in"),
+        ("holdfast.cli.verbs", "from holdfast_papers import verb", "the product may not import holdfast_papers"),
+        ("holdfast.cli.verbs", "import_module('holdfast_papers.verb')", "the product may not import holdfast_papers"),
         ("holdfast.attic.old", "", "has no row"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The lower bound of disjoint paths, and what the slides make of it."""
+"""The lower bound of disjoint paths."""
 
 from itertools import combinations
 
@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.planner import slides
-from holdfast.planner.components import Component
 from holdfast.planner.disjoint_paths import alternates, bounds_of, disjoint_bound, interior_reliability, one_is_up
 from holdfast.planner.overlay import Overlay, Path
 from tests.planner.networks import drawn, enumerated, overlay
@@ -73,20 +71,6 @@ def test_alternates_avoid_the_default_path() -> None:
     path = graph.path(0, 3)
     assert path == Path((0, 3), (4,))
     assert {each.brokers for each in alternates(graph, path).paths} == {(0, 1, 3), (0, 2, 3)}
-
-
-def test_the_slides_bound_is_none_because_the_ends_are_shared() -> None:
-    graph = drawn(10, 1, 0.9, 0.95)
-    ends = graph.brokers[2].availability * graph.brokers[7].availability
-    bound = disjoint_bound(graph, 2, 7)
-    assert slides.multipath(graph, bound.paths) > ends  # nothing can be, when both ends count
-    assert bound.reliability * ends < ends
-
-
-def test_the_slides_availability_is_the_share_of_the_time_down() -> None:
-    component = Component(up_s=59_400.0, down_s=600.0)
-    assert component.availability == pytest.approx(0.99)
-    assert slides.availability(component) == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("degree", [2.5, 4])

@@ -8,8 +8,8 @@ import pytest
 from holdfast.network.load import parse_text
 from holdfast.planner.loss import by_digests, by_push, by_records, forecasts, on_links, unrepaired
 from holdfast.planner.plan import case_of
-from holdfast.planner.records import detection_probability
 from holdfast.planner.shared_repairs import Row, noticed
+from holdfast_papers.end_to_end.records import detection_probability
 
 TEXT = """
 [topology]

@@ -1,5 +1,6 @@
 """Waits of retransmission against values worked out elsewhere, by hand, and by another road."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from math import exp
 
@@ -12,8 +13,14 @@ from holdfast.planner.components import NEVER_FAILS, Component, with_share
 from holdfast.planner.hybrid import late_alone
 from holdfast.planner.overlay import Overlay
 from holdfast.planner.paths_to import WaitsTo
-from holdfast.planner.waits import Hop, hops_of, path_wait, wait_at
+from holdfast.planner.waits import Hop, path_wait, wait_at
 from tests.planner.networks import CYCLE_S, LIFETIME_S, drawn, line
+
+
+def hops_of(brokers: Sequence[Component], links: Sequence[Component]) -> list[Hop]:
+    """The hops of a path, the wait for the publisher's own broker first."""
+    first = Hop(NEVER_FAILS, NEVER_FAILS, brokers[0])
+    return [first, *(Hop(a, link, b) for a, link, b in zip(brokers, links, brokers[1:], strict=False))]
 
 
 def on_time(graph: Overlay, lifetime_s: float = LIFETIME_S) -> float:

@@ -15,7 +15,7 @@ from holdfast.protocol.replication.queue_watch import QueueWatch
 from holdfast.protocol.replication.reordering import Reordering
 from holdfast.protocol.replication.replica import Copies, Phase, Replica, Role
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.reproduce.replication.model import ordering_degree
+from holdfast_papers.replication.model import ordering_degree
 
 
 def event(seq: int, value: int = 0, source: str = "p") -> Publish:

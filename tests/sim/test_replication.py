@@ -12,8 +12,8 @@ from holdfast.protocol.effects import ReplicaWanted
 from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.replication.broker import ReplicatingBroker
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.reproduce.replication.table import table
 from holdfast.sim.simulator import Simulation
+from holdfast_papers.replication.table import table
 
 FAILS_S, DETECTED_S = 5, 3.5  # the lease
 COPYING: tuple[CopyProtocol, ...] = ("basic", "synchronous", "incremental", "ordered")

@@ -2,7 +2,7 @@
 
 A verb `x` is the function `run` in `cli/x.py`; its docstring is the help and shows an example. Only the verb
 that was asked for is imported, so a file that needs Arrow or Spark slows down nobody else. Nothing at all is imported
-before `main` stands ready to be interrupted.
+before `main` stands ready to be interrupted. Other packages bring verbs of their own: `cli/verbs.py`.
 
 Exit codes: 0, done; 1, the thing asked for did not hold (a verb raises `typer.Exit(1)`); 2, bad usage or
 bad input, told on stderr without a traceback; 130, interrupted; 143, terminated. Whoever is interrupted or
@@ -28,7 +28,6 @@ VERBS: tuple[str, ...] = (
     "match",
     "audit",
     "sweep",
-    "reproduce",
     "broker",
     "replicate",
     "pub",
@@ -99,11 +98,11 @@ def _terminable() -> Iterator[None]:
 
 def _run(words: list[str]) -> None:
     from holdfast.cli.app import app
+    from holdfast.cli.verbs import wanted
     from holdfast.model.errors import HoldfastError
 
-    asked = words[:1] if words and words[0] in VERBS else VERBS  # help, and a mistyped verb, need them all
     try:
-        app(asked)(words, prog_name="holdfast")
+        app(wanted(words, VERBS))(words, prog_name="holdfast")
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         sys.exit(2)

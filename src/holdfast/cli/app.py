@@ -1,15 +1,14 @@
 """The command line as typer sees it: the verbs that are wanted, and the options of all."""
 
-from collections.abc import Iterable
-from importlib import import_module
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 
 from holdfast import __version__
 
 
-def app(verbs: Iterable[str]) -> typer.Typer:
+def app(verbs: Mapping[str, Callable[..., Any]]) -> typer.Typer:
     made = typer.Typer(
         add_completion=False,
         no_args_is_help=True,
@@ -17,8 +16,8 @@ def app(verbs: Iterable[str]) -> typer.Typer:
         rich_markup_mode=None,  # plain help can be piped and pasted
     )
     made.callback()(_options)
-    for verb in verbs:
-        made.command(verb)(import_module(f"holdfast.cli.{verb}").run)
+    for name, run in verbs.items():
+        made.command(name)(run)
     return made
 
 

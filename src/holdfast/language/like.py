@@ -47,13 +47,6 @@ def pattern_text(pattern: str) -> tuple[str, bool]:
     return pattern.replace(ESCAPE * 2, ESCAPE), False
 
 
-def literal_pattern(text: str) -> str:
-    """The pattern that matches just this text."""
-    for c in (ESCAPE, "%", "_"):
-        text = text.replace(c, ESCAPE + c)
-    return text
-
-
 def segments(pattern: str) -> list[Segment]:
     """The pattern split at `%`: one segment more than there are `%`."""
     if ESCAPE not in pattern:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.model.errors import InputError
-from holdfast.pipeline.shipping import needs_shipping, ship
+from holdfast.pipeline.shipping import needs_shipping, ship_where_needed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +54,7 @@ def session(
     remote = os.environ.get("SPARK_REMOTE") if master is None else None
     if remote:
         connected = SparkSession.builder.appName(name).remote(remote).getOrCreate()
-        ship(connected)
+        ship_where_needed(connected)
         return connected
     check_java()
     # Otherwise Spark's workers take the machine's python3, which does not have us.
@@ -68,8 +68,7 @@ def session(
     with _start_explained(address):
         found = builder.getOrCreate()
         found.sparkContext.setLogLevel("ERROR")
-    if needs_shipping(str(found.sparkContext.master)):
-        ship(found)
+    ship_where_needed(found)
     return found
 
 

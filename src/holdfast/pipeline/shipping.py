@@ -25,19 +25,27 @@ def needs_shipping(master: str) -> bool:
     return not (master == "local" or master.startswith("local["))
 
 
-def ship(spark: "SparkSession") -> None:
-    if not _PACKAGE.is_dir():
-        return  # we were imported from a zip: spark-submit --py-files has shipped it
+def tasks_run_here(spark: "SparkSession") -> bool:
+    """Whether the workers see our files. Spark Connect's may be anywhere, whatever its server calls its master."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return False
+    return not needs_shipping(spark.conf.get("spark.master", "") or "")
+
+
+def ship_where_needed(spark: "SparkSession", package: Path = _PACKAGE) -> None:
+    """`package` is the folder of another package whose functions run in tasks, such as the studies'."""
+    if tasks_run_here(spark) or not package.is_dir():  # imported from a zip: spark-submit --py-files has shipped it
+        return
     folder = Path(tempfile.mkdtemp(prefix="holdfast-ship-"))
     atexit.register(rmtree, folder, ignore_errors=True)  # not before: executors fetch it when they start
-    spark.addArtifacts(str(package_zip(folder, "holdfast_of_the_driver.zip")), pyfile=True)
+    spark.addArtifacts(str(package_zip(folder, f"{package.name}_of_the_driver.zip", package)), pyfile=True)
 
 
-def package_zip(folder: Path, name: str = "holdfast.zip") -> Path:
+def package_zip(folder: Path, name: str = "holdfast.zip", package: Path = _PACKAGE) -> Path:
     """The package as a zip that Python can import from, also for `spark-submit --py-files`."""
     archive = folder / name
     with ZipFile(archive, "w", ZIP_DEFLATED) as file:
-        for path in sorted(_PACKAGE.rglob("*")):
+        for path in sorted(package.rglob("*")):
             if path.is_file() and not any(each in str(path) for each in _NOT_SHIPPED):
-                file.write(path, Path("holdfast") / path.relative_to(_PACKAGE))
+                file.write(path, path.relative_to(package.parent))
     return archive

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.planner.components import NEVER_FAILS, Component
+from holdfast.planner.components import Component
 from holdfast.planner.kernels.wait_trees import STATES
 from holdfast.planner.uniformization import Floats, poisson_weights
 
@@ -28,12 +28,6 @@ class Hop:
     @property
     def components(self) -> tuple[Component, Component, Component]:
         return self.sender, self.link, self.receiver
-
-
-def hops_of(brokers: Sequence[Component], links: Sequence[Component]) -> list[Hop]:
-    """The hops of a path, the wait for the publisher's own broker first."""
-    first = Hop(NEVER_FAILS, NEVER_FAILS, brokers[0])
-    return [first, *(Hop(a, link, b) for a, link, b in zip(brokers, links, brokers[1:], strict=False))]
 
 
 def starts_of(hops: Sequence[Hop]) -> Floats:

@@ -19,7 +19,7 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from holdfast.matching.matcher import Matcher
-from holdfast.pipeline.shipping import needs_shipping
+from holdfast.pipeline.shipping import tasks_run_here
 
 _OPEN_MAX = 2  # indexes that one worker keeps open: a stream's last version and the present one
 
@@ -55,7 +55,7 @@ def write_index(matcher: Matcher) -> Path:
 def share(spark: SparkSession, path: Path) -> IndexFile:
     """Make a written index reachable for every worker."""
     size = path.stat().st_size
-    if _is_here(spark):
+    if tasks_run_here(spark):
         return IndexFile(path.name, str(path.parent), size)
     spark.addArtifacts(str(path), file=True)
     return IndexFile(path.name, None, size)
@@ -65,13 +65,6 @@ def let_go(indexes: Iterable[IndexFile]) -> None:
     """Remove the driver's copies of indexes that no task will open again."""
     for each in indexes:
         (_driver_folder() / each.name).unlink(missing_ok=True)
-
-
-def _is_here(spark: SparkSession) -> bool:
-    """Whether the workers see our files. Spark Connect's may be anywhere, whatever its server calls its master."""
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
-        return False
-    return not needs_shipping(spark.conf.get("spark.master", "") or "")
 
 
 @cache

@@ -249,8 +249,3 @@ def _bit_conditions(each: Alternative) -> list[str]:
             mask |= one
         chosen.append(" AND ".join(f"b{position} IS NOT NULL" for position in _positions(mask)))
     return chosen
-
-
-def direct_pairs(bits: int) -> int:
-    """How many thresholds a filter of this size has room for."""
-    return BloomLayout(bits, 1).direct_bits // 2
