@@ -43,7 +43,7 @@ def test_messages_are_as_many_as_the_corrected_complexity_says(neighbours: int) 
     found = Model(Setting("synchronous", subscriptions=60, neighbours=neighbours)).experiment()
     everybody = neighbours + 1
     assert found.messages["ReplicaRequest"] == everybody
-    assert found.messages["Tell"] == everybody + 2 * found.matching  # each goes there and on
+    assert found.messages["Delta"] == everybody + 2 * found.matching  # each goes there and on
     assert found.messages["LastAdvertisement"] == found.messages["CopyDone"] == everybody
 
 
