@@ -1,15 +1,16 @@
-"""Figures in the prose of our pages, taken from the files that measured them, so that they cannot go stale.
+"""Figures in the prose of our pages, copied from the files that measured them, so that they cannot go stale.
 
     ./run python -m tests.house.page_numbers
 
-writes them anew, in all pages or in those that it is given; a test wants every page to be what this would write. A
-figure stands in a page between two comments, of which the first says where it is from and how it is written:
+updates them, in all pages or in those that it is given; a test fails when a page is not up to date. In a page a
+figure is a reference link, `[8.4 %][bytes-12]`. The end of the page defines the link: the file, and in its title the
+value in the file and the format. A reader of the page can follow the link to the file.
 
-    <!--= claims end-to-end ours-bytes-12 ours % -->8.4 %<!--/-->        docs/reproduction/end-to-end/claims.parquet
-    <!--= claims fifo ID note~adds ([\\d.]+) ms .2 -->1.2<!--/-->         a number in that row's note
-    <!--= bench live rows[system=nats;subscribers=1].p50_us , -->240<!--/-->   bench/results/live.json
+    [bytes-12]: reproduction/end-to-end/claims.md "ours-bytes-12 ours %"          a row of claims.parquet beside it
+    [delay]: reproduction/fifo/claims.md "ID note~adds ([\\d.]+) ms .2"            a number in that row's note
+    [p50]: ../bench/results/live.json "rows[system=nats;subscribers=1].p50_us ,"  a value of a benchmark
 
-Formats: `%` per cent and `.N` plainly, both with N (or 3) significant digits; `,` whole, with thousands.
+Formats: `%` per cent and `.N` plain, both with N (or 3) significant digits; `,` an integer with thousands separators.
 """
 
 import json
@@ -22,25 +23,30 @@ from typing import Any
 import pyarrow.parquet as pq
 
 ROOT = Path(__file__).parents[2]
-_FIGURE = re.compile(
-    r"<!--= (?P<source>claims|bench) (?P<file>\S+) (?P<what>.+?) (?P<format>%\d?|,|\.\d) -->.*?<!--/-->"
+_DEFINITION = re.compile(
+    r"^\[(?P<label>[\w-]+)\]: (?:reproduction/(?P<study>[\w-]+)/claims\.md|\.\./bench/results/(?P<bench>\w+)\.json)"
+    r' "(?P<what>.+?) (?P<format>%\d?|,|\.\d)"$',
+    re.MULTILINE,
 )
+_USE = re.compile(r"\[([^\[\]]+)\]\[([\w-]+)\]")
 _STEP = re.compile(r"(\w+)(?:\[([^\]]+)\])?")
 
 
 def renewed(page: str) -> str:
     """The page with every figure as its file has it; a LookupError names a figure whose row or key is gone."""
-    return _FIGURE.sub(_written, page)
+    current = {each["label"]: _current(each) for each in _DEFINITION.finditer(page)}
+    return _USE.sub(lambda use: f"[{current.get(use[2], use[1])}][{use[2]}]", page)
 
 
-def figures(page: str) -> int:
-    return len(_FIGURE.findall(page))
+def labels(page: str) -> tuple[list[str], list[str]]:
+    """The labels that the page defines, and those that it uses."""
+    prose = re.sub(r"`[^`]*`", "", page)  # a page may show the notation itself
+    return [each["label"] for each in _DEFINITION.finditer(page)], [label for _, label in _USE.findall(prose)]
 
 
-def _written(found: re.Match[str]) -> str:
-    source, file, what, form = (found[name] for name in ("source", "file", "what", "format"))
-    value = _claimed(file, what) if source == "claims" else _benched(file, what)
-    return f"<!--= {source} {file} {what} {form} -->{_text(value, form)}<!--/-->"
+def _current(found: re.Match[str]) -> str:
+    value = _claimed(found["study"], found["what"]) if found["study"] else _benched(found["bench"], found["what"])
+    return _text(value, found["format"])
 
 
 @cache

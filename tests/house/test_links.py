@@ -8,7 +8,7 @@ import pytest
 from tests.house.tree import ROOT, files, shown
 
 PAGES = [path for path in files() if path.suffix == ".md"]
-_LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", re.MULTILINE)
 
 
 def links(path: Path) -> list[str]:
@@ -44,6 +44,6 @@ def test_the_index_has_every_page() -> None:
 
 def test_a_wrong_link_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("# One heading: here\n[a](page.md#one-heading-here) [b](no.md)\n```\n[c](no.md)\n```\n")
-    assert links(page) == ["page.md#one-heading-here", "no.md"]
+    page.write_text("# One heading: here\n[a](page.md#one-heading-here) [b](no.md)\n```\n[c](no.md)\n```\n[d]: x.md\n")
+    assert links(page) == ["page.md#one-heading-here", "no.md", "x.md"]
     assert anchors(page) == {"one-heading-here"}
