@@ -29,7 +29,7 @@ def test_an_incident_is_one_line_of_json_with_all_that_is_known() -> None:
         "kind": "lease_expired",
         "about": "b2",
         "count": 3,
-        "text": "lease ran out (b2), 3 times",
+        "text": "lease_expired (b2), 3 times",
     }
 
 
