@@ -17,9 +17,9 @@ from typing import Any
 
 from bench.command import options, told
 from bench.results import load, machine, saved_at
+from holdfast.books.runs import Run
 from holdfast.model.messages import CopyProtocol
 from holdfast.network.writing import to_toml
-from holdfast.wire.runs import Run
 from holdfast_papers.replication.model import Model, Setting, ordering_degree, zipf
 
 _PROTOCOLS: tuple[CopyProtocol, ...] = ("synchronous", "incremental", "ordered")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
+from holdfast.books.trace import ROWS_MAX, TraceWriter
 from holdfast.model.errors import InputError
 from holdfast.net.live import LiveRun
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.trace import ROWS_MAX, TraceWriter
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import io
 
 from rich.console import Console
 
+from holdfast.books.outcome import Outcome
 from holdfast.demo.screen import Shape, View, picture
 from holdfast.demo.watch import Watch, rooted
-from holdfast.sim.ledger import Outcome
 
 TREE = {"hub": ["a", "b"], "a": ["hub", "c"], "b": ["hub"], "c": ["a"]}
 SHAPE = Shape("a small network", TREE, "hub", 60.0)

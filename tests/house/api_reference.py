@@ -110,7 +110,7 @@ SECTIONS = (
         "Reading network files and traces without the command line.",
         (
             "holdfast.network.load:load",
-            "holdfast.wire.runs:Run",
+            "holdfast.books.runs:Run",
         ),
     ),
     Section(

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.books.promises import check
 from holdfast.net.status import status_of
 from holdfast.protocol.hops.settings import HopSettings
-from holdfast.sim.promises import check
 from tests.net.harness import lab, live, take, values
 
 PATIENCE_S = 120.0

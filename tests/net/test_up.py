@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from holdfast.sim.promises import check
-from holdfast.wire.trace import SCHEMAS
+from holdfast.books.promises import check
+from holdfast.books.trace import SCHEMAS
 
 PATIENCE_S = 120.0
 PROGRAM = [sys.executable, "-c", "from holdfast.cli import main; main()"]

@@ -11,12 +11,12 @@ from random import Random
 
 import pytest
 
+from holdfast.books.runs import Run
+from holdfast.books.trace import TraceWriter
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
 from holdfast.planner.overlay import Overlay, overlay_of
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.runs import Run
-from holdfast.wire.trace import TraceWriter
 from holdfast_papers.prediction.failures import SCHEMES, simulate
 from holdfast_papers.prediction.outages import Outages, arrives, outages_of
 from tests.planner.networks import drawn

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from holdfast.sim.replication_promises import incomplete, unordered
+from holdfast.books.replication_promises import incomplete, unordered
 from holdfast_papers.replication.cells import measure, models
 from holdfast_papers.replication.experiment import STUDY
 from holdfast_papers.replication.model import Model, Setting, zipf

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from holdfast.books.trace import TraceWriter
 from holdfast.model.messages import Publication
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.trace import TraceWriter
 
 CHURN = """
 name = "churn"

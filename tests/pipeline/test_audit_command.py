@@ -50,7 +50,7 @@ def test_an_older_audit_is_replaced_only_when_asked(
 def test_an_honest_run_is_exit_code_0_and_has_the_keys_of_the_simulators_outcome(
     spark: Any, honest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from holdfast.sim.ledger import Outcome
+    from holdfast.books.outcome import Outcome
 
     assert audit(honest, "--json", "--violations", 0, "--delivery", 1) == 0
     told = json.loads(capsys.readouterr().out)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.promises import check, same_trace
+from holdfast.books.promises import check, same_trace
 from tests.pipeline import audit_runs
 from tests.pipeline.audit_runs import BROKEN, rewrite, simulate
 from tests.pipeline.conftest import Audited

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from holdfast.sim.promises import check
+from holdfast.books.promises import check
 from tests.pipeline.audit_runs import simulate
 from tests.sim.test_replication_promises import BROKEN, REPLACED, broken_copy
 

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast import cli
+from holdfast.books.runs import Run, same_bytes
+from holdfast.books.trace import TraceWriter
 from holdfast.model.errors import InputError
 from holdfast.network.problems import NetworkError
 from holdfast.network.schema import Network
@@ -27,8 +29,6 @@ from holdfast.pipeline.sweep.plan import Axis, Cell, Plan, Point, network_docume
 from holdfast.pipeline.sweep.process import run_apart
 from holdfast.pipeline.sweep.progress import Progress
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.runs import Run, same_bytes
-from holdfast.wire.trace import TraceWriter
 
 NETWORK: dict[str, Any] = {
     "duration_s": 2,

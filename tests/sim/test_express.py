@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.books.outcome import Outcome
+from holdfast.books.runs import Run
+from holdfast.books.trace import TraceWriter
 from holdfast.network.schema import Network
 from holdfast.sim.express import suits
-from holdfast.sim.ledger import Outcome
 from holdfast.sim.simulator import Simulation
 from holdfast.sim.swarm import scenario
-from holdfast.wire.runs import Run
-from holdfast.wire.trace import TraceWriter
 from tests.sim.networks import SECOND, line
 
 

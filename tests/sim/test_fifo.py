@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from holdfast.books.promises import check
+from holdfast.books.runs import Run
+from holdfast.books.trace import TraceWriter
 from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
-from holdfast.sim.promises import check
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.runs import Run
-from holdfast.wire.trace import TraceWriter
 
 TARGET = 0.005
 REORDERING = """

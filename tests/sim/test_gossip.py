@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.books.outcome import Outcome
+from holdfast.books.promises import check
+from holdfast.books.trace import TraceWriter
 from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
 from holdfast.network.schema import Network
-from holdfast.sim.ledger import Outcome
-from holdfast.sim.promises import check
 from holdfast.sim.simulator import Simulation
 from holdfast.sim.swarm import gossiping_scenario, run_network
-from holdfast.wire.trace import TraceWriter
 
 STYLES = ["push", "subscriber-pull", "publisher-pull", "combined-pull", "random-pull", "reconcile"]
 

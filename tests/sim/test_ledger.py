@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.books.promises import check
+from holdfast.books.runs import Run
+from holdfast.books.trace import TraceWriter
 from holdfast.network.load import parse_text
-from holdfast.sim.promises import check
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.runs import Run
-from holdfast.wire.trace import TraceWriter
 
 # A broker that takes longer over an event than the next one takes to come.
 OVERLOADED = """

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.books.outcome import Outcome
 from holdfast.network.load import parse_text
 from holdfast.network.problems import NetworkError
 from holdfast.network.schema import Network
-from holdfast.sim.ledger import Outcome
 from holdfast.sim.simulator import Simulation
 
 RING = [["b1", "b2"], ["b2", "b3"], ["b3", "b4"], ["b4", "b5"], ["b5", "b1"]]

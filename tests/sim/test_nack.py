@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from holdfast.books.outcome import Outcome
+from holdfast.books.promises import check, same_trace
+from holdfast.books.trace import TraceWriter
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
-from holdfast.sim.ledger import Outcome
-from holdfast.sim.promises import check, same_trace
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.trace import TraceWriter
 
 
 def tree(hops: str = "nack", brokers: int = 15, **tables: Any) -> Network:

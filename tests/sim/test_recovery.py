@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from holdfast.books.outcome import Outcome
+from holdfast.books.promises import check, same_trace
+from holdfast.books.runs import Run
+from holdfast.books.trace import TraceWriter
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import Guarantees
-from holdfast.sim.ledger import Outcome
-from holdfast.sim.promises import check, same_trace
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.runs import Run
-from holdfast.wire.trace import TraceWriter
 
 SECOND = 1_000_000
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from holdfast.sim.failovers import Failover, failovers
-from holdfast.sim.promises import check
-from holdfast.sim.replication_promises import judged
-from holdfast.wire.runs import Run
+from holdfast.books.failovers import Failover, failovers
+from holdfast.books.promises import check
+from holdfast.books.replication_promises import judged
+from holdfast.books.runs import Run
 from tests.pipeline.audit_runs import rewrite, simulate
 
 REPLACED = """

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.books.promises import check, same_trace
+from holdfast.books.trace import TraceWriter
 from holdfast.network.load import parse_text
 from holdfast.network.problems import NetworkError
 from holdfast.network.schema import Network
-from holdfast.sim.promises import check, same_trace
 from holdfast.sim.simulator import Simulation
 from holdfast.sim.swarm import hopping_scenario, run_network
-from holdfast.wire.trace import TraceWriter
 from tests.sim.test_nack import run, tree
 
 

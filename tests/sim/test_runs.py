@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from holdfast.books.promises import check, same_trace
+from holdfast.books.runs import Run
+from holdfast.books.trace import TraceWriter
 from holdfast.model.errors import InputError
-from holdfast.sim.promises import check, same_trace
 from holdfast.sim.simulator import Simulation
 from holdfast.sim.swarm import run_seed, scenario
-from holdfast.wire.runs import Run
-from holdfast.wire.trace import TraceWriter
 from tests.sim.networks import SECOND, line
 
 
@@ -151,7 +151,7 @@ def test_a_sample_over_its_limit_breaks_p7(run: Path) -> None:
 def test_one_seed_gives_the_same_bytes_in_two_processes(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from holdfast.sim.swarm import scenario;"
-        "from holdfast.sim.simulator import Simulation; from holdfast.wire.trace import TraceWriter;"
+        "from holdfast.sim.simulator import Simulation; from holdfast.books.trace import TraceWriter;"
         "Simulation(scenario(27), 27, TraceWriter(Path(sys.argv[1]), {'seed': 27})).run()"
     )
     for name in ("1", "2"):

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.live_books import LiveBooks
+from holdfast.books.live import LiveBooks
+from holdfast.books.runs import Run
+from holdfast.books.trace import TraceWriter
 from holdfast.model.messages import Publication
 from holdfast.net.clock import Clock
 from holdfast.net.live import LiveRun
@@ -25,8 +27,6 @@ from holdfast.protocol.replication.replica import Role
 from holdfast.sim.faults import Faults
 from holdfast.sim.links import Link
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.runs import Run
-from holdfast.wire.trace import TraceWriter
 
 Deliveries = set[tuple[str, str, int]]
 

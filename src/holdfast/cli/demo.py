@@ -102,12 +102,12 @@ def _loss(network: "Network") -> str:
 
 def _live(network: "Network", out: Path, in_process: bool, watch: "Watch", view: "View") -> int:
     """By how much the workload was behind its times at most."""
-    from holdfast.cli.live_books import LiveBooks
+    from holdfast.books.live import LiveBooks
+    from holdfast.books.trace import TraceWriter
     from holdfast.cli.up import hosts, impairments, run_live
     from holdfast.net.clock import Clock
     from holdfast.net.loop import run as run_loop
     from holdfast.network.about import about_run
-    from holdfast.wire.trace import TraceWriter
 
     clock = Clock()
     with TraceWriter(out / _RUN, about_run(network, "live", network.seed), overwrite=True) as trace:

@@ -13,8 +13,8 @@ import typer
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.sim.ledger import Outcome
-    from holdfast.sim.promises import Verdict
+    from holdfast.books.outcome import Outcome
+    from holdfast.books.verdict import Verdict
 
 
 def run(
@@ -79,11 +79,11 @@ def run(
 def _simulate(
     path: str, settings: list[str], out: Path | None, overwrite: bool, quiet: bool
 ) -> tuple[int, str, "Outcome"]:
+    from holdfast.books.trace import TraceWriter
     from holdfast.network.about import about_run
     from holdfast.network.document import settings_from
     from holdfast.network.load import load
     from holdfast.sim.simulator import Simulation
-    from holdfast.wire.trace import TraceWriter
 
     network = load(path, settings_from(settings))
     for warning in network.warnings:
@@ -95,8 +95,8 @@ def _simulate(
 
 def _verdicts(run_folder: Path) -> list["Verdict"]:
     """The promises that the run's file makes: P4 is a rate, and order is promised where it is asked for."""
-    from holdfast.sim.promises import check, may_remain
-    from holdfast.wire.runs import Run
+    from holdfast.books.promises import check, may_remain
+    from holdfast.books.runs import Run
 
     verdicts = check(run_folder)
     in_order = [] if may_remain(Run(run_folder)) is None else ["P3"]

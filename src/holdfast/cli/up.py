@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 if TYPE_CHECKING:
-    from holdfast.cli.live_books import LiveBooks
+    from holdfast.books.live import LiveBooks
     from holdfast.net.clock import Clock
     from holdfast.net.live import LiveRun, NewHost
     from holdfast.net.member import NewImpairment, OnWanted
@@ -67,9 +67,9 @@ def run(
 
         run_loop(serve(Member(member, network, new_impairment, clock, _role(role))))
         return
-    from holdfast.cli.live_books import LiveBooks
+    from holdfast.books.live import LiveBooks
+    from holdfast.books.trace import TraceWriter
     from holdfast.network.about import about_run
-    from holdfast.wire.trace import TraceWriter
 
     for warning in network.warnings:
         print(f"warning: {warning}", file=sys.stderr)

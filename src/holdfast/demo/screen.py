@@ -16,8 +16,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.books.outcome import Outcome
 from holdfast.demo.watch import Watch, rooted
-from holdfast.sim.ledger import Outcome
 
 _LINE_EVERY_S = 5  # between plain lines: a minute of them fits one screen
 _SHOWN = 4  # of what has happened, the latest

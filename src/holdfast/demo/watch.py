@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.wire.trace import LINK_LOST, LINK_SENT
+from holdfast.books.trace import LINK_LOST, LINK_SENT
 
 _RECENT_S = 120  # of deliveries a second: twice as long as the demo runs
 _TOLD_MAX = 200  # happenings; a network that has more of them has other problems than a full list

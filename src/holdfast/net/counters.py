@@ -7,16 +7,6 @@ WORTH_TELLING = ("dropped", "oversized", "unsent", "bad_frames")
 
 
 @dataclass
-class Tally:
-    """Messages of one kind at one node."""
-
-    sent: int = 0
-    sent_bytes: int = 0
-    lost: int = 0
-    received: int = 0
-
-
-@dataclass
 class Counters:
     received: int = 0  # messages
     sent: int = 0

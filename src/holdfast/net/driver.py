@@ -11,10 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol
 
+from holdfast.books.tally import Tally
 from holdfast.model.messages import Batch, Message, NodeKind, Publication, Publish
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
-from holdfast.net.counters import Counters, Tally
+from holdfast.net.counters import Counters
 from holdfast.net.link import Link
 from holdfast.protocol.effects import (
     Acknowledged,

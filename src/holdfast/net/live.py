@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
+from holdfast.books.rows import Row
 from holdfast.model.errors import InputError, TransportError
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
-from holdfast.net.member import Host, Member, OnWanted, Row, Rows
+from holdfast.net.member import Host, Member, OnWanted, Rows
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.tls import TlsFiles
 from holdfast.network.schema import ClientSpec, LinkSpec, Network

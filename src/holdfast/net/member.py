@@ -7,8 +7,10 @@ and received by kind, incidents, and how full its queues are. It may live in the
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from holdfast.books.rows import Row
+from holdfast.books.trace import LINK_BYTES, LINK_LOST, LINK_SENT
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
@@ -23,9 +25,7 @@ from holdfast.net.watching import watch
 from holdfast.network.schema import LinkSpec, Network
 from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredBatch, Incident, Lost, ReplicaWanted
 from holdfast.protocol.replication.replica import Role
-from holdfast.wire.trace import LINK_BYTES, LINK_LOST, LINK_SENT
 
-Row = tuple[Any, ...]  # the table's name, then its columns
 OnWanted = Callable[[ReplicaWanted], None]  # somebody asks for a replica
 OnGone = Callable[[str], None]
 NewImpairment = Callable[[LinkSpec, str, str], Impairment]  # of a link, in the direction from one node to another

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
+from holdfast.books.rows import Row
 from holdfast.model.errors import TransportError
 from holdfast.net.address import Address, parse_address
-from holdfast.net.member import Member, OnGone, OnWanted, Row
+from holdfast.net.member import Member, OnGone, OnWanted
 from holdfast.network.schema import LinkSpec
 from holdfast.protocol.effects import ReplicaWanted
 

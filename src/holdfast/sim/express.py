@@ -14,6 +14,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.books.ledger import Ledger
+from holdfast.books.trace import TraceWriter
+from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Deliver, Publication, Publish
 from holdfast.network.schema import Network
 from holdfast.protocol.conditions import ConditionBook
@@ -22,11 +25,8 @@ from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.sim.flights import EDGE, EVENT, HOPS, TIME_US, Events, World, account, fly, keys_of_events
 from holdfast.sim.host import Host
 from holdfast.sim.keyed_dice import source_key
-from holdfast.sim.ledger import Ledger
 from holdfast.sim.picture import Picture
-from holdfast.sim.shared_index import SharedIndex
 from holdfast.wire.codec import event_bytes, size_of
-from holdfast.wire.trace import TraceWriter
 
 _WAITING_MAX = 4_096  # events: enough that calling compiled code costs nothing beside them, and a few MB
 _TABLE_CELLS_MAX = 8_000_000  # brokers times conditions, at eight bytes: 64 MB for the picture of the tables

@@ -3,19 +3,10 @@
 from collections import deque
 from dataclasses import dataclass, field
 
+from holdfast.books.tally import Tally
 from holdfast.model.messages import Message, NodeKind
 from holdfast.protocol.hops.choice import AnyBroker, AnyClient
 from holdfast.sim.links import Link
-
-
-@dataclass(slots=True)
-class Tally:
-    """Messages of one kind at one node."""
-
-    sent: int = 0
-    sent_bytes: int = 0
-    lost: int = 0
-    received: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.matching.shared_index import SharedIndex
 from holdfast.network.schema import LinkSpec
 from holdfast.protocol.broker import Broker
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.sim.flights import Edges, Nodes, Tables
 from holdfast.sim.host import Host
-from holdfast.sim.shared_index import SharedIndex
 
 _WORD_BITS = 64
 _WORD = 2**_WORD_BITS - 1

@@ -8,6 +8,7 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
+from holdfast.books.failovers import MOVED
 from holdfast.network.schema import LinkSpec
 from holdfast.protocol.broker import Broker, BrokerParts
 from holdfast.protocol.effects import ReplicaWanted
@@ -15,7 +16,6 @@ from holdfast.protocol.hops.choice import on_its_links
 from holdfast.protocol.hops.nack import NackBroker
 from holdfast.protocol.replication.broker import ReplicatingBroker
 from holdfast.protocol.replication.replica import Role
-from holdfast.sim.failovers import MOVED
 from holdfast.sim.host import Host
 
 if TYPE_CHECKING:

@@ -10,6 +10,10 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from holdfast.books.ledger import Ledger
+from holdfast.books.outcome import Outcome
+from holdfast.books.trace import TraceWriter
+from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Message, NodeKind, Publication, Publish
 from holdfast.network.schema import ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import Publication as Planned
@@ -46,16 +50,13 @@ from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.host import Channel, Host
 from holdfast.sim.keyed_dice import EventKeys
-from holdfast.sim.ledger import Ledger, Outcome
 from holdfast.sim.links import Link
 from holdfast.sim.provisioner import Provisioner
 from holdfast.sim.rare_collections import rare_collections
-from holdfast.sim.shared_index import SharedIndex
 from holdfast.sim.tallies import add_recovery, take_tallies, write_samples
 from holdfast.sim.unicast import UnicastNetwork
 from holdfast.store.memory import MemoryStore
 from holdfast.wire.codec import size_of
-from holdfast.wire.trace import TraceWriter
 
 _DRAIN_US = 30_000_000  # how long after the last publication a run waits for what is still on its way
 _SEARCH_US = 120_000_000  # and for what is being recovered: past the last request for it
@@ -464,8 +465,7 @@ class Simulation:
 
     def _incident(self, host: Host, effect: Incident) -> None:
         if effect.kind == "expired":
-            source, _, seq = effect.about.rpartition("/")
-            self.ledger.expired(source, int(seq))
+            self.ledger.expired(effect.source, effect.first)
         self.note(host.name, effect.kind, effect.about, effect.count)
 
     def note(self, node: str, kind: str, about: str, times: int = 1) -> None:

@@ -18,6 +18,11 @@ from typing import get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.books.owed import wanted_of
+from holdfast.books.promises import acknowledged_survives, check, what_is_owed
+from holdfast.books.runs import Run
+from holdfast.books.trace import TraceWriter
+from holdfast.books.verdict import Verdict
 from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, Routing, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
 from holdfast.network.workload.publication import Window
@@ -27,10 +32,7 @@ from holdfast.protocol.hops.settings import HandoverSettings, Hops, HopSettings,
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import Guarantees, ProtocolSettings
-from holdfast.sim.promises import Verdict, acknowledged_survives, check, wanted_of, what_is_owed
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.runs import Run
-from holdfast.wire.trace import TraceWriter
 
 _SECOND = 1_000_000
 _SETTINGS = ProtocolSettings(heartbeat_us=_SECOND // 2, lease_us=2 * _SECOND)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
+from holdfast.books.outcome import DelayHistogram, Outcome
+from holdfast.books.trace import TraceWriter
 from holdfast.network.schema import BrokerSpec
 from holdfast.protocol.hops.choice import AnyClient
 from holdfast.protocol.recovery.srm.counts import FOLLOWED, KEPT
 from holdfast.sim.host import Host
-from holdfast.sim.ledger import DelayHistogram, Outcome
-from holdfast.wire.trace import TraceWriter
 
 
 def take_tallies(

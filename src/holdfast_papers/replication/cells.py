@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
+from holdfast.books.replication_promises import incomplete, unordered
 from holdfast.model.messages import CopyProtocol, ReplicaUse
-from holdfast.sim.replication_promises import incomplete, unordered
 from holdfast_papers.models import Cell
 from holdfast_papers.replication.model import Model, Setting
 from holdfast_papers.replication.table import ALIKE, busy_setting, deliveries_of

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import get_args
 
+from holdfast.books.replication_promises import EventId, Witness, incomplete, unordered
 from holdfast.model.messages import CopyProtocol, ReplicaUse
-from holdfast.sim.replication_promises import EventId, Witness, incomplete, unordered
 from holdfast_papers.replication.model import SOURCE, Costs, Model, Setting
 
 PAPER: dict[

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from holdfast.books.definitions import LEARNT, LEARNT_US
 from holdfast.pipeline.audit.owed import expired, wanted
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 
 _PAIR = ["run", "subscriber", "source"]
-_LEARNT = 20  # events of a source that order with a target learns from,
-_LEARNT_US = 2_000_000  # and how long it takes until the source tells what it has published
 _FOREVER_US = 2**62  # a subscription that has not ended
 
 
@@ -146,7 +145,7 @@ def _ordered(rows: DataFrame) -> DataFrame:
         "again",
         F.coalesce(arrived_seq < F.col("highest"), F.lit(False)).alias("overtaken"),
         F.coalesce(arrived_seq < F.col("highest_reached"), F.lit(False)).alias("behind"),
-        F.coalesce((F.col("came_place") > _LEARNT) & (F.col("since_us") >= _LEARNT_US), F.lit(False)).alias("learnt"),
+        F.coalesce((F.col("came_place") > LEARNT) & (F.col("since_us") >= LEARNT_US), F.lit(False)).alias("learnt"),
         F.when(F.col("first"), displacement).alias("displacement"),
         F.when(F.col("first"), 1 - displacement / F.col("came")).alias("ordered"),
     )

@@ -13,6 +13,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from holdfast.books.outcome import Outcome
+from holdfast.books.verdict import Verdict
 from holdfast.pipeline.audit.exact_quantiles import KINDS, QUANTILES
 from holdfast.pipeline.audit.facts import facts
 from holdfast.pipeline.audit.metrics import (
@@ -25,7 +27,6 @@ from holdfast.pipeline.audit.metrics import (
 )
 from holdfast.pipeline.audit.promises import (
     Asked,
-    Verdict,
     acknowledged_survives,
     causes_of,
     examples,
@@ -38,7 +39,6 @@ from holdfast.pipeline.audit.replication import judged, replicates
 from holdfast.pipeline.audit.trace_footers import RunFooters
 from holdfast.pipeline.audit.trace_tables import TraceRun, open_runs
 from holdfast.pipeline.spark_errors import explained
-from holdfast.sim.ledger import Outcome
 
 # Counted by clients themselves and link by link, which is not in a trace; and what the table of seconds tells instead.
 _NOT_TOLD = ("recovery", "answer_us", "leaf_recovery_ratio", "slices")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from holdfast.books.trace import LINK_BYTES, LINK_LOST, LINK_SENT
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
-from holdfast.wire.trace import LINK_BYTES, LINK_LOST, LINK_SENT
 
 _DIRECTIONS_MAX = 2_000  # the busiest; a picture of more links than this says nothing
 _NAMES = {LINK_SENT: "sent", LINK_BYTES: "bytes", LINK_LOST: "lost"}

@@ -1,4 +1,4 @@
-"""The promises, checked a second time: on the same trace as `sim/promises.py`, with windows and joins of its own.
+"""The promises, checked a second time: on the same trace as `books/promises.py`, with windows and joins of its own.
 
 docs/promises.md says what they mean. P1, P2 and P7 are certain. P3 holds when order was not asked for, or when what
 remains of the violations is within its target. P4 is a rate under best effort, so it is broken only when the share
@@ -15,6 +15,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from holdfast.books.definitions import KNOWN_US, STANDARD_ERRORS
+from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.pipeline import readable
 from holdfast.pipeline.audit.metrics import CHECKED
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
@@ -22,29 +24,12 @@ from holdfast.pipeline.spark_path import spark_path
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.settings import ProtocolSettings
 
-EXAMPLES_MAX = 5  # of one broken promise: enough to see a pattern, and to look them up
 _EVENT = ["subscriber", "source", "seq"]
-_KNOWN_US = 300_000  # after which every broker of a small network has heard of a subscription
 _BREAKS = {"P1": CHECKED["foreign"], "P2": CHECKED["repeated"], "P3": "overtaken", "P4": CHECKED["missing"]}
 # Incidents after which nothing is missing; anything else may have cost an event.
 _HARMLESS = frozenset(
     {"restart", "link_up", "link_recovered", "duplicate", "not_subscribed", "neighbour_restarted", "acknowledged"}
 )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    promise: str
-    holds: bool
-    checked: int
-    broken: int
-    examples: tuple[dict[str, Any], ...] = ()
-    note: str = ""  # why it holds although something was found, or why nothing was checked
-
-    def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"holds": self.holds, "checked": self.checked, "broken": self.broken}
-        found["examples"] = list(self.examples)
-        return {**found, "note": self.note} if self.note else found
 
 
 @dataclass(frozen=True)
@@ -90,7 +75,7 @@ def _order(run: TraceRun, figures: Mapping[str, Any], asked: float | None) -> Ve
 
 def _remaining(left: int, behind: int, target: float) -> tuple[bool, str]:
     """Whether so many of the events that reached their subscribers too late are no more than the target and chance."""
-    chance = 3 * (target * behind) ** 0.5  # three standard errors: an honest run exceeds them once in a thousand
+    chance = STANDARD_ERRORS * (target * behind) ** 0.5
     note = f"{left:,} remain of {behind:,} after learning, {readable.share(target)} allowed"
     return left <= target * behind + chance, note
 
@@ -156,7 +141,7 @@ def acknowledged_survives(facts: DataFrame, run: TraceRun) -> Verdict:
         F.explode(F.sequence(place, place + F.col("count") - 1)).alias("seq"),
     )
     owed = facts.where((F.col("run") == run.label) & F.col("owed") & ~F.col("expired"))
-    owed = owed.where(F.col("settled_us") >= _KNOWN_US)
+    owed = owed.where(F.col("settled_us") >= KNOWN_US)
     # Key: source and seq. An event has as many rows as it has subscribers.
     owed = owed.join(told, ["source", "seq"], "left_semi")
     row = owed.agg(F.count("*").alias("checked"), F.count_if(F.col("arrived_us").isNull()).alias("broken"))

@@ -1,6 +1,6 @@
 """P6 on Spark, and what each failure of a broker cost: windows and joins of its own over the same trace.
 
-When a broker failed, when that was noticed and when its replica was ready are incidents; `sim/failovers.py` puts them
+When a broker failed, when that was noticed and when its replica was ready are incidents; `books/failovers.py` puts them
 together for both checkers, and everything about deliveries is worked out here once more. Nothing is collected but these
 incidents and counts.
 """
@@ -13,13 +13,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from holdfast.pipeline.audit.promises import EXAMPLES_MAX, Verdict
+from holdfast.books.definitions import CARRIERS, KNOWN_US, LATELY_US
+from holdfast.books.failovers import Failover, Moment, failovers, is_moment, moved
+from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
-from holdfast.sim.failovers import Failover, Moment, failovers, is_moment, moved
 
-_KNOWN_US = 300_000  # after which every broker of a small network has heard of a subscription
-_LATELY_US = 2_000_000  # before a failure: as long as events took then, one may have been on its way when it happened
-_CARRIERS = ("Publish", "Stamped", "Numbered", "Run", "Deliver")
 _EVENT = ["subscriber", "source", "seq"]
 _REPLICATES = "replication: "
 
@@ -42,7 +40,7 @@ def judged(
     kept = own.where(F.col("arrived_us").isNotNull() & ~cost)
     notes = []
     parts: list[DataFrame] = []
-    if any(messages.get(kind, {}).get("lost", 0) for kind in _CARRIERS):
+    if any(messages.get(kind, {}).get("lost", 0) for kind in CARRIERS):
         notes.append("links lost events, so completeness is not judged")
     elif all(each.promises_complete for each in found):
         parts.append(_missed(kept, run, moved(moments)))
@@ -69,7 +67,7 @@ def _moments(run: TraceRun, incidents: Mapping[str, int]) -> list[Moment]:
 def _transit_us(own: DataFrame, found: Sequence[Failover]) -> int:
     """How long events took shortly before a failure: so long ago one may have left that was lost with the broker."""
     failed_us = [each.failed_us for each in found if each.failed_us is not None]
-    lately = [F.col("arrived_us").between(at_us - _LATELY_US, at_us) for at_us in failed_us]
+    lately = [F.col("arrived_us").between(at_us - LATELY_US, at_us) for at_us in failed_us]
     if not lately:
         return 0
     ((longest,),) = own.where(reduce(or_, lately)).agg(F.max(F.col("arrived_us") - F.col("published_us"))).collect()
@@ -110,7 +108,7 @@ def _alike(run: TraceRun, moved_clients: set[str]) -> DataFrame:
         F.count("until_us").alias("ended"),
     )
     wants = wants.where((F.col("ended") == 0) & ~F.col("subscriber").isin(list(moved_clients)))
-    since = (F.max("from_us") + _KNOWN_US).alias("since_us")
+    since = (F.max("from_us") + KNOWN_US).alias("since_us")
     groups = wants.groupBy("wants").agg(since, F.count("*").alias("members")).where("members > 1")
     return wants.join(groups, "wants").select("subscriber", "wants", "since_us")
 

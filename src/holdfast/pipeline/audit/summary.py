@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.books.verdict import Verdict
 from holdfast.pipeline import readable
 from holdfast.pipeline.audit.compare import compared
 from holdfast.pipeline.audit.job import AuditedRun
-from holdfast.pipeline.audit.promises import Verdict
 
 _NAME = 20
 

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from holdfast.books.trace import FORMAT, PUBLICATION, SCHEMAS
 from holdfast.model.errors import InputError
-from holdfast.wire.trace import FORMAT, PUBLICATION, SCHEMAS
 
 ATTRIBUTE = "attr:"
 KINDS = (pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us", "UTC"), pa.uint64())

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from holdfast.books.runs import attribute_of
 from holdfast.pipeline.audit.trace_footers import ATTRIBUTE, KINDS, RunFooters
 from holdfast.pipeline.spark_path import spark_path
-from holdfast.wire.runs import attribute_of
 
 _IN_SPARK = dict(
     zip(

@@ -5,8 +5,8 @@ from html import escape
 from typing import Any
 
 from holdfast import __version__
+from holdfast.books.verdict import Verdict
 from holdfast.pipeline import readable
-from holdfast.pipeline.audit.promises import Verdict
 from holdfast.pipeline.report.style import STYLE
 
 PROMISES = {

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast.books.trace import TraceWriter
 from holdfast.model.errors import HoldfastError
 from holdfast.network.about import about_run
 from holdfast.pipeline.sweep.plan import Cell, Plan
 from holdfast.sim.simulator import Simulation
-from holdfast.wire.trace import TraceWriter
 
 _TRACEBACK_CHARACTERS_MAX = 8_000  # the last calls are what helps; a deep recursion has thousands
 

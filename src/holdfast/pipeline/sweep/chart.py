@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from holdfast.books.outcome import Outcome
 from holdfast.model.errors import InputError
 from holdfast.network.problems import did_you_mean
 from holdfast.pipeline.charts.lines import LINES_MAX, Line, LineChart, Marks, Spot, svg
 from holdfast.pipeline.confidence import LEVEL
-from holdfast.sim.ledger import Outcome
 
 __all__ = ["Axes", "Chart", "Marks", "chart_from_words", "check_chart", "draw", "line_chart"]
 

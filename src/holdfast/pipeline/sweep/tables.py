@@ -13,10 +13,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from holdfast.books.outcome import Outcome
 from holdfast.pipeline.confidence import half_width_factor
 from holdfast.pipeline.sweep.folder import SweepFolder
 from holdfast.pipeline.sweep.plan import ColumnKind, Plan
-from holdfast.sim.ledger import Outcome
 
 _RECORDS_PER_TASK = 2_000  # files of a kilobyte: a task of a second or so
 _METRICS_MAX = 2_000  # columns of one table; incidents have a handful of kinds

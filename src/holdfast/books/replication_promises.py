@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from holdfast.sim.failovers import Failover, failovers, is_moment, moved
-from holdfast.wire.runs import Run
+from holdfast.books.definitions import CARRIERS, KNOWN_US, LATELY_US
+from holdfast.books.failovers import Failover, failovers, is_moment, moved
+from holdfast.books.runs import Run
 
 EventId = tuple[str, int]  # source and number
 Deliveries = Mapping[str, Sequence[EventId]]  # by subscriber, in the order in which they came
@@ -63,10 +64,6 @@ def unordered(deliveries: Deliveries, left_out: Collection[EventId] = ()) -> Wit
 
 # In a trace ------------------------------------------------------------------------------------------------------
 
-_KNOWN_US = 300_000  # after which every broker of a small network has heard of a subscription
-_LATELY_US = 2_000_000  # before a failure: as long as events took then, one may have been on its way when it happened
-_CARRIERS = ("Publish", "Stamped", "Numbered", "Run", "Deliver")  # messages that a link must not lose
-
 
 @dataclass(frozen=True)
 class Judged:
@@ -111,14 +108,14 @@ def _published(run: Run) -> list[dict[str, Any]]:
 
 def _lost(run: Run) -> list[int]:
     rows = run.table("messages").to_pylist()
-    return [row["lost"] for row in rows if row["kind"] in _CARRIERS]
+    return [row["lost"] for row in rows if row["kind"] in CARRIERS]
 
 
 def _transit_us(rows: list[dict[str, Any]], published: Mapping[EventId, int], found: list[Failover]) -> int:
     delays_us = [0]
     for each in found:
         for row in rows:
-            if each.failed_us is not None and each.failed_us - _LATELY_US <= row["time_us"] <= each.failed_us:
+            if each.failed_us is not None and each.failed_us - LATELY_US <= row["time_us"] <= each.failed_us:
                 delays_us.append(row["time_us"] - published[row["source"], row["seq"]])
     return max(delays_us)
 
@@ -159,7 +156,7 @@ def _alike(run: Run, left_out: Collection[str]) -> list[tuple[list[str], int]]:
         if name not in ended:
             groups.setdefault(tuple(sorted(conditions)), []).append(name)
     return [
-        (sorted(names), max(max(wants[name].values()) for name in names) + _KNOWN_US)
+        (sorted(names), max(max(wants[name].values()) for name in names) + KNOWN_US)
         for names in groups.values()
         if len(names) > 1
     ]

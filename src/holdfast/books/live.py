@@ -1,4 +1,4 @@
-"""The books of a live run: the simulator's ledger, and the trace if one is wanted.
+"""The books of a live run: the same ledger as the simulator's, and the trace if one is wanted.
 
 Nodes count in the time of day; a run's own time begins when everything is up, so everything is shifted by that moment.
 """
@@ -8,14 +8,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.books.ledger import Ledger
+from holdfast.books.outcome import Outcome
+from holdfast.books.rows import Row
+from holdfast.books.trace import TraceWriter
+from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Publication, Publish
-from holdfast.net.member import Row
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Delivered
-from holdfast.sim.ledger import Ledger, Outcome
-from holdfast.sim.shared_index import SharedIndex
 from holdfast.wire.codec import size_of
-from holdfast.wire.trace import TraceWriter
 
 _TIMES = {"incidents": (1,), "samples": (1,), "messages": (2, 3)}  # columns that are times of day
 

@@ -6,100 +6,28 @@ they are old enough, and of those that somebody misses a bounded number is remem
 """
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
 from itertools import repeat
-from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.books.outcome import DelayHistogram, Outcome
+from holdfast.books.owed import LiveSubscriptions
+from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Publication, Via
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.sim.shared_index import SharedIndex, View
 
 _SETTLED_US = 30_000_000  # after this long no duplicate comes any more
 _OVERDUE_MAX = 200_000  # older events that somebody misses, some 60 MB: an overloaded broker may bring them still
-_RESOLUTION = log(1.02)  # delays are kept in classes 2 % wide
 _PAIR_BITS = 32  # for the number of a node
 _SEQ_BITS = 40  # for a sequence number: a million a second for twelve days
 
 
-@dataclass
-class Outcome:
-    """A run in numbers. Counts of events are per subscriber: one event owed to three clients is owed three times."""
-
-    published: int = 0
-    owed: int = 0
-    delivered: int = 0
-    lost: int = 0
-    late: int = 0
-    duplicates: int = 0
-    unowed: int = 0  # delivered although it was not owed: subscribed after it was published
-    fifo_violations: int = 0
-    transmissions: int = 0
-    bytes: int = 0
-    recovered: dict[str, int] = field(default_factory=dict)  # delivered by another way than the first, by which
-    held: int = 0  # held back for the sake of order,
-    held_total_us: int = 0  # and for how long in all
-    delay_us: dict[str, int] = field(default_factory=dict)
-    recovery_delay_us: dict[str, int] = field(default_factory=dict)  # from publishing, of what was recovered
-    held_us: dict[str, int] = field(default_factory=dict)  # of what was held back
-    messages: dict[str, dict[str, int]] = field(default_factory=dict)
-    recovery: dict[str, int] = field(default_factory=dict)  # what clients did to recover, by their own count
-    answer_us: dict[str, int] = field(default_factory=dict)  # from a client's first request to the repair
-    leaf_recovery_ratio: float | None = None  # bytes about recovery for each byte of events, on the worst leaf link
-    slices: dict[str, dict[str, int]] = field(default_factory=dict)  # "owed" and "delivered", by slice of time
-    incidents: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def delivery_ratio(self) -> float:
-        return self.delivered / self.owed if self.owed else 1.0
-
-    def as_json(self) -> dict[str, object]:
-        return {**asdict(self), "delivery_ratio": self.delivery_ratio}
-
-
-class DelayHistogram:
-    """Quantiles of positive integers to within one per cent, in memory that does not grow."""
-
-    def __init__(self) -> None:
-        self._classes: dict[int, int] = {}
-        self._max = 0
-
-    def add(self, delay_us: int) -> None:
-        at = int(log(delay_us + 1) / _RESOLUTION)
-        self._classes[at] = self._classes.get(at, 0) + 1
-        self._max = max(self._max, delay_us)
-
-    def add_all(self, delays_us: NDArray[np.int64]) -> None:
-        classes, counts = np.unique((np.log(delays_us + 1.0) / _RESOLUTION).astype(np.int64), return_counts=True)
-        for at, count in zip(classes.tolist(), counts.tolist(), strict=True):
-            self._classes[at] = self._classes.get(at, 0) + count
-        self._max = max(self._max, int(delays_us.max()))
-
-    def quantile(self, share: float) -> int:
-        left = share * sum(self._classes.values())
-        for at in sorted(self._classes):
-            left -= self._classes[at]
-            if left <= 0:
-                return min(self._max, round(exp((at + 0.5) * _RESOLUTION) - 1))
-        return self._max
-
-    def summary(self, percents: Sequence[int] = (50, 90, 99)) -> dict[str, int]:
-        if not self._classes:
-            return {}
-        return {f"p{percent}": self.quantile(percent / 100) for percent in percents} | {"max": self._max}
-
-
-class Ledger:
+class Ledger(LiveSubscriptions):
     def __init__(self, book: ConditionBook, index: SharedIndex, slice_us: int | None = None) -> None:
         self.outcome = Outcome()
         self._slice_us = slice_us
-        self._book = book
-        self._wanted: View[tuple[str, str]] = View(index)
-        self._live: dict[tuple[str, str], str] = {}
-        self.version = 0  # goes up with every subscription that comes or goes
+        super().__init__(book, index)
         self._open: dict[tuple[str, int], dict[str, bool]] = {}  # publication -> who is owed it, and has got it
         self._expired: set[tuple[str, int]] = set()
         self._ages: deque[tuple[int, tuple[str, int]]] = deque()
@@ -110,24 +38,9 @@ class Ledger:
         self._recovery_delays = DelayHistogram()
         self._holds = DelayHistogram()
 
-    def subscribed(self, client: str, id_: str, condition: str) -> None:
-        self.version += 1
-        self._live[client, id_] = condition
-        self._wanted.add((client, id_), self._book.subscription(condition).filters)
-
-    def unsubscribed(self, client: str, id_: str) -> str:
-        self.version += 1
-        condition = self._live.pop((client, id_))
-        self._wanted.remove((client, id_), self._book.subscription(condition).filters)
-        return condition
-
-    def live(self) -> list[tuple[tuple[str, str], str]]:
-        """The subscriptions that have not ended: client and id, and the condition."""
-        return list(self._live.items())
-
     def published(self, publication: Publication, now_us: int) -> None:
         self.outcome.published += 1
-        owed = {client: False for client, _ in self._wanted.match(publication.attributes)}
+        owed = self.owed_to(publication.attributes)
         if owed:
             self.outcome.owed += len(owed)
             if self._slice_us is not None:
@@ -226,10 +139,6 @@ class Ledger:
         self.outcome.fifo_violations += int((seqs < previous).sum())
         lasts = np.concatenate((firsts[1:], [seqs.size])) - 1
         self._highest.update(zip(keys, highest[lasts].tolist(), strict=True))
-
-    def asking(self) -> dict[int, list[str]]:
-        """For each condition, by its number in the index, the clients that have a live subscription with it."""
-        return {number: [client for client, _ in keys] for number, keys in self._wanted.keys.items()}
 
     def _close(self, event: tuple[str, int]) -> None:
         missing = sum(not got for got in self._open.pop(event).values())

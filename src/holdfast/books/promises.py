@@ -6,7 +6,6 @@ a limit stays within it. P8 the same seed gives the same trace. docs/promises.md
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -14,27 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.matching.matcher import Matcher
+from holdfast.books.definitions import KNOWN_US, LEARNT, LEARNT_US, STANDARD_ERRORS
+from holdfast.books.owed import EVENT, owed_for_good, owed_of, wanted_of
+from holdfast.books.replication_promises import judged
+from holdfast.books.runs import Run, same_bytes
+from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.network.document import document_of
 from holdfast.protocol.order.settings import LatchSettings
-from holdfast.sim.replication_promises import judged
-from holdfast.wire.runs import Run, same_bytes
-
-_EXAMPLES = 5
-_KNOWN_US = 300_000  # after which every broker of a small network has heard of a subscription
-_EVENT = ["subscriber", "source", "seq"]
-_UNLEARNT = 20  # events of a source from which a subscriber learns how long to wait: they may come in any order,
-_UNLEARNT_US = 2_000_000  # as may those before the source has been told that somebody keeps its order
-_STANDARD_ERRORS = 3  # by which a share may be above its target: one honest run in a thousand
-
-
-@dataclass(frozen=True)
-class Verdict:
-    promise: str
-    holds: bool
-    checked: int
-    broken: int
-    examples: tuple[dict[str, Any], ...] = ()
 
 
 def check(folder: Path, strict_order: bool = False) -> dict[str, Verdict]:
@@ -53,41 +38,21 @@ def check(folder: Path, strict_order: bool = False) -> dict[str, Verdict]:
     }
 
 
-def wanted_of(run: Run) -> pa.Table:
-    """Every publication that a subscription matches, with the times between which the subscription was live."""
-    subscriptions = run.table("subscriptions")
-    publications = run.table("publications").select(["source", "seq", "time_us"])
-    matcher = Matcher()
-    for number, condition in enumerate(subscriptions["condition"].to_pylist()):
-        matcher.add(number, condition)
-    parts = []
-    for rows, events in run.events():
-        pairs = matcher.match_batch(events)
-        published = publications.take(rows.take(pairs["event"].combine_chunks()))
-        asked = subscriptions.take(pairs["subscription"].cast(pa.int64()))
-        parts.append(pa.table({**_columns(published), **_columns(asked.drop_columns(["id", "condition"]))}))
-    return pa.concat_tables(parts)
-
-
-def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
-    return dict(zip(table.column_names, table.columns, strict=True))
-
-
 def only_what_matches(deliveries: pa.Table, wanted: pa.Table) -> Verdict:
     """A delivery needs a matching subscription that was live at some time between publishing and delivery."""
-    arrived = deliveries.select([*_EVENT, "time_us"]).rename_columns([*_EVENT, "arrived_us"])
-    joined = wanted.join(arrived, _EVENT, join_type="inner")
+    arrived = deliveries.select([*EVENT, "time_us"]).rename_columns([*EVENT, "arrived_us"])
+    joined = wanted.join(arrived, EVENT, join_type="inner")
     alive = pc.and_(
         pc.less_equal(joined["from_us"], joined["arrived_us"]),
         pc.or_kleene(pc.is_null(joined["until_us"]), pc.greater_equal(joined["until_us"], joined["time_us"])),
     )
-    good = joined.filter(alive).group_by(_EVENT).aggregate([])
-    foreign = arrived.join(good, _EVENT, join_type="left anti")
+    good = joined.filter(alive).group_by(EVENT).aggregate([])
+    foreign = arrived.join(good, EVENT, join_type="left anti")
     return _verdict("P1", deliveries.num_rows, foreign)
 
 
 def at_most_once(deliveries: pa.Table) -> Verdict:
-    counts = deliveries.group_by(_EVENT).aggregate([([], "count_all")])
+    counts = deliveries.group_by(EVENT).aggregate([([], "count_all")])
     return _verdict("P2", counts.num_rows, counts.filter(pc.greater(counts["count_all"], 1)))
 
 
@@ -108,17 +73,17 @@ def in_order(deliveries: pa.Table, share_max: float | None) -> Verdict:
 
     A share is judged on what each subscriber got of a source after it had learnt, and with what chance allows.
     """
-    rows = [(*row.values(),) for row in deliveries.select([*_EVENT, "time_us", "held_us"]).to_pylist()]
+    rows = [(*row.values(),) for row in deliveries.select([*EVENT, "time_us", "held_us"]).to_pylist()]
     handed_over = sorted(rows, key=lambda row: row[3])
     late = _overtaken(handed_over)
-    examples = tuple(dict(zip([*_EVENT, "time_us"], row, strict=False)) for row in late[:_EXAMPLES])
+    examples = tuple(dict(zip([*EVENT, "time_us"], row, strict=False)) for row in late[:EXAMPLES_MAX])
     if not share_max:
         return Verdict("P3", share_max is None or not late, len(rows), len(late), examples)
     learnt = _after_learning(handed_over)
     behind = _overtaken(sorted(rows, key=lambda row: row[3] - (row[4] or 0)))
     expected = share_max * sum(row in learnt for row in behind)
     remaining = sum(row in learnt for row in late)
-    return Verdict("P3", remaining <= expected + _STANDARD_ERRORS * sqrt(expected), len(rows), len(late), examples)
+    return Verdict("P3", remaining <= expected + STANDARD_ERRORS * sqrt(expected), len(rows), len(late), examples)
 
 
 def _overtaken(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -142,24 +107,20 @@ def _after_learning(rows: Iterable[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
         pair, time_us = row[:2], row[3]
         got[pair] = got.get(pair, 0) + 1
         since_us = time_us - began_us.setdefault(pair, time_us)
-        if got[pair] > _UNLEARNT and since_us >= _UNLEARNT_US:
+        if got[pair] > LEARNT and since_us >= LEARNT_US:
             learnt.add(row)
     return learnt
 
 
 def what_is_owed(deliveries: pa.Table, wanted: pa.Table) -> Verdict:
     """Owed: a matching subscription was live when the event was published. `broken` counts what never came."""
-    live = pc.and_(
-        pc.less_equal(wanted["from_us"], wanted["time_us"]),
-        pc.or_kleene(pc.is_null(wanted["until_us"]), pc.greater(wanted["until_us"], wanted["time_us"])),
-    )
-    owed = wanted.filter(live).group_by(_EVENT).aggregate([])
-    missing = owed.join(deliveries.select(_EVENT), _EVENT, join_type="left anti")
+    owed = owed_of(wanted)
+    missing = owed.join(deliveries.select(EVENT), EVENT, join_type="left anti")
     return _verdict("P4", owed.num_rows, missing)
 
 
 def acknowledged_survives(
-    deliveries: pa.Table, wanted: pa.Table, incidents: pa.Table, known_us: int = _KNOWN_US
+    deliveries: pa.Table, wanted: pa.Table, incidents: pa.Table, known_us: int = KNOWN_US
 ) -> Verdict:
     """Of what publishers were told is stored: what is owed and never came, though it had not expired.
 
@@ -173,17 +134,16 @@ def acknowledged_survives(
             found = acknowledged if kind == "acknowledged" else expired
             found += [{"source": source, "seq": int(first) + at} for at in range(count)]
     schema = pa.schema([("source", pa.string()), ("seq", pa.int64())])
-    settled = pc.less_equal(pc.add(wanted["from_us"], known_us), wanted["time_us"])
-    owed = wanted.filter(pc.and_(settled, pc.is_null(wanted["until_us"]))).group_by(_EVENT).aggregate([])
+    owed = owed_for_good(wanted, known_us)
     owed = owed.join(pa.Table.from_pylist(acknowledged, schema), ["source", "seq"], join_type="left semi")
-    missing = owed.join(deliveries.select(_EVENT), _EVENT, join_type="left anti")
+    missing = owed.join(deliveries.select(EVENT), EVENT, join_type="left anti")
     missing = missing.join(pa.Table.from_pylist(expired, schema), ["source", "seq"], join_type="left anti")
     return _verdict("P5", owed.num_rows, missing)
 
 
 def replication_keeps_its_promises(run: Run) -> Verdict:
     found = judged(run)
-    return Verdict("P6", not found.broken, found.checked, len(found.broken), found.broken[:_EXAMPLES])
+    return Verdict("P6", not found.broken, found.checked, len(found.broken), found.broken[:EXAMPLES_MAX])
 
 
 def within_limits(samples: pa.Table) -> Verdict:
@@ -199,10 +159,10 @@ def within_limits(samples: pa.Table) -> Verdict:
 def same_trace(one: Path, other: Path) -> Verdict:
     """P8: two runs of one seed."""
     different = same_bytes(one, other)
-    examples = tuple({"file": name} for name in different[:_EXAMPLES])
+    examples = tuple({"file": name} for name in different[:EXAMPLES_MAX])
     return Verdict("P8", not different, sum(1 for _ in one.rglob("*.parquet")), len(different), examples)
 
 
 def _verdict(promise: str, checked: int, broken: pa.Table) -> Verdict:
-    examples = broken.slice(0, _EXAMPLES).to_pylist()
+    examples = broken.slice(0, EXAMPLES_MAX).to_pylist()
     return Verdict(promise, broken.num_rows == 0, checked, broken.num_rows, tuple(examples))

@@ -1,0 +1,85 @@
+"""Who is owed an event: every client with a matching subscription that was live when it was published.
+
+The ledger asks while a run goes on, the promises ask about its trace; both find the answer here and nowhere else. The
+audit on Spark works it out by itself (`pipeline/audit/owed.py`), so that one of the two finds the other's mistakes.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.books.runs import Run
+from holdfast.matching.shared_index import SharedIndex, View
+from holdfast.model.event import Attributes
+from holdfast.protocol.conditions import ConditionBook
+
+EVENT = ["subscriber", "source", "seq"]
+
+
+class LiveSubscriptions:
+    """While a run goes on: what is live now is what the next event is owed to."""
+
+    def __init__(self, book: ConditionBook, index: SharedIndex) -> None:
+        self.version = 0  # goes up with every subscription that comes or goes
+        self._book = book
+        self._view: View[tuple[str, str]] = View(index)
+        self._conditions: dict[tuple[str, str], str] = {}
+
+    def subscribed(self, client: str, id_: str, condition: str) -> None:
+        self.version += 1
+        self._conditions[client, id_] = condition
+        self._view.add((client, id_), self._book.subscription(condition).filters)
+
+    def unsubscribed(self, client: str, id_: str) -> str:
+        self.version += 1
+        condition = self._conditions.pop((client, id_))
+        self._view.remove((client, id_), self._book.subscription(condition).filters)
+        return condition
+
+    def live(self) -> list[tuple[tuple[str, str], str]]:
+        """The subscriptions that have not ended: client and id, and the condition."""
+        return list(self._conditions.items())
+
+    def owed_to(self, attributes: Attributes) -> dict[str, bool]:
+        """The clients that are owed an event that is published now; none of them has it yet."""
+        return {client: False for client, _ in self._view.match(attributes)}
+
+    def asking(self) -> dict[int, list[str]]:
+        """For each condition, by its number in the index, the clients that have a live subscription with it."""
+        return {number: [client for client, _ in keys] for number, keys in self._view.keys.items()}
+
+
+def wanted_of(run: Run) -> pa.Table:
+    """Every publication that a subscription matches, with the times between which the subscription was live."""
+    from holdfast.matching.matcher import Matcher  # noqa: PLC0415  # compiled kernels: only who judges waits for them
+
+    subscriptions = run.table("subscriptions")
+    publications = run.table("publications").select(["source", "seq", "time_us"])
+    matcher = Matcher()
+    for number, condition in enumerate(subscriptions["condition"].to_pylist()):
+        matcher.add(number, condition)
+    parts = []
+    for rows, events in run.events():
+        pairs = matcher.match_batch(events)
+        published = publications.take(rows.take(pairs["event"].combine_chunks()))
+        asked = subscriptions.take(pairs["subscription"].cast(pa.int64()))
+        parts.append(pa.table({**_columns(published), **_columns(asked.drop_columns(["id", "condition"]))}))
+    return pa.concat_tables(parts)
+
+
+def owed_of(wanted: pa.Table) -> pa.Table:
+    """Of a trace: what is owed to whom."""
+    live = pc.and_(
+        pc.less_equal(wanted["from_us"], wanted["time_us"]),
+        pc.or_kleene(pc.is_null(wanted["until_us"]), pc.greater(wanted["until_us"], wanted["time_us"])),
+    )
+    return wanted.filter(live).group_by(EVENT).aggregate([])
+
+
+def owed_for_good(wanted: pa.Table, known_us: int) -> pa.Table:
+    """What is owed to subscriptions that the network knew for a while when the event was published, and never ended."""
+    settled = pc.less_equal(pc.add(wanted["from_us"], known_us), wanted["time_us"])
+    return wanted.filter(pc.and_(settled, pc.is_null(wanted["until_us"]))).group_by(EVENT).aggregate([])
+
+
+def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return dict(zip(table.column_names, table.columns, strict=True))
