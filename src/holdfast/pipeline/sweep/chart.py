@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holdfast.model.errors import InputError
-from holdfast.network.problems import did_you_mean
+from holdfast.model.validation import did_you_mean
 from holdfast.pipeline.charts.lines import LINES_MAX, Line, LineChart, Marks, Spot, svg
 from holdfast.pipeline.confidence import LEVEL
 from holdfast.sim.ledger import Outcome
