@@ -299,11 +299,11 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_in_one_line(
     async with lab() as net:
         broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker"))
         address = str(broker.listening[0])
-        stranger = connect(address, authority=other_authority.certificate, settings=QUICK)
+        stranger = connect(address, ca=other_authority.certificate, settings=QUICK)
         told = await fails(stranger.__aenter__(), TransportError)
         assert "bad certificate: " in told
         assert "--ca FILE" in told
-        nameless = connect(address, authority=authority.certificate, settings=QUICK)
+        nameless = connect(address, ca=authority.certificate, settings=QUICK)
         problem = await fails(nameless.__aenter__(), TransportError)
         assert problem.startswith(f"cannot connect to {address}: ")
         assert "certificate required" in problem or "may want a certificate" in problem  # the alert may come too late
@@ -324,7 +324,7 @@ async def test_tls_to_a_plain_port_is_refused_in_one_line_that_says_so(authority
     async with lab() as net:
         broker = await net.broker("b1")
         there = Address("tls", "127.0.0.1", broker.listening[0].port)
-        client = connect(str(there), authority=authority.certificate, settings=QUICK)
+        client = connect(str(there), ca=authority.certificate, settings=QUICK)
         problem = await fails(client.__aenter__(), TransportError)
         assert problem == f"cannot reach {there}: closed by the other end; is it a broker that speaks plain tcp://?"
 
@@ -336,15 +336,15 @@ async def test_files_that_are_no_certificate_are_named(authority: Authority) -> 
         for files, complaint in [
             (TlsFiles(), "needs a certificate"),
             (TlsFiles("nowhere.pem"), "nowhere.pem: No such file"),
-            (TlsFiles(__file__, ok.private_key), "test_connections.py"),
-            (TlsFiles(ok.certificate, authority.files("another").private_key), "key values mismatch"),
-            (TlsFiles(ok.certificate, ok.private_key, __file__), "test_connections.py"),
+            (TlsFiles(__file__, ok.key), "test_connections.py"),
+            (TlsFiles(ok.certificate, authority.files("another").key), "key values mismatch"),
+            (TlsFiles(ok.certificate, ok.key, __file__), "test_connections.py"),
             (TlsFiles(ok.certificate), "unless --key FILE"),
         ]:
             problem = await fails(net.broker("b1", "tls://127.0.0.1:0", tls=files), InputError)
             assert complaint in problem
-        client = connect("tls://127.0.0.1:1", private_key=ok.private_key, settings=QUICK)
-        assert "add --cert FILE" in await fails(client.__aenter__(), InputError)
+        client = connect("tls://127.0.0.1:1", key=ok.key, settings=QUICK)
+        assert "add --certificate FILE" in await fails(client.__aenter__(), InputError)
 
 
 @live

@@ -265,7 +265,7 @@ async def test_tls_with_client_certificates_carries_events(authority: Authority)
         b1 = await net.broker("b1", "tls://127.0.0.1:0", tls=tls)
         b2 = await net.broker("b2", "tls://127.0.0.1:0", tls=tls, peers={"b1": b1.listening[0]})
         own = authority.files("desk")
-        files = {"certificate": own.certificate, "private_key": own.private_key, "authority": own.authority}
+        files = {"certificate": own.certificate, "key": own.key, "ca": own.ca}
         publisher, subscriber = await net.client(b1, **files), await net.client(b2, **files)
         wanted = subscriber.subscribe("n > 0")
         await settled(subscriber, publisher)

@@ -304,12 +304,12 @@ async def test_tls_works_for_a_gateway_too(tmp_path: Path, authority: Authority,
         listen = (parse_address("tls://127.0.0.1:0"),)
         async with gateway(tmp_path / "gw", broker, listen=listen, tls=authority.files("gateway")) as made:
             files = authority.files("reader")
-            names = {"certificate": files.certificate, "private_key": files.private_key, "authority": files.authority}
+            names = {"certificate": files.certificate, "key": files.key, "ca": files.ca}
             async with client_of(made, **names) as client:
                 assert await client.streams() == []
             other = other_authority.files("reader")
-            strange = {"certificate": other.certificate, "private_key": other.private_key}
-            trusting = client_of(made, **strange, authority=files.authority, patience=0.1)
+            strange = {"certificate": other.certificate, "key": other.key}
+            trusting = client_of(made, **strange, ca=files.ca, patience=0.1)
             with pytest.raises(TransportError):
                 async with trusting as client:
                     await client.streams()

@@ -215,13 +215,13 @@ def test_what_cannot_be_is_one_clear_line_and_exit_code_2(processes: Processes, 
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         nobody = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
-    key = authority.files("broker").private_key
+    key = authority.files("broker").key
     for arguments, complaint in [
         (["broker", "--id", "b2", "--listen", address], f"cannot listen on {address}: the port is in use"),
         (["broker", "--id", "b2", "--listen", "7001"], "not an address"),
         (["broker", "--id", "b2", "--peer", "b1"], "NAME=ADDRESS"),
         (["broker", "--id", "x" * 256], "1 to 255 characters"),
-        (["broker", "--id", "b2", "--listen", "tls://127.0.0.1:0", "--cert", str(key)], "bad certificate"),
+        (["broker", "--id", "b2", "--listen", "tls://127.0.0.1:0", "--certificate", str(key)], "bad certificate"),
         (["pub", "--broker", nobody], f"cannot reach {nobody}: connection refused"),
         (["sub", "a > 0", "--broker", nobody], f"cannot reach {nobody}: connection refused"),
         (["sub", "a > 0", "--broker", address, "--name", "b1"], "is this broker itself"),

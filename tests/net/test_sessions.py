@@ -67,8 +67,8 @@ async def test_connections_that_break_under_load_at_either_end_cost_nothing(sche
     async with lab() as net:
         tls = authority.files("broker", trusting=False)
         broker = await net.broker("b1", f"{scheme}://127.0.0.1:0", tls=tls)
-        publisher = await net.client(broker, name="p", authority=authority.certificate)
-        subscriber = await net.client(broker, name="s", authority=authority.certificate)
+        publisher = await net.client(broker, name="p", ca=authority.certificate)
+        subscriber = await net.client(broker, name="s", ca=authority.certificate)
         wanted = subscriber.subscribe("n >= 0", queue_max=number)
         await subscriber.flush()
         places: list[Callable[[], None]] = [

@@ -7,7 +7,8 @@ from math import sqrt
 import pytest
 
 from holdfast.books.outcome import Outcome
-from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, Reliability, SubscriptionSpec
+from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, SubscriptionSpec
+from holdfast.network.settings import Reliability
 from holdfast.network.workload.listed import Scheduled
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import Guarantees

@@ -156,7 +156,7 @@ class LiveRun:
         client = Client(
             [self._addresses[spec.broker]],
             spec.id,
-            TlsFiles(transport.certificate, transport.private_key, transport.authority),
+            TlsFiles(transport.certificate, transport.key, transport.ca),
             self.network.protocol,
             clock=self._clock,
             first_seq=1,

@@ -157,7 +157,7 @@ class Member:
             store=None if network.reliability.store is None else Path(network.reliability.store) / f"{self.name}.db",
             replication=network.replication,
             role=self.role,
-            tls=TlsFiles(transport.certificate, transport.private_key, transport.authority),
+            tls=TlsFiles(transport.certificate, transport.key, transport.ca),
             impairments=self._impairments,
             lossy_control=network.lossy_control,
             gossip=network.reliability.gossip,

@@ -223,7 +223,7 @@ def why_not(problem: OSError) -> str:
     """An error of the operating system in a few words."""
     if isinstance(problem, ssl.SSLCertVerificationError):
         unknown = problem.verify_code in _UNKNOWN_AUTHORITY
-        hint = "; name the authority that has signed it: --ca FILE, authority= in Python" if unknown else ""
+        hint = "; name the authority that has signed it: --ca FILE, ca= in Python" if unknown else ""
         return f"bad certificate: {problem.verify_message}{hint}"
     if isinstance(problem, ssl.SSLError):
         return f"TLS failed: {(problem.reason or str(problem)).replace('_', ' ').lower()}"

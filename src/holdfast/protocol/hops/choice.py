@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from holdfast.model.settings import TIME_US_MAX
 from holdfast.protocol.broker import Broker, BrokerParts
 from holdfast.protocol.client import Client
 from holdfast.protocol.gossip.settings import GossipSettings
@@ -16,8 +17,6 @@ from holdfast.protocol.hops.settings import HopSettings
 AnyBroker = Broker | NackBroker | DurableBroker | MultipathBroker  # hybrid ones are durable
 AnyClient = Client | DurableClient
 
-_NEVER_US = 2**61
-
 
 def new_broker(
     parts: BrokerParts,
@@ -30,7 +29,7 @@ def new_broker(
     if hops.durable:
         stored = stored or Stored()
         epoch = now_us if stored.epoch is None else stored.epoch
-        patient = replace(parts.settings, lease_us=_NEVER_US)  # what a silent neighbour wants is kept for it
+        patient = replace(parts.settings, lease_us=TIME_US_MAX)  # what a silent neighbour wants is kept for it
         broker = Broker(replace(parts, settings=patient, epoch=epoch))
         if hops.hops == "hybrid":
             return HybridBroker(broker, hops.handover, stored, now_us, hops.watch)
