@@ -20,6 +20,7 @@ from holdfast.model.messages import (
     StoredAck,
 )
 from holdfast.protocol.broker import BrokerParts
+from holdfast.protocol.changes import Stored
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -41,7 +42,6 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.hops.away import Away
-from holdfast.protocol.hops.changes import Stored
 from holdfast.protocol.hops.choice import AnyBroker, new_broker
 from holdfast.protocol.hops.durable_client import DurableClient
 from holdfast.protocol.hops.outgoing import Kept, Outgoing

@@ -22,9 +22,9 @@ from holdfast.model.messages import (
     StoredAck,
 )
 from holdfast.protocol.broker import BrokerParts, Routing
+from holdfast.protocol.changes import Knows, Learned, Stored
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkUp, Multicast, Persist, Received, Send
-from holdfast.protocol.hops.changes import Knows, Learned, Stored
 from holdfast.protocol.hops.choice import AnyBroker, new_broker
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import Kept, Outgoing

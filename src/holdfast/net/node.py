@@ -36,10 +36,10 @@ from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.broker import BrokerParts, Routing
+from holdfast.protocol.changes import Stored
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Gauges, NeighboursListed, Received, Register, Save
 from holdfast.protocol.gossip.settings import GossipSettings
-from holdfast.protocol.hops.changes import Stored
 from holdfast.protocol.hops.choice import AnyBroker, new_broker, on_its_links
 from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.replication.broker import ReplicatingBroker

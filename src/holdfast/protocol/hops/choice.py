@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from holdfast.model.settings import TIME_US_MAX
 from holdfast.protocol.broker import Broker, BrokerParts
+from holdfast.protocol.changes import Stored
 from holdfast.protocol.client import Client
 from holdfast.protocol.gossip.settings import GossipSettings
-from holdfast.protocol.hops.changes import Stored
 from holdfast.protocol.hops.durable import DurableBroker
 from holdfast.protocol.hops.durable_client import DurableClient
 from holdfast.protocol.hops.hybrid import HybridBroker

@@ -25,6 +25,23 @@ from holdfast.model.messages import (
     StoredAck,
 )
 from holdfast.protocol.broker import Broker
+from holdfast.protocol.changes import (
+    At,
+    Began,
+    Body,
+    Change,
+    Done,
+    Erase,
+    Forgot,
+    Keep,
+    Knows,
+    Learned,
+    Met,
+    Opened,
+    Partly,
+    Skipped,
+    Stored,
+)
 from holdfast.protocol.effects import (
     Effect,
     Gauges,
@@ -42,23 +59,6 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.hops.around import AroundBroker
 from holdfast.protocol.hops.away import Away
-from holdfast.protocol.hops.changes import (
-    At,
-    Began,
-    Body,
-    Change,
-    Done,
-    Erase,
-    Forgot,
-    Keep,
-    Knows,
-    Learned,
-    Met,
-    Opened,
-    Partly,
-    Skipped,
-    Stored,
-)
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import Kept, Outgoing, events_in, is_said
 from holdfast.protocol.hops.settings import HandoverSettings

@@ -25,6 +25,7 @@ from holdfast.model.messages import (
     Snapshot,
     StoredAck,
 )
+from holdfast.protocol.changes import Body
 from holdfast.protocol.client import Client
 from holdfast.protocol.effects import (
     Absence,
@@ -47,7 +48,6 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
-from holdfast.protocol.hops.changes import Body
 from holdfast.protocol.hops.handing_out import HandingOut
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import Kept, Outgoing

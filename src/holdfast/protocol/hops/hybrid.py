@@ -6,8 +6,8 @@ before. Copies are neither stored nor acknowledged, and whoever gets an event bo
 
 from holdfast.model.messages import KeepAlive, Message, Publish
 from holdfast.protocol.broker import Broker
+from holdfast.protocol.changes import Body, Stored
 from holdfast.protocol.effects import Effect, Incident, Input, LinkDown, LinkUp, Persisted, Send, Wake
-from holdfast.protocol.hops.changes import Body, Stored
 from holdfast.protocol.hops.durable import DurableBroker
 from holdfast.protocol.hops.settings import HandoverSettings, WatchSettings
 from holdfast.protocol.hops.watch import Watch
