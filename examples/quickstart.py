@@ -9,7 +9,8 @@ import asyncio
 
 import holdfast
 from holdfast.net.address import parse_address
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 
 TRADES = [
     {"class": "stock", "symbol": "IBM", "price": 119.5, "volume": 300},

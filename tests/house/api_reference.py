@@ -85,7 +85,7 @@ SECTIONS = (
         "Usually a broker is a process, `holdfast broker`. In a test or a notebook it can be an object.",
         (
             "holdfast.net.address:parse_address",
-            "holdfast.net.node:NodeSettings",
+            "holdfast.net.settings:NodeSettings",
             "holdfast.net.node:BrokerNode",
             "holdfast.net.watching:watch",
         ),
@@ -181,6 +181,9 @@ def _fields(node: ast.ClassDef, source: str) -> Iterator[tuple[str, str]]:
     lines = source.splitlines()
     for at, each in enumerate(node.body):
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and not each.target.id.startswith("_"):
+            if found := _declared(each):
+                yield f"{each.target.id}: {found[0]}", found[1]
+                continue
             default = f" = {_text(each.value)}" if each.value is not None else ""
             text = f"{each.target.id}: {_text(each.annotation)}{default}"
             comment = re.search(r"  # (.*)$", lines[(each.end_lineno or each.lineno) - 1])
@@ -189,6 +192,20 @@ def _fields(node: ast.ClassDef, source: str) -> Iterator[tuple[str, str]]:
                 yield text, str(below.value.value)
             else:
                 yield text, comment[1] if comment else ""
+
+
+def _declared(each: ast.AnnAssign) -> tuple[str, str] | None:
+    """Type with default, and meaning with reason, of a field that is declared as a setting."""
+    if isinstance(each.value, ast.Call) and _text(each.value.func) == "setting":
+        default, meaning, reason = each.value.args[:3]
+        shown = f"{_text(default)}()" if _text(default) in ("dict", "list") else _text(default)
+        return f"{_text(each.annotation)} = {shown}", f"{ast.literal_eval(meaning)} ({ast.literal_eval(reason)})"
+    hint = each.annotation
+    if isinstance(hint, ast.Subscript) and _text(hint.value) == "Annotated" and isinstance(hint.slice, ast.Tuple):
+        kind, extra = hint.slice.elts[:2]
+        if isinstance(extra, ast.Call):
+            return _text(kind), str(ast.literal_eval(extra.args[0]))
+    return None
 
 
 def _methods(node: ast.ClassDef, constants: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -11,10 +11,10 @@ from holdfast.cli.app import app
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import connect
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
 from holdfast.network.load import load
-from holdfast.protocol.hops.settings import HopSettings
 from holdfast.protocol.settings import ProtocolSettings
 from tests.net.harness import fails, lab, live
 from tests.net.raw import RawPeer
@@ -113,19 +113,15 @@ def test_what_is_an_address_comes_out_as_it_was_written(text: str) -> None:
         ({"peers": {"b2": ELSEWHERE, "b3": ELSEWHERE}}, "peers b2 and b3: both are to be at tcp://127.0.0.1:7002"),
         ({"peers": {"b2": Address("tcp", "127.0.0.1", 0)}}, "peer b2: nobody can be dialled at port 0"),
         ({"routing": "fastest"}, "routing is 'fastest'; it can be subscriptions, advertisements, destinations"),
-        ({"hops": HopSettings("three")}, "hops is 'three'; it can be basic, nack"),  # type: ignore[arg-type]
-        ({"queue_bytes": 0}, "queue_bytes is 0; it must be a whole number of bytes, 1 or more"),
-        ({"queue_bytes": 1.5}, "queue_bytes is 1.5"),
-        ({"queue_bytes": True}, "queue_bytes is True"),
-        ({"blocked_s_max": 0}, "blocked_s_max is 0; it must be a number of seconds above 0"),
-        ({"blocked_s_max": float("nan")}, "blocked_s_max is nan"),
-        ({"blocked_s_max": "30"}, "blocked_s_max is '30'"),
-        ({"protocol": ProtocolSettings(heartbeat_us=0)}, "heartbeat_us must be above 0, found 0"),
-        ({"protocol": ProtocolSettings(lease_us=-1)}, "lease_us must be above 0, found -1"),
-        ({"protocol": ProtocolSettings(lease_us=1_000_000)}, "make the lease three times as long, or longer"),
-        ({"protocol": ProtocolSettings(conditions_max=0)}, "conditions_max must be above 0, found 0"),
-        ({"protocol": ProtocolSettings(hops_max=2.5)}, "hops_max must be a whole number, found 2.5"),  # type: ignore[arg-type]
-        ({"protocol": None}, "they must be ProtocolSettings"),
+        ({"hops": "nack"}, "hops must be HopSettings, found 'nack'"),
+        ({"queue_bytes": 0}, "queue_bytes must be a whole number of bytes, 1 or more, found 0"),
+        ({"queue_bytes": 1.5}, "bytes, 1 or more, found 1.5"),
+        ({"queue_bytes": True}, "bytes, 1 or more, found True"),
+        ({"blocked_s_max": 0}, "blocked_s_max must be a number of seconds above 0, found 0"),
+        ({"blocked_s_max": float("nan")}, "seconds above 0, found nan"),
+        ({"blocked_s_max": "30"}, "seconds above 0, found '30'"),
+        ({"queue_bytes": 0, "push_back": 1}, "found 0; push_back is 1; it can be True or False"),
+        ({"protocol": None}, "protocol must be ProtocolSettings, found None"),
     ],
     ids=str,
 )
@@ -137,10 +133,33 @@ async def test_a_broker_that_cannot_be_is_refused_before_it_starts(changed: dict
 
 
 @pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"heartbeat_us": 0}, "heartbeat_us must be a whole number of microseconds above 0, up to"),
+        ({"lease_us": -1}, "found -1"),
+        ({"lease_us": 1_000_000}, "make the lease three times as long, or longer"),
+        ({"conditions_max": 0}, "conditions_max must be a whole number of conditions from 1 to 100,000,000, found 0"),
+        ({"hops_max": 2.5}, "found 2.5"),
+        ({"dedup_window": 0}, "dedup_window must be"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_not_made(changed: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputError) as problem:
+        ProtocolSettings(**changed)
+    assert complaint in one_line(problem.value)
+
+
+@pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"settings": ProtocolSettings(dedup_window=0)}, "dedup_window must be above 0"),
-        ({"settings": 5}, "settings are 5"),
+        ({"settings": 5}, "settings must be ProtocolSettings, found 5"),
+        (
+            {"certificate": 5, "order": "fif"},
+            "certificate must be a path in quotes, found 5; order is 'fif'; it can be",
+        ),
+        ({"hops": "three"}, "hops is 'three'; it can be basic, nack"),
+        ({"hops": "nack", "durable": True}, 'durable does not go with hops = "nack"; use hops = "retransmission"'),
         ({"recovery": "yes"}, "recovery is 'yes'"),
         ({"order": "sorted"}, "order is 'sorted'; it can be none, fifo, strict"),
         ({"durable": "yes"}, "durable is 'yes'; it can be True or False"),

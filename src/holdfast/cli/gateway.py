@@ -42,8 +42,8 @@ def run(
         typer.Option(metavar="CONDITION", help="What is published, where brokers route by advertisements."),
     ] = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
-    authority: Authority = None,
+    key: PrivateKey = None,
+    ca: Authority = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
     """Log events for readers who come later, publish batches once.
@@ -81,7 +81,7 @@ def run(
         streams_max=streams_max,
         ledger_bytes=int(outgoing_mb * 2**20),
         advertise=tuple(advertise or ()),
-        tls=TlsFiles(certificate, private_key, authority),
+        tls=TlsFiles(certificate, key, ca),
     )
     run_loop(_serve(settings, as_json))
 

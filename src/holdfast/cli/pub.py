@@ -17,6 +17,7 @@ from holdfast.cli.connecting import (
     Broker,
     Certificate,
     Durably,
+    HopsOf,
     InOrder,
     Name,
     PrivateKey,
@@ -24,6 +25,7 @@ from holdfast.cli.connecting import (
     client_of,
 )
 from holdfast.model.errors import InputError
+from holdfast.protocol.hops.settings import HopSettings
 
 if TYPE_CHECKING:
     from holdfast.net.client import Client
@@ -39,9 +41,10 @@ def run(
     lifetime: Annotated[float | None, typer.Option(help="Seconds that an event is worth delivering.")] = None,
     rate: Annotated[float | None, typer.Option(help="At most this many events a second.")] = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
-    authority: Authority = None,
+    key: PrivateKey = None,
+    ca: Authority = None,
     recovery: Recovery = False,
+    hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
     order: InOrder = "none",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
@@ -61,7 +64,17 @@ def run(
 
     finite(rate, "--rate", "events a second")
     finite(lifetime, "--lifetime", "seconds")
-    client = client_of(broker, name, certificate, private_key, authority, recovery, order, durable)
+    client = client_of(
+        broker,
+        name=name,
+        certificate=certificate,
+        key=key,
+        ca=ca,
+        recovery=recovery,
+        order=order,
+        hops=hops,
+        durable=durable,
+    )
     published, skipped = run_loop(_publish(client, lifetime, rate))
     if as_json:
         print(json.dumps({"published": published, "skipped": skipped}))

@@ -14,6 +14,7 @@ from holdfast.cli.connecting import (
     Broker,
     Certificate,
     Durably,
+    HopsOf,
     InOrder,
     Name,
     PrivateKey,
@@ -22,6 +23,7 @@ from holdfast.cli.connecting import (
 )
 from holdfast.cli.slow_output import SlowOutput
 from holdfast.model.errors import InputError
+from holdfast.protocol.hops.settings import HopSettings
 
 if TYPE_CHECKING:
     from holdfast.net.client import Client
@@ -35,9 +37,10 @@ def run(
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many events.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds.")] = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
-    authority: Authority = None,
+    key: PrivateKey = None,
+    ca: Authority = None,
     recovery: Recovery = False,
+    hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
     order: InOrder = "none",
     as_json: Annotated[
@@ -59,7 +62,17 @@ def run(
 
     parse(condition)  # a wrong condition needs no connection
     finite(timeout or None, "--timeout", "seconds")
-    client = client_of(broker, name, certificate, private_key, authority, recovery, order, durable)
+    client = client_of(
+        broker,
+        name=name,
+        certificate=certificate,
+        key=key,
+        ca=ca,
+        recovery=recovery,
+        order=order,
+        hops=hops,
+        durable=durable,
+    )
     if not run_loop(_subscribe(client, condition, count, timeout, as_json, durable)):
         raise typer.Exit(1)
 

@@ -42,6 +42,7 @@ class Setting:
     at_least: float | None = None
     below: float | None = None
     at_most: float | None = None
+    unchecked: bool = False  # those who use it check it, and say more
     choices: tuple[int, ...] = ()  # where only a few numbers make sense
     expects: str = "a text in quotes"  # of a text
     key: str | None = None  # its name in the network file; None: it is set in Python only
@@ -97,11 +98,11 @@ class Settings:
     def __post_init__(self) -> None:
         values = ((each, getattr(self, each.name)) for each in declared(type(self)).values())
         wrong = tuple(Wrong(each.name, found) for each, value in values if (found := each.problem(value)))
-        wrong = wrong or tuple(self.contradictions())
+        wrong = wrong or tuple(self._contradictions())
         if wrong:
             raise SettingsError(wrong)
 
-    def contradictions(self) -> Iterator[Wrong]:
+    def _contradictions(self) -> Iterator[Wrong]:
         """What is wrong with values that are acceptable each by itself."""
         return iter(())
 
@@ -143,6 +144,8 @@ def in_microseconds(name: str) -> str:
 
 
 def _kind(hint: Any, name: str, of: Setting) -> Kind:
+    if of.unchecked:
+        return Instance((object,))
     if get_origin(hint) in (Union, UnionType):
         kinds = [_kind(each, name, of) for each in get_args(hint) if each is not NoneType]
         words = [word for each in kinds if isinstance(each, Word) for word in each.choices]

@@ -37,7 +37,8 @@ from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
 from holdfast.net.link import Link
 from holdfast.net.losses import Growing, Loss, Losses
 from holdfast.net.session import Session
-from holdfast.net.setup import brokers_at, check_client
+from holdfast.net.settings import ClientSettings, renamed
+from holdfast.net.setup import brokers_at
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.client import Client as ClientMachine
@@ -55,13 +56,13 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.hops.choice import with_hops
 from holdfast.protocol.hops.durable_client import DurableClient
-from holdfast.protocol.hops.settings import BASIC, HopSettings
+from holdfast.protocol.hops.settings import BASIC, Hops, HopSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
+from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, RecoveryWord
 from holdfast.wire.codec import encode_message
-from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_payload
+from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_name, sendable_payload
 from holdfast.wire.signals import Refusal, Welcome
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
@@ -74,26 +75,30 @@ def connect(
     *,
     name: str | None = None,
     certificate: str | None = None,
-    private_key: str | None = None,
-    authority: str | None = None,
+    key: str | None = None,
+    ca: str | None = None,
     settings: ProtocolSettings | None = None,
-    recovery: bool | RecoverySettings | SrmSettings = False,
+    recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
     order: Order | LatchSettings = "none",
+    hops: Hops | HopSettings = "basic",
     durable: bool = False,
+    **former: str | None,
 ) -> "Client":
     """A client of the broker at this address, or of the first of several that answers; enter it with `async with`.
 
-    With `recovery` it gets back what the network has lost of events whose publishers have it too. With `order` an event
-    waits while an earlier one of its publisher is likely to come ("fifo"), or until it has come or is lost ("strict").
-    With `durable`, for brokers that store events, `flush` returns when everything published is stored, and
-    subscriptions outlive the process: the next one of this name gets what its application was not done with.
+    With `recovery="end-to-end"`, or True, it gets back what the network has lost of events whose publishers have it
+    too. With `order` an event waits while an earlier one of its publisher is likely to come ("fifo"), or until it has
+    come or is lost ("strict"). With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
+    returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
+    what its application was not done with. `private_key` and `authority` are former names of `key` and `ca`.
     """
-    check_client(name, settings, durable)
-    addresses = brokers_at(address)
-    tls = TlsFiles(certificate, private_key, authority)
-    guarantees = guarantees_of(recovery, order)
-    hops = HopSettings("retransmission") if durable else BASIC
-    return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees, hops=hops)
+    given = {"name": name, "certificate": certificate, "key": key, "ca": ca, "settings": settings}
+    choices = {"recovery": recovery, "order": order, "hops": hops, "durable": durable}
+    of = ClientSettings(**(given | choices | renamed(former, ClientSettings, "connect")))
+    if name is not None:
+        sendable_name(name, "client")
+    protocol = settings or ProtocolSettings()
+    return Client(brokers_at(address), name, of.tls, protocol, guarantees=of.guarantees, hops=of.hop_settings)
 
 
 class Client(Attachment):

@@ -19,7 +19,8 @@ from holdfast.net.directory import directory_at
 from holdfast.net.driver import Driver
 from holdfast.net.http import HttpServer
 from holdfast.net.link import Impairment
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.net.watching import watch
 from holdfast.network.schema import LinkSpec, Network

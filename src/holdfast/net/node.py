@@ -10,8 +10,6 @@ if that lasts for longer than a silent predecessor would be remembered, it gives
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 
 from holdfast.matching.index import Index
@@ -22,30 +20,24 @@ from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
-from holdfast.net.directory import DirectoryService, NewDirectory
+from holdfast.net.directory import DirectoryService
 from holdfast.net.driver import Application, Driver
 from holdfast.net.durable import needs_other
 from holdfast.net.journal import Note
-from holdfast.net.link import Impairment, Link
-from holdfast.net.outbox import BYTES_MAX
+from holdfast.net.link import Link
 from holdfast.net.resumption import Absent, may_resume
 from holdfast.net.session import Session, open_session
+from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
 from holdfast.net.stream import Stream
-from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
-from holdfast.protocol.broker import BrokerParts, Routing
+from holdfast.protocol.broker import BrokerParts
 from holdfast.protocol.changes import Stored
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Gauges, NeighboursListed, Received, Register, Save
-from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.choice import AnyBroker, new_broker, on_its_links
-from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.replication.broker import ReplicatingBroker
-from holdfast.protocol.replication.replica import Role
-from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import ProtocolSettings
 from holdfast.store.sqlite import SqliteStore
 from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import sendable_name
@@ -56,29 +48,6 @@ _GREETING_MAX = 1_000  # more that have not said who they are; they get a few se
 SILENT_LEASES = 2  # after this many leases without a word a connection is closed, so that it can be dialled anew
 _QUIET_S = 0.02  # the event loop reads all sockets many times in this time
 _DRAIN_S = 2.0  # what waits for others when we stop is given this long to leave
-
-
-@dataclass(frozen=True)
-class NodeSettings:
-    """What a live broker is to be."""
-
-    name: str  # unique in the network
-    listen: tuple[Address, ...]  # port 0 takes a free one
-    peers: Mapping[str, Address] = field(default_factory=dict)  # brokers to dial
-    routing: Routing = "subscriptions"  # the same for all brokers of a network
-    protocol: ProtocolSettings = field(default_factory=ProtocolSettings)  # leases, limits; the same for all
-    hops: HopSettings = BASIC  # what it does about losses and failures; the same for all
-    store: Path | None = None  # the file in which a broker that stores events does so
-    replication: ReplicationSettings | None = None  # None: it neither replaces nor relieves anybody
-    role: Role | None = None  # it is a replica
-    tls: TlsFiles | None = None  # for addresses that begin with tls://
-    queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
-    push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
-    blocked_s_max: float = 30.0  # who takes nothing for so long holds up nobody any more, and loses its oldest events
-    impairments: Mapping[str, Impairment] = field(default_factory=dict)  # by neighbour
-    lossy_control: bool = True  # an impairment loses control messages too
-    gossip: GossipSettings | None = None  # the same for all brokers of a network
-    directory: NewDirectory | None = None  # where replication has one outside
 
 
 class BrokerNode:

@@ -24,10 +24,11 @@ from holdfast.net.counters import Counters
 from holdfast.net.loop import new_loop
 from holdfast.net.losses import Loss
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Subscription, WhenFull
+from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.settings import Order, ProtocolSettings
+from holdfast.protocol.settings import ClientReliability, Order, ProtocolSettings, RecoveryWord
 
 T = TypeVar("T")
 
@@ -39,26 +40,30 @@ def connect_sync(
     *,
     name: str | None = None,
     certificate: str | None = None,
-    private_key: str | None = None,
-    authority: str | None = None,
+    key: str | None = None,
+    ca: str | None = None,
     settings: ProtocolSettings | None = None,
-    recovery: bool | RecoverySettings | SrmSettings = False,
+    recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
     order: Order | LatchSettings = "none",
+    hops: Hops | HopSettings = "basic",
     durable: bool = False,
+    **former: str | None,
 ) -> "SyncClient":
-    """A client that is connected already; leave it with `with` or `close()`. See `connect` for what it can be told."""
+    """A client that is connected already; leave it with `with` or `close()`. See `connect` for its arguments."""
     client = connect(
         address,
         name=name,
         certificate=certificate,
-        private_key=private_key,
-        authority=authority,
+        key=key,
+        ca=ca,
         settings=settings,
         recovery=recovery,
         order=order,
+        hops=hops,
         durable=durable,
+        **former,
     )
-    return SyncClient(client, 1 if durable else _AT_ONCE_MAX)
+    return SyncClient(client, 1 if ClientReliability(hops, durable=durable).hop_settings.durable else _AT_ONCE_MAX)
 
 
 class _Thread:

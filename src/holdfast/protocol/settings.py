@@ -68,7 +68,7 @@ class ProtocolSettings(Settings):
         key="hops_max",
     )
 
-    def contradictions(self) -> Iterator[Wrong]:
+    def _contradictions(self) -> Iterator[Wrong]:
         if self.lease_us <= self.heartbeat_us:
             message = "must exceed the heartbeat: a neighbour would be forgotten between two heartbeats"
             yield Wrong("lease_us", message, "make the lease three times as long, or longer")
@@ -76,7 +76,6 @@ class ProtocolSettings(Settings):
 
 RecoveryWord = Literal["none", "end-to-end"]
 Order = Literal["none", "fifo", "strict"]
-Scheme = Literal["digest", "srm"]
 
 
 @dataclass(frozen=True)
@@ -93,54 +92,41 @@ BEST_EFFORT = Guarantees()
 
 
 @dataclass(frozen=True)
-class ReliabilityChoices(Settings):
-    """The words in which a person chooses reliability, in the network file, in Python and on the command line."""
+class ClientReliability(Settings):
+    """The words in which reliability is chosen, in the network file, in Python and on the command line."""
 
     hops: Hops | HopSettings = setting(
         "basic",
-        "between neighbouring brokers; basic: each event is sent once; nack: each link detects its own losses and "
-        "retransmits; retransmission: brokers store events and retransmit until the next broker has stored them; "
-        "multipath: events take another path when a broker or link is down; hybrid: both",
+        "what neighbouring brokers do about losses and failures; basic: each event is sent once; nack: each link "
+        "detects its own losses and retransmits; retransmission: brokers store events and retransmit until the next "
+        "broker has stored them; multipath: events take another path when a broker or link is down; hybrid: both",
         "most links are TCP connections, which lose nothing while brokers are up",
         key="hops",
     )
     recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = setting(
         "none",
-        "of events lost anywhere on the way, by clients; end-to-end: subscribers detect a loss and ask the publisher",
+        "recover events lost anywhere on the way; end-to-end: subscribers detect a loss and ask the publisher, so both "
+        "need it",
         "publishers have to keep their events for it",
         key="recovery",
     )
-    gossip: Literal["none"] | StyleName = setting(
-        "none",
-        "how brokers recover from each other what was lost; push and the pulls as in paper 001, reconcile ours",
-        "it needs every condition at every broker",
-        key="gossip",
-    )
     order: Order | LatchSettings = setting(
         "none",
-        "in which events of one source are delivered; fifo: an event waits while an earlier one is likely to come, "
-        "which adds a millisecond or so where links jitter; strict, and fifo with recovery: until it has come or "
-        "is given up, which adds a repair's round trip whenever one is lost, and the time up to the next digest "
-        "where a subscriber matches few of a fast publisher's events",
+        "keep the order of each source; fifo: an event waits while an earlier one is likely to come, which adds a "
+        "millisecond or so where links jitter; strict, and fifo with recovery: until it has come or is given up, which "
+        "adds a repair's round trip whenever one is lost, and the time up to the next digest where a subscriber "
+        "matches few of a fast publisher's events",
         "waiting costs delay",
         key="order",
     )
-    scheme: Scheme = setting(
-        "digest",
-        "end-to-end: how it is done; digest: publishers announce their events in digests and repair losses; srm: "
-        "subscribers repair each other's losses, as paper 000 has it (with publisher_cache, filter_bits and record)",
-        "it asks the publisher alone, which takes fewer messages",
-        key="scheme",
-        goes_with=("recovery", ("end-to-end",)),
-    )
     durable: bool = setting(
         False,
-        'a client at brokers that store events: short for hops="retransmission"; `flush` returns when everything '
-        "published is stored, and subscriptions outlive the process",
+        'short for hops="retransmission", at brokers that store events: publishing ends when everything is stored, and '
+        "the subscriptions of a name outlive its process",
         "it needs brokers that store events",
     )
 
-    def contradictions(self) -> Iterator[Wrong]:
+    def _contradictions(self) -> Iterator[Wrong]:
         if self.durable and self.hops != "basic" and not self.hop_settings.durable:
             yield Wrong("durable", f'does not go with hops = "{self.hop_settings.hops}"', 'use hops = "retransmission"')
 
@@ -163,7 +149,27 @@ class ReliabilityChoices(Settings):
         return HopSettings("retransmission" if self.durable and self.hops == "basic" else self.hops)
 
 
+@dataclass(frozen=True)
+class ReliabilityChoices(ClientReliability):
+    """The choices of a whole network."""
+
+    gossip: Literal["none"] | StyleName = setting(
+        "none",
+        "how brokers recover from each other what was lost; push and the pulls as in paper 001, reconcile ours",
+        "it needs every condition at every broker",
+        key="gossip",
+    )
+    scheme: Literal["digest", "srm"] = setting(
+        "digest",
+        "end-to-end: how it is done; digest: publishers announce their events in digests and repair losses; srm: "
+        "subscribers repair each other's losses, as paper 000 has it (with publisher_cache, filter_bits and record)",
+        "it asks the publisher alone, which takes fewer messages",
+        key="scheme",
+        goes_with=("recovery", ("end-to-end",)),
+    )
+
+
 def guarantees_of(
     recovery: bool | RecoveryWord | RecoverySettings | SrmSettings, order: Order | LatchSettings
 ) -> Guarantees:
-    return ReliabilityChoices(recovery=recovery, order=order).guarantees
+    return ClientReliability(recovery=recovery, order=order).guarantees

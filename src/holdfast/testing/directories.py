@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack
 
 from holdfast.net.address import parse_address
 from holdfast.net.directory import NewDirectory
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 from holdfast.protocol.replication.broker import ReplicatingBroker
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import ProtocolSettings

@@ -58,7 +58,7 @@ class BloomSettings(Settings):
         (), 'further tags of a text, such as ("symbol", ("prefix",))', "each family is up to six tags more"
     )
 
-    def contradictions(self) -> Iterator[Wrong]:
+    def _contradictions(self) -> Iterator[Wrong]:
         named = [*self.optional, *(name for name, _ in self.texts)]
         if len(named) > NAMED_MAX or any(len(name) > NAME_CHARACTERS_MAX for name in named):
             message = f"and texts must name at most {NAMED_MAX} attributes, of up to {NAME_CHARACTERS_MAX} characters"

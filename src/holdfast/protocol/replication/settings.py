@@ -87,7 +87,7 @@ class ReplicationSettings(Settings):
     )
     directory: str | None = setting(
         None,
-        "live: who tells brokers the neighbours of their neighbours",
+        "live: a service, zookeeper://HOST:PORT/PATH, from which brokers learn the neighbours of their neighbours",
         "one service less to run",
         expects='an address in quotes, such as "zookeeper://127.0.0.1:2181/holdfast"',
         key="directory",

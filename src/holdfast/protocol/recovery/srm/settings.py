@@ -97,6 +97,6 @@ class SrmSettings(Settings):
         20_000, "ids given up, and ids in hold-down; the oldest are forgotten first", "4 MB each", unit="ids"
     )
 
-    def contradictions(self) -> Iterator[Wrong]:
+    def _contradictions(self) -> Iterator[Wrong]:
         if not self.kept_min <= self.kept_first <= self.kept_max:
             yield Wrong("kept_first", f"must lie between kept_min and kept_max, found {self.kept_first}")
