@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, get_args
 
+from holdfast.language.parser import parse
+from holdfast.language.subscription import Subscription
 from holdfast.model.errors import InputError
+from holdfast.model.warned import warn_once
 from holdfast.net.address import Address, parse_address
 from holdfast.protocol.broker import Routing
 from holdfast.protocol.checked import complaints
@@ -35,6 +38,14 @@ def brokers_at(address: str | Sequence[str]) -> list[Address]:
     if not given:
         raise InputError("connect needs the address of a broker, such as tcp://127.0.0.1:7001")
     return [parse_address(each, to_dial=True) for each in given]
+
+
+def checked_condition(text: str) -> Subscription:
+    """A condition that has been read; whoever subscribes to what can never match is warned, once for each."""
+    condition = parse(text)
+    if condition.warnings:
+        warn_once(f"subscription to {text!r}: {'; '.join(condition.warnings)}")
+    return condition
 
 
 def check_broker(settings: "NodeSettings") -> None:
