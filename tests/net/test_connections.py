@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from holdfast.model.errors import InputError, MisuseError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.client import Client, connect
+from holdfast.net.journal import Note
 from holdfast.net.node import BrokerNode
 from holdfast.net.session import open_session
 from holdfast.net.tls import TlsFiles
@@ -308,6 +310,34 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_in_one_line(
         assert problem.startswith(f"cannot connect to {address}: ")
         assert "certificate required" in problem or "may want a certificate" in problem  # the alert may come too late
         assert "\n" not in problem
+
+
+@live
+async def test_failed_tls_handshakes_are_logged_and_counted(authority: Authority, other_authority: Authority) -> None:
+    async with lab() as net:
+        notes: list[Note] = []
+        broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker"), log=notes.append)
+        place = broker.listening[0]
+        for known, why in ((None, "certificate"), (other_authority.files("client"), "certificate verify failed")):
+            context = (known or TlsFiles(authority=authority.certificate)).for_dialling()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            counted = broker.counters.tls_refused
+            with suppress(OSError):
+                reader, writer = await asyncio.open_connection(place.host, place.port, ssl=context)
+                await reader.read()
+                writer.close()
+            await until(lambda counted=counted: broker.counters.tls_refused > counted)
+            assert why in notes[-1].text
+        _, plain = await asyncio.open_connection(place.host, place.port)
+        plain.write(b"GET / HTTP/1.1\r\n\r\n")
+        await until(lambda: broker.counters.tls_refused == 3)
+        plain.close()
+        assert [each.kind for each in notes] == ["tls_refused"] * 3
+        assert (
+            notes[-1].text.startswith("127.0.0.1:") and "failed the TLS handshake: TLS: http request" in notes[-1].text
+        )
+        client = await net.client(broker, **vars(authority.files("client")))
+        assert client.broker == "b1"
 
 
 @live

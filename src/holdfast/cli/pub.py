@@ -24,6 +24,7 @@ from holdfast.cli.connecting import (
     Recovery,
     client_of,
 )
+from holdfast.cli.json_events import read_event
 from holdfast.model.errors import InputError
 from holdfast.protocol.hops.settings import HopSettings
 
@@ -51,7 +52,8 @@ def run(
 ) -> None:
     """Publish the events on standard input, one JSON object a line.
 
-    A line that is not an event is told on stderr with its number and skipped.
+    A line that is not an event is told on stderr with its number and skipped. A timestamp is written as
+    {"$timestamp": "2026-01-31T09:30:00Z"}, as `holdfast sub` does.
 
     Exit code 0: all are published. 1: some were skipped. 2: there is no such broker, or an option is wrong.
 
@@ -123,13 +125,7 @@ def _event(line: bytes) -> dict[str, object] | None:
         return None
     if len(line) > _LINE_BYTES_MAX:
         raise InputError(f"more than {_LINE_BYTES_MAX} bytes")
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError) as problem:
-        raise InputError(f"not JSON: {problem}") from None
-    if not isinstance(event, dict):
-        raise InputError(f"""a JSON {type(event).__name__}, not an object such as {{"symbol": "IBM"}}""")
-    return event
+    return read_event(line)
 
 
 async def _lines(stop: asyncio.Event) -> AsyncIterator[bytes]:

@@ -3,8 +3,8 @@
 import asyncio
 import json
 import sys
+import warnings
 from base64 import b64encode
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,8 +21,9 @@ from holdfast.cli.connecting import (
     Recovery,
     client_of,
 )
+from holdfast.cli.json_events import event_for_json, timestamp_for_json
 from holdfast.cli.slow_output import SlowOutput
-from holdfast.model.errors import InputError
+from holdfast.model.errors import HoldfastWarning, InputError
 from holdfast.protocol.hops.settings import HopSettings
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def run(
 ) -> None:
     """Print the events that a condition describes. One JSON object a line, until Ctrl-C.
 
+    A timestamp is printed as {"$timestamp": "2026-01-31T09:30:00Z"}, which `holdfast pub` reads.
+
     Exit code 0: done. 1: the time was over before --count events had come. 2: the condition is wrong, or there is
     no such broker.
 
@@ -60,7 +63,9 @@ def run(
     from holdfast.net.loop import run as run_loop
     from holdfast.net.setup import finite
 
-    parse(condition)  # a wrong condition needs no connection
+    parsed = parse(condition)  # a wrong condition needs no connection
+    if parsed.warnings:
+        print(f"warning: {'; '.join(parsed.warnings)}", file=sys.stderr, flush=True)
     finite(timeout or None, "--timeout", "seconds")
     client = client_of(
         broker,
@@ -85,7 +90,9 @@ async def _subscribe(
 
     async with client:
         with stopping() as stop:
-            subscription = client.subscribe(condition)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", HoldfastWarning)  # it was told in a line of its own
+                subscription = client.subscribe(condition)
             await client.flush()
             print(f"subscribed at {client.broker}", file=sys.stderr, flush=True)
             printing = asyncio.create_task(_print(subscription, count, as_json))
@@ -130,18 +137,15 @@ async def _print(subscription: "Subscription", count: int | None, as_json: bool)
 
 
 def _line(delivery: "Delivery", as_json: bool) -> str:
+    event = event_for_json(delivery.publication.attributes)
     if not as_json:
-        return json.dumps(delivery.event, default=_text)
-    whole = {
-        "event": delivery.event,
+        return json.dumps(event, default=timestamp_for_json)
+    line = {
+        "event": event,
         "source": delivery.source,
         "seq": delivery.seq,
         "via": delivery.via,
         "delay": delivery.delay,
         "payload": b64encode(delivery.payload).decode(),
     }
-    return json.dumps(whole, default=_text)
-
-
-def _text(moment: datetime) -> str:
-    return moment.isoformat()
+    return json.dumps(line, default=timestamp_for_json)

@@ -114,7 +114,7 @@ class GatewayStream:
             if not self._seen.first_time(each.source, each.seq):
                 self.duplicates += 1
                 continue
-            attributes = dict(each.event)
+            attributes = dict(each.publication.attributes)
             row = encode_row(Logged(each.source, each.seq, each.time_us, now_us, each.via, attributes, each.payload))
             if len(row) > RECORD_BYTES_MAX:
                 self.oversized += 1

@@ -5,6 +5,8 @@
 place, what was expected and a suggestion, and the command line turns it into exit code 2.
 `PeerError`: bytes from outside are not acceptable; caught once at the edge, counted, dropped.
 `TransportError`: the network or the node at the other end does not let us: a port in use, nobody there, a refusal.
+`TimedOutError`: the same, within the time that the caller has given; it is a `TimeoutError`, too.
+`HoldfastWarning`: what is allowed and probably not meant.
 """
 
 
@@ -26,3 +28,11 @@ class PeerError(HoldfastError):
 
 class TransportError(HoldfastError):
     """The network, or the node at the other end, does not let us."""
+
+
+class TimedOutError(TransportError, TimeoutError):
+    """A call was not done within its `timeout`; the message says what became of what was not sent."""
+
+
+class HoldfastWarning(UserWarning):
+    """Something is allowed and probably not meant: a condition that never matches, a timestamp without a time zone."""

@@ -12,7 +12,7 @@ the way to the broker.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -32,13 +32,15 @@ from holdfast.net.address import Address
 from holdfast.net.advertisement import Advertisement
 from holdfast.net.attachment import CLOSE_S, Attachment
 from holdfast.net.clock import Clock
+from holdfast.net.deadline import check_timeout, within
 from holdfast.net.driver import Application, Driver
 from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
 from holdfast.net.link import Link
 from holdfast.net.losses import Growing, Loss, Losses
+from holdfast.net.publish_many import check_events, publish_many
 from holdfast.net.session import Session
 from holdfast.net.settings import ClientSettings, renamed
-from holdfast.net.setup import brokers_at
+from holdfast.net.setup import brokers_at, checked_condition
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.client import Client as ClientMachine
@@ -157,20 +159,43 @@ class Client(Attachment):
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.close(in_haste=kind is not None)
 
-    async def close(self, in_haste: bool = False) -> None:
-        """Leave, unless in haste when the broker has everything, and with recovery others know of our last events."""
+    async def close(self, in_haste: bool = False, *, timeout: float | None = None) -> None:
+        """Leave, unless in haste when the broker has everything, and with recovery others know of our last events.
+
+        It waits for that for a few seconds. With a `timeout` (seconds) it waits so long, and what the broker has not
+        confirmed by then is an error: the client is closed all the same.
+        """
+        check_timeout(timeout)
         if self._closed:
             return
         try:
-            if not in_haste and self._owes:
-                with suppress(TimeoutError, TransportError):
-                    async with asyncio.timeout(CLOSE_S):
-                        await self.flush()
-                    async with asyncio.timeout(_LINGER_S):
-                        while not self._machine.has_told:
-                            await asyncio.sleep(_LINGER_LOOK_S)
+            if in_haste or not self._owes:
+                return
+            if timeout is not None:
+                return await within(timeout, self._finish(), self._why_unfinished)
+            with suppress(TimeoutError, TransportError):
+                async with asyncio.timeout(CLOSE_S):
+                    await self.flush()
+                async with asyncio.timeout(_LINGER_S):
+                    await self._told()
         finally:  # also when whoever waits for it is cancelled: our name must not stay taken
             await self._leave()
+
+    async def _finish(self) -> None:
+        await self.flush()
+        await self._told()
+
+    async def _told(self) -> None:
+        """Until, with recovery, others know of our last events."""
+        while not self._machine.has_told:
+            await asyncio.sleep(_LINGER_LOOK_S)
+
+    def _why_unfinished(self) -> str:
+        return f"the client is closed, and {self._unconfirmed} that the broker has not confirmed may not have left it"
+
+    def __repr__(self) -> str:
+        where = f"connected to {self.broker}" if self.broker else "closed" if self._closed else "not connected"
+        return f"<Client {self.name}, {where}, {len(self._inboxes)} subscriptions>"
 
     async def _leave(self) -> None:
         if self._durable is not None:  # whoever waits for a broker to store something learns that it will not
@@ -213,11 +238,16 @@ class Client(Attachment):
         event: Mapping[str, object],
         payload: bytes | bytearray | memoryview = b"",
         lifetime: float | timedelta | None = None,
+        *,
+        timeout: float | None = None,
     ) -> int:
         """Send an event; its number. A lifetime (seconds) says how long it is worth delivering.
 
-        Returns when the event is on its way, not when anybody has it; see `flush`.
+        Returns when the event is on its way, not when anybody has it; see `flush`. With a `timeout` (seconds) it is
+        not sent at all when it cannot be in that time, for want of a connection or of room: a TimedOutError.
         """
+        if timeout is not None:
+            return await within(timeout, self.publish(event, payload, lifetime), self._why_unpublished)
         lifetime_us = None if lifetime is None else sendable_lifetime_us(lifetime)
         payload = sendable_payload(payload) if payload else b""
         attributes = event if looks_sendable(event) else sendable(event)
@@ -250,12 +280,28 @@ class Client(Attachment):
             self.driver.send(link, encode_message(Publish(alone)))
         return seq
 
-    async def flush(self) -> None:
+    async def publish_many(self, events: Iterable[Mapping[str, object]], *, timeout: float | None = None) -> int:
+        """Send these events in turn; how many they were. One that is not acceptable is named by its place, from 0 on.
+
+        Those before it are sent. So are those that were when the `timeout` (seconds, for all) is over.
+        """
+        check_timeout(timeout)
+        check_events(events)
+        return await publish_many(self.publish, events, timeout)
+
+    def _why_unpublished(self) -> str:
+        why = "there is no connection to a broker" if self._link is None else "the broker takes no more for now"
+        return f"the event was not sent and will not be, because {why}; publish it again"
+
+    async def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the broker has handled all that was sent; a TransportError if its session is lost first, also
         if that was before the call. While there is no connection it waits for one.
 
         Brokers that store events have then stored all that was published, over as many connections as that takes.
+        A `timeout` (seconds) ends the waiting with a TimedOutError, and not the sending.
         """
+        if timeout is not None:
+            return await within(timeout, self.flush(), self._why_unflushed)
         if self._durable is None:
             upto = self._machine.last_seq
             await self._ping()
@@ -266,6 +312,17 @@ class Client(Attachment):
             await self._durable.stored()
             with suppress(TransportError):  # what we want is told anew over the next connection
                 return await self._ping()
+
+    @property
+    def _unconfirmed(self) -> str:
+        """How many events the broker may not have."""
+        count = self._machine.last_seq - max(self._first_seq - 1, self._flushed)
+        if self._durable is not None:
+            count = self._durable.unacknowledged
+        return "1 event" if count == 1 else f"{count:,} events"
+
+    def _why_unflushed(self) -> str:
+        return f"the broker has not confirmed {self._unconfirmed}; sending goes on, and another flush waits for it"
 
     async def _ping(self) -> None:
         await self._pings.answered(await self._connection())
@@ -285,7 +342,7 @@ class Client(Attachment):
     ) -> Subscription:
         """The events that a SQL condition describes, from now on; a ConditionError when it is not one."""
         self._check_open()
-        text = str(parse(condition))
+        text = str(checked_condition(condition))
         id_ = f"s{next(self._ids)}"
         overflow = partial(self._overflow, text)
         inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)

@@ -130,6 +130,11 @@ class Durable:
             self._driver.give(PublishCall(attributes, payload, lifetime_us))
         return machine.last_seq
 
+    @property
+    def unacknowledged(self) -> int:
+        """Publications that the broker has not stored, as far as we know."""
+        return self._machine.unacknowledged
+
     async def stored(self) -> None:
         """Wait until the broker has stored all that was published."""
         while self._machine.unacknowledged:

@@ -26,6 +26,7 @@ _COUNTED = {
     "nowhere": ("messages_nowhere", "Messages to a neighbour that was not connected."),
     "bad_frames": ("frames_bad", "Frames from outside that were not acceptable."),
     "refused": ("connections_refused", "Nodes that wanted to connect and were not let in."),
+    "tls_refused": ("tls_handshakes_refused", "Connections that failed the TLS handshake."),
 }
 _BEGAN_S = time()
 

@@ -25,6 +25,7 @@ from holdfast.net.driver import Application, Driver
 from holdfast.net.durable import needs_other
 from holdfast.net.journal import Note
 from holdfast.net.link import Link
+from holdfast.net.lost_peers import LostPeers
 from holdfast.net.resumption import Absent, may_resume
 from holdfast.net.session import Session, open_session
 from holdfast.net.settings import NodeSettings
@@ -80,6 +81,7 @@ class BrokerNode:
         self.driver.on_register = self._register
         self._listeners: list[Listener] = []
         self._sessions: dict[str, Session] = {}
+        self.lost_peers = LostPeers()  # that had dialled us
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet
         self._absent = Absent(settings.protocol.session_us, self.driver.detach)
         self.peers: dict[str, Address] = {}  # those it dials
@@ -124,7 +126,7 @@ class BrokerNode:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
             for address in self.settings.listen:
-                self._listeners.append(await listen(address, self._accept, self.settings.tls))
+                self._listeners.append(await listen(address, self._accept, self.settings.tls, self._on_tls_refused))
         except BaseException:
             self._stop_listening()
             self.driver.stop()
@@ -263,6 +265,10 @@ class BrokerNode:
         self._wires[session] = None
         return session
 
+    def _on_tls_refused(self, far: str, why: str) -> None:
+        self.counters.tls_refused += 1
+        self._log(Note("tls_refused", far, f"{far} failed the TLS handshake: {why}"))
+
     # Connections ---------------------------------------------------------------------------------
 
     @property
@@ -328,6 +334,7 @@ class BrokerNode:
     def _take(self, session: Session, far: Hello | Welcome) -> Link:
         known = self._sessions.get(far.node)
         self._taken.pop(far.node, None)
+        self.lost_peers.on_connected(far)
         self._sessions[far.node] = session
         self._wires[session] = None
         resumed = self._resumed(session, far, known)
@@ -389,6 +396,8 @@ class BrokerNode:
         return next(iter(self._taken.values()), "")
 
     def on_refused(self, session: Session, refusal: Refusal) -> None:
+        if refusal.code == "bye" and session.far is not None:  # who takes leave has said so before, and is forgotten
+            session.left = self._machine.kind_of(session.far.node) is None
         if refusal.code != "taken" or session.expected is None:
             return
         now_s = asyncio.get_running_loop().time()
@@ -414,6 +423,8 @@ class BrokerNode:
             self._log(Note("disconnected", name, f"{name} disconnected: {reason}"))
             if session.link is not None and not session.link.ended:
                 self._absent.keep(session.link)
+            if name not in self.peers:
+                self.lost_peers.on_end(session)
         elif session.opened.exception() is not None and not session.dialled:
             self._log(Note("refused", name, f"{name} was not let in: {reason}"))
 

@@ -37,7 +37,7 @@ class Returning:
         self._away_since_us: int | None = None  # the same, once the connection is gone
         self._offset_us = 0  # from the broker's clock to ours, less than by a round-trip time too small
         self._expiry: asyncio.TimerHandle | None = None
-        self._reason = ""
+        self.reason = ""  # why the present session is a new one
         self.same_broker = True  # as the last time
 
     @property
@@ -66,9 +66,9 @@ class Returning:
         self._whole_us = now_us
         if last is not None:
             self.same_broker = last.node == welcome.node
-            self._reason = _why_anew(last, welcome)
+            self.reason = _why_anew(last, welcome)
         if link is not None:
-            self._give_up(link, self._reason)
+            self._give_up(link, self.reason)
         return None
 
     def on_end(self, session: Session) -> None:
@@ -102,7 +102,7 @@ class Returning:
         since_us, self._away_since_us = self._away_since_us, None
         if since_us is None:
             return None
-        return Absence(since_us, self._clock.now_us() + self._settling_us, self._reason)
+        return Absence(since_us, self._clock.now_us() + self._settling_us, self.reason)
 
     def missed(self, missed: Missed) -> Absence:
         """What the broker has dropped, by our clock."""

@@ -69,7 +69,7 @@ class Owner(Protocol):
     def on_missed(self, session: "Session", missed: Missed) -> None: ...
     def on_mark(self, session: "Session", mark: Mark) -> None: ...
     def on_refused(self, session: "Session", refusal: Refusal) -> None:
-        """Whom we dialled does not let us in."""
+        """Whom we dialled does not let us in, or the other end says that it goes."""
 
     def on_pong(self, token: int) -> None: ...
     def on_end(self, session: "Session", reason: str) -> None: ...
@@ -87,6 +87,7 @@ class Session:
         self.opened: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
         self.for_good = False  # the session ends with the connection
+        self.left = False  # the other end has taken leave of us
         self.began_s = monotonic()
         self._loop = loop
         self._owner = owner
@@ -241,6 +242,7 @@ class Session:
             case Welcome() if signal == self.far:
                 pass  # a second answer to a hello that we repeated
             case Refusal():
+                self._owner.on_refused(self, signal)
                 self.for_good = True
                 self._close(signal.reason, now=False)
             case _:

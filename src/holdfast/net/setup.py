@@ -7,7 +7,10 @@ running system can tell (a port in use, a name that somebody else has) is told w
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
+from holdfast.language.parser import parse
+from holdfast.language.subscription import Subscription
 from holdfast.model.errors import InputError
+from holdfast.model.warned import warn_once
 from holdfast.net.address import Address, parse_address
 from holdfast.net.settings import NodeSettings
 from holdfast.wire.outgoing import sendable_name
@@ -19,6 +22,14 @@ def brokers_at(address: str | Sequence[str]) -> list[Address]:
     if not given:
         raise InputError("connect needs the address of a broker, such as tcp://127.0.0.1:7001")
     return [parse_address(each, to_dial=True) for each in given]
+
+
+def checked_condition(text: str) -> Subscription:
+    """A condition that has been read; whoever subscribes to what can never match is warned, once for each."""
+    condition = parse(text)
+    if condition.warnings:
+        warn_once(f"subscription to {text!r}: {'; '.join(condition.warnings)}")
+    return condition
 
 
 def check_broker(settings: NodeSettings) -> None:

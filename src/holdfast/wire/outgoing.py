@@ -10,7 +10,7 @@ from typing import TypeGuard
 import msgspec
 
 from holdfast.model.errors import InputError, MisuseError
-from holdfast.model.event import RESERVED, attributes_of
+from holdfast.model.event import DEPTH_MAX, RESERVED, attributes_of
 from holdfast.model.limits import (
     ATTRIBUTES_BYTES_MAX,
     ATTRIBUTES_MAX,
@@ -20,6 +20,7 @@ from holdfast.model.limits import (
 )
 from holdfast.model.messages import Scalar
 from holdfast.model.values import utc
+from holdfast.model.warned import warn_once
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -59,6 +60,7 @@ def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
 
 
 def _checked(event: Mapping[str, object]) -> dict[str, Scalar]:
+    _warn_of_naive(event)
     flat = dict(attributes_of(event))
     if len(flat) > ATTRIBUTES_MAX:
         raise InputError(f"an event of {len(flat)} attributes; {ATTRIBUTES_MAX} are allowed")
@@ -87,6 +89,15 @@ def _checked(event: Mapping[str, object]) -> dict[str, Scalar]:
         _names.clear()
     _names.update(flat)
     return flat
+
+
+def _warn_of_naive(event: Mapping[str, object], depth: int = 0) -> None:
+    for value in event.values():
+        if isinstance(value, datetime):
+            if value.tzinfo is None:
+                warn_once("events hold timestamps without a time zone, which are taken as UTC: use datetime.now(UTC)")
+        elif isinstance(value, Mapping) and depth < DEPTH_MAX:
+            _warn_of_naive(value, depth + 1)
 
 
 def _unencodable(flat: dict[str, Scalar]) -> str:
