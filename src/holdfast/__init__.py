@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.net.subscription import Delivery
     from holdfast.net.sync import connect_sync
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "ConditionError",
     "Delivery",
@@ -54,7 +54,10 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    from holdfast.model.extras import extras_named  # noqa: PLC0415 - `import holdfast` loads nothing
+
+    with extras_named():
+        value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

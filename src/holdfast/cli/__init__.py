@@ -97,12 +97,15 @@ def _terminable() -> Iterator[None]:
 
 
 def _run(words: list[str]) -> None:
-    from holdfast.cli.app import app
-    from holdfast.cli.verbs import wanted
     from holdfast.model.errors import HoldfastError
+    from holdfast.model.extras import extras_named
 
     try:
-        app(wanted(words, VERBS))(words, prog_name="holdfast")
+        with extras_named():
+            from holdfast.cli.app import app
+            from holdfast.cli.verbs import wanted
+
+            app(wanted(words, VERBS))(words, prog_name="holdfast")
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         sys.exit(2)
