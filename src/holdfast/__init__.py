@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.protocol.recovery.settings import RecoverySettings
     from holdfast.protocol.settings import ProtocolSettings
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Account",
     "Broker",
@@ -103,7 +103,10 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    from holdfast.model.extras import extras_named  # noqa: PLC0415 - `import holdfast` loads nothing
+
+    with extras_named():
+        value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

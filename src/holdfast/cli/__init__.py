@@ -108,12 +108,15 @@ def _current(word: str) -> str:
 
 
 def _run(words: list[str]) -> None:
-    from holdfast.cli.app import app
-    from holdfast.cli.verbs import wanted
     from holdfast.model.errors import HoldfastError
+    from holdfast.model.extras import extras_named
 
     try:
-        app(wanted(words, VERBS))([_current(word) for word in words], prog_name="holdfast")
+        with extras_named():
+            from holdfast.cli.app import app
+            from holdfast.cli.verbs import wanted
+
+            app(wanted(words, VERBS))([_current(word) for word in words], prog_name="holdfast")
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         sys.exit(2)

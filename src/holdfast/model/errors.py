@@ -4,6 +4,7 @@
 `InputError`: a person wrote something we cannot accept (a condition, a file, an event); it carries the
 place, what was expected and a suggestion, and the command line turns it into exit code 2.
 `PeerError`: bytes from outside are not acceptable; caught once at the edge, counted, dropped.
+`MissingExtraError`: a package is not installed that one of our extras brings.
 `TransportError`: the network or the node at the other end does not let us: a port in use, nobody there, a refusal.
 `TimedOutError`: the same, within the time that the caller has given; it is a `TimeoutError`, too.
 `HoldfastWarning`: what is allowed and probably not meant.
@@ -20,6 +21,10 @@ class MisuseError(HoldfastError):
 
 class InputError(HoldfastError):
     """Something handed to us by a person or a file is not acceptable."""
+
+
+class MissingExtraError(HoldfastError, ImportError):
+    """A package is missing that one of our extras brings; the message says how to install it."""
 
 
 class PeerError(HoldfastError):
