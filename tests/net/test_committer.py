@@ -41,4 +41,4 @@ async def test_stopping_between_two_attempts_is_the_end_of_them(monkeypatch: pyt
     attempts = store.attempts
     await asyncio.wait([working])
     assert working.exception() is None
-    assert (store.attempts, told) == (attempts, ["the disk is full; trying again"])
+    assert (store.attempts, told) == (attempts, ["the disk is full; retrying"])

@@ -221,8 +221,8 @@ async def test_a_store_that_cannot_be_written_shows_and_is_told_once(tmp_path: A
         broken = False
         await until(lambda: not status_of(node).problems)
         assert [line for line in lines if "store" in line or ".db" in line] == [
-            "b1.db: cannot be written: disk is full; trying again",
-            "the store can be written again",
+            "b1.db: cannot be written: disk is full; retrying",
+            "the store is writable again",
         ]
 
 

@@ -231,7 +231,7 @@ def test_a_peer_that_is_not_up_yet_is_tried_again(processes: Processes) -> None:
         sock.bind(("127.0.0.1", 0))
         later = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
     b2, second = processes.broker("b2", "--peer", f"b1={later}")
-    assert "connection refused" in b2.line("trying again", error=True)
+    assert "connection refused" in b2.line("retrying", error=True)
     processes.broker("b1", listen=later)
     with holdfast.connect_sync(later) as near, holdfast.connect_sync(second) as far:
         _reaches(near, far)

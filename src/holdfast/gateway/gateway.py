@@ -188,7 +188,7 @@ class Gateway:
             except TransportError as problem:
                 if str(problem) != told:
                     told = str(problem)
-                    self._tell(f"{told} (trying again)")
+                    self._tell(f"{told} (retrying)")
                 await asyncio.sleep(backoff.delay_s())
             else:
                 self._client = client

@@ -131,7 +131,7 @@ class GatewayStream:
             except OSError as problem:
                 rows = rows[self.log.end - before :]  # a part of them may have been written
                 if not told:
-                    self._tell(f"stream {self.name}: cannot write: {problem.strerror or problem}; trying again")
+                    self._tell(f"stream {self.name}: cannot write: {problem.strerror or problem}; retrying")
                     told = True
                 await asyncio.sleep(_TRY_AGAIN_S)
             else:

@@ -223,7 +223,7 @@ class Client(Attachment):
     async def forget(self) -> None:
         """End all subscriptions of a durable client for good: its broker erases what it keeps; `close` does not."""
         if self._durable is None:
-            raise MisuseError("only for a durable client is anything kept: connect(..., durable=True)")
+            raise MisuseError("forget() needs a durable client: connect(..., durable=True)")
         await self._connection()
         for id_, inbox in list(self._inboxes.items()):
             inbox.close()

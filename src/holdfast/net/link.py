@@ -104,7 +104,7 @@ class Link:
         """An InputError for an event that no datagram can hold on its way; for wires that send such."""
         size, most = len(encode_message(attributes)) + len(payload), self.wire.frame_max - _ADDED_BYTES
         if size > most:
-            raise InputError(f"an event of {size} bytes; over UDP it may have {most}, over TCP a payload of 2**20")
+            raise InputError(f"event too large: {size} bytes; the limit over UDP is {most}")
 
     def send(self, frame: bytes) -> None:
         """Hand a frame over to the wire, and keep it until it is acknowledged."""
@@ -147,7 +147,7 @@ class Link:
 
     def on_ack(self, received: int) -> None:
         if self.stream is None:
-            raise PeerError("an acknowledgement where nothing is counted")
+            raise PeerError("unexpected acknowledgement")
         self.stream.on_ack(received)
         if not self.room:
             self._taken_us = self._clock.now_us()

@@ -126,7 +126,7 @@ class LiveRun:
                 dialling = asyncio.Semaphore(_DIALLING_MAX)
                 await asyncio.gather(*[self._start_client(each, dialling) for each in self.network.clients])
         except TimeoutError:
-            raise TransportError(f"the network was not up within {_START_S:g} s") from None
+            raise TransportError(f"the network did not start within {_START_S:g} s") from None
         self.zero_us = self._clock.now_us()
 
     def _listen_address(self, name: str) -> Address:

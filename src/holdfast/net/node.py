@@ -155,21 +155,21 @@ class BrokerNode:
         """Stop dialling this broker, and take leave of it."""
         self._stop_dialling(name)
         if name in self._sessions:
-            self._sessions[name].end(f"{self.settings.name} takes leave")
+            self._sessions[name].end(f"{self.settings.name} has removed this peer")
 
     def set_peers(self, peers: Mapping[str, Address]) -> None:
         """Dial these and no others. Who stays is not touched; who is gone is sent what waits for it."""
         before = dict(self.peers)
         for name, address in before.items():
             if peers.get(name) != address:
-                self._log(Note("peer_removed", name, f"peer {name} at {address} is not wanted any more"))
+                self._log(Note("peer_removed", name, f"peer {name} at {address} removed"))
                 self._stop_dialling(name)
                 leaving = asyncio.create_task(self._take_leave(name, moved=name in peers))
                 self._leaving.add(leaving)
                 leaving.add_done_callback(self._leaving.discard)
         for name, address in peers.items():
             if before.get(name) != address:
-                self._log(Note("peer_added", name, f"peer {name} at {address} is new"))
+                self._log(Note("peer_added", name, f"peer {name} at {address} added"))
                 self.add_peer(name, address)
 
     def _stop_dialling(self, name: str) -> None:
@@ -193,10 +193,10 @@ class BrokerNode:
                 self.driver.give(Received(name, Detach()))
         if session is None:
             return
-        session.end(f"{self.settings.name} takes leave")
+        session.end(f"{self.settings.name} has removed this peer")
         _, slow = await asyncio.wait([session.ended], timeout=_DRAIN_S)
         if slow:
-            session.end("too slow to take leave of", now=True)
+            session.end("not flushed in time", now=True)
 
     def crash(self) -> None:
         """Stop as a killed process does: nothing is sent, nobody is told."""
@@ -237,7 +237,7 @@ class BrokerNode:
         _, slow = await asyncio.wait(ended, timeout=drain_s) if ended else ((), ())
         if slow:
             for session in list(self._wires):
-                session.end("too slow to stop", now=True)
+                session.end("not stopped in time", now=True)
             await asyncio.wait(ended)
         if self._directory is not None:
             self._directory.close()
@@ -309,7 +309,7 @@ class BrokerNode:
         if hello.node == self.settings.name:
             return Refusal("taken", f"a broker named {hello.node} is this broker itself")
         if self._taken and hello.kind == "client":
-            return Refusal("not here", f"{self.settings.name} is no part of its network: {self.name_taken}")
+            return Refusal("not here", f"{self.settings.name} cannot join its network: {self.name_taken}")
         if hello.kind == "client" and (why := needs_other(hello, self._machine)):
             return Refusal("not here", why)
         known = self._sessions.get(hello.node)
@@ -321,14 +321,16 @@ class BrokerNode:
                 taken = f"another {known.far.kind} named {hello.node} is connected to {self.settings.name}"
                 return Refusal("taken", taken)
             if known.dialled and known.far.epoch == hello.epoch and self.settings.name < hello.node:
-                return Refusal("other connection", f"{self.settings.name} has dialled {hello.node} itself")
+                return Refusal(
+                    "other connection", f"duplicate connection: {self.settings.name} has dialled {hello.node}"
+                )
         return self._take(session, hello)
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
         known = self._sessions.get(welcome.node)
         same = known is not None and known.far is not None and known.far.epoch == welcome.epoch
         if same and known is not None and not known.dialled and welcome.node < self.settings.name:
-            return Refusal("other connection", f"{welcome.node} has dialled us itself")
+            return Refusal("other connection", f"duplicate connection: {welcome.node} has dialled this broker")
         return self._take(session, welcome)
 
     def _take(self, session: Session, far: Hello | Welcome) -> Link:
@@ -403,14 +405,14 @@ class BrokerNode:
         now_s = asyncio.get_running_loop().time()
         if not self._taken:
             self._taken_since_s = now_s
-            text = f"{refusal.reason}: two brokers cannot have one name; this one lets no client in"
+            text = f"{refusal.reason}: two brokers cannot have one name; this one refuses clients"
             self._log(Note("name_taken", session.expected, text))
         self._taken[session.expected] = refusal.reason
         if now_s - self._taken_since_s > SILENT_LEASES * self.settings.protocol.lease_us / 1e6:
             self.given_up.set()
         for each in list(self._sessions.values()):
             if each.far is not None and each.far.kind == "client":
-                each.end(f"{self.settings.name} is no part of its network: {refusal.reason}")
+                each.end(f"{self.settings.name} cannot join its network: {refusal.reason}")
 
     def on_pong(self, token: int) -> None: ...
 
@@ -426,7 +428,7 @@ class BrokerNode:
             if name not in self.peers:
                 self.lost_peers.on_end(session)
         elif session.opened.exception() is not None and not session.dialled:
-            self._log(Note("refused", name, f"{name} was not let in: {reason}"))
+            self._log(Note("refused", name, f"{name} refused: {reason}"))
 
     async def _keep_dialling(self, name: str, address: Address) -> None:
         backoff = Backoff(Random(f"{self.hello.epoch}/{self.settings.name}/{name}/backoff"))
@@ -443,7 +445,7 @@ class BrokerNode:
                         del self._taken[name]
                     if str(problem) != told and name not in self._sessions:
                         told = str(problem)
-                        self._log(Note("cannot_connect", name, f"{told} (trying again)"))
+                        self._log(Note("cannot_connect", name, f"{told} (retrying)"))
             if session is not None:
                 await asyncio.wait([session.ended])
                 told = ""

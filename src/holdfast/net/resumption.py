@@ -79,7 +79,7 @@ class Returning:
         if session.link is not None and not session.link.ended:
             self.link = session.link
             expire = asyncio.get_running_loop().call_later
-            self._expiry = expire(self._session_s, self.expire, f"away for more than {self._session_s:g} s")
+            self._expiry = expire(self._session_s, self.expire, f"disconnected for more than {self._session_s:g} s")
 
     def on_mark(self, mark: Mark) -> None:
         self._whole_us = mark.now_us + self._offset_us
@@ -108,7 +108,7 @@ class Returning:
         """What the broker has dropped, by our clock."""
         since_us, until_us = missed.since_us + self._offset_us, self._clock.now_us()
         broker = self._far.node if self._far is not None else ""
-        return Absence(since_us, until_us, f"more waited at {broker} than it keeps for a client", missed.events)
+        return Absence(since_us, until_us, f"the backlog for this client was full at {broker}", missed.events)
 
 
 def _why_anew(last: Welcome, now: Welcome) -> str:
@@ -116,7 +116,7 @@ def _why_anew(last: Welcome, now: Welcome) -> str:
         return f"moved from {last.node} to {now.node}"
     if last.epoch != now.epoch:
         return f"{now.node} was restarted"
-    return f"{now.node} has not kept the session"
+    return f"{now.node} did not keep the session"
 
 
 class Absent:

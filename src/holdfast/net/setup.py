@@ -34,7 +34,7 @@ def checked_condition(text: str) -> Subscription:
 
 def check_broker(settings: NodeSettings) -> None:
     sendable_name(settings.name, "broker")
-    _check_once(settings.listen, f"{settings.name} is to listen")
+    _check_once(settings.listen, f"{settings.name} listens")
     check_peers(settings.name, settings.listen, settings.peers)
 
 
@@ -46,11 +46,13 @@ def check_peers(own: str, listen: Sequence[Address], peers: Mapping[str, Address
         if name == own:
             raise InputError(f"peer {name}: this is the broker's own name; a broker does not dial itself")
         if not address.port:
-            raise InputError(f"peer {name}: nobody can be dialled at port 0 of {address}; write the one it listens on")
+            raise InputError(f"peer {name}: port 0 of {address} cannot be dialled; write the port that it listens on")
         if address in listen:
-            raise InputError(f"peer {name}: {address} is where {own} itself listens")
+            raise InputError(f"peer {name}: {address} is the address of {own} itself")
         if there.setdefault(address, name) != name:
-            raise InputError(f"peers {there[address]} and {name}: both are to be at {address}; a broker has one name")
+            raise InputError(
+                f"peers {there[address]} and {name} have the same address, {address}; a broker has one name"
+            )
 
 
 def check_places(listen: Sequence[Address], metrics: Address | None) -> None:
@@ -65,7 +67,7 @@ def _check_once(addresses: Sequence[Address], what: str) -> None:
     for each in addresses:
         place = each.scheme == "udp", each.host, each.port
         if each.port and place in taken:
-            raise InputError(f"{what} at {taken[place]} and at {each}, which is the same port; leave one out")
+            raise InputError(f"{what} on {taken[place]} and on {each}, which are the same port; leave one out")
         taken[place] = each
 
 

@@ -99,7 +99,7 @@ class TcpWire(asyncio.Protocol):
         while size - at >= _LENGTH_BYTES and not self._paused and not self._closing:
             length = int.from_bytes(view[at : at + _LENGTH_BYTES], "big")
             if length > FRAME_BYTES_MAX:
-                self._receiver.on_bad(PeerError(f"a frame of {length} bytes; {FRAME_BYTES_MAX} are allowed"))
+                self._receiver.on_bad(PeerError(f"frame too large: {length} bytes, the limit is {FRAME_BYTES_MAX}"))
                 self.abort()
                 return size
             end = at + _LENGTH_BYTES + length
@@ -147,7 +147,7 @@ class TcpWire(asyncio.Protocol):
 
     def send(self, frame: bytes) -> None:
         if len(frame) > FRAME_BYTES_MAX:
-            raise MisuseError(f"a frame of {len(frame)} bytes; {FRAME_BYTES_MAX} are allowed")
+            raise MisuseError(f"frame too large: {len(frame)} bytes, the limit is {FRAME_BYTES_MAX}")
         if not self._closing:
             self._transport.write(len(frame).to_bytes(_LENGTH_BYTES, "big") + frame)
 
