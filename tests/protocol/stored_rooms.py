@@ -6,7 +6,6 @@ from random import Random
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Handover, Message, StoredAck
-from holdfast.protocol.broker import BrokerParts
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -25,10 +24,12 @@ from holdfast.protocol.effects import (
     SubscribeCall,
     Wake,
 )
-from holdfast.protocol.hops.choice import AnyBroker, new_broker
 from holdfast.protocol.hops.durable_client import DurableClient
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.node import BrokerMachine
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.settings import ProtocolSettings, Reliability
+from holdfast.protocol.stack import new_broker
 from holdfast.store.memory import MemoryStore
 
 SETTINGS = HandoverSettings(window=8, wait_max_us=400_000)
@@ -41,7 +42,7 @@ class Line:
         self.now_us = 0
         self.names = [f"b{number}" for number in range(brokers)]
         self.stores = {name: MemoryStore() for name in self.names}
-        self.nodes: dict[str, AnyBroker | DurableClient] = {}
+        self.nodes: dict[str, BrokerMachine | DurableClient] = {}
         self.down: set[str] = set()
         self.acknowledged: list[int] = []
         self.delivered: list[int] = []
@@ -68,7 +69,7 @@ class Line:
     def _begin(self, name: str) -> None:
         hops = replace(HopSettings("retransmission"), handover=SETTINGS)
         parts = BrokerParts(name, "subscriptions", ProtocolSettings(), self._book, Index, self.now_us, Random(name))
-        self.nodes[name] = new_broker(parts, hops, self.stores[name].load())
+        self.nodes[name] = new_broker(parts, Reliability(hops), self.stores[name].load())
 
     def _link(self, name: str) -> None:
         for far in self.neighbours(name):

@@ -19,7 +19,6 @@ from holdfast.model.messages import (
     Snapshot,
     StoredAck,
 )
-from holdfast.protocol.broker import BrokerParts
 from holdfast.protocol.changes import Stored
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
@@ -42,11 +41,13 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.hops.away import Away
-from holdfast.protocol.hops.choice import AnyBroker, new_broker
 from holdfast.protocol.hops.durable_client import DurableClient
 from holdfast.protocol.hops.outgoing import Kept, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
-from holdfast.protocol.settings import Order, ProtocolSettings, guarantees_of
+from holdfast.protocol.node import BrokerMachine
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.settings import Order, ProtocolSettings, Reliability, guarantees_of
+from holdfast.protocol.stack import new_broker
 from holdfast.store.memory import MemoryStore
 from tests.protocol.stored_rooms import SETTINGS, Line
 
@@ -207,9 +208,9 @@ class Keeper:
         self.hello(5)
         self.hear(Snapshot("subscriptions", 1, ("n > 0",)))
 
-    def _new(self, stored: Stored) -> AnyBroker:
+    def _new(self, stored: Stored) -> BrokerMachine:
         parts = BrokerParts("b", "subscriptions", ProtocolSettings(), ConditionBook(), Index, self.now_us, Random("b"))
-        return new_broker(parts, HopSettings("retransmission", handover=self.settings), stored)
+        return new_broker(parts, Reliability(HopSettings("retransmission", handover=self.settings)), stored)
 
     def do(self, given: LinkUp | LinkDown | Received | Wake) -> list[Message]:
         """What it says to the client."""

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Batch, Message, Publication
-from holdfast.protocol.broker import Broker, BrokerParts
+from holdfast.protocol.broker import Broker
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -32,10 +32,12 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.order.settings import LatchSettings
+from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.recovery.control import CONTROL_SEQ, KIND
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import Guarantees, ProtocolSettings
 from holdfast.wire.codec import decode_untrusted, encode
+from tests.protocol.wires import bare_broker
 
 STEP_US = 1_000
 MS = 1_000_000
@@ -69,7 +71,7 @@ class Network:
         parts = BrokerParts(
             name, "subscriptions", ProtocolSettings(), ConditionBook(), Index, self.now_us, Random(name)
         )
-        return Broker(parts, states=True)
+        return bare_broker(parts, states=True)
 
     def link(self, one: str, other: str) -> None:
         self.wires[one, other], self.wires[other, one] = deque(), deque()

@@ -12,8 +12,8 @@ from holdfast.cli.serving import Log, Metrics, Operation, serve
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address, parse_address
 from holdfast.net.settings import NodeSettings
-from holdfast.protocol.broker import Routing
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
+from holdfast.protocol.settings import Routing
 
 
 def run(

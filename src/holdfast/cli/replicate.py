@@ -12,8 +12,8 @@ from holdfast.model.errors import InputError
 from holdfast.model.messages import CopyProtocol, ReplicaUse
 from holdfast.net.address import parse_address
 from holdfast.net.settings import NodeSettings
-from holdfast.protocol.broker import Routing
 from holdfast.protocol.replication.settings import ReplicationSettings
+from holdfast.protocol.settings import Routing
 
 
 def run(
@@ -50,7 +50,7 @@ def run(
     from holdfast.net.http import parse_place
     from holdfast.net.loop import run as run_loop
     from holdfast.net.tls import TlsFiles
-    from holdfast.protocol.replication.replica import Role
+    from holdfast.protocol.replication.settings import Role
     from holdfast.wire.outgoing import sendable_name
 
     peers = dict(peer_of(each) for each in peer)

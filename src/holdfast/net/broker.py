@@ -29,10 +29,9 @@ from holdfast.net.setup import check_broker, check_peers, check_places
 from holdfast.net.status import status_of
 from holdfast.net.tls import TlsFiles
 from holdfast.net.watching import watch
-from holdfast.protocol.broker import Routing
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import Hops, HopSettings
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.settings import ProtocolSettings, Routing
 
 T = TypeVar("T")
 

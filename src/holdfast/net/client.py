@@ -150,7 +150,7 @@ class Client(Attachment):
         self._machine = with_hops(machine, self._hops, runs, confirms=self._observer is None)
         if self._observer is None and not self._tallied and isinstance(self._machine, ClientMachine):
             self._plain = self._machine
-        self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied)
+        self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied, kind="client")
         if isinstance(self._machine, DurableClient):
             self._durable = Durable(self._machine, self.driver, self._clock, self._inboxes, self._unwatched)
         await self._enter(epoch, lossless=self._guarantees != BEST_EFFORT, stored=self._hops.durable)

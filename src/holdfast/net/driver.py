@@ -37,8 +37,8 @@ from holdfast.protocol.effects import (
     Send,
     Wake,
 )
-from holdfast.protocol.hops.choice import AnyBroker, AnyClient
 from holdfast.protocol.message_kind import classify
+from holdfast.protocol.node import Node
 from holdfast.wire.batch_writer import Relay
 from holdfast.wire.codec import (
     FRAME_BYTES,
@@ -81,14 +81,16 @@ class Application(Protocol):
 class Driver:
     def __init__(
         self,
-        machine: AnyBroker | AnyClient,
+        machine: Node,
         clock: Clock,
         counters: Counters,
         application: Application | None = None,
         tallied: bool = False,
         committer: Committer | None = None,
+        kind: NodeKind = "broker",
     ) -> None:
         self.machine = machine
+        self._kind = kind
         self._committer = committer
         if committer is not None:
             committer.on_safe = lambda token: self.give(Persisted(token))
@@ -144,7 +146,7 @@ class Driver:
         singles: list[Message] = []
         for each in messages:
             if type(each) is Batch:
-                singles += each.delivered() if isinstance(self.machine, AnyClient) else each.published()
+                singles += each.delivered() if self._kind == "client" else each.published()
             else:
                 singles.append(each)
         return singles

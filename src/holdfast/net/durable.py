@@ -16,9 +16,8 @@ from holdfast.net.driver import Driver
 from holdfast.net.losses import Growing
 from holdfast.net.subscription import Delivery, Inbox, WhenFull
 from holdfast.protocol.effects import Begin, Consumed, ForgetCall, HandedOut, PublishCall, Wake
-from holdfast.protocol.hops.choice import AnyBroker
-from holdfast.protocol.hops.durable import DurableBroker
 from holdfast.protocol.hops.durable_client import DurableClient
+from holdfast.protocol.node import BrokerMachine
 from holdfast.wire.signals import Hello
 
 NEEDS_STORE = (
@@ -250,14 +249,14 @@ class Durable:
         return min(found)
 
 
-def needs_other(hello: Hello, broker: AnyBroker) -> str:
+def needs_other(hello: Hello, broker: BrokerMachine, stores: bool) -> str:
     """Why this broker is not for this client, or the other way round; empty when they go together.
 
     A client that is not durable would end the subscriptions of a durable one of its name, and nobody would notice.
     """
-    if hello.durable and not isinstance(broker, DurableBroker):
+    if hello.durable and not stores:
         return f"{broker.name} stores no events, {NEEDS_STORE}"
-    if hello.durable is False and isinstance(broker, DurableBroker) and broker.keeps_for(hello.node):
+    if hello.durable is False and broker.keeps_for(hello.node):
         instead = "connect with durable=True, or end it with forget()"
         return f"{hello.node} is a durable client of {broker.name}: {instead}"
     return ""

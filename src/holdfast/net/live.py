@@ -29,7 +29,7 @@ from holdfast.protocol.effects import (
     SubscribeCall,
     UnsubscribeCall,
 )
-from holdfast.protocol.replication.replica import Role
+from holdfast.protocol.replication.settings import Role
 from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.wire.outgoing import sendable
 

@@ -25,7 +25,7 @@ from holdfast.net.tls import TlsFiles
 from holdfast.net.watching import watch
 from holdfast.network.schema import LinkSpec, Network
 from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredBatch, Incident, Lost, ReplicaWanted
-from holdfast.protocol.replication.replica import Role
+from holdfast.protocol.replication.settings import Role
 
 OnWanted = Callable[[ReplicaWanted], None]  # somebody asks for a replica
 OnGone = Callable[[str], None]

@@ -33,12 +33,13 @@ from holdfast.net.setup import check_broker
 from holdfast.net.stream import Stream
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
-from holdfast.protocol.broker import BrokerParts
 from holdfast.protocol.changes import Stored
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Gauges, NeighboursListed, Received, Register, Save
-from holdfast.protocol.hops.choice import AnyBroker, new_broker, on_its_links
-from holdfast.protocol.replication.broker import ReplicatingBroker
+from holdfast.protocol.node import BrokerMachine
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.settings import Reliability
+from holdfast.protocol.stack import new_broker
 from holdfast.store.sqlite import SqliteStore
 from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import sendable_name
@@ -105,16 +106,13 @@ class BrokerNode:
             raise InputError(f'hops = "{self.settings.hops.hops}" stores events: {self.settings.name} needs a store')
         return Committer(SqliteStore(self.settings.store), lambda line: self._log(Note("store", "", line)))
 
-    def _new_machine(self, epoch: int, stored: Stored | None) -> AnyBroker:
-        settings, hops = self.settings, self.settings.hops
+    def _new_machine(self, epoch: int, stored: Stored | None) -> BrokerMachine:
+        settings = self.settings
         dice = Random(f"{epoch}/{settings.name}/heartbeat")
         own = settings.name, settings.routing, settings.protocol
-        parts = BrokerParts(*own, ConditionBook(), Index, epoch, dice)
-        if settings.replication is None:
-            return new_broker(parts, hops, stored, settings.gossip)
-        broker = ReplicatingBroker(parts, settings.replication, settings.role, hops.watch)
-        broker.queue_length = self._queue_length
-        return on_its_links(broker, hops)
+        parts = BrokerParts(*own, ConditionBook(), Index, epoch, dice, self._queue_length)
+        reliability = Reliability(settings.hops, gossip=settings.gossip, replication=settings.replication)
+        return new_broker(parts, reliability, stored, settings.role)
 
     def _queue_length(self, neighbour: str) -> int:
         link = self.driver.links.get(neighbour)
@@ -310,7 +308,7 @@ class BrokerNode:
             return Refusal("taken", f"a broker named {hello.node} is this broker itself")
         if self._taken and hello.kind == "client":
             return Refusal("not here", f"{self.settings.name} cannot join its network: {self.name_taken}")
-        if hello.kind == "client" and (why := needs_other(hello, self._machine)):
+        if hello.kind == "client" and (why := needs_other(hello, self._machine, self._committer is not None)):
             return Refusal("not here", why)
         known = self._sessions.get(hello.node)
         if known is None and len(self._sessions) >= _SESSIONS_MAX:

@@ -13,12 +13,10 @@ from holdfast.net.directory import NewDirectory
 from holdfast.net.link import Impairment
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.tls import TlsFiles
-from holdfast.protocol.broker import Routing
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import BASIC, HopSettings
-from holdfast.protocol.replication.replica import Role
-from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import ClientReliability, ProtocolSettings
+from holdfast.protocol.replication.settings import ReplicationSettings, Role
+from holdfast.protocol.settings import ClientReliability, ProtocolSettings, Routing
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,13 @@ from typing import Literal, NamedTuple
 from holdfast.network.document import Document
 from holdfast.network.graph import neighbours_of
 from holdfast.network.replacement import Replacer
-from holdfast.network.settings import PlanSettings, Reliability, Transport
+from holdfast.network.settings import PlanSettings, Transport
 from holdfast.network.workload.listed import Scheduled, scheduled
 from holdfast.network.workload.publication import Publication, Window, at_us_of
 from holdfast.network.workload.workloads import Silent, Workload
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.settings import ProtocolSettings, Reliability, Routing
 
-Routing = Literal["subscriptions", "advertisements", "destinations"]
 ServiceTime = Literal["fixed", "exponential"]
 FaultKind = Literal[
     "crash",
@@ -129,7 +128,6 @@ class Network:
     window: Window = _NEVER  # in which the workload publishes
     reliability: Reliability = field(default_factory=Reliability)
     plan: PlanSettings = field(default_factory=PlanSettings)
-    replication: ReplicationSettings | None = None  # None: a broker that fails is not replaced
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
     lossy_control: bool = True  # links lose control messages as well as events
     transport: Transport = field(default_factory=Transport)
@@ -143,6 +141,11 @@ class Network:
     def text(self) -> str:
         """A network file that describes this network, with all settings in it."""
         return self.document.toml()
+
+    @property
+    def replication(self) -> ReplicationSettings | None:
+        """None: a broker that fails is not replaced."""
+        return self.reliability.replication
 
     def neighbours(self) -> dict[str, list[str]]:
         """For each broker those it has a link with, both in the order of the file."""

@@ -6,25 +6,6 @@ from typing import Literal
 from holdfast.model.settings import Settings, setting
 from holdfast.model.tls_settings import TlsSettings
 from holdfast.network.limits import PORT_MAX
-from holdfast.protocol.gossip.settings import GossipSettings
-from holdfast.protocol.hops.settings import BASIC, DURABLE, HopSettings
-from holdfast.protocol.settings import BEST_EFFORT, Guarantees
-
-
-@dataclass(frozen=True)
-class Reliability(Settings):
-    hops: HopSettings = setting(BASIC, "between neighbouring brokers", "most links are TCP")
-    guarantees: Guarantees = setting(BEST_EFFORT, "of every client", "more costs delay and memory")
-    gossip: GossipSettings | None = setting(None, "of every broker", "it needs every condition at every broker")
-    store: str | None = setting(
-        None,
-        "retransmission: where live brokers keep what they store, a file for each",
-        "runs leave nothing behind",
-        expects="a folder in quotes",
-        key="store",
-        goes_with=("hops", DURABLE),
-        otherwise="a folder that is gone after the run",
-    )
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,9 @@ class Client:
         """Whether it neither looks for anything nor has anything to tell that others may look for."""
         return self._assurance is None or self._assurance.settled
 
+    def has_settled(self, now_us: int) -> bool:
+        return self.settled
+
     @property
     def has_told(self) -> bool:
         """Whether those who may have lost something of what it published know enough to ask for it, or did."""

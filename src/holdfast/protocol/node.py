@@ -9,7 +9,7 @@ before the node inside does, and the effects before the driver does; what does n
 from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from holdfast.model.messages import Message
+from holdfast.model.messages import Message, NodeKind
 from holdfast.protocol.effects import Effect, Gauges, Input, Received
 
 
@@ -79,3 +79,33 @@ class Layer(Generic[N]):
     @property
     def counts(self) -> Mapping[str, int]:
         return self.inner.counts
+
+
+class BrokerMachine(Node, Protocol):
+    """A node that others attach to."""
+
+    def next_due_us(self) -> int: ...
+
+    def kind_of(self, neighbour: str) -> NodeKind | None:
+        """What a neighbour is; None if it is not known here."""
+        ...
+
+    def keeps_for(self, client: str) -> bool:
+        """Whether it has anything that a durable client of this name would come back to."""
+        ...
+
+
+B = TypeVar("B", bound=BrokerMachine)
+
+
+class BrokerLayer(Layer[B]):
+    """A broker around a broker."""
+
+    def next_due_us(self) -> int:
+        return self.inner.next_due_us()
+
+    def kind_of(self, neighbour: str) -> NodeKind | None:
+        return self.inner.kind_of(neighbour)
+
+    def keeps_for(self, client: str) -> bool:
+        return self.inner.keeps_for(client)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from holdfast.model.settings import Settings, Wrong, setting
-from holdfast.protocol.gossip.settings import StyleName
-from holdfast.protocol.hops.settings import Hops, HopSettings
+from holdfast.protocol.gossip.settings import GossipSettings, StyleName
+from holdfast.protocol.hops.settings import BASIC, DURABLE, Hops, HopSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
+from holdfast.protocol.replication.settings import ReplicationSettings
 
 
 @dataclass(frozen=True)
@@ -173,3 +174,27 @@ def guarantees_of(
     recovery: bool | RecoveryWord | RecoverySettings | SrmSettings, order: Order | LatchSettings
 ) -> Guarantees:
     return ClientReliability(recovery=recovery, order=order).guarantees
+
+
+Routing = Literal["subscriptions", "advertisements", "destinations"]
+
+
+@dataclass(frozen=True)
+class Reliability(Settings):
+    """What brokers and clients of a network do beyond best effort: what `protocol/stack.py` builds them from."""
+
+    hops: HopSettings = setting(BASIC, "between neighbouring brokers", "most links are TCP")
+    guarantees: Guarantees = setting(BEST_EFFORT, "of every client", "more costs delay and memory")
+    gossip: GossipSettings | None = setting(None, "of every broker", "it needs every condition at every broker")
+    replication: ReplicationSettings | None = setting(
+        None, "how brokers replace or relieve their neighbours; None: not at all", "replicas cost machines"
+    )
+    store: str | None = setting(
+        None,
+        "retransmission: where live brokers keep what they store, a file for each",
+        "runs leave nothing behind",
+        expects="a folder in quotes",
+        key="store",
+        goes_with=("hops", DURABLE),
+        otherwise="a folder that is gone after the run",
+    )

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from holdfast.books.tally import Tally
 from holdfast.model.messages import Message, NodeKind
-from holdfast.protocol.hops.choice import AnyBroker, AnyClient
+from holdfast.protocol.hops.choice import AnyClient
+from holdfast.protocol.node import BrokerMachine
 from holdfast.sim.links import Link
 
 
@@ -13,7 +14,7 @@ from holdfast.sim.links import Link
 class Host:
     name: str
     kind: NodeKind
-    machine: AnyBroker | AnyClient
+    machine: BrokerMachine | AnyClient
     takes_time: bool = False  # messages are served one after the other
     channels: dict[str, "Channel"] = field(default_factory=dict)
     up: bool = True

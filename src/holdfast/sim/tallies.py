@@ -40,11 +40,11 @@ def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:
     """What recovery did, counted by nodes, and how much of it the most burdened leaf of the network carried."""
     answers = DelayHistogram()
     for host in hosts:
-        counts = host.machine.counts
+        counts = dict(host.machine.counts)
         if isinstance(host.machine, AnyClient):
             if counts:
                 gauges = host.machine.gauges()
-                counts = counts | {f"{name} at the end": gauges[name][0] for name in (KEPT, FOLLOWED)}
+                counts |= {f"{name} at the end": gauges[name][0] for name in (KEPT, FOLLOWED)}
             for answer_us in host.machine.answered_us:
                 answers.add(answer_us)
         for name, count in counts.items():

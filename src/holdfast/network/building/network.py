@@ -23,7 +23,7 @@ from holdfast.network.keys.root import ROOT
 from holdfast.network.limits import PORT_MAX
 from holdfast.network.problems import KeyPath, NetworkError, Problems
 from holdfast.network.schema import Network, Reconfiguration
-from holdfast.network.settings import PlanSettings, Reliability, Transport
+from holdfast.network.settings import PlanSettings, Transport
 from holdfast.network.tables import Values
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import DURABLE, HandoverSettings, HopSettings, NackSettings, WatchSettings
@@ -32,7 +32,7 @@ from holdfast.protocol.records.settings import paper
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import Guarantees, ProtocolSettings
+from holdfast.protocol.settings import Guarantees, ProtocolSettings, Reliability
 
 
 def build(document: Document) -> Network:
@@ -82,9 +82,8 @@ def build(document: Document) -> Network:
         clients=clients,
         workload=workload,
         window=window,
-        reliability=_reliability(values["reliability"], document.folder, problems),
+        reliability=_reliability(values["reliability"], replication, document.folder, problems),
         plan=made(PlanSettings, values["plan"], ("plan",), problems),
-        replication=replication,
         protocol=protocol,
         lossy_control=not transport.reliable if lossy is None else lossy,
         transport=transport,
@@ -108,7 +107,9 @@ def _reconfiguration(values: Values, problems: Problems) -> Reconfiguration | No
     return Reconfiguration(settings["every_us"], settings["repair_us"], window)
 
 
-def _reliability(values: Values, folder: Path, problems: Problems) -> Reliability:
+def _reliability(
+    values: Values, replication: ReplicationSettings | None, folder: Path, problems: Problems
+) -> Reliability:
     of = partial(made, values=values, path=("reliability",), problems=problems)
     hops = HopSettings(values["hops"], of(NackSettings), of(HandoverSettings), of(WatchSettings))
     order = None if values["order"] == "none" else of(LatchSettings, mode=values["order"])
@@ -120,7 +121,7 @@ def _reliability(values: Values, folder: Path, problems: Problems) -> Reliabilit
         recovery = of(RecoverySettings, asks=asks)
     gossip = None if values["gossip"] == "none" else of(GossipSettings, style=values["gossip"])
     store = None if values["store"] is None else str(folder / values["store"])
-    return Reliability(hops, Guarantees(recovery, order), gossip, store)
+    return Reliability(hops, Guarantees(recovery, order), gossip, replication, store)
 
 
 def _check_hops(values: Values, problems: Problems) -> None:

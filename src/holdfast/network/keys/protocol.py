@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import get_args
 
 from holdfast.network.keys.declared import keys_of
-from holdfast.network.settings import PlanSettings, Reliability, Transport
+from holdfast.network.settings import PlanSettings, Transport
 from holdfast.network.tables import Table
 from holdfast.protocol.gossip.settings import GossipSettings, StyleName
 from holdfast.protocol.hops.settings import DURABLE, HandoverSettings, NackSettings, WatchSettings
@@ -13,7 +13,7 @@ from holdfast.protocol.records.settings import BloomSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import ProtocolSettings, ReliabilityChoices
+from holdfast.protocol.settings import ProtocolSettings, Reliability, ReliabilityChoices
 
 _STORES = ("hops", DURABLE)
 _SRM = ("scheme", ("srm",))

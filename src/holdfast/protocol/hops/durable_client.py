@@ -118,6 +118,9 @@ class DurableClient:
     def settled(self) -> bool:
         return self.client.settled and not self.unacknowledged
 
+    def has_settled(self, now_us: int) -> bool:
+        return self.settled
+
     @property
     def has_told(self) -> bool:
         return self.client.has_told

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from holdfast.model.messages import CopyProtocol
+from holdfast.model.messages import CopyProtocol, ReplicaUse
 from holdfast.model.settings import Settings, setting
 
 _WAITING_MAX = 10_000_000  # messages that wait in one place: gigabytes
@@ -102,3 +102,13 @@ class ReplicationSettings(Settings):
     retired_max: int = setting(
         1_000, "names of replaced brokers, which learn of it when they come back", "100 kB", unit="names"
     )
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a replica is started with."""
+
+    faulty: str
+    neighbours: tuple[str, ...]
+    copying: CopyProtocol
+    use: ReplicaUse
