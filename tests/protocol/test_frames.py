@@ -27,6 +27,7 @@ from holdfast.protocol.effects import (
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings, Routing
+from holdfast.protocol.stack import new_client
 from tests.protocol.wires import bare_broker
 
 NOW_US = 1_000_000
@@ -164,7 +165,7 @@ def test_a_run_is_to_a_client_what_its_publications_are(
 ) -> None:
     rng = Random(seed)
     whole, apart = (
-        Client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1), guarantees=guarantees)
+        new_client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1), guarantees=guarantees)
         for _ in range(2)
     )
     for each in (whole, apart):

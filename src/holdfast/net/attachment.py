@@ -15,9 +15,9 @@ from holdfast.model.errors import MisuseError, TransportError
 from holdfast.model.messages import Batch, Publish
 from holdfast.net.address import Address, parse_address
 from holdfast.net.backoff import Backoff
+from holdfast.net.client_driver import ClientDriver
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
-from holdfast.net.driver import Driver
 from holdfast.net.link import Link
 from holdfast.net.node import SILENT_LEASES
 from holdfast.net.pings import Pings
@@ -37,7 +37,7 @@ CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 class Attachment(ABC):
     """What a client does about its broker; every `Client` is one."""
 
-    driver: Driver  # runs its machine
+    driver: ClientDriver  # runs its machine
 
     def __init__(
         self, addresses: Sequence[Address], name: str, tls: TlsFiles | None, settings: ProtocolSettings, clock: Clock
@@ -294,6 +294,7 @@ class Attachment(ABC):
     def _on_lost(self, link: Link, reason: str) -> None:
         """A session is over: what its broker may not have goes to the next, to which it is a duplicate at worst."""
         if not self._stored:
+            self.driver.flush()
             self._unsent += link.unacknowledged()
         self.driver.detach(link)
         self._pings.fail(reason, self._unflushed and not self._stored)

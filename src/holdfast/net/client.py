@@ -25,15 +25,15 @@ from msgspec.structs import astuple
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import MisuseError, TransportError
-from holdfast.model.limits import ATTRIBUTES_BYTES_MAX
-from holdfast.model.messages import Publication, Publish
+from holdfast.model.messages import Publication
 from holdfast.net.accounting import Account, Missing
 from holdfast.net.address import Address
 from holdfast.net.advertisement import Advertisement
 from holdfast.net.attachment import CLOSE_S, Attachment
+from holdfast.net.client_driver import ClientDriver
 from holdfast.net.clock import Clock
 from holdfast.net.deadline import check_timeout, within
-from holdfast.net.driver import Application, Driver
+from holdfast.net.driver import Application
 from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
 from holdfast.net.link import Link
 from holdfast.net.losses import Growing, Loss, Losses
@@ -43,7 +43,6 @@ from holdfast.net.settings import ClientSettings, renamed
 from holdfast.net.setup import brokers_at, checked_condition
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
-from holdfast.protocol.client import Client as ClientMachine
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Acknowledged,
@@ -52,19 +51,16 @@ from holdfast.protocol.effects import (
     DeliveredBatch,
     Incident,
     Lost,
-    PublishCall,
     SubscribeCall,
     UnsubscribeCall,
 )
-from holdfast.protocol.hops.choice import with_hops
-from holdfast.protocol.hops.durable_client import DurableClient
 from holdfast.protocol.hops.settings import BASIC, Hops, HopSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, RecoveryWord
-from holdfast.wire.codec import encode_message
-from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_name, sendable_payload
+from holdfast.protocol.stack import new_client
+from holdfast.wire.outgoing import encoded_event, sendable_lifetime_us, sendable_name, sendable_payload
 from holdfast.wire.signals import Refusal, Welcome
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
@@ -126,10 +122,8 @@ class Client(Attachment):
         self._tallied = tallied
         self._guarantees = guarantees
         self._hops = hops
-        self._plain: ClientMachine | None = None  # our machine, if nobody but the broker wants to know what we publish
         self._named = name is not None and observer is None  # another process may go on under this name
         self._durable: Durable | None = None
-        self._unwatched = observer is None and not tallied and guarantees == BEST_EFFORT
         self._losses = Losses()
         self._flushed = 0  # the number of the last publication that the broker is known to have handled
         self._ids = count(1)
@@ -143,16 +137,23 @@ class Client(Attachment):
             raise MisuseError("a client can be entered only once; call connect again")
         epoch = self._clock.now_us()
         rng = Random(f"{epoch}/{self.name}/heartbeat")
-        machine = ClientMachine(
-            self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq, self._guarantees
+        confirms = self._observer is None  # the application reads what comes
+        machine = self._machine = new_client(
+            self.name,
+            self._settings,
+            ConditionBook(),
+            Index,
+            epoch,
+            rng,
+            self._first_seq,
+            self._guarantees,
+            self._hops,
+            batches=self._observer is None and not self._tallied,
+            confirms=confirms,
         )
-        runs = not self._tallied and all(each.scheme != "udp" for each in self._addresses)
-        self._machine = with_hops(machine, self._hops, runs, confirms=self._observer is None)
-        if self._observer is None and not self._tallied and isinstance(self._machine, ClientMachine):
-            self._plain = self._machine
-        self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied, kind="client")
-        if isinstance(self._machine, DurableClient):
-            self._durable = Durable(self._machine, self.driver, self._clock, self._inboxes, self._unwatched)
+        self.driver = ClientDriver(machine, self._clock, self.counters, self, self._tallied)
+        if self._hops.durable:
+            self._durable = Durable(machine, self.driver, self._inboxes, self._hops.handover if confirms else None)
         await self._enter(epoch, lossless=self._guarantees != BEST_EFFORT, stored=self._hops.durable)
         return self
 
@@ -177,17 +178,17 @@ class Client(Attachment):
                 async with asyncio.timeout(CLOSE_S):
                     await self.flush()
                 async with asyncio.timeout(_LINGER_S):
-                    await self._told()
+                    await self._announced()
         finally:  # also when whoever waits for it is cancelled: our name must not stay taken
             await self._leave()
 
     async def _finish(self) -> None:
         await self.flush()
-        await self._told()
+        await self._announced()
 
-    async def _told(self) -> None:
+    async def _announced(self) -> None:
         """Until, with recovery, others know of our last events."""
-        while not self._machine.has_told:
+        while not self._machine.has_announced:
             await asyncio.sleep(_LINGER_LOOK_S)
 
     def _why_unfinished(self) -> str:
@@ -250,35 +251,16 @@ class Client(Attachment):
             return await within(timeout, self.publish(event, payload, lifetime), self._why_unpublished)
         lifetime_us = None if lifetime is None else sendable_lifetime_us(lifetime)
         payload = sendable_payload(payload) if payload else b""
-        attributes = event if looks_sendable(event) else sendable(event)
+        attributes, encoded = encoded_event(event)
         while (link := self._link) is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
-        machine = self._plain
-        if machine is None or lifetime_us is not None or not link.takes_batches or not machine.sends_batches:
-            if not link.wire.reliable:
-                link.check_fits(sendable(attributes), payload)
-            if self._durable is not None:
-                return await self._durable.publish(sendable(attributes), payload, lifetime_us)
-            self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
-            return self._machine.last_seq
-        # The same without detours, because nobody but the broker wants to know of it.
-        try:
-            encoded = encode_message(attributes)
-        except (UnicodeEncodeError, OverflowError):
-            sendable(attributes)  # which says what is wrong
-            raise
-        if len(encoded) > ATTRIBUTES_BYTES_MAX:
-            sendable(attributes)  # which says so
-        now_us = self._clock.now_us()
-        seq, since = machine.number(attributes, payload, now_us)
-        if link.dirty or since:
-            link.outbox.put_event(self.name, seq, since, now_us, encoded, payload)
-            if not link.dirty:
-                self.driver.touch(link)
-        else:  # an event on its own is through sooner when it does not travel as a run of one
-            alone = Publication(self.name, seq, now_us, None, attributes, payload)
-            self.driver.send(link, encode_message(Publish(alone)))
-        return seq
+        if not link.wire.reliable:
+            link.check_fits(len(encoded) + len(payload))
+        if self._durable is not None:
+            await self._durable.has_room()
+        if self._observer is not None:
+            attributes = dict(attributes)  # which it keeps
+        return self.driver.publish(attributes, encoded, payload, lifetime_us)
 
     async def publish_many(self, events: Iterable[Mapping[str, object]], *, timeout: float | None = None) -> int:
         """Send these events in turn; how many they were. One that is not acceptable is named by its place, from 0 on.
@@ -325,7 +307,9 @@ class Client(Attachment):
         return f"the broker has not confirmed {self._unconfirmed}; sending goes on, and another flush waits for it"
 
     async def _ping(self) -> None:
-        await self._pings.answered(await self._connection())
+        link = await self._connection()
+        self.driver.flush()
+        await self._pings.answered(link)
 
     def advertise(self, condition: str) -> Advertisement:
         """Say which events this client will publish; needed where the network routes by advertisements."""
@@ -380,12 +364,12 @@ class Client(Attachment):
         """Whether nothing may be missing: no loss is unread or looked for, and others know of all we published."""
         self._check_open()
         away = self._link is None and self._subscribes
-        return not self._losses and not away and self._machine.settled
+        return not self._losses and not away and self._machine.has_settled(self._clock.now_us())
 
     @property
     def recovered(self) -> bool:
         """Whether it looks for no lost event, and has told of all that it published."""
-        return self._machine.settled
+        return self._machine.has_settled(self._clock.now_us())
 
     def _overflow(self, condition: str) -> Growing:
         loss = Growing(f"the application was too slow for its subscription {condition}")

@@ -24,14 +24,13 @@ from holdfast.network.schema import ClientSpec, LinkSpec, Network
 from holdfast.protocol.effects import (
     AdvertiseCall,
     Delivered,
-    PublishCall,
     ReplicaWanted,
     SubscribeCall,
     UnsubscribeCall,
 )
 from holdfast.protocol.replication.settings import Role
 from holdfast.protocol.settings import BEST_EFFORT
-from holdfast.wire.outgoing import sendable
+from holdfast.wire.outgoing import encoded_event
 
 _REPORT_S = 1.0  # the interval of the `messages` table and of the counters
 _START_S = 60.0  # a machine that starts a hundred brokers at once takes its time
@@ -217,8 +216,9 @@ class LiveRun:
                 at_once = 0
                 await asyncio.sleep(max(0, wait_us) / 1e6)
             self.lag_us = max(self.lag_us, self.now_us - planned.at_us)
-            call = PublishCall(sendable(planned.attributes), bytes(planned.payload_bytes), planned.lifetime_us)
-            self._clients[planned.client].driver.give(call)
+            attributes, encoded = encoded_event(planned.attributes)
+            driver = self._clients[planned.client].driver
+            driver.publish(attributes, encoded, bytes(planned.payload_bytes), planned.lifetime_us)
 
     async def _count(self, progress: Callable[[], None]) -> None:
         while True:

@@ -48,8 +48,10 @@ class Phase(Enum):
 class Owner(Protocol):
     """The node that a session belongs to."""
 
-    driver: Driver
     counters: Counters
+
+    @property
+    def driver(self) -> Driver: ...
 
     def on_dial(self) -> Hello:
         """What to say to whom we dial."""

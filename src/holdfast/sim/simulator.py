@@ -19,7 +19,6 @@ from holdfast.model.messages import Message, NodeKind, Publication, Publish
 from holdfast.network.schema import ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import Publication as Planned
 from holdfast.protocol.broker import Broker
-from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Acknowledged,
@@ -44,12 +43,11 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
-from holdfast.protocol.hops.choice import AnyClient, with_hops
 from holdfast.protocol.message_kind import RECOVERY_KINDS, classify
-from holdfast.protocol.node import BrokerMachine
+from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import BEST_EFFORT
-from holdfast.protocol.stack import new_broker
+from holdfast.protocol.stack import new_broker, new_client
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.host import Channel, Host
@@ -186,16 +184,14 @@ class Simulation:
             self._schedule_calls(client)
         Faults(self)
 
-    def new_machine(self, name: str, kind: NodeKind) -> BrokerMachine | AnyClient:
+    def new_machine(self, name: str, kind: NodeKind) -> BrokerMachine | ClientMachine:
         dice, hops = Random(f"{self.seed}/{name}/heartbeat"), self.network.reliability.hops
         common = self.network.protocol, self._book, self._index.view, self.now_us, dice
         if kind == "broker":
             parts = BrokerParts(name, self.network.routing, *common, self._queue_length)
             stored = self._stores[name].load() if hops.durable else None
             return new_broker(parts, self._reliability, stored, self.provisioner.role(name))
-        guarantees = self.network.reliability.guarantees
-        client = Client(name, *common, guarantees=guarantees)
-        return with_hops(client, hops)
+        return new_client(name, *common, guarantees=self.network.reliability.guarantees, hops=hops)
 
     def _queue_length(self, name: str) -> int:
         host = self.hosts.get(name)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from holdfast.model.limits import BATCH_EVENTS_MAX
 from holdfast.model.settings import Settings, setting
 
 Hops = Literal["basic", "nack", "retransmission", "multipath", "hybrid"]
@@ -114,6 +115,11 @@ class HandoverSettings(Settings):
         at_most=100_000_000,
         key="published",
     )
+
+    @property
+    def handed_out_max(self) -> int:
+        """Events that an application may have and not be done with: one message may come on top of the limit."""
+        return self.untaken_max + BATCH_EVENTS_MAX
 
 
 @dataclass(frozen=True)
