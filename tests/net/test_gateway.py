@@ -318,12 +318,14 @@ async def test_tls_works_for_a_gateway_too(tmp_path: Path, authority: Authority,
 @live
 async def test_bad_settings_are_told_all_at_once_and_nothing_is_made(tmp_path: Path) -> None:
     settings = GatewaySettings(
-        tmp_path / "gw", (), (parse_address("udp://127.0.0.1:0"),), {"a": "x <"}, retention=Retention(10, -1.0)
+        tmp_path / "gw", (), (parse_address("udp://127.0.0.1:0"),), {"a": "x <"}, retention=Retention(10)
     )
     with pytest.raises(InputError) as caught:
         Gateway(settings)
-    for complaint in ("address of a broker", "tcp:// or tls://", "log of 10 bytes", "for -1 s", "expected a value"):
+    for complaint in ("address of a broker", "tcp:// or tls://", "log of 10 bytes", "expected a value"):
         assert complaint in str(caught.value)
+    with pytest.raises(InputError, match=r"keep_s must be a number of seconds above 0, found -1\.0"):
+        Retention(keep_s=-1.0)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holdfast.cli import VERBS
 from holdfast.cli.app import app
+from holdfast.cli.verbs import wanted
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import connect
@@ -235,7 +237,7 @@ BROKER = ["broker", "--id", "b1", "--listen", "tcp://127.0.0.1:0"]
 )
 def test_the_command_line_refuses_it_and_starts_nothing(arguments: list[str], complaint: str, tmp_path: Path) -> None:
     given = [str(tmp_path / "log") if each == "LOG" else each for each in arguments]
-    found = CliRunner().invoke(app(given[:1]), given, input="")
+    found = CliRunner().invoke(app(wanted(given, VERBS)), given, input="")
     assert isinstance(found.exception, InputError), found.output  # which main tells in one line, with exit code 2
     assert complaint in one_line(found.exception)
     assert found.stdout == ""
