@@ -319,7 +319,7 @@ async def test_failed_tls_handshakes_are_logged_and_counted(authority: Authority
         broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker"), log=notes.append)
         place = broker.listening[0]
         for known, why in ((None, "certificate"), (other_authority.files("client"), "certificate verify failed")):
-            context = (known or TlsFiles(authority=authority.certificate)).for_dialling()
+            context = (known or TlsFiles(ca=authority.certificate)).for_dialling()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             counted = broker.counters.tls_refused
             with suppress(OSError):
