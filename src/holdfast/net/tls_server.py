@@ -61,13 +61,13 @@ class TlsServer:
 
     async def _shake_hands(self, connection: socket.socket, who: str) -> None:
         connection.setblocking(False)
-        try:
+        with suppress(OSError):  # it is gone already, as the handshake will find
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
             await self._loop.connect_accepted_socket(
                 self._new, connection, ssl=self._context, ssl_handshake_timeout=_HANDSHAKE_S_MAX
             )
         except OSError as problem:  # errors of TLS and timeouts as well
-            connection.close()
             self._refused(who, problem)
 
     def close(self) -> None:
