@@ -36,7 +36,7 @@ async def main(address):
         for price in (130.0, 119.5):
             await client.publish({"symbol": "IBM", "price": price})
         async for delivery in cheap:
-            print(delivery["price"])
+            print(delivery.event["price"])
             return
 
 asyncio.run(asyncio.wait_for(main(sys.argv[1]), 60))
