@@ -31,6 +31,7 @@ from holdfast.model.messages import (
     Retired,
     Snapshot,
     Stamped,
+    TableRefused,
 )
 from holdfast.protocol.broker import Broker
 from holdfast.protocol.effects import (
@@ -73,8 +74,8 @@ class ReplicationLayer(BrokerLayer[Broker]):
         tree: TreeRouter,
         parts: BrokerParts,
         settings: ReplicationSettings,
-        role: Role | None = None,
-        watch: WatchSettings = WatchSettings(),  # noqa: B008 - it is frozen
+        role: Role | None,
+        watch: WatchSettings,
     ) -> None:
         """Around a broker that routes by this tree; with a role, it is a replica."""
         super().__init__(broker)
@@ -174,17 +175,14 @@ class ReplicationLayer(BrokerLayer[Broker]):
             for name in self._watch.names():
                 if not self.inner.knows(name):
                     self._watch.end(name)
-            effects += self._announce_neighbours()
+            brokers = tuple([name for name, counts in self.inner.brokers().items() if counts])
+            effects += self._directory.announce(brokers) if brokers else []
             effects += self._look_at_queues()
         if self._session is not None:
             effects += self._session.on_timer(now_us)
         for failover in self._failovers:
             effects += self._on_failover_timer(failover, now_us)
         return effects
-
-    def _announce_neighbours(self) -> list[Effect]:
-        brokers = tuple([name for name, counts in self.inner.brokers().items() if counts])
-        return self._directory.announce(brokers) if brokers else []
 
     def _look_at_queues(self) -> list[Effect]:
         """Whoever has too much waiting for it gets a replica beside it."""
@@ -271,7 +269,7 @@ class ReplicationLayer(BrokerLayer[Broker]):
         self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None, reliable: bool = False
     ) -> list[Effect]:
         if name in self._retired:
-            return self._on_retired(name)
+            return [Incident("replaced_broker_returned", name), Send(name, Retired(self._retired[name]))]
         is_known = self.inner.knows(name)
         failover = self._failovers.get(name)
         if failover is not None and failover.state is FailoverState.SUSPECTED and is_known:
@@ -291,13 +289,10 @@ class ReplicationLayer(BrokerLayer[Broker]):
             self._watch.begin(name, now_us)
         return effects
 
-    def _on_retired(self, name: str) -> list[Effect]:
-        return [Incident("replaced_broker_returned", name), Send(name, Retired(self._retired[name]))]
-
     def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
-        if name in self._retired:
-            return self._on_retired(name)
         effects: list[Effect] = []
+        if name in self._retired:
+            return self._on_link_up(name, "broker", now_us)
         if type(message) is ReplicaRequest:
             self.inner.admit(name, now_us)
         elif type(message) is Heartbeat:
@@ -334,7 +329,8 @@ class ReplicationLayer(BrokerLayer[Broker]):
             return effects + self.inner.heard(name, now_us)
         effects += self.inner.handle(Received(name, message), now_us)
         if type(message) is Delta or type(message) is Snapshot:
-            effects += self._on_table(name, message)
+            refused = any(type(each) is Send and type(each.message) is TableRefused for each in effects)
+            effects += [] if refused else self._on_table(name, message)
         return effects
 
     def _on_table(self, name: str, change: Delta | Snapshot) -> list[Effect]:
@@ -343,11 +339,8 @@ class ReplicationLayer(BrokerLayer[Broker]):
         given = list(change.add if isinstance(change, Delta) else change.conditions)
         failover = self._failovers.by(name)
         if failover is not None:
-            failover.on_subscriptions(given, self._matches)
+            failover.on_subscriptions(given, self._book)
         return [] if self._session is None else self._session.on_subscriptions(name, given)
-
-    def _matches(self, condition: str, publish: Publish) -> bool:
-        return self._book.subscription(condition).matches(publish.publication.attributes)
 
     def _on_replication(self, name: str, message: Message, now_us: int) -> list[Effect]:
         session, failover = self._session, self._failovers.by(name)
@@ -365,7 +358,7 @@ class ReplicationLayer(BrokerLayer[Broker]):
             case CopyOpen(epoch) if failover is not None and failover.epoch == epoch:
                 failover.on_open()
             case CopyDone(epoch, digest) if failover is not None and failover.epoch == epoch:
-                return self._on_copy_done(failover, digest, now_us)
+                return self._on_copy_done(failover, name, digest, now_us)
             case Retired():
                 self._retire(name, message.replica)
                 return [Incident("replaced", message.replica), *self.inner.handle(LinkDown(name), now_us)]
@@ -418,11 +411,8 @@ class ReplicationLayer(BrokerLayer[Broker]):
 
     # The end of a replication --------------------------------------------------------------------
 
-    def _on_copy_done(self, failover: NeighbourFailover, digest: int, now_us: int) -> list[Effect]:
-        assert failover.replica is not None
-        if not failover.state.copies:
-            return []
-        if self.inner.heard_summary(failover.replica, "subscriptions")[1] != digest:
+    def _on_copy_done(self, failover: NeighbourFailover, replica: str, digest: int, now_us: int) -> list[Effect]:
+        if not failover.state.copies or self.inner.heard_summary(replica, "subscriptions")[1] != digest:
             return []  # something was lost on the way; it is told again, and so is this
         failover.on_done()
         return self._finish(failover, now_us) if failover.takes_over else []
@@ -500,6 +490,6 @@ class ReplicationLayer(BrokerLayer[Broker]):
         sent = self._tree.sent_tables(name)
         if not sent or not self.inner.knows(name):
             return None
-        _, advertisements = self.inner.heard_summary(name, "advertisements")
-        _, subscriptions = self.inner.heard_summary(name, "subscriptions")
-        return Copies(advertisements, subscriptions, sent["advertisements"].digest)
+        heard = self.inner.heard_summary
+        digests = heard(name, "advertisements")[1], heard(name, "subscriptions")[1]
+        return Copies(*digests, sent["advertisements"].digest)

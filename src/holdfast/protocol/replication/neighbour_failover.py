@@ -21,6 +21,7 @@ from holdfast.model.messages import (
     ReplicaRequest,
     Snapshot,
 )
+from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, Multicast, Send
 from holdfast.protocol.replication.out_queue import OutQueue
 from holdfast.protocol.replication.replica import Copies
@@ -96,13 +97,14 @@ class NeighbourFailover:
             self.ask_us = now_us + self._settings.takeover_us
             self.out.forget_readiness()
 
-    def on_subscriptions(self, conditions: list[str], matches: Callable[[str, Publish], bool]) -> None:
+    def on_subscriptions(self, conditions: list[str], book: ConditionBook) -> None:
         """The replica has told of these: what waited for them may go."""
         if not self.takes_over or not self.state.copies or not conditions:
             return
         if self.copying == "incremental":
             for condition in conditions:
-                self.out.make_ready(condition, lambda publish, condition=condition: matches(condition, publish))  # type: ignore[misc]
+                wanted = book.subscription(condition)
+                self.out.make_ready(condition, lambda publish, to=wanted: to.matches(publish.publication.attributes))  # type: ignore[misc]
         elif self.copying == "basic":
             self._open()
 
