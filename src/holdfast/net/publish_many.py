@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from holdfast.model.errors import InputError, MisuseError, TimedOutError
+from holdfast.net.deadline import counted
 
 Event = Mapping[str, object]
 Publish = Callable[[Event], Awaitable[int]]
@@ -33,4 +34,4 @@ def check_events(events: Iterable[Event]) -> None:
 
 
 def _sent(count: int) -> str:
-    return "1 event was sent" if count == 1 else f"{count:,} events were sent"
+    return f"{counted(count)} {'was' if count == 1 else 'were'} sent"
