@@ -131,7 +131,7 @@ def with_settings(network: Network, **settings: Any) -> Network:
 def test_what_the_publisher_no_longer_keeps_is_said_to_be_lost() -> None:
     outcome = run(with_settings(market(loss=0.2), kept_max=3))
     assert outcome.lost > 0
-    assert outcome.incidents["unrecoverable: the publisher does not keep it any more"] >= outcome.lost * 0.8
+    assert outcome.incidents["unrecoverable: the publisher no longer keeps it"] >= outcome.lost * 0.8
 
 
 def test_a_dead_publisher_is_given_up() -> None:
@@ -153,7 +153,7 @@ def test_limits_are_kept_when_more_is_missing_than_may_be_looked_for(tmp_path: P
     assert verdicts["P7"].holds
     assert verdicts["P2"].holds
     kinds = Run(tmp_path / "run").table("incidents")["kind"].to_pylist()
-    assert "unrecoverable: too many are missing" in kinds
+    assert "unrecoverable: too many events are missing" in kinds
 
 
 @pytest.mark.parametrize("recovery", ["none", "end-to-end"])

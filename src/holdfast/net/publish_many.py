@@ -11,7 +11,7 @@ Publish = Callable[[Event], Awaitable[int]]
 
 
 async def publish_many(publish: Publish, events: Iterable[Event], timeout: float | None, before: int = 0) -> int:
-    """How many were published, with those before; an error says how many, and names the one that is not acceptable."""
+    """How many were published, with those before; an error says how many, and names the one that is invalid."""
     count = before
     limit = asyncio.timeout(timeout)
     try:

@@ -62,12 +62,12 @@ def _checked(event: Mapping[str, object]) -> tuple[dict[str, Scalar], Raw]:
     _warn_of_naive(event)
     flat = dict(attributes_of(event))
     if len(flat) > ATTRIBUTES_MAX:
-        raise InputError(f"an event of {len(flat)} attributes; {ATTRIBUTES_MAX} are allowed")
+        raise InputError(f"too many attributes: {len(flat)}, the limit is {ATTRIBUTES_MAX}")
     for name, value in flat.items():
         if type(name) is not str:
             raise InputError(f"event attribute {name!r}: expected a name that is a string")
         if name.startswith(RESERVED):
-            raise InputError(f"event attribute {name}: names that begin with {RESERVED} are taken; use another one")
+            raise InputError(f"event attribute {name}: names that begin with {RESERVED} are reserved; use another one")
         if len(name) > NAME_CHARACTERS_MAX:
             raise InputError(
                 f"event attribute {name[:20]}…: a name of {len(name)} characters; {NAME_CHARACTERS_MAX} are allowed"
@@ -77,7 +77,7 @@ def _checked(event: Mapping[str, object]) -> tuple[dict[str, Scalar], Raw]:
     try:
         encoded = _encode(flat)
     except UnicodeEncodeError:
-        raise InputError(f"event attribute {_unencodable(flat)}: half a character (a lone surrogate)") from None
+        raise InputError(f"event attribute {_unencodable(flat)}: a lone surrogate, which is not valid text") from None
     if len(encoded) > ATTRIBUTES_BYTES_MAX:
         largest = max(flat, key=lambda name: len(_encode(flat[name])))
         raise InputError(

@@ -131,9 +131,9 @@ def decode_untrusted(publication: Publication) -> Control:
     try:
         control: Control = _decode(publication.payload)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as problem:
-        raise PeerError(f"not about recovery: {problem}") from None
+        raise PeerError(f"not a recovery message: {problem}") from None
     if isinstance(control, Request) and sum(control.wanted) > TIME_US_MAX:
-        raise PeerError("a request for numbers that no publication has")
+        raise PeerError("a request for impossible sequence numbers")
     if isinstance(control, Repair):
         for each in control.publications:
             _check_attributes(each.attributes)
@@ -176,10 +176,10 @@ def from_open_untrusted(repair: Publication) -> Publication:
     marks = repair.attributes
     source, numbers = marks.get(OF), [marks.get(SEQ), marks.get(TIME), marks.get(LIFETIME, 0)]
     if not isinstance(source, str) or not all(type(each) is int and each >= 0 for each in numbers):
-        raise PeerError("a repair that does not say what it repairs")
+        raise PeerError("a repair without a sequence number")
     seq, time_us, lifetime_us = numbers
     if seq == CONTROL_SEQ:
-        raise PeerError("a repair of what is no event")
+        raise PeerError("a repair without an event")
     attributes = {name: value for name, value in marks.items() if not name.startswith(RESERVED)}
     return Publication(source, seq, time_us, lifetime_us or None, attributes, repair.payload, _NO_RECORD)  # type: ignore[arg-type]
 

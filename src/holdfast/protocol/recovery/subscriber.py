@@ -47,8 +47,8 @@ _LONGER = 8.0  # and the longest wait is so many usual ones, until
 _TRIES = 16  # requests were in vain: with a third lost each way once in ten thousand. Then something is down
 _FIRST_US = 2_000_000  # a new publisher is told which attributes matter to us, and when it knows, asked what we missed
 _GOSSIP_US_MAX = 3_000_000  # what brokers need longer for, they may not get at all: a second would ask twice as often
-_NOT_KEPT = "the publisher does not keep it any more"
-_ANEW = "the publisher has begun anew"
+_NOT_KEPT = "the publisher no longer keeps it"
+_ANEW = "the publisher restarted"
 _GREETINGS_MAX = 8  # if it still does not tell of them after so many greetings, all that it tells of counts as missing
 
 
@@ -370,7 +370,7 @@ class Subscriber:
     def _within_limit(self, known: Source, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         while self._missing > self._settings.missing_max:
-            effects += self._give_up(known, next(iter(known.missing)), "too many are missing")
+            effects += self._give_up(known, next(iter(known.missing)), "too many events are missing")
         return effects
 
     def _give_up(self, known: Source, seq: int, reason: str) -> list[Effect]:

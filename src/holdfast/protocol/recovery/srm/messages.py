@@ -58,7 +58,7 @@ def wanted_untrusted(publication: Publication) -> tuple[str, Wanted]:
     """The publisher and what is asked for; raises only PeerError."""
     source = publication.attributes.get(OF)
     if not isinstance(source, str):
-        raise PeerError("a request that does not say whose publications it is about")
+        raise PeerError("a request without a publisher")
     try:
         return source, _decode(publication.payload)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as problem:
