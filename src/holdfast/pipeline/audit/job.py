@@ -198,7 +198,7 @@ def _summed_up(
             verdicts["P5"] = acknowledged_survives(found, trace)
         failovers: list[dict[str, Any]] = []
         if replicates(outcome.incidents):
-            verdicts["P6"], failovers = judged(found, trace, outcome.incidents, outcome.messages)
+            verdicts["P6"], failovers = judged(found, trace, outcome.messages)
         runs.append(AuditedRun(trace.label, trace.folder, trace.about, outcome, numbers, verdicts, failovers))
     return _with_examples(runs, found)
 

@@ -14,10 +14,10 @@ from holdfast.model.messages import CopyProtocol, LastAdvertisement, LastSubscri
 from holdfast.protocol.replication.settings import ReplicationSettings
 
 
-class Phase(Enum):
-    ADVERTISEMENTS = "waiting for advertisements"
-    SUBSCRIPTIONS = "waiting for subscriptions"
-    REPLICATED = "replicated"
+class Phase(Enum):  # each with the incident that reports it
+    ADVERTISEMENTS = "replica_awaits_advertisements"
+    SUBSCRIPTIONS = "replica_awaits_subscriptions"
+    REPLICATED = "replica_ready"
 
 
 @dataclass(frozen=True)
