@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from bench.command import options, redraw, told
 from bench.results import machine
 from holdfast.network.load import parse_text
-from holdfast.network.schema import PlanSettings
+from holdfast.network.settings import PlanSettings
 from holdfast.planner.pairs import Predictor, Schemes
 from holdfast.planner.plan import Case, by_home, case_of, predict_home
 from holdfast.planner.what_if import changed

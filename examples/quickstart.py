@@ -8,8 +8,6 @@ Usually a broker is a process of its own (`holdfast broker`), and clients only n
 import asyncio
 
 import holdfast
-from holdfast.net.address import parse_address
-from holdfast.net.node import BrokerNode, NodeSettings
 
 TRADES = [
     {"class": "stock", "symbol": "IBM", "price": 119.5, "volume": 300},
@@ -19,21 +17,18 @@ TRADES = [
 
 
 async def main() -> None:
-    broker = BrokerNode(NodeSettings("b1", (parse_address("tcp://127.0.0.1:0"),)))
-    await broker.start()
-    address = str(broker.listening[0])
-
-    async with holdfast.connect(address, name="feed") as feed, holdfast.connect(address, name="desk") as desk:
+    async with (
+        holdfast.Broker("tcp://127.0.0.1:0", name="b1") as broker,
+        holdfast.connect(broker.address, name="feed") as feed,
+        holdfast.connect(broker.address, name="desk") as desk,
+    ):
         cheap = desk.subscribe("symbol = 'IBM' AND price < 120")
         large = desk.subscribe("class = 'stock' AND (volume > 10000 OR price > 1000)")
         await desk.flush()  # the broker knows both conditions now
 
-        for trade in TRADES:
-            await feed.publish(trade)
+        await feed.publish_many(TRADES)
         print("cheap:", (await anext(cheap)).event)
         print("large:", (await anext(large)).event)
-
-    await broker.stop()
 
     # Why did the last trade go to nobody?
     print(holdfast.parse("symbol = 'IBM' AND price < 120").explain(TRADES[-1]))

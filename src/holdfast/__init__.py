@@ -14,18 +14,51 @@ if TYPE_CHECKING:
     from holdfast.language.problems import ConditionError
     from holdfast.language.subscription import Subscription
     from holdfast.matching.matcher import Matcher
-    from holdfast.model.errors import HoldfastError, TransportError
-    from holdfast.net.client import connect
+    from holdfast.model.errors import (
+        HoldfastError,
+        HoldfastWarning,
+        InputError,
+        MisuseError,
+        TimedOutError,
+        TransportError,
+    )
+    from holdfast.net.accounting import Account
+    from holdfast.net.broker import Broker
+    from holdfast.net.client import Client, connect
+    from holdfast.net.losses import Loss
+    from holdfast.net.states import StateChange
     from holdfast.net.subscription import Delivery
-    from holdfast.net.sync import connect_sync
+    from holdfast.net.sync import SyncClient, connect_sync
+    from holdfast.net.sync_broker import SyncBroker
+    from holdfast.protocol.gossip.settings import GossipSettings
+    from holdfast.protocol.hops.settings import HopSettings
+    from holdfast.protocol.order.settings import LatchSettings
+    from holdfast.protocol.recovery.settings import RecoverySettings
+    from holdfast.protocol.settings import ProtocolSettings
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
+    "Account",
+    "Broker",
+    "Client",
     "ConditionError",
     "Delivery",
+    "GossipSettings",
     "HoldfastError",
+    "HoldfastWarning",
+    "HopSettings",
+    "InputError",
+    "LatchSettings",
+    "Loss",
     "Matcher",
+    "MisuseError",
+    "ProtocolSettings",
+    "RecoverySettings",
+    "StateChange",
     "Subscription",
+    "SyncBroker",
+    "SyncClient",
+    "TimedOutError",
     "TransportError",
     "connect",
     "connect_gateway",
@@ -36,12 +69,28 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Account": "holdfast.net.accounting",
+    "Broker": "holdfast.net.broker",
+    "Client": "holdfast.net.client",
     "ConditionError": "holdfast.language.problems",
     "Delivery": "holdfast.net.subscription",
+    "GossipSettings": "holdfast.protocol.gossip.settings",
     "HoldfastError": "holdfast.model.errors",
+    "HoldfastWarning": "holdfast.model.errors",
+    "HopSettings": "holdfast.protocol.hops.settings",
+    "InputError": "holdfast.model.errors",
+    "LatchSettings": "holdfast.protocol.order.settings",
+    "Loss": "holdfast.net.losses",
     "Matcher": "holdfast.matching.matcher",
-    "TransportError": "holdfast.model.errors",
+    "MisuseError": "holdfast.model.errors",
+    "ProtocolSettings": "holdfast.protocol.settings",
+    "RecoverySettings": "holdfast.protocol.recovery.settings",
+    "StateChange": "holdfast.net.states",
     "Subscription": "holdfast.language.subscription",
+    "SyncBroker": "holdfast.net.sync_broker",
+    "SyncClient": "holdfast.net.sync",
+    "TimedOutError": "holdfast.model.errors",
+    "TransportError": "holdfast.model.errors",
     "connect": "holdfast.net.client",
     "connect_gateway": "holdfast.gateway.client",
     "connect_sync": "holdfast.net.sync",
@@ -54,7 +103,10 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    from holdfast.model.extras import extras_named  # noqa: PLC0415 - `import holdfast` loads nothing
+
+    with extras_named():
+        value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

@@ -4,7 +4,11 @@ Functions from DataFrames to DataFrames. They work with the session that the Dat
 a cluster.
 """
 
-from holdfast.pipeline.match.frames import match, match_counts
-from holdfast.pipeline.session import session
+from holdfast.model.extras import extras_named, require
+
+require("pyspark")
+with extras_named():
+    from holdfast.pipeline.match.frames import match, match_counts
+    from holdfast.pipeline.session import session
 
 __all__ = ["match", "match_counts", "session"]

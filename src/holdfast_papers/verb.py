@@ -43,7 +43,7 @@ def run(
     Example:
       holdfast reproduce end-to-end --scale quick
     """
-    from holdfast.network.problems import did_you_mean
+    from holdfast.model.validation import did_you_mean
     from holdfast_papers.studies import STUDIES
 
     if study not in STUDIES:

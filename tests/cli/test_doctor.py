@@ -1,9 +1,12 @@
 """`holdfast doctor` finds what is wrong with a machine, and says what to do."""
 
 import json
+import os
 import resource
 import shutil
 import socket
+import subprocess
+import sys
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
@@ -110,3 +113,19 @@ def test_a_finding_for_people_is_a_line_and_below_it_what_to_do() -> None:
 
     found = _line(Finding("clock", "warn", "not kept right", "set it"))
     assert [line.split() for line in found.splitlines()] == [["warn", "clock", "not", "kept", "right"], ["set", "it"]]
+
+
+@pytest.mark.slow
+def test_nothing_is_left_to_compile_after_compile(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def holdfast(*words: str) -> set[Path]:
+        program = [sys.executable, "-c", "from holdfast.cli import main; main()"]
+        subprocess.run([*program, *words], cwd=tmp_path, env=environment, capture_output=True, check=True)
+        return set((tmp_path / "cache").rglob("*.nbc"))
+
+    compiled = holdfast("doctor", "--compile")
+    assert compiled
+    holdfast("init", "net.toml")
+    holdfast("init", "--preset", "planning-10", "plan.toml")
+    assert holdfast("sim", "net.toml") == holdfast("plan", "plan.toml") == compiled

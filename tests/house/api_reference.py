@@ -4,7 +4,7 @@
 
 writes it anew; a test wants the page to be what this would write. The source is read and not imported, so that the page
 is the same whether or not Spark is installed. Names that begin with an underscore, and `on_...`, which drivers call,
-are left out.
+are left out, except for those that take a callback of the application.
 """
 
 import ast
@@ -47,7 +47,8 @@ SECTIONS = (
     ),
     Section(
         "Clients",
-        "`connect`, `connect_sync` and `Delivery` are from `holdfast` itself; the other classes are what these return.",
+        "`connect`, `connect_sync`, `Client`, `SyncClient`, `Delivery`, `Loss`, `Account` and `StateChange` are from "
+        "`holdfast` itself; the other classes are what these return.",
         (
             "holdfast.net.client:connect",
             "holdfast.net.client:Client",
@@ -57,9 +58,12 @@ SECTIONS = (
             "holdfast.net.losses:Loss",
             "holdfast.net.accounting:Account",
             "holdfast.net.accounting:Missing",
+            "holdfast.net.states:StateChange",
+            "holdfast.net.states:StateChanges",
             "holdfast.net.sync:connect_sync",
             "holdfast.net.sync:SyncClient",
             "holdfast.net.sync:SyncSubscription",
+            "holdfast.net.sync:SyncStates",
         ),
     ),
     Section(
@@ -82,10 +86,15 @@ SECTIONS = (
     ),
     Section(
         "Brokers in a program",
-        "Usually a broker is a process, `holdfast broker`. In a test or a notebook it can be an object.",
+        "Usually a broker is a process, `holdfast broker`. In a test or a notebook it can be an object. `Broker` and "
+        "`SyncBroker` are from `holdfast` itself; `BrokerNode` is what runs underneath.",
         (
+            "holdfast.net.broker:Broker",
+            "holdfast.net.sync_broker:SyncBroker",
+            "holdfast.net.broker:EmbeddedBroker",
+            "holdfast.testing.fixtures:holdfast_broker",
             "holdfast.net.address:parse_address",
-            "holdfast.net.node:NodeSettings",
+            "holdfast.net.settings:NodeSettings",
             "holdfast.net.node:BrokerNode",
             "holdfast.net.watching:watch",
         ),
@@ -115,13 +124,15 @@ SECTIONS = (
     ),
     Section(
         "Errors",
-        "All are `holdfast.HoldfastError`.",
+        "All are from `holdfast` itself, and all but the warning are a `HoldfastError`.",
         (
             "holdfast.model.errors:HoldfastError",
             "holdfast.model.errors:InputError",
             "holdfast.language.problems:ConditionError",
             "holdfast.model.errors:TransportError",
+            "holdfast.model.errors:TimedOutError",
             "holdfast.model.errors:MisuseError",
+            "holdfast.model.errors:HoldfastWarning",
         ),
     ),
 )
@@ -181,6 +192,9 @@ def _fields(node: ast.ClassDef, source: str) -> Iterator[tuple[str, str]]:
     lines = source.splitlines()
     for at, each in enumerate(node.body):
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and not each.target.id.startswith("_"):
+            if found := _declared(each):
+                yield f"{each.target.id}: {found[0]}", found[1]
+                continue
             default = f" = {_text(each.value)}" if each.value is not None else ""
             text = f"{each.target.id}: {_text(each.annotation)}{default}"
             comment = re.search(r"  # (.*)$", lines[(each.end_lineno or each.lineno) - 1])
@@ -191,15 +205,35 @@ def _fields(node: ast.ClassDef, source: str) -> Iterator[tuple[str, str]]:
                 yield text, comment[1] if comment else ""
 
 
+def _declared(each: ast.AnnAssign) -> tuple[str, str] | None:
+    """Type with default, and meaning with reason, of a field that is declared as a setting."""
+    if isinstance(each.value, ast.Call) and _text(each.value.func) == "setting":
+        default, meaning, reason = each.value.args[:3]
+        shown = f"{_text(default)}()" if _text(default) in ("dict", "list") else _text(default)
+        return f"{_text(each.annotation)} = {shown}", f"{ast.literal_eval(meaning)} ({ast.literal_eval(reason)})"
+    hint = each.annotation
+    if isinstance(hint, ast.Subscript) and _text(hint.value) == "Annotated" and isinstance(hint.slice, ast.Tuple):
+        kind, extra = hint.slice.elts[:2]
+        if isinstance(extra, ast.Call):
+            return _text(kind), str(ast.literal_eval(extra.args[0]))
+    return None
+
+
 def _methods(node: ast.ClassDef, constants: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for each in node.body:
-        if not isinstance(each, Function) or each.name.startswith(("_", "on_")):
+        if not isinstance(each, Function) or not _is_listed(each):
             continue
         marks = {ast.unparse(mark) for mark in each.decorator_list}
         if "property" in marks:
             yield f"{each.name}: {_text(each.returns)}", _doc(each)
         else:
             yield _signature(each, constants, one_line=True), _doc(each)
+
+
+def _is_listed(method: Function) -> bool:
+    if method.name.startswith("on_"):
+        return any(each.arg == "callback" for each in method.args.args)
+    return (method.name == "__init__" and ast.get_docstring(method) is not None) or not method.name.startswith("_")
 
 
 def _signature(node: Function, constants: Mapping[str, str], one_line: bool = False) -> str:

@@ -40,7 +40,7 @@ def renewed(page: str) -> str:
 
 def labels(page: str) -> tuple[list[str], list[str]]:
     """The labels that the page defines, and those that it uses."""
-    prose = re.sub(r"`[^`]*`", "", page)  # a page may show the notation itself
+    prose = re.sub(r"(`+)[^`].*?\1", "", page)  # a page may show the notation itself
     return [each["label"] for each in _DEFINITION.finditer(page)], [label for _, label in _USE.findall(prose)]
 
 

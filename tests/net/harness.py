@@ -14,7 +14,8 @@ from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client, connect
 from holdfast.net.loop import run
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 from holdfast.net.subscription import Delivery, Subscription
 from holdfast.protocol.effects import Delivered, DeliveredBatch, Incident
 from holdfast.protocol.settings import ProtocolSettings

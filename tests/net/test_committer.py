@@ -7,8 +7,8 @@ import pytest
 
 from holdfast.net import committer
 from holdfast.net.committer import Committer
+from holdfast.protocol.changes import Began, Change, Stored
 from holdfast.protocol.effects import Persist
-from holdfast.protocol.hops.changes import Began, Change, Stored
 from holdfast.store.interface import StoreError
 from tests.net.harness import live, until
 
@@ -41,4 +41,4 @@ async def test_stopping_between_two_attempts_is_the_end_of_them(monkeypatch: pyt
     attempts = store.attempts
     await asyncio.wait([working])
     assert working.exception() is None
-    assert (store.attempts, told) == (attempts, ["the disk is full; trying again"])
+    assert (store.attempts, told) == (attempts, ["the disk is full; retrying"])

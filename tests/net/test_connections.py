@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from holdfast.model.errors import InputError, MisuseError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.client import Client, connect
+from holdfast.net.journal import Note
 from holdfast.net.node import BrokerNode
 from holdfast.net.session import open_session
 from holdfast.net.tls import TlsFiles
@@ -83,7 +85,7 @@ async def test_of_two_connections_the_one_that_the_smaller_name_dialled_is_kept(
         await open_session(b2.listening[0], b1)
         await until(lambda: b1.connections == b2.connections == 1)
         assert b1.dialled("b2") is True
-        assert "b1 has dialled b2 itself" in await fails(open_session(b1.listening[0], b2), TransportError)
+        assert "b1 has dialled b2" in await fails(open_session(b1.listening[0], b2), TransportError)
         assert b1.connections == b2.connections == 1
         await flows(await net.client(b1), await net.client(b2))
 
@@ -299,15 +301,45 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_in_one_line(
     async with lab() as net:
         broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker"))
         address = str(broker.listening[0])
-        stranger = connect(address, authority=other_authority.certificate, settings=QUICK)
+        stranger = connect(address, ca=other_authority.certificate, settings=QUICK)
         told = await fails(stranger.__aenter__(), TransportError)
         assert "bad certificate: " in told
         assert "--ca FILE" in told
-        nameless = connect(address, authority=authority.certificate, settings=QUICK)
+        nameless = connect(address, ca=authority.certificate, settings=QUICK)
         problem = await fails(nameless.__aenter__(), TransportError)
         assert problem.startswith(f"cannot connect to {address}: ")
-        assert "certificate required" in problem or "may want a certificate" in problem  # the alert may come too late
+        assert (
+            "certificate required" in problem or "may require a client certificate" in problem
+        )  # the alert may come too late
         assert "\n" not in problem
+
+
+@live
+async def test_failed_tls_handshakes_are_logged_and_counted(authority: Authority, other_authority: Authority) -> None:
+    async with lab() as net:
+        notes: list[Note] = []
+        broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker"), log=notes.append)
+        place = broker.listening[0]
+        for known, why in ((None, "certificate"), (other_authority.files("client"), "certificate verify failed")):
+            context = (known or TlsFiles(ca=authority.certificate)).for_dialling()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            counted = broker.counters.tls_refused
+            with suppress(OSError):
+                reader, writer = await asyncio.open_connection(place.host, place.port, ssl=context)
+                await reader.read()
+                writer.close()
+            await until(lambda counted=counted: broker.counters.tls_refused > counted)
+            assert why in notes[-1].text
+        _, plain = await asyncio.open_connection(place.host, place.port)
+        plain.write(b"GET / HTTP/1.1\r\n\r\n")
+        await until(lambda: broker.counters.tls_refused == 3)
+        plain.close()
+        assert [each.kind for each in notes] == ["tls_refused"] * 3
+        assert (
+            notes[-1].text.startswith("127.0.0.1:") and "failed the TLS handshake: TLS: http request" in notes[-1].text
+        )
+        client = await net.client(broker, **vars(authority.files("client")))
+        assert client.broker == "b1"
 
 
 @live
@@ -324,7 +356,7 @@ async def test_tls_to_a_plain_port_is_refused_in_one_line_that_says_so(authority
     async with lab() as net:
         broker = await net.broker("b1")
         there = Address("tls", "127.0.0.1", broker.listening[0].port)
-        client = connect(str(there), authority=authority.certificate, settings=QUICK)
+        client = connect(str(there), ca=authority.certificate, settings=QUICK)
         problem = await fails(client.__aenter__(), TransportError)
         assert problem == f"cannot reach {there}: closed by the other end; is it a broker that speaks plain tcp://?"
 
@@ -336,15 +368,15 @@ async def test_files_that_are_no_certificate_are_named(authority: Authority) -> 
         for files, complaint in [
             (TlsFiles(), "needs a certificate"),
             (TlsFiles("nowhere.pem"), "nowhere.pem: No such file"),
-            (TlsFiles(__file__, ok.private_key), "test_connections.py"),
-            (TlsFiles(ok.certificate, authority.files("another").private_key), "key values mismatch"),
-            (TlsFiles(ok.certificate, ok.private_key, __file__), "test_connections.py"),
+            (TlsFiles(__file__, ok.key), "test_connections.py"),
+            (TlsFiles(ok.certificate, authority.files("another").key), "key values mismatch"),
+            (TlsFiles(ok.certificate, ok.key, __file__), "test_connections.py"),
             (TlsFiles(ok.certificate), "unless --key FILE"),
         ]:
             problem = await fails(net.broker("b1", "tls://127.0.0.1:0", tls=files), InputError)
             assert complaint in problem
-        client = connect("tls://127.0.0.1:1", private_key=ok.private_key, settings=QUICK)
-        assert "add --cert FILE" in await fails(client.__aenter__(), InputError)
+        client = connect("tls://127.0.0.1:1", key=ok.key, settings=QUICK)
+        assert "add --certificate FILE" in await fails(client.__aenter__(), InputError)
 
 
 @live

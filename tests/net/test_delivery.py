@@ -9,7 +9,8 @@ import pytest
 from holdfast.language.problems import ConditionError
 from holdfast.model.errors import InputError, MisuseError
 from holdfast.net.client import connect
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 from tests.net.certificates import Authority
 from tests.net.harness import fails, lab, live, settled, take, values
 
@@ -112,7 +113,7 @@ async def test_a_large_event_crosses_tcp_and_is_refused_where_no_datagram_can_ho
                 await client.publish({"n": 1}, payload=bytes(2**20))
             else:
                 problem = await fails(client.publish({"n": 1}, payload=bytes(60_000)), InputError)
-                assert problem == "an event of 60004 bytes; over UDP it may have 60000, over TCP a payload of 2**20"
+                assert problem == "event too large: 60004 bytes; the limit over UDP is 60000"
             await client.publish({"n": 2}, payload=bytes(59_990))
             assert values(await take(wanted, 2 if scheme == "tcp" else 1)) == ([1, 2] if scheme == "tcp" else [2])
             assert client.counters.oversized == 0
@@ -265,7 +266,7 @@ async def test_tls_with_client_certificates_carries_events(authority: Authority)
         b1 = await net.broker("b1", "tls://127.0.0.1:0", tls=tls)
         b2 = await net.broker("b2", "tls://127.0.0.1:0", tls=tls, peers={"b1": b1.listening[0]})
         own = authority.files("desk")
-        files = {"certificate": own.certificate, "private_key": own.private_key, "authority": own.authority}
+        files = {"certificate": own.certificate, "key": own.key, "ca": own.ca}
         publisher, subscriber = await net.client(b1, **files), await net.client(b2, **files)
         wanted = subscriber.subscribe("n > 0")
         await settled(subscriber, publisher)

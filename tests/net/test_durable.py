@@ -12,7 +12,8 @@ import holdfast
 from holdfast.model.errors import InputError, MisuseError, TransportError
 from holdfast.net.address import parse_address
 from holdfast.net.client import Client
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 from holdfast.net.status import status_of
 from holdfast.net.subscription import Subscription
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings

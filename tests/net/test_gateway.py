@@ -304,12 +304,12 @@ async def test_tls_works_for_a_gateway_too(tmp_path: Path, authority: Authority,
         listen = (parse_address("tls://127.0.0.1:0"),)
         async with gateway(tmp_path / "gw", broker, listen=listen, tls=authority.files("gateway")) as made:
             files = authority.files("reader")
-            names = {"certificate": files.certificate, "private_key": files.private_key, "authority": files.authority}
+            names = {"certificate": files.certificate, "key": files.key, "ca": files.ca}
             async with client_of(made, **names) as client:
                 assert await client.streams() == []
             other = other_authority.files("reader")
-            strange = {"certificate": other.certificate, "private_key": other.private_key}
-            trusting = client_of(made, **strange, authority=files.authority, patience=0.1)
+            strange = {"certificate": other.certificate, "key": other.key}
+            trusting = client_of(made, **strange, ca=files.ca, patience=0.1)
             with pytest.raises(TransportError):
                 async with trusting as client:
                     await client.streams()
@@ -318,12 +318,14 @@ async def test_tls_works_for_a_gateway_too(tmp_path: Path, authority: Authority,
 @live
 async def test_bad_settings_are_told_all_at_once_and_nothing_is_made(tmp_path: Path) -> None:
     settings = GatewaySettings(
-        tmp_path / "gw", (), (parse_address("udp://127.0.0.1:0"),), {"a": "x <"}, retention=Retention(10, -1.0)
+        tmp_path / "gw", (), (parse_address("udp://127.0.0.1:0"),), {"a": "x <"}, retention=Retention(10)
     )
     with pytest.raises(InputError) as caught:
         Gateway(settings)
-    for complaint in ("address of a broker", "tcp:// or tls://", "log of 10 bytes", "for -1 s", "expected a value"):
+    for complaint in ("address of a broker", "tcp:// or tls://", "log of 10 bytes", "expected a value"):
         assert complaint in str(caught.value)
+    with pytest.raises(InputError, match=r"keep_s must be a number of seconds above 0, found -1\.0"):
+        Retention(keep_s=-1.0)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from holdfast.net.member import OnGone, OnWanted, Row
 from holdfast.network.load import parse_text
 from holdfast.network.schema import LinkSpec
 from holdfast.protocol.effects import ReplicaWanted
-from holdfast.protocol.replication.replica import Role
+from holdfast.protocol.replication.settings import Role
 from tests.net.harness import live
 
 WANTED = ReplicaWanted("f", ("a", "s"), "ordered", "failover")

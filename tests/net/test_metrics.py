@@ -17,6 +17,7 @@ from holdfast.net import http
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
+from holdfast.net.lost_peers import LostPeers
 from holdfast.net.member import Member
 from holdfast.net.metrics import exposition
 from holdfast.net.node import BrokerNode
@@ -24,6 +25,7 @@ from holdfast.net.status import Queue, Status, StoreStatus, status_of
 from holdfast.net.watching import watch
 from holdfast.network.load import parse_text
 from holdfast.protocol.hops.settings import HopSettings
+from holdfast.wire.signals import Hello
 from tests.net.harness import Lab, fails, lab, live, settled, until
 
 ANYWHERE = Address("tcp", "127.0.0.1", 0)
@@ -128,6 +130,50 @@ async def test_a_broker_is_healthy_once_its_peer_is_there_and_not_before() -> No
 
 
 @live
+@pytest.mark.parametrize("how", ["stopped", "crashed"])
+async def test_a_broker_that_had_dialled_in_and_is_gone_is_noticed_until_it_is_back(how: str) -> None:
+    async with lab() as net:
+        b1, b2 = await net.pair()
+        assert status_of(b1).problems == []
+        if how == "crashed":
+            b2.crash()
+        else:
+            await b2.stop(0.1)
+        await until(lambda: "b2" not in b1.neighbours)
+        assert (status_of(b1).problems, status_of(b1).peers) == (["peer b2 is not connected"], {"b2": False})
+        assert read(exposition(status_of(b1)))["holdfast_peer_connected", (("peer", "b2"),)] == 0
+        await net.broker("b2", peers={"b1": b1.listening[0]})
+        await b1.connected_to("b2")
+        assert status_of(b1).problems == []
+
+
+@live
+async def test_a_broker_that_takes_leave_is_not_missed_nor_is_a_client() -> None:
+    async with lab() as net:
+        b1, b2 = await net.pair()
+        client = await net.client(b1)
+        b2.set_peers({})
+        await client.close()
+        await until(lambda: not b1.neighbours)
+        assert (status_of(b1).problems, status_of(b1).peers) == ([], {})
+
+
+@live
+async def test_a_broker_that_was_replaced_or_is_gone_for_a_day_is_not_missed() -> None:
+    async with lab() as net:
+        b1, _ = await net.pair()
+        session, now_s = b1._sessions["b2"], 0.0
+        lost = LostPeers(lambda: now_s)
+        lost.on_end(session)
+        assert lost.names() == ("b2",)
+        lost.on_connected(Hello("b3", "broker", 1, "b2"))
+        assert lost.names() == ()
+        lost.on_end(session)
+        now_s += 25 * 3600
+        assert lost.names() == ()
+
+
+@live
 async def test_what_goes_through_a_broker_shows_in_its_metrics() -> None:
     async with lab() as net:
         b1, b2 = await net.pair()
@@ -175,8 +221,8 @@ async def test_a_store_that_cannot_be_written_shows_and_is_told_once(tmp_path: A
         broken = False
         await until(lambda: not status_of(node).problems)
         assert [line for line in lines if "store" in line or ".db" in line] == [
-            "b1.db: cannot be written: disk is full; trying again",
-            "the store can be written again",
+            "b1.db: cannot be written: disk is full; retrying",
+            "the store is writable again",
         ]
 
 

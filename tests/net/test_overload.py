@@ -71,22 +71,6 @@ def test_of_a_run_only_as_many_events_are_dropped_as_there_is_no_room_for() -> N
     assert seqs_in(left) == list(range(1_000 + counters.dropped, 1_250))
 
 
-def test_events_that_are_put_together_count_and_keep_their_place() -> None:
-    box, counters = outbox(bytes_max=10**6, frame_aim=1_000)
-    box.put(CONTROL)
-    for seq in range(1, 101):
-        box.put_event("p", seq, 0, 0, encode_message({"n": 1_000 + seq}), b"")
-    assert box.messages == 101
-    assert 100 * 7 < box.waiting_bytes < 100 * 40
-    box.put(CONTROL)
-    assert box.messages == 102
-    left = drained(box)
-    assert (left[0], left[-1]) == (CONTROL, CONTROL)
-    assert seqs_in(left) == list(range(1, 101))
-    assert max(map(len, left)) <= 1_000
-    assert counters.sent == 100
-
-
 def test_an_outbox_full_of_control_messages_is_stuck_rather_than_lossy() -> None:
     box, counters = outbox(bytes_max=100)
     large = encode_message(Delta("subscriptions", 1, ("a = 1" * 10_000,), ()))

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from queue import Empty, Queue
 from threading import Thread
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.model.event import attributes_of
 from tests.net.certificates import Authority
 
 PATIENCE_S = 60.0
@@ -123,6 +125,31 @@ def test_events_go_from_standard_input_through_two_brokers_to_standard_output(pr
     assert [json.loads(subscriber.line()) for _ in range(2)] == [json.loads(lines[0]), json.loads(lines[2])]
 
 
+def test_what_sub_prints_pub_publishes_again_with_the_same_types(processes: Processes) -> None:
+    _, first = processes.broker("b1")
+    _, second = processes.broker("b2")
+    event = {"home": {"team": "Yankees", "at": datetime(2026, 1, 31, 9, 30, tzinfo=UTC)}, "x": 1.0, "n": 2**64 - 1}
+    with holdfast.connect_sync(first) as one, holdfast.connect_sync(second) as other:
+        wanted = other.subscribe("home.at = TIMESTAMP '2026-01-31 09:30:00'")
+        other.flush()
+        subscriber = processes.start("sub", "x = 1", "--broker", first, "--count", "1")
+        subscriber.line("subscribed at b1", error=True)
+        one.publish(event)
+        printed = subscriber.line()
+        assert json.loads(printed)["home"]["at"] == {"$timestamp": "2026-01-31T09:30:00Z"}
+        assert run("pub", "--broker", second, given=printed).returncode == 0
+        arrived = wanted.next(timeout=PATIENCE_S).publication.attributes
+        assert repr(arrived) == repr(attributes_of(event))
+
+
+def test_a_condition_that_can_never_match_is_told_in_one_line() -> None:
+    nobody = "tcp://127.0.0.1:1"
+    done = run("sub", "x > 5 AND x < 3", "--broker", nobody)
+    warning, error = done.stderr.splitlines()
+    assert warning == "warning: never true: x > 5 AND x < 3; this subscription can never match"
+    assert done.returncode == 2 and "cannot reach" in error
+
+
 def _reaches(publisher: Any, subscriber: Any) -> None:
     """Wait until subscriptions on the one side are known on the other."""
     subscription = subscriber.subscribe("probe = 1")
@@ -204,7 +231,7 @@ def test_a_peer_that_is_not_up_yet_is_tried_again(processes: Processes) -> None:
         sock.bind(("127.0.0.1", 0))
         later = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
     b2, second = processes.broker("b2", "--peer", f"b1={later}")
-    assert "connection refused" in b2.line("trying again", error=True)
+    assert "connection refused" in b2.line("retrying", error=True)
     processes.broker("b1", listen=later)
     with holdfast.connect_sync(later) as near, holdfast.connect_sync(second) as far:
         _reaches(near, far)
@@ -215,13 +242,13 @@ def test_what_cannot_be_is_one_clear_line_and_exit_code_2(processes: Processes, 
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         nobody = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
-    key = authority.files("broker").private_key
+    key = authority.files("broker").key
     for arguments, complaint in [
         (["broker", "--id", "b2", "--listen", address], f"cannot listen on {address}: the port is in use"),
         (["broker", "--id", "b2", "--listen", "7001"], "not an address"),
         (["broker", "--id", "b2", "--peer", "b1"], "NAME=ADDRESS"),
         (["broker", "--id", "x" * 256], "1 to 255 characters"),
-        (["broker", "--id", "b2", "--listen", "tls://127.0.0.1:0", "--cert", str(key)], "bad certificate"),
+        (["broker", "--id", "b2", "--listen", "tls://127.0.0.1:0", "--certificate", str(key)], "bad certificate"),
         (["pub", "--broker", nobody], f"cannot reach {nobody}: connection refused"),
         (["sub", "a > 0", "--broker", nobody], f"cannot reach {nobody}: connection refused"),
         (["sub", "a > 0", "--broker", address, "--name", "b1"], "is this broker itself"),

@@ -18,7 +18,8 @@ from holdfast.cli.serving import Operation, _reloading
 from holdfast.model.errors import InputError
 from holdfast.net.address import parse_address
 from holdfast.net.journal import Journal
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 from holdfast.net.status import status_of
 from holdfast.protocol.hops.settings import HopSettings
 from tests.net.harness import lab, live, settled, take, until, values

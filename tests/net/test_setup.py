@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from holdfast.cli import VERBS
 from holdfast.cli.app import app
+from holdfast.cli.verbs import wanted
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import connect
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
 from holdfast.network.load import load
-from holdfast.protocol.hops.settings import HopSettings
 from holdfast.protocol.settings import ProtocolSettings
 from tests.net.harness import fails, lab, live
 from tests.net.raw import RawPeer
@@ -88,7 +90,7 @@ def test_what_is_no_name_is_refused_for_brokers_clients_and_peers(name: Any, com
         ("", "not an address"),
         (7001, "7001 is not an address"),
         (None, "None is not an address"),
-        ("tcp://127.0.0.1:0", "nobody can be dialled at port 0; write the port that the broker listens on"),
+        ("tcp://127.0.0.1:0", "port 0 cannot be dialled; write the port that the broker listens on"),
     ],
 )
 def test_what_is_no_address_is_refused(text: Any, complaint: str) -> None:
@@ -106,26 +108,22 @@ def test_what_is_an_address_comes_out_as_it_was_written(text: str) -> None:
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"listen": (LISTEN, LISTEN)}, "which is the same port; leave one out"),
-        ({"listen": (LISTEN, replace(LISTEN, scheme="tls"))}, "which is the same port"),
+        ({"listen": (LISTEN, LISTEN)}, "which are the same port; leave one out"),
+        ({"listen": (LISTEN, replace(LISTEN, scheme="tls"))}, "which are the same port"),
         ({"peers": {"b1": ELSEWHERE}}, "peer b1: this is the broker's own name"),
-        ({"peers": {"b2": LISTEN}}, "peer b2: tcp://127.0.0.1:7001 is where b1 itself listens"),
-        ({"peers": {"b2": ELSEWHERE, "b3": ELSEWHERE}}, "peers b2 and b3: both are to be at tcp://127.0.0.1:7002"),
-        ({"peers": {"b2": Address("tcp", "127.0.0.1", 0)}}, "peer b2: nobody can be dialled at port 0"),
+        ({"peers": {"b2": LISTEN}}, "peer b2: tcp://127.0.0.1:7001 is the address of b1 itself"),
+        ({"peers": {"b2": ELSEWHERE, "b3": ELSEWHERE}}, "peers b2 and b3 have the same address, tcp://127.0.0.1:7002"),
+        ({"peers": {"b2": Address("tcp", "127.0.0.1", 0)}}, "peer b2: port 0 of"),
         ({"routing": "fastest"}, "routing is 'fastest'; it can be subscriptions, advertisements, destinations"),
-        ({"hops": HopSettings("three")}, "hops is 'three'; it can be basic, nack"),  # type: ignore[arg-type]
-        ({"queue_bytes": 0}, "queue_bytes is 0; it must be a whole number of bytes, 1 or more"),
-        ({"queue_bytes": 1.5}, "queue_bytes is 1.5"),
-        ({"queue_bytes": True}, "queue_bytes is True"),
-        ({"blocked_s_max": 0}, "blocked_s_max is 0; it must be a number of seconds above 0"),
-        ({"blocked_s_max": float("nan")}, "blocked_s_max is nan"),
-        ({"blocked_s_max": "30"}, "blocked_s_max is '30'"),
-        ({"protocol": ProtocolSettings(heartbeat_us=0)}, "heartbeat_us must be above 0, found 0"),
-        ({"protocol": ProtocolSettings(lease_us=-1)}, "lease_us must be above 0, found -1"),
-        ({"protocol": ProtocolSettings(lease_us=1_000_000)}, "make the lease three times as long, or longer"),
-        ({"protocol": ProtocolSettings(conditions_max=0)}, "conditions_max must be above 0, found 0"),
-        ({"protocol": ProtocolSettings(hops_max=2.5)}, "hops_max must be a whole number, found 2.5"),  # type: ignore[arg-type]
-        ({"protocol": None}, "they must be ProtocolSettings"),
+        ({"hops": "nack"}, "hops must be HopSettings, found 'nack'"),
+        ({"queue_bytes": 0}, "queue_bytes must be a whole number of bytes, 1 or more, found 0"),
+        ({"queue_bytes": 1.5}, "bytes, 1 or more, found 1.5"),
+        ({"queue_bytes": True}, "bytes, 1 or more, found True"),
+        ({"blocked_s_max": 0}, "blocked_s_max must be a number of seconds above 0, found 0"),
+        ({"blocked_s_max": float("nan")}, "seconds above 0, found nan"),
+        ({"blocked_s_max": "30"}, "seconds above 0, found '30'"),
+        ({"queue_bytes": 0, "push_back": 1}, "found 0; push_back is 1; it can be True or False"),
+        ({"protocol": None}, "protocol must be ProtocolSettings, found None"),
     ],
     ids=str,
 )
@@ -137,10 +135,33 @@ async def test_a_broker_that_cannot_be_is_refused_before_it_starts(changed: dict
 
 
 @pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"heartbeat_us": 0}, "heartbeat_us must be a whole number of microseconds above 0, up to"),
+        ({"lease_us": -1}, "found -1"),
+        ({"lease_us": 1_000_000}, "make the lease three times as long, or longer"),
+        ({"conditions_max": 0}, "conditions_max must be a whole number of conditions from 1 to 100,000,000, found 0"),
+        ({"hops_max": 2.5}, "found 2.5"),
+        ({"dedup_window": 0}, "dedup_window must be"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_not_made(changed: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputError) as problem:
+        ProtocolSettings(**changed)
+    assert complaint in one_line(problem.value)
+
+
+@pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"settings": ProtocolSettings(dedup_window=0)}, "dedup_window must be above 0"),
-        ({"settings": 5}, "settings are 5"),
+        ({"settings": 5}, "settings must be ProtocolSettings, found 5"),
+        (
+            {"certificate": 5, "order": "fif"},
+            "certificate must be a path in quotes, found 5; order is 'fif'; it can be",
+        ),
+        ({"hops": "three"}, "hops is 'three'; it can be basic, nack"),
+        ({"hops": "nack", "durable": True}, 'durable does not go with hops = "nack"; use hops = "retransmission"'),
         ({"recovery": "yes"}, "recovery is 'yes'"),
         ({"order": "sorted"}, "order is 'sorted'; it can be none, fifo, strict"),
         ({"durable": "yes"}, "durable is 'yes'; it can be True or False"),
@@ -186,14 +207,14 @@ BROKER = ["broker", "--id", "b1", "--listen", "tcp://127.0.0.1:0"]
         (["broker", "--id", "my broker"], "the broker's name 'my broker' holds white space"),
         (["broker", "--id", ""], "1 to 255 characters, not 0"),
         (["broker", "--id", "b1", "--listen", "tcp://127.0.0.1:70000"], "there is no port 70000"),
-        (["broker", "--id", "b1", "--listen", HERE, "--listen", HERE], "which is the same port"),
+        (["broker", "--id", "b1", "--listen", HERE, "--listen", HERE], "which are the same port"),
         ([*BROKER, "--peer", "b2=tcp://127.0.0.1:70000"], "there is no port 70000"),
-        ([*BROKER, "--peer", "b2=tcp://127.0.0.1:0"], "nobody can be dialled at port 0"),
+        ([*BROKER, "--peer", "b2=tcp://127.0.0.1:0"], "cannot be dialled; write the port"),
         ([*BROKER, "--peer", f"b1={HERE}"], "peer b1: this is the broker's own name"),
         ([*BROKER, "--peer", f"b 2={HERE}"], "the peer's name 'b 2' holds white space"),
         ([*BROKER, "--peer", f"b2={HERE}", "--peer", "b2=tcp://127.0.0.1:7002"], "there is a peer b2 already"),
-        ([*BROKER, "--peer", f"b2={HERE}", "--peer", f"b3={HERE}"], "both are to be at"),
-        (["broker", "--id", "b1", "--listen", HERE, "--peer", f"b2={HERE}"], "where b1 itself listens"),
+        ([*BROKER, "--peer", f"b2={HERE}", "--peer", f"b3={HERE}"], "have the same address"),
+        (["broker", "--id", "b1", "--listen", HERE, "--peer", f"b2={HERE}"], "the address of b1 itself"),
         (["broker", "--id", "b1", "--listen", HERE, "--metrics", "127.0.0.1:7001"], "the broker itself listens there"),
         ([*BROKER, "--metrics", "127.0.0.1:70000"], "there is no port 70000"),
         ([*BROKER, "--metrics", "here"], "not a place to listen; write it as HOST:PORT"),
@@ -208,7 +229,7 @@ BROKER = ["broker", "--id", "b1", "--listen", "tcp://127.0.0.1:0"]
         (["pub", "--name", "a b"], "holds white space"),
         (["gateway", "--log", "LOG", "--name", "my gateway"], "the gateway's name 'my gateway' holds white space"),
         (["gateway", "--log", "LOG", "--keep-mb", "inf"], "--keep-mb inf"),
-        (["gateway", "--log", "LOG", "--broker", "tcp://127.0.0.1:0"], "nobody can be dialled at port 0"),
+        (["gateway", "--log", "LOG", "--broker", "tcp://127.0.0.1:0"], "cannot be dialled; write the port"),
         (["replicate", "--faulty", "b 1", "--peer", f"b2={HERE}"], "holds white space"),
         (["replicate", "--faulty", "b1", "--peer", f"b2={HERE}", "--peer", "b2=tcp://127.0.0.1:9"], "named twice"),
     ],
@@ -216,7 +237,7 @@ BROKER = ["broker", "--id", "b1", "--listen", "tcp://127.0.0.1:0"]
 )
 def test_the_command_line_refuses_it_and_starts_nothing(arguments: list[str], complaint: str, tmp_path: Path) -> None:
     given = [str(tmp_path / "log") if each == "LOG" else each for each in arguments]
-    found = CliRunner().invoke(app(given[:1]), given, input="")
+    found = CliRunner().invoke(app(wanted(given, VERBS)), given, input="")
     assert isinstance(found.exception, InputError), found.output  # which main tells in one line, with exit code 2
     assert complaint in one_line(found.exception)
     assert found.stdout == ""

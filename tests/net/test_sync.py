@@ -9,7 +9,8 @@ import pytest
 import holdfast
 from holdfast.model.errors import InputError, MisuseError
 from holdfast.net.address import parse_address
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ async def test_a_broker_of_another_version_is_named_to_who_dials_it() -> None:
     async with lab() as net, server:
         address = Address("tcp", "127.0.0.1", server.sockets[0].getsockname()[1])
         problem = await fails(net.client(address), Exception)
-        assert problem == f"cannot connect to {address}: it speaks protocol version 7, this is version 1"
+        assert problem == f"cannot connect to {address}: it has protocol version 7, this is version 1"
 
 
 @pytest.mark.parametrize(

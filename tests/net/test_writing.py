@@ -4,8 +4,9 @@ import asyncio
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import Batch, Deliver, Delta, Message, Publication, Publish
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
 from holdfast.net.session import Session
+from holdfast.net.settings import NodeSettings
 from holdfast.wire.codec import MESSAGES, decode_frame_untrusted, encode_message, framed
 from holdfast.wire.signals import Hello, encode_signal
 from tests.net.harness import fails, lab, live, settled, take, values

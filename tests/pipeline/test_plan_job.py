@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.model.errors import InputError
 from holdfast.network.load import parse_text
-from holdfast.network.schema import PlanSettings
+from holdfast.network.settings import PlanSettings
 from holdfast.pipeline.plan.folder import planned
 from holdfast.pipeline.plan.job import predictions
 from holdfast.planner.advice import advise

@@ -19,8 +19,10 @@ from holdfast.protocol.effects import (
     SubscribeCall,
     Wake,
 )
+from holdfast.protocol.node import ClientMachine
 from holdfast.protocol.recovery.control import kind_of
 from holdfast.protocol.settings import BEST_EFFORT, Order, ProtocolSettings, guarantees_of
+from holdfast.protocol.stack import new_client
 from holdfast.wire.codec import decode_untrusted, encode
 
 SECOND_US = 1_000_000
@@ -73,7 +75,7 @@ class Pair:
                 self._carry(self.feed.handle(Wake(), self.now_us), self.desk)
             self._carry(self.desk.handle(Wake(), self.now_us + self._offset_us), self.feed)
 
-    def _carry(self, effects: Sequence[Effect], to: Client) -> None:
+    def _carry(self, effects: Sequence[Effect], to: ClientMachine) -> None:
         self._effects += effects
         for each in effects:
             if isinstance(each, Send) and isinstance(each.message, Publish) and not (self.is_dead and to is self.feed):
@@ -92,8 +94,15 @@ class Pair:
         return sorted((each.first, each.last) for each in self._effects if isinstance(each, Lost))
 
 
-def _client(name: str, order: Order, first_seq: int, is_plain: bool = False, epoch: int = 1) -> Client:
+def _client(name: str, order: Order, first_seq: int, is_plain: bool = False, epoch: int = 1) -> ClientMachine:
     wanted = BEST_EFFORT if is_plain else guarantees_of(True, order)
-    made = Client(name, ProtocolSettings(), ConditionBook(), Index, epoch, Random(1), first_seq, wanted)
+    made = new_client(name, ProtocolSettings(), ConditionBook(), Index, epoch, Random(1), first_seq, wanted)
     made.handle(LinkUp("b1", "broker"), 0)
+    return made
+
+
+def channel(name: str) -> Client:
+    """How half of a recovery reaches other clients."""
+    made = Client(name, ProtocolSettings(), ConditionBook(), Index, 1, Random(1), recovers=True)
+    made.handle(LinkUp("b1", "broker"), 1)
     return made

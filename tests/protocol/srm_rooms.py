@@ -6,9 +6,9 @@ from random import Random
 from typing import Any
 
 from holdfast.language.parser import parse
-from holdfast.model.messages import Publication
+from holdfast.model.messages import Publication, Scalar
+from holdfast.protocol.effects import Effect, Lost
 from holdfast.protocol.recovery.control import is_open_repair
-from holdfast.protocol.recovery.says import Follow, Recovered, Say, Unfollow, Unrecoverable, Wish
 from holdfast.protocol.recovery.srm.messages import is_request
 from holdfast.protocol.recovery.srm.recovery import SrmRecovery
 from holdfast.protocol.recovery.srm.settings import SrmSettings
@@ -21,14 +21,32 @@ Delay = Callable[[str, str], int]
 
 
 class Node:
-    def __init__(self, name: str, settings: SrmSettings, seed: int, condition: str) -> None:
+    """A machine, and its channel to the others in the room."""
+
+    def __init__(self, room: "Room", name: str, settings: SrmSettings, seed: int, condition: str) -> None:
+        self._room = room
         self.name = name
         self.condition = parse(condition)
         self.seen = Seen(4_096, 100)
-        self.machine = SrmRecovery(name, 0, settings, self.seen, 1, Random(f"{seed}/{name}"))
+        self.machine = SrmRecovery(name, 0, settings, self.seen, 1, Random(f"{seed}/{name}"), self)
         self.followed: dict[str, Any] = {}
         self.got: list[int] = []
         self.lost: list[tuple[int, str]] = []
+
+    def send_control(self, attributes: dict[str, Scalar], payload: bytes, now_us: int) -> list[Effect]:
+        self._room.say(self, Publication(self.name, 0, now_us, None, attributes, payload))
+        return []
+
+    def follow(self, condition: str, now_us: int) -> list[Effect]:
+        self.followed[condition] = parse(condition)
+        return []
+
+    def unfollow(self, condition: str, now_us: int) -> list[Effect]:
+        self.followed.pop(condition, None)
+        return []
+
+    def note(self, effects: list[Effect]) -> None:
+        self.lost += [(each.first, each.reason) for each in effects if isinstance(each, Lost)]
 
 
 class Room:
@@ -44,8 +62,8 @@ class Room:
         lose: Callable[[str, str, str], bool] = lambda _kind, _a, _b: False,
     ) -> None:
         wanted = {**dict.fromkeys(names, "x = 1"), **(conditions or {})}
-        self.nodes = {name: Node(name, settings, seed, wanted[name]) for name in names}
-        self.publisher = Node("Z", settings, seed, "FALSE")
+        self.nodes = {name: Node(self, name, settings, seed, wanted[name]) for name in names}
+        self.publisher = Node(self, "Z", settings, seed, "FALSE")
         self.everyone = {"Z": self.publisher, **self.nodes}
         self._delay = delay
         self._lose = lose
@@ -54,8 +72,8 @@ class Room:
         self.now_us = 0
         self.said: list[tuple[int, str, str]] = []  # when, by whom, what
         for node in self.everyone.values():
-            self._fulfil(node, node.machine.start())
-            self._fulfil(node, node.machine.on_subscriptions([(0, node.condition)]))
+            node.note(node.machine.start(0))
+            node.note(node.machine.on_subscriptions([(0, node.condition)], 0))
 
     def publish(self, seq: int, to: tuple[str, ...] = (), x: int = 1, **more: int) -> Publication:
         """The publisher's next; only these nodes get it, by default none."""
@@ -78,7 +96,7 @@ class Room:
             elif due is not None and due[0] <= until_us:
                 self.now_us = due[0]
                 node = self.everyone[due[1]]
-                self._fulfil(node, node.machine.on_timer(self.now_us))
+                node.note(node.machine.on_timer(self.now_us))
             else:
                 self.now_us = until_us
                 return
@@ -95,29 +113,18 @@ class Room:
 
     def _receive(self, node: Node, publication: Publication) -> None:
         if publication.seq == 0:
-            self._fulfil(node, node.machine.on_control(publication, self.now_us))
+            effects, repaired = node.machine.on_control(publication, self.now_us)
+            node.note(effects)
+            for each in repaired:
+                if node.condition.matches(each.attributes) and node.seen.first_time("Z", each.seq):
+                    node.got.append(each.seq)
+                    node.note(node.machine.on_event(each, "repair", self.now_us))
+                node.machine.on_repaired(each, self.now_us)
         elif node.seen.first_time(publication.source, publication.seq):
             node.got.append(publication.seq)
-            self._fulfil(node, node.machine.on_event(publication, self.now_us, "original"))
+            node.note(node.machine.on_event(publication, "original", self.now_us))
 
-    def _fulfil(self, node: Node, wishes: list[Wish]) -> None:
-        for wish in wishes:
-            match wish:
-                case Say():
-                    self._say(node, Publication(node.name, 0, self.now_us, None, wish.attributes, wish.payload))
-                case Follow(condition=condition):
-                    node.followed[condition] = parse(condition)
-                case Unfollow(condition=condition):
-                    node.followed.pop(condition, None)
-                case Recovered(publication=publication):
-                    if node.condition.matches(publication.attributes) and node.seen.first_time("Z", publication.seq):
-                        node.got.append(publication.seq)
-                        self._fulfil(node, node.machine.on_event(publication, self.now_us, "repair"))
-                    node.machine.on_answered(publication, self.now_us)
-                case Unrecoverable():
-                    node.lost.append((wish.first, wish.reason))
-
-    def _say(self, node: Node, said: Publication) -> None:
+    def say(self, node: Node, said: Publication) -> None:
         kind = "request" if is_request(said) else "repair" if is_open_repair(said.attributes) else "record"
         self.said.append((self.now_us, node.name, kind))
         for other in self.everyone.values():

@@ -4,10 +4,10 @@ from collections import deque
 from dataclasses import replace
 from random import Random
 
+from msgspec import Raw
+
 from holdfast.matching.index import Index
 from holdfast.model.messages import Handover, Message, StoredAck
-from holdfast.protocol.broker import BrokerParts
-from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Acknowledged,
@@ -19,19 +19,21 @@ from holdfast.protocol.effects import (
     Multicast,
     Persist,
     Persisted,
-    PublishCall,
     Received,
     Send,
     SubscribeCall,
     Wake,
 )
-from holdfast.protocol.hops.choice import AnyBroker, new_broker
-from holdfast.protocol.hops.durable_client import DurableClient
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.node import BrokerMachine, ClientLayer, ClientMachine
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.settings import ProtocolSettings, Reliability
+from holdfast.protocol.stack import new_broker, new_client
 from holdfast.store.memory import MemoryStore
+from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed
 
 SETTINGS = HandoverSettings(window=8, wait_max_us=400_000)
+HOPS = replace(HopSettings("retransmission"), handover=SETTINGS)
 
 
 class Line:
@@ -41,7 +43,7 @@ class Line:
         self.now_us = 0
         self.names = [f"b{number}" for number in range(brokers)]
         self.stores = {name: MemoryStore() for name in self.names}
-        self.nodes: dict[str, AnyBroker | DurableClient] = {}
+        self.nodes: dict[str, BrokerMachine | ClientMachine] = {}
         self.down: set[str] = set()
         self.acknowledged: list[int] = []
         self.delivered: list[int] = []
@@ -51,8 +53,9 @@ class Line:
         for name in self.names:
             self._begin(name)
         for name in ("p", "s"):
-            client = Client(name, ProtocolSettings(), self._book, Index, 0, Random(name))
-            self.nodes[name] = DurableClient(client, SETTINGS, runs)
+            settings = ProtocolSettings()
+            client = new_client(name, settings, self._book, Index, 0, Random(name), hops=HOPS, batches=runs)
+            self.nodes[name] = client
         for name in [*self.names, "p", "s"]:
             self._link(name)
         self.give("s", SubscribeCall("all", "n > 0"))
@@ -66,13 +69,13 @@ class Line:
         return near + (["p"] if at == 0 else []) + (["s"] if at == len(self.names) - 1 else [])
 
     def _begin(self, name: str) -> None:
-        hops = replace(HopSettings("retransmission"), handover=SETTINGS)
         parts = BrokerParts(name, "subscriptions", ProtocolSettings(), self._book, Index, self.now_us, Random(name))
-        self.nodes[name] = new_broker(parts, hops, self.stores[name].load())
+        self.nodes[name] = new_broker(parts, Reliability(HOPS), self.stores[name].load())
 
     def _link(self, name: str) -> None:
         for far in self.neighbours(name):
-            self.give(name, LinkUp(far, "client" if far in ("p", "s") else "broker"))
+            # Losses are made up here, below what clients think of their link: so that they send batches.
+            self.give(name, LinkUp(far, "client" if far in ("p", "s") else "broker", reliable=name in ("p", "s")))
 
     def crash(self, name: str) -> None:
         """What it has not committed is gone, and what was on the way to it; what it has sent arrives."""
@@ -86,7 +89,9 @@ class Line:
         self._link(name)
 
     def publish(self, number: int) -> None:
-        self.give("p", PublishCall({"n": number}))
+        publisher, attributes = self.nodes["p"], {"n": number}
+        assert isinstance(publisher, ClientLayer)
+        self._perform("p", publisher.publish(attributes, b"", None, self.now_us, Raw(encode_message(attributes))))
 
     def give(self, name: str, given: Input) -> None:
         if name not in self.down:
@@ -98,7 +103,7 @@ class Line:
                 for to in effect.to if isinstance(effect, Multicast) else (effect.to,):
                     lossy = isinstance(effect.message, Handover | StoredAck) and self.dice.random() < self.loss
                     if not lossy:
-                        self._on_the_way.append((name, to, effect.message))
+                        self._on_the_way.append((name, to, _as_it_arrives(effect.message)))
             elif isinstance(effect, Persist):
                 self._to_commit.append((name, effect))
             elif isinstance(effect, Acknowledged):
@@ -134,3 +139,8 @@ class Line:
             self.now_us = max(self.now_us, next_us)
             self.give(name, Wake())
         self.now_us = end_us
+
+
+def _as_it_arrives(message: Message) -> Message:
+    (arrives,) = decode_frame_untrusted(framed([encode_message(message)]))
+    return arrives

@@ -19,8 +19,7 @@ from holdfast.model.messages import (
     Snapshot,
     StoredAck,
 )
-from holdfast.protocol.broker import BrokerParts
-from holdfast.protocol.client import Client
+from holdfast.protocol.changes import Stored
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Begin,
@@ -41,14 +40,14 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.hops.away import Away
-from holdfast.protocol.hops.changes import Stored
-from holdfast.protocol.hops.choice import AnyBroker, new_broker
-from holdfast.protocol.hops.durable_client import DurableClient
 from holdfast.protocol.hops.outgoing import Kept, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
-from holdfast.protocol.settings import Order, ProtocolSettings, guarantees_of
+from holdfast.protocol.node import BrokerMachine, ClientMachine
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.settings import Order, ProtocolSettings, Reliability, guarantees_of
+from holdfast.protocol.stack import new_broker, new_client
 from holdfast.store.memory import MemoryStore
-from tests.protocol.stored_rooms import SETTINGS, Line
+from tests.protocol.stored_rooms import HOPS, SETTINGS, Line
 
 
 class Desk(Line):
@@ -65,8 +64,8 @@ class Desk(Line):
         self.read, self.seen = 0, 0
         self.marks: list[tuple[int, int]] = []  # tokens, and how many events had come by then
         self.lives.append([])
-        client = Client("s", ProtocolSettings(), self._book, Index, self.now_us, Random("s"), first_seq=self.now_us + 1)
-        self.nodes["s"] = DurableClient(client, SETTINGS, confirms=True)
+        common = ProtocolSettings(), self._book, Index, self.now_us, Random("s"), self.now_us + 1
+        self.nodes["s"] = new_client("s", *common, hops=HOPS, confirms=True)
         self._on_the_way = type(self._on_the_way)(each for each in self._on_the_way if "s" not in each[:2])
         self.now_us += 1
         self._link("s")
@@ -207,9 +206,9 @@ class Keeper:
         self.hello(5)
         self.hear(Snapshot("subscriptions", 1, ("n > 0",)))
 
-    def _new(self, stored: Stored) -> AnyBroker:
+    def _new(self, stored: Stored) -> BrokerMachine:
         parts = BrokerParts("b", "subscriptions", ProtocolSettings(), ConditionBook(), Index, self.now_us, Random("b"))
-        return new_broker(parts, HopSettings("retransmission", handover=self.settings), stored)
+        return new_broker(parts, Reliability(HopSettings("retransmission", handover=self.settings)), stored)
 
     def do(self, given: LinkUp | LinkDown | Received | Wake) -> list[Message]:
         """What it says to the client."""
@@ -367,9 +366,10 @@ def test_of_a_run_only_what_is_not_taken_is_sent_again() -> None:
 # One client, spoken to directly ----------------------------------------------------------------------------------
 
 
-def subscriber(order: Order = "none", **handover: int) -> DurableClient:
-    client = Client("c", ProtocolSettings(), ConditionBook(), Index, 1, Random("c"), 1, guarantees_of(False, order))
-    durable = DurableClient(client, HandoverSettings(**handover), confirms=True)
+def subscriber(order: Order = "none", **handover: int) -> ClientMachine:
+    hops = HopSettings("retransmission", handover=HandoverSettings(**handover))
+    common = "c", ProtocolSettings(), ConditionBook(), Index, 1, Random("c"), 1, guarantees_of(False, order), hops
+    durable = new_client(*common, confirms=True)
     durable.handle(LinkUp("b", "broker"), 2)
     durable.handle(SubscribeCall("s", "n > 0"), 3)
     return durable

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Batch, Deliver, Delta, Detach, Heartbeat, Message, Publication, Publish
-from holdfast.protocol.broker import Broker, BrokerParts, Routing
+from holdfast.protocol.broker import Broker
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -24,8 +24,11 @@ from holdfast.protocol.effects import (
     Send,
     SubscribeCall,
 )
+from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.recovery.settings import RecoverySettings
-from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
+from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings, Routing
+from holdfast.protocol.stack import new_client
+from tests.protocol.wires import bare_broker
 
 NOW_US = 1_000_000
 
@@ -64,7 +67,7 @@ def test_a_clients_frame_is_its_messages_in_their_order() -> None:
 
 
 def broker(routing: Routing = "subscriptions") -> Broker:
-    made = Broker(BrokerParts("b1", routing, ProtocolSettings(hops_max=5), ConditionBook(), Index, 1, Random(1)))
+    made = bare_broker(BrokerParts("b1", routing, ProtocolSettings(hops_max=5), ConditionBook(), Index, 1, Random(1)))
     for name in ("p", "desk"):
         made.handle(LinkUp(name, "client"), 0)
     made.handle(Received("desk", Delta("subscriptions", 1, ("n > 0",), ())), 0)
@@ -162,7 +165,7 @@ def test_a_run_is_to_a_client_what_its_publications_are(
 ) -> None:
     rng = Random(seed)
     whole, apart = (
-        Client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1), guarantees=guarantees)
+        new_client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1), guarantees=guarantees)
         for _ in range(2)
     )
     for each in (whole, apart):

@@ -15,9 +15,9 @@ from holdfast.model.messages import (
     Stamp,
     Stamped,
 )
-from holdfast.protocol.broker import Routing
 from holdfast.protocol.effects import Incident, Received
 from holdfast.protocol.gossip.settings import GossipSettings, StyleName, Transfer
+from holdfast.protocol.settings import Routing
 from tests.protocol.wires import Wires
 
 ROUND_US = 30_000

@@ -21,16 +21,17 @@ from holdfast.model.messages import (
     Snapshot,
     StoredAck,
 )
-from holdfast.protocol.broker import BrokerParts, Routing
+from holdfast.protocol.changes import Knows, Learned, Stored
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkUp, Multicast, Persist, Received, Send
-from holdfast.protocol.hops.changes import Knows, Learned, Stored
-from holdfast.protocol.hops.choice import AnyBroker, new_broker
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import Kept, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings, WatchSettings
 from holdfast.protocol.hops.watch import Watch
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.node import BrokerMachine
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.settings import ProtocolSettings, Reliability, Routing
+from holdfast.protocol.stack import new_broker
 from holdfast.protocol.tables import digest_of
 from tests.protocol.stored_rooms import Line
 
@@ -229,9 +230,9 @@ def test_a_part_of_a_whole_table_is_stored_with_what_it_drops_and_nothing_else()
     assert learned == [Learned("s", "subscriptions", 3, ("n = 99",), tuple(gone), False)]
 
 
-def storing(routing: Routing, **neighbours: NodeKind) -> AnyBroker:
+def storing(routing: Routing, **neighbours: NodeKind) -> BrokerMachine:
     parts = BrokerParts("b0", routing, ProtocolSettings(), ConditionBook(), Index, 0, Random("b0"))
-    broker = new_broker(parts, HopSettings("retransmission"), Stored())
+    broker = new_broker(parts, Reliability(HopSettings("retransmission")), Stored())
     for name, kind in neighbours.items():
         broker.handle(LinkUp(name, kind), 1)
     return broker

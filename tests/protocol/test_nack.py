@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.model.messages import HighestSent, Message, Nack, Numbered, Publication, Publish
 from holdfast.protocol.effects import Effect, Incident, LinkUp, PublishCall, Received, Send, Wake
-from holdfast.protocol.hops.nack import NackBroker
+from holdfast.protocol.hops.nack import NackLayer
 from holdfast.protocol.hops.nack_receiver import NackReceiver
 from holdfast.protocol.hops.nack_sender import NackSender
 from holdfast.protocol.hops.settings import NackSettings
@@ -211,7 +211,7 @@ def test_brokers_repair_what_the_wires_between_them_lose() -> None:
     wires = Wires()
     wires.broker("b1", "b2", "b3")
     for name, node in wires.nodes.items():
-        wires.nodes[name] = NackBroker(node, SETTINGS)  # type: ignore[arg-type]
+        wires.nodes[name] = NackLayer(node, SETTINGS)  # type: ignore[arg-type]
     wires.link("b1", "b2")
     wires.link("b2", "b3")
     wires.client("left", "b1")
@@ -228,7 +228,7 @@ def test_brokers_repair_what_the_wires_between_them_lose() -> None:
 def test_a_stranger_gets_nothing_kept_about_it() -> None:
     wires = Wires()
     wires.broker("b1")
-    broker = NackBroker(wires.nodes["b1"], SETTINGS)  # type: ignore[arg-type]
+    broker = NackLayer(wires.nodes["b1"], SETTINGS)  # type: ignore[arg-type]
     effects: list[Effect] = []
     for number in (2, 4, 6):
         effects += broker.handle(Received("x", Numbered(1, number, False, event(number))), 0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.model.errors import MisuseError
+from holdfast.model.errors import InputError
 from holdfast.protocol.order.latch import Release
 from holdfast.protocol.order.settings import LatchSettings
 from tests.protocol.latches import Rig
@@ -276,5 +276,5 @@ def test_a_source_that_is_forgotten_leaves_nothing_behind() -> None:
 
 
 def test_bad_settings_are_all_named_at_once() -> None:
-    with pytest.raises(MisuseError, match=r"target .* 0\.7; held_max .* 0; window .* -1"):
+    with pytest.raises(InputError, match=r"target .* 0\.7; held_max .* 0; window .* -1"):
         LatchSettings(target=0.7, held_max=0, window=-1)

@@ -7,7 +7,7 @@ import pytest
 
 from bench.record_events import TOPICS_SMALL, events, schema_event
 from holdfast import parse
-from holdfast.model.errors import MisuseError
+from holdfast.model.errors import InputError, MisuseError
 from holdfast.model.values import Value
 from holdfast.protocol.records import (
     BloomSettings,
@@ -242,19 +242,19 @@ def test_a_record_is_not_carried_by_an_earlier_publication() -> None:
 @pytest.mark.parametrize(
     ("make", "arguments", "complaint"),
     [
-        (ColumnSettings, {"code_bits": 13}, "3 to 12 bits"),
-        (ColumnSettings, {"code_bits": 2}, "3 to 12 bits"),
+        (ColumnSettings, {"code_bits": 13}, "bits from 3 to 12"),
+        (ColumnSettings, {"code_bits": 2}, "bits from 3 to 12"),
         (BloomSettings, {"bits": 100}, "64, 128, 256 or 2,048"),
-        (BloomSettings, {"hashes": 9}, "1 to 8 bits"),
-        (BloomSettings, {"items": 0}, "at least one tag"),
+        (BloomSettings, {"hashes": 9}, "bits from 1 to 8"),
+        (BloomSettings, {"items": 0}, "a whole number of tags, 1 or more"),
         (BloomSettings, {"optional": tuple(f"a{n}" for n in range(17))}, "at most 16"),
-        (RecordSettings, {"kept": 0}, "1 to 4096 publications"),
+        (RecordSettings, {"kept": 0}, "publications from 1 to 4,096"),
         (RecordSettings, {"time_unit_us": 0}, "microseconds"),
         (RecordSettings, {"key_every": -1}, "0 or more"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(make: type, arguments: Mapping[str, object], complaint: str) -> None:
-    with pytest.raises(MisuseError, match=complaint):
+    with pytest.raises(InputError, match=complaint):
         make(**arguments)
 
 

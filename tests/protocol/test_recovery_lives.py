@@ -2,14 +2,13 @@
 
 import pytest
 
-from holdfast.model.messages import Publication
-from holdfast.protocol.effects import PublishCall, Wake
-from holdfast.protocol.recovery.says import Follow
+from holdfast.model.messages import Delta, Publication
+from holdfast.protocol.effects import PublishCall, Send, Wake
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.subscriber import Subscriber
 from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import Order
-from tests.protocol.recovering_pair import SECOND_US, Pair
+from tests.protocol.recovering_pair import SECOND_US, Pair, channel
 
 
 @pytest.mark.parametrize("order", ["none", "fifo", "strict"])
@@ -19,7 +18,7 @@ def test_a_publisher_that_does_not_recover_is_neither_waited_for_nor_followed(or
         pair.publish({"n": n}, is_lost=n == 1)
     assert pair.delivered == [0, 2]
     assert pair.desk.gauges()["publishers followed"][0] == 0
-    assert pair.desk.settled
+    assert pair.desk.has_settled(pair.now_us)
     pair.go_on(70)
     assert pair.lost == []
 
@@ -63,21 +62,21 @@ def test_the_events_of_a_publisher_s_next_life_do_not_wait_for_those_of_the_last
 
 def test_who_leaves_tells_of_its_last_events_for_some_seconds_if_somebody_listens() -> None:
     pair = Pair()
-    assert pair.feed.has_told
+    assert pair.feed.has_announced
     pair.publish({"n": 0})
     pair.go_on(5)
-    assert not pair.feed.has_told
+    assert not pair.feed.has_announced
     pair.go_on(1)
-    assert pair.feed.has_told
+    assert pair.feed.has_announced
 
 
 def test_who_leaves_does_not_tell_of_its_last_events_for_long_if_nobody_listens() -> None:
     feed = Pair().feed
     feed.handle(PublishCall({"n": 0}), 0)
-    assert not feed.has_told
+    assert not feed.has_announced
     for at_us in range(0, 2 * SECOND_US, SECOND_US // 10):
         feed.handle(Wake(), at_us)
-    assert feed.has_told
+    assert feed.has_announced
 
 
 def test_who_subscribes_may_leave_at_once() -> None:
@@ -86,7 +85,7 @@ def test_who_subscribes_may_leave_at_once() -> None:
     pair.publish({"n": 1}, is_lost=True)
     pair.publish({"n": 2})
     pair.go_on(0.5)
-    assert pair.desk.has_told
+    assert pair.desk.has_announced
 
 
 def test_what_brokers_usually_get_back_by_themselves_is_not_asked_for_too_early() -> None:
@@ -113,12 +112,13 @@ def test_what_brokers_usually_get_back_by_themselves_is_not_asked_for_too_early(
 
 
 def test_one_more_publisher_is_followed_when_another_has_been_silent_for_a_while() -> None:
-    desk = Subscriber(RecoverySettings(sources_max=2), Seen(100, 100), 0)
+    desk = Subscriber(RecoverySettings(sources_max=2), Seen(100, 100), 0, channel("desk"))
 
     def hear(source: str, at_s: int) -> bool:
         """Whether it is followed from now on."""
-        wishes = desk.on_event(Publication(source, at_s, 0, None, {}, b"", b""), at_s * SECOND_US, "original")
-        return any(isinstance(each, Follow) for each in wishes)
+        effects = desk.on_event(Publication(source, at_s, 0, None, {}, b"", b""), "original", at_s * SECOND_US)
+        changes = [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, Delta)]
+        return any(each.add for each in changes)
 
     assert hear("a", 100)
     assert hear("b", 102)

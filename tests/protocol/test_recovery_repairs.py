@@ -3,13 +3,13 @@
 import pytest
 
 from holdfast.model.limits import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
-from holdfast.model.messages import Publication, Scalar
+from holdfast.model.messages import Publication, Publish, Scalar
+from holdfast.protocol.effects import Send
 from holdfast.protocol.records import BloomSettings, RecordSettings
 from holdfast.protocol.recovery.control import Request
 from holdfast.protocol.recovery.publisher import Publisher
-from holdfast.protocol.recovery.says import Say
 from holdfast.protocol.recovery.settings import RecoverySettings
-from tests.protocol.recovering_pair import SECOND_US, Pair
+from tests.protocol.recovering_pair import SECOND_US, Pair, channel
 
 _LARGE = ATTRIBUTES_BYTES_MAX - 100  # of a text, beside a number and the names
 
@@ -58,11 +58,12 @@ def test_texts_count_among_the_bytes_that_a_publisher_keeps() -> None:
 
 def test_what_is_told_fits_a_datagram_however_much_there_is_to_tell() -> None:
     wide = RecordSettings(BloomSettings(2_048), delta=False)  # 256 bytes for each event
-    feed = Publisher("feed", 1, RecoverySettings(records=wide), 1)
+    feed = Publisher("feed", 1, RecoverySettings(records=wide), 1, channel("feed"))
     for seq in range(1, 301):
         feed.on_published(Publication("feed", seq, seq, None, {"n": seq}), seq)
     told = feed.on_request("desk", Request((), ((1, 300),), True), 400) + feed.on_timer(5 * SECOND_US)
-    sizes = [len(each.payload) for each in told if isinstance(each, Say)]
+    sent = [each.message for each in told if isinstance(each, Send)]
+    sizes = [len(each.publication.payload) for each in sent if isinstance(each, Publish)]
     assert len(sizes) == 2
     assert min(sizes) > 40_000
     assert max(sizes) < 60_000

@@ -23,17 +23,19 @@ from holdfast.protocol.effects import (
     SubscribeCall,
     Wake,
 )
+from holdfast.protocol.node import ClientMachine
 from holdfast.protocol.records import RecordReader, RecordSettings, RecordWriter
 from holdfast.protocol.recovery import control
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import Guarantees, ProtocolSettings, guarantees_of
+from holdfast.protocol.stack import new_client
 
 NOW_US = 5_000_000
 
 
-def client(guarantees: Guarantees | None = None) -> Client:
+def client(guarantees: Guarantees | None = None) -> ClientMachine:
     wanted = guarantees or Guarantees(RecoverySettings())
-    made = Client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1), guarantees=wanted)
+    made = new_client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1), guarantees=wanted)
     made.handle(LinkUp("b1", "broker"), 0)
     made.handle(SubscribeCall("s", "x >= 0"), 0)
     for number in range(5):
@@ -61,7 +63,7 @@ def real_messages() -> list[bytes]:
     ]
 
 
-def survives(made: Client, given: Received) -> list[object]:
+def survives(made: ClientMachine, given: Received) -> list[object]:
     effects = made.handle(given, NOW_US)
     due_us = made.next_due_us()
     assert due_us is not None
@@ -157,7 +159,7 @@ def test_who_does_not_recover_ignores_it_all() -> None:
         assert plain.handle(said({control.KIND: "d"}, payload), NOW_US) == []
 
 
-def after(made: Client, given: Received) -> list[Effect]:
+def after(made: ClientMachine, given: Received) -> list[Effect]:
     """What a client does about it and in the next seconds, while it goes on publishing."""
     effects = made.handle(given, NOW_US)
     for step in range(10):

@@ -4,12 +4,12 @@ from random import Random
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import CopyDone, Heartbeat, Neighbours, ReplicaRequest, Retired
-from holdfast.protocol.broker import BrokerParts
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkUp, Received, ReplicaWanted, Wake
-from holdfast.protocol.replication.broker import ReplicatingBroker
+from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.settings import ProtocolSettings, Reliability
+from holdfast.protocol.stack import new_broker
 
 SECOND_US = 1_000_000
 
@@ -20,7 +20,7 @@ class Watching:
     def __init__(self, heard_us: list[int], lease_us: int = 3_500_000) -> None:
         settings = ProtocolSettings(heartbeat_us=SECOND_US, lease_us=lease_us)
         parts = BrokerParts("b", "advertisements", settings, ConditionBook(), Index, 0, Random(1))
-        self.broker = ReplicatingBroker(parts, ReplicationSettings())
+        self.broker = new_broker(parts, Reliability(replication=ReplicationSettings()))
         self.broker.handle(LinkUp("f", "broker"), 0)
         self._heard_us = heard_us
 

@@ -13,8 +13,9 @@ from holdfast.protocol.replication.cache import EventCache
 from holdfast.protocol.replication.out_queue import OutQueue
 from holdfast.protocol.replication.queue_watch import QueueWatch
 from holdfast.protocol.replication.reordering import Reordering
-from holdfast.protocol.replication.replica import Copies, Phase, Replica, Role
-from holdfast.protocol.replication.settings import ReplicationSettings
+from holdfast.protocol.replication.replica import Copies, Replica
+from holdfast.protocol.replication.settings import ReplicationSettings, Role
+from holdfast.protocol.replication.states import ReplicaState
 from holdfast_papers.replication.model import ordering_degree
 
 
@@ -137,14 +138,14 @@ def test_a_replica_is_done_when_every_digest_is_right() -> None:
     machine = replica(copies)
     machine.on_last_advertisement("a", LastAdvertisement(1, 7))
     machine.on_last_advertisement("s", LastAdvertisement(1, 0))
-    assert machine.advance() is Phase.SUBSCRIPTIONS
+    assert machine.advance() is ReplicaState.SUBSCRIPTIONS
     machine.on_last_subscription("a", LastSubscription(1, 0, 0))
     machine.on_last_subscription("s", LastSubscription(1, 0, 0))  # it answers before it has our advertisement
     assert machine.advance() is None
     machine.on_last_subscription("s", LastSubscription(1, 7, 42))
     assert machine.advance() is None  # its subscriptions are not here yet
     copies["s"] = Copies(0, 42, 7)
-    assert machine.advance() is Phase.REPLICATED
+    assert machine.advance() is ReplicaState.REPLICATED
 
 
 def test_an_advertisement_that_comes_late_only_makes_a_replica_wait_longer() -> None:
@@ -161,7 +162,7 @@ def test_an_advertisement_that_comes_late_only_makes_a_replica_wait_longer() -> 
     machine.on_last_subscription("s", LastSubscription(1, 9, 0))
     assert machine.advance() is None  # a has not said yet that this was the last
     machine.on_last_advertisement("a", LastAdvertisement(1, 9))
-    assert machine.advance() is Phase.REPLICATED
+    assert machine.advance() is ReplicaState.REPLICATED
 
 
 def test_words_of_another_attempt_do_not_count() -> None:

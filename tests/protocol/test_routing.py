@@ -4,7 +4,6 @@ import pytest
 
 from holdfast.model.limits import TIME_US_MAX
 from holdfast.model.messages import Delta, Heartbeat, LinkState, Publication, Publish, Snapshot, TableRefused
-from holdfast.protocol.broker import Routing
 from holdfast.protocol.effects import (
     AdvertiseCall,
     Incident,
@@ -16,6 +15,7 @@ from holdfast.protocol.effects import (
     UnadvertiseCall,
     UnsubscribeCall,
 )
+from holdfast.protocol.settings import Routing
 from holdfast.protocol.tables import ReceivedTable, SentTable
 from tests.protocol.test_tables import hear
 from tests.protocol.wires import BEAT_US, SETTINGS, Wires, line

@@ -26,7 +26,8 @@ def request(room: Room, seq: int, by: str, round_: int = 0) -> Publication:
 
 def hear(room: Room, name: str, publication: Publication) -> None:
     node = room.nodes[name]
-    room._fulfil(node, node.machine.on_control(publication, room.now_us))
+    effects, _ = node.machine.on_control(publication, room.now_us)
+    node.note(effects)
 
 
 def with_a_loss(settings: SrmSettings = EXACT) -> Room:
@@ -107,7 +108,7 @@ def test_what_was_published_before_we_subscribed_is_not_asked_for() -> None:
     room.publish(1)
     room.run(D)
     node = room.nodes["a"]
-    room._fulfil(node, node.machine.on_subscriptions([(D, node.condition)]))
+    node.note(node.machine.on_subscriptions([(D, node.condition)], room.now_us))
     room.publish(2, to=("a",))
     earlier = Publication("b", 0, D, None, routing(), encoded(Wanted(((1, 0),), 0, D, D)))
     hear(room, "a", earlier)
@@ -175,8 +176,8 @@ def test_no_more_are_looked_for_than_allowed() -> None:
 def test_a_forgotten_publisher_leaves_nothing_behind() -> None:
     room = with_a_loss(SrmSettings(adaptive=False, sources_max=1))
     machine = room.nodes["a"].machine
-    wishes = machine.on_event(Publication("Y", 1, D, None, {"x": 1}, b"", None), room.now_us, "original")
-    room._fulfil(room.nodes["a"], wishes)
+    effects = machine.on_event(Publication("Y", 1, D, None, {"x": 1}, b"", None), "original", room.now_us)
+    room.nodes["a"].note(effects)
     assert room.nodes["a"].lost == [(1, "too many publishers")]
     assert machine.settled and machine.next_due_us() is None
     assert machine.gauges()["publications kept"][0] == 1

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
+from msgspec import Raw
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Batch, Message, Publication
-from holdfast.protocol.broker import Broker, BrokerParts
-from holdfast.protocol.client import Client
+from holdfast.protocol.broker import Broker
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
@@ -31,11 +31,16 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
+from holdfast.protocol.node import ClientMachine
 from holdfast.protocol.order.settings import LatchSettings
+from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.recovery.control import CONTROL_SEQ, KIND
 from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.reliable_client import Ordered, Recovering
 from holdfast.protocol.settings import Guarantees, ProtocolSettings
-from holdfast.wire.codec import decode_untrusted, encode
+from holdfast.protocol.stack import new_client
+from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed
+from tests.protocol.wires import bare_broker
 
 STEP_US = 1_000
 MS = 1_000_000
@@ -46,7 +51,7 @@ class Network:
     rng: Random
     strict: bool = False
     now_us: int = 10 * MS
-    nodes: dict[str, Broker | Client] = field(default_factory=dict)
+    nodes: dict[str, Broker | ClientMachine] = field(default_factory=dict)
     wires: dict[tuple[str, str], deque[Message]] = field(default_factory=dict)
     delivered: dict[str, list[Publication]] = field(default_factory=dict)
     lost: dict[str, list[Lost]] = field(default_factory=dict)
@@ -58,9 +63,8 @@ class Network:
         order = LatchSettings("strict") if self.strict else None
         for name in ("feed", "c1", "c2", "c3"):
             guarantees = Guarantees(RecoverySettings(), order)
-            settings = ProtocolSettings()
-            rng = Random(name)
-            self.nodes[name] = Client(name, settings, ConditionBook(), Index, self.now_us, rng, 1, guarantees)
+            common = ProtocolSettings(), ConditionBook(), Index, self.now_us, Random(name), 1
+            self.nodes[name] = new_client(name, *common, guarantees, batches=True)
             self.delivered[name], self.lost[name] = [], []
         for one, other in (("b1", "b2"), ("b2", "b3"), ("feed", "b1"), ("c1", "b1"), ("c2", "b2"), ("c3", "b3")):
             self.link(one, other)
@@ -69,7 +73,7 @@ class Network:
         parts = BrokerParts(
             name, "subscriptions", ProtocolSettings(), ConditionBook(), Index, self.now_us, Random(name)
         )
-        return Broker(parts, states=True)
+        return bare_broker(parts, states=True)
 
     def link(self, one: str, other: str) -> None:
         self.wires[one, other], self.wires[other, one] = deque(), deque()
@@ -121,17 +125,17 @@ class Network:
     def publish(self, attributes: list[dict[str, int]]) -> list[int]:
         """In a batch, or now and then each alone, as events with a lifetime travel."""
         feed = self.nodes["feed"]
-        assert isinstance(feed, Client)
+        assert isinstance(feed, Recovering | Ordered)
         if self.rng.random() < 0.2:
             first = feed.last_seq + 1
             for each in attributes:
                 self.give("feed", PublishCall({**each}, lifetime_us=1_000 * MS))
             return list(range(first, feed.last_seq + 1))
-        numbers = [feed.number(each, b"", self.now_us) for each in attributes]
-        seqs = tuple(seq for seq, _ in numbers)
-        stated = numbers[0][1], seqs[-1]
-        self._send("feed", ("b1",), Batch(seqs, "feed", (self.now_us,) * len(seqs), tuple(attributes), (), 0, *stated))
-        return list(seqs)
+        first = feed.last_seq + 1
+        for each in attributes:
+            self._perform("feed", feed.publish(each, b"", None, self.now_us, Raw(encode_message(each))))
+        self.give("feed", Wake())
+        return list(range(first, feed.last_seq + 1))
 
     def deliver_some(self, most: int) -> None:
         for _ in range(most):
@@ -139,7 +143,7 @@ class Network:
             if not waiting:
                 return
             sender, to = self.rng.choice(waiting)
-            message = decode_untrusted(encode(self.wires[sender, to].popleft()))
+            (message,) = decode_frame_untrusted(framed([encode_message(self.wires[sender, to].popleft())]))
             self._perform(to, self.nodes[to].receive(sender, [message], self.now_us))
 
     def step(self, most: int = 10) -> None:

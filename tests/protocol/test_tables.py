@@ -7,7 +7,7 @@ import pytest
 from holdfast.matching.index import Index
 from holdfast.model.limits import CONDITIONS_BYTES_AIM
 from holdfast.model.messages import Batch, Delta, Heartbeat, LinkState, Snapshot, TableRefused
-from holdfast.protocol.broker import Broker, BrokerParts
+from holdfast.protocol.broker import Broker
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.destinations import DestinationRouter
@@ -23,10 +23,12 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
+from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import ReceivedTable, SentTable
-from holdfast.protocol.tree import TreeRouter
+from holdfast.protocol.tree import SLICE
 from holdfast.wire.codec import encode_message
+from tests.protocol.wires import bare_broker
 
 PATIENCE_US = 500_000
 BEAT_US = 1_000_000
@@ -176,9 +178,9 @@ def test_who_speaks_after_every_message_is_not_sent_the_whole_table_each_time() 
 # Tables that are refused ---------------------------------------------------------------------------------------
 
 
-def broker(routing: str = "subscriptions", **settings: int) -> Broker:
+def broker(routing: str = "subscriptions", slice_max: int = SLICE, **settings: int) -> Broker:
     parts = BrokerParts("b1", routing, ProtocolSettings(**settings), ConditionBook(), Index, 1, Random(0))  # type: ignore[arg-type]
-    made = Broker(parts)
+    made = bare_broker(parts, slice_max=slice_max)
     made.handle(LinkUp("desk", "client"), 0)
     return made
 
@@ -258,9 +260,7 @@ def test_what_a_link_state_cannot_hold_is_refused_to_the_client_that_wants_it(mo
 def test_nothing_is_stated_for_a_broker_that_has_not_been_told_all_that_is_wanted() -> None:
     """A batch of a broker that knows the first of two conditions says nothing about events for the second."""
     parts = BrokerParts("b1", "subscriptions", ProtocolSettings(), ConditionBook(), Index, 1, Random(0))
-    server = Broker(parts, states=True)
-    assert isinstance(server._router, TreeRouter)
-    server._router.slice = 1
+    server = bare_broker(parts, states=True, slice_max=1)
     server.handle(LinkUp("desk", "client", reliable=True), 0)
     server.handle(Received("desk", Delta("subscriptions", 1, ("x = 1", "x = 2"), ())), 0)
     far = ReceivedTable()
@@ -290,9 +290,7 @@ def test_nothing_is_stated_for_a_broker_that_has_not_been_told_all_that_is_wante
 
 
 def test_a_table_told_in_slices_is_told_whole_in_the_end_whatever_changes_meanwhile() -> None:
-    server, far = broker(), ReceivedTable()
-    assert isinstance(server._router, TreeRouter)
-    server._router.slice = 3
+    server, far = broker(slice_max=3), ReceivedTable()
     effects = server.handle(Received("desk", Delta("subscriptions", 1, tuple(f"x = {n}" for n in range(20)), ())), 0)
     effects += server.handle(LinkUp("b2", "broker"), 0)
     effects += server.handle(Received("desk", Delta("subscriptions", 2, ("y = 1",), ("x = 1", "x = 19"))), 0)

@@ -6,7 +6,7 @@ from random import Random
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Message, NodeKind
-from holdfast.protocol.broker import Broker, BrokerParts, Routing
+from holdfast.protocol.broker import Broker
 from holdfast.protocol.client import Client
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -23,8 +23,11 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.gossip.settings import GossipSettings
-from holdfast.protocol.hops.choice import AnyBroker
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.node import BrokerMachine
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.settings import ProtocolSettings, Reliability, Routing
+from holdfast.protocol.stack import new_broker, new_router
+from holdfast.protocol.tree import SLICE
 
 SETTINGS = ProtocolSettings()
 BEAT_US = SETTINGS.heartbeat_us
@@ -33,7 +36,7 @@ BEAT_US = SETTINGS.heartbeat_us
 class Wires:
     def __init__(self, routing: Routing = "subscriptions", gossip: GossipSettings | None = None) -> None:
         self.now_us = 0
-        self.nodes: dict[str, AnyBroker | Client] = {}
+        self.nodes: dict[str, BrokerMachine | Client] = {}
         self.links: dict[tuple[str, str], None] = {}
         self.sent: list[tuple[str, str, Message]] = []
         self.delivered: list[tuple[str, dict[str, object]]] = []
@@ -48,7 +51,10 @@ class Wires:
         for name in names:
             dice = Random(f"0/{name}")
             parts = BrokerParts(name, self._routing, SETTINGS, self._book, Index, self.now_us, dice)
-            self.nodes[name] = Broker(parts, self._gossip)
+            if self._gossip is None:
+                self.nodes[name] = bare_broker(parts)
+            else:
+                self.nodes[name] = new_broker(parts, Reliability(gossip=self._gossip))
 
     def client(self, name: str, broker: str, *conditions: str) -> None:
         self.nodes[name] = Client(name, SETTINGS, self._book, Index, self.now_us, Random(f"0/{name}"))
@@ -119,8 +125,13 @@ class Wires:
 
     def told(self, sender: str, to: str) -> set[str]:
         """The conditions that one broker has told another, as the teller sees it."""
-        router = self.nodes[sender]._router  # type: ignore[union-attr]
-        return set(router.told(to)["subscriptions"].conditions)
+        node = self.nodes[sender]
+        router = getattr(node, "inner", node)._router
+        return set(router.sent_tables(to)["subscriptions"].conditions)
+
+
+def bare_broker(parts: BrokerParts, states: bool = False, slice_max: int = SLICE) -> Broker:
+    return Broker(parts, new_router(parts, states=states, slice_max=slice_max), states)
 
 
 def line(routing: Routing = "subscriptions") -> Wires:

@@ -10,7 +10,7 @@ from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
 from holdfast.protocol.effects import ReplicaWanted
 from holdfast.protocol.hops.settings import Hops, HopSettings
-from holdfast.protocol.replication.broker import ReplicatingBroker
+from holdfast.protocol.replication.layer import ReplicationLayer
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.sim.simulator import Simulation
 from holdfast_papers.replication.table import table
@@ -36,14 +36,18 @@ def network(copying: CopyProtocol = "incremental", loss: float = 0.0, **more: An
         "client": clients,
     }
     plan = replace(ReplicationSettings(copying=copying, provision_us=200_000), **more)
-    return replace(parse_text(data), replication=plan)
+    return replicated(parse_text(data), plan)
+
+
+def replicated(network: Network, plan: ReplicationSettings | None) -> Network:
+    return replace(network, reliability=replace(network.reliability, replication=plan))
 
 
 def ways(simulation: Simulation, broker: str) -> dict[str, set[str]]:
     """The neighbouring brokers that an event with each condition is sent to."""
     machine = simulation.hosts[broker].machine
-    assert isinstance(machine, ReplicatingBroker)
-    wanted, bits = machine.routes()
+    assert isinstance(machine, ReplicationLayer)
+    wanted, bits = machine.inner.routes()
     return {
         condition: {name for name, bit in bits.items() if bit & mask and simulation.hosts[name].kind == "broker"}
         for condition, mask in wanted.items()
@@ -174,8 +178,9 @@ def test_without_any_replica_the_network_goes_on_as_if_there_were_no_replication
 def test_a_broker_that_cannot_keep_up_gets_a_replica_beside_it() -> None:
     plain = network("synchronous", relieve_queue=20)
     slow = tuple(replace(each, service_us=40_000 if each.id == "f" else 0) for each in plain.brokers)
-    alone = Simulation(replace(plain, brokers=slow, replication=replace(plain.replication, relieve_queue=None))).run()  # type: ignore[type-var]
-    outcome = Simulation(replace(plain, brokers=slow)).run()
+    plain = replace(plain, brokers=slow)
+    alone = Simulation(replicated(plain, replace(plain.replication, relieve_queue=None))).run()  # type: ignore[type-var]
+    outcome = Simulation(plain).run()
     assert outcome.incidents["overloaded"] >= 1
     assert outcome.lost == outcome.duplicates == outcome.fifo_violations == 0
     assert outcome.delay_us["p90"] < alone.delay_us["p90"] / 2
@@ -183,7 +188,7 @@ def test_a_broker_that_cannot_keep_up_gets_a_replica_beside_it() -> None:
 
 def test_while_nothing_is_wrong_replication_only_tells_neighbours_of_neighbours() -> None:
     with_it = Simulation(network()).run()
-    without = Simulation(replace(network(), replication=None), express=False).run()
+    without = Simulation(replicated(network(), None), express=False).run()
     more = {kind for kind in with_it.messages if kind not in without.messages}
     assert more == {"Neighbours"}
     assert {kind: with_it.messages[kind] for kind in without.messages} == without.messages

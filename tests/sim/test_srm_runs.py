@@ -7,10 +7,10 @@ from math import sqrt
 import pytest
 
 from holdfast.books.outcome import Outcome
-from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, Reliability, SubscriptionSpec
+from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.settings import Guarantees
+from holdfast.protocol.settings import Guarantees, Reliability
 from holdfast.sim.simulator import Simulation
 from tests.sim.networks import SECOND, network
 

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import Publish
-from holdfast.protocol.hops.changes import Began, Done, Erase, Keep, Met, Opened, Stored
+from holdfast.protocol.changes import Began, Done, Erase, Keep, Met, Opened, Stored
 from holdfast.store.interface import Store, StoreError
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite import VERSION, SqliteStore

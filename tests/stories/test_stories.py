@@ -23,7 +23,7 @@ from holdfast.net.member import Member, OnWanted, Row
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
 from holdfast.protocol.effects import Delivered
-from holdfast.protocol.replication.replica import Role
+from holdfast.protocol.replication.settings import Role
 from holdfast.sim.faults import Faults
 from holdfast.sim.links import Link
 from holdfast.sim.simulator import Simulation

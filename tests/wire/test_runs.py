@@ -2,9 +2,10 @@
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from holdfast.model.messages import Batch, Message, Publication, with_statement
-from holdfast.wire.batch_writer import Relay, RunWriter
+from holdfast.wire.batch_writer import Relay
 from holdfast.wire.codec import (
     count_in,
     decode_frame_untrusted,
@@ -29,13 +30,8 @@ def decoded(encoded: bytes) -> Message:
 @pytest.mark.parametrize("payload", [b"", b"x"])
 @pytest.mark.parametrize("count", [1, 15, 16, 4_096])
 def test_what_is_written_event_by_event_is_the_run(count: int, payload: bytes) -> None:
-    writer, batch = RunWriter("p", 5, 0), run_of(count, payload)
-    for attributes in batch.attributes:
-        writer.times_us.append(7)
-        writer.attributes.append(encode_message(attributes))
-        writer.payloads.append(payload)
-    assert len(writer) == count
-    assert decoded(writer.message()) == batch
+    batch = run_of(count, payload)
+    assert decoded(written(batch)) == batch
 
 
 def test_a_run_is_what_its_publications_are() -> None:
@@ -78,11 +74,9 @@ def test_of_a_run_that_is_too_long_as_a_whole_and_of_a_single_event_nothing_is_l
 
 
 def written(batch: Batch) -> bytes:
-    writer = RunWriter("p", batch.seqs[0], batch.since)
-    writer.times_us += batch.times_us
-    writer.attributes += map(encode_message, batch.attributes)
-    writer.payloads += batch.payloads or [b""] * len(batch.seqs)
-    return writer.message()
+    """As its publisher writes it, from attributes that are encoded already."""
+    attributes = tuple([Raw(encode_message(each)) for each in batch.attributes])
+    return Relay().encoded(msgspec.structs.replace(batch, attributes=attributes))
 
 
 @pytest.mark.parametrize("written_by", [written, encode_message])

@@ -96,13 +96,27 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+_FORMER_FLAGS = {"--cert": "--certificate"}  # what version 0.1 called them; each use is told on stderr
+
+
+def _current(word: str) -> str:
+    name, equals, value = word.partition("=")
+    if name not in _FORMER_FLAGS:
+        return word
+    print(f"holdfast: {name} is called {_FORMER_FLAGS[name]} now", file=sys.stderr)
+    return f"{_FORMER_FLAGS[name]}{equals}{value}"
+
+
 def _run(words: list[str]) -> None:
-    from holdfast.cli.app import app
-    from holdfast.cli.verbs import wanted
     from holdfast.model.errors import HoldfastError
+    from holdfast.model.extras import extras_named
 
     try:
-        app(wanted(words, VERBS))(words, prog_name="holdfast")
+        with extras_named():
+            from holdfast.cli.app import app
+            from holdfast.cli.verbs import wanted
+
+            app(wanted(words, VERBS))([_current(word) for word in words], prog_name="holdfast")
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         sys.exit(2)

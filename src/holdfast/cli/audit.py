@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.model.errors import InputError
+from holdfast.model.extras import require
 
 if TYPE_CHECKING:
     from holdfast.pipeline.audit.job import AuditedRun
@@ -44,6 +45,7 @@ def run(
       holdfast audit run-7 --out audit-7
       holdfast audit run-7 run-8 --compare --out both
     """
+    require("pyspark")
     from holdfast.pipeline.audit.trace_footers import read_footers
 
     if compare and len(runs) != 2:

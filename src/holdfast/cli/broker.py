@@ -5,17 +5,19 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Certificate, Directory, PrivateKey
+from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Certificate, Directory, HopsOf, PrivateKey
+from holdfast.cli.flags import flag
 from holdfast.cli.peers import peers_from
 from holdfast.cli.serving import Log, Metrics, Operation, serve
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address, parse_address
-from holdfast.protocol.broker import Routing
+from holdfast.net.settings import NodeSettings
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
+from holdfast.protocol.settings import Routing
 
 
 def run(
-    id_: Annotated[str, typer.Option("--id", metavar="NAME", help="The broker's name, unique in the network.")],
+    id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
     listen: Annotated[
         list[str] | None,
         typer.Option(metavar="ADDRESS", help=f"tcp://, tls:// or udp://; may be repeated. [default: {DEFAULT_BROKER}]"),
@@ -27,14 +29,10 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="More of them, NAME = ADDRESS on each line; read again at SIGHUP."),
     ] = None,
-    routing: Annotated[Routing, typer.Option(help="The same for all brokers of a network.")] = "subscriptions",
-    push_back: Annotated[
-        bool, typer.Option("--push-back", help="Let slow neighbours hold up the fast instead of dropping events.")
-    ] = False,
-    hops: Annotated[Hops, typer.Option(help="What it does about losses and failures; the same for all.")] = "basic",
-    store: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where it stores events, with --hops retransmission or hybrid.")
-    ] = None,
+    routing: Annotated[Routing, flag(NodeSettings, "routing")] = NodeSettings.routing,
+    push_back: Annotated[bool, flag(NodeSettings, "push_back", "--push-back")] = NodeSettings.push_back,
+    hops: HopsOf = HopSettings.hops,
+    store: Annotated[Path | None, flag(NodeSettings, "store", metavar="FILE")] = NodeSettings.store,
     replaceable: Annotated[
         bool,
         typer.Option(
@@ -43,8 +41,8 @@ def run(
     ] = False,
     directory: Directory = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
-    authority: Authority = None,
+    key: PrivateKey = None,
+    ca: Authority = None,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
@@ -62,7 +60,6 @@ def run(
     """
     from holdfast.net.http import parse_place
     from holdfast.net.loop import run as run_loop
-    from holdfast.net.node import NodeSettings
     from holdfast.net.tls import TlsFiles
 
     _check_store(hops, store)
@@ -75,7 +72,7 @@ def run(
         tuple(parse_address(each) for each in listen or [DEFAULT_BROKER]),
         read_peers(),
         routing,
-        tls=TlsFiles(certificate, private_key, authority),
+        tls=TlsFiles(certificate, key, ca),
         push_back=push_back,
         hops=HopSettings(hops),
         store=store,

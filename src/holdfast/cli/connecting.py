@@ -4,9 +4,14 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from holdfast.cli.flags import flag
+from holdfast.net.settings import ClientSettings
+from holdfast.protocol.hops.settings import Hops
+from holdfast.protocol.replication.settings import ReplicationSettings
 
 if TYPE_CHECKING:
     from holdfast.net.client import Client
@@ -17,54 +22,24 @@ Broker = Annotated[
         "--broker", "-b", metavar="ADDRESS", envvar="HOLDFAST_BROKER", help="Of a broker; several are tried in turn."
     ),
 ]
-Name = Annotated[str | None, typer.Option(help="The client's name; one is made up otherwise.")]
-Certificate = Annotated[str | None, typer.Option("--cert", metavar="FILE", help="Our certificate, for tls://.")]
-PrivateKey = Annotated[str | None, typer.Option("--key", metavar="FILE", help="Its private key.")]
-Authority = Annotated[
-    str | None, typer.Option("--ca", metavar="FILE", help="Trust only certificates signed by this authority.")
-]
-
-Directory = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="zookeeper://HOST:PORT/PATH, to learn there who is next to whom; brokers tell each other otherwise.",
-    ),
-]
-
-Durably = Annotated[bool, typer.Option("--durable", help="For brokers that store events (--hops retransmission).")]
-Recovery = Annotated[bool, typer.Option("--recovery", help="Recover lost events; both sides need it.")]
-InOrder = Annotated[
-    str, typer.Option("--order", metavar="none|fifo|strict", help="Keep the order in which each source published.")
-]
+Name = Annotated[str | None, flag(ClientSettings, "name")]
+Certificate = Annotated[str | None, flag(ClientSettings, "certificate", "--certificate", metavar="FILE")]
+PrivateKey = Annotated[str | None, flag(ClientSettings, "key", "--key", metavar="FILE")]
+Authority = Annotated[str | None, flag(ClientSettings, "ca", "--ca", metavar="FILE")]
+Directory = Annotated[str | None, flag(ReplicationSettings, "directory", metavar="ADDRESS")]
+Recovery = Annotated[bool, flag(ClientSettings, "recovery", "--recovery")]
+InOrder = Annotated[str, flag(ClientSettings, "order", "--order", metavar="none|fifo|strict")]
+HopsOf = Annotated[Hops, flag(ClientSettings, "hops", "--hops")]
+Durably = Annotated[bool, flag(ClientSettings, "durable", "--durable")]
 
 DEFAULT_BROKER = "tcp://127.0.0.1:7001"
 
 
-def client_of(
-    broker: list[str] | None,
-    name: str | None,
-    certificate: str | None,
-    private_key: str | None,
-    authority: str | None,
-    recovery: bool = False,
-    order: str = "none",
-    durable: bool = False,
-) -> "Client":
-    """The client that these options describe, not connected yet."""
+def client_of(broker: list[str] | None, **options: Any) -> "Client":
+    """The client that these options, arguments of `connect`, describe; not connected yet."""
     from holdfast.net.client import connect
 
-    addresses = broker or DEFAULT_BROKER
-    return connect(
-        addresses,
-        name=name,
-        certificate=certificate,
-        private_key=private_key,
-        authority=authority,
-        recovery=recovery,
-        order=order,  # type: ignore[arg-type]  # what else it says is told
-        durable=durable,
-    )
+    return connect(broker or DEFAULT_BROKER, **options)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.model.errors import InputError
+from holdfast.model.extras import require
 
 if TYPE_CHECKING:
     from holdfast.demo.prediction import Prediction
@@ -46,6 +47,7 @@ def run(
       holdfast demo
       holdfast demo --seed 8 --set links.loss=0.05 --out lossier
     """
+    require("pyspark")  # before two minutes of work that could not be judged
     network = _network(out, seed, settings or [])
     from holdfast.demo.prediction import predict
     from holdfast.demo.screen import Shape, view_on_stderr

@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import asdict
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,9 @@ def run(
     port: Annotated[
         list[int] | None, typer.Option(min=1, max=65_535, help="A port that must be free, too; may be repeated.")
     ] = None,
+    compile_now: Annotated[
+        bool, typer.Option("--compile", help="Compile the fast loops now, so that no first run waits for that.")
+    ] = False,
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Leave Java and Spark out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -23,13 +27,19 @@ def run(
     What brokers and Spark jobs need is tried. Each line is ok, warn (it works, but worse or only in parts) or fail.
     HOLDFAST_NO_SPARK=1 is --no-spark.
 
+    With --compile nothing is looked at: matcher, simulator and planner are compiled for this machine, once.
+
     Exit code 0: nothing fails. 1: something does.
 
     \b
     Example:
       holdfast doctor
       holdfast doctor --port 7002 --port 9100 --no-spark
+      holdfast doctor --compile
     """
+    if compile_now:
+        _compile()
+        return
     from holdfast.cli import machine_checks
 
     asked = tuple(port or ())
@@ -47,6 +57,15 @@ def run(
         print(json.dumps({"ok": not failed, "findings": [asdict(each) for each in findings]}))
     if failed:
         raise typer.Exit(1)
+
+
+def _compile() -> None:
+    from holdfast.cli.kernels import STEPS
+
+    for name, step in STEPS.items():
+        began_s = monotonic()
+        step()
+        print(f"{name:<10} compiled, {monotonic() - began_s:.1f} s", flush=True)
 
 
 def _line(finding: "Finding") -> str:

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli.json_events import read_event
 from holdfast.language.explanation import Explanation
 from holdfast.language.parser import parse
 from holdfast.language.subscription import Subscription, filter_text
-from holdfast.model.errors import InputError
 
 
 def run(
@@ -28,7 +28,7 @@ def run(
     if event is None:
         print(json.dumps(_read_back(subscription)) if as_json else _read_back_text(subscription))
         return
-    explanation = subscription.explain(_event(event))
+    explanation = subscription.explain(read_event(event))
     if as_json:
         print(json.dumps(_explained(explanation)))
     else:
@@ -37,23 +37,6 @@ def run(
         print(explanation)
     if not explanation.matches:
         raise typer.Exit(1)
-
-
-def _event(text: str) -> dict[str, object]:
-    try:
-        event = json.loads(text)
-    except json.JSONDecodeError as problem:
-        raise InputError(
-            f"the event is not JSON (line {problem.lineno}, column {problem.colno}: {problem.msg}); "
-            """write it as '{"symbol": "IBM", "price": 130}'"""
-        ) from None
-    except RecursionError:
-        raise InputError("the event is nested too deep") from None
-    except ValueError as problem:  # an integer of thousands of digits
-        raise InputError(f"the event cannot be read ({problem})") from None
-    if not isinstance(event, dict):
-        raise InputError(f"the event must be a JSON object, not {type(event).__name__}")
-    return event
 
 
 def _read_back(subscription: Subscription) -> dict[str, object]:

@@ -3,21 +3,21 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Broker, Certificate, PrivateKey
+from holdfast.cli.flags import flag
+from holdfast.gateway.gateway import GatewaySettings
+from holdfast.gateway.log import Retention
 from holdfast.model.errors import InputError
-
-if TYPE_CHECKING:
-    from holdfast.gateway.gateway import GatewaySettings
 
 _DEFAULT_LISTEN = "tcp://127.0.0.1:7100"
 
 
 def run(
-    log: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the log; made if it is not there.")],
+    log: Annotated[Path, flag(GatewaySettings, "folder", metavar="DIR")],
     broker: Broker = None,
     condition: Annotated[
         str | None, typer.Option(metavar="CONDITION", help="What to log, as the stream `events`.")
@@ -29,21 +29,23 @@ def run(
         list[str] | None,
         typer.Option(metavar="ADDRESS", help=f"tcp:// or tls://; may be repeated. [default: {_DEFAULT_LISTEN}]"),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Its name in the network; one is made up otherwise.")] = None,
-    keep_mb: Annotated[float, typer.Option(min=0, help="Megabytes of each stream that are kept.")] = 1024,
-    keep_hours: Annotated[float, typer.Option(min=0, help="How long events are kept.")] = 168,
+    name: Annotated[str | None, flag(GatewaySettings, "name")] = None,
+    keep_mb: Annotated[float, flag(Retention, "keep_bytes", unit="megabytes")] = Retention.keep_bytes / 2**20,
+    keep_hours: Annotated[float, flag(Retention, "keep_s", unit="hours")] = Retention.keep_s / 3_600,
     drop_acknowledged: Annotated[
-        bool, typer.Option("--drop-acknowledged", help="Drop events as soon as all readers have acknowledged them.")
-    ] = False,
-    streams_max: Annotated[int, typer.Option(min=1, max=1_000, help="Streams, also those that readers open.")] = 16,
-    outgoing_mb: Annotated[float, typer.Option(min=1, help="Megabytes that may wait to be published.")] = 1024,
+        bool, flag(Retention, "drop_acknowledged", "--drop-acknowledged")
+    ] = Retention.drop_acknowledged,
+    streams_max: Annotated[int, flag(GatewaySettings, "streams_max")] = GatewaySettings.streams_max,
+    outgoing_mb: Annotated[
+        float, flag(GatewaySettings, "ledger_bytes", unit="megabytes")
+    ] = GatewaySettings.ledger_bytes / 2**20,
     advertise: Annotated[
         list[str] | None,
-        typer.Option(metavar="CONDITION", help="What is published, where brokers route by advertisements."),
+        flag(GatewaySettings, "advertise", metavar="CONDITION"),
     ] = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
-    authority: Authority = None,
+    key: PrivateKey = None,
+    ca: Authority = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
     """Log events for readers who come later, publish batches once.
@@ -58,8 +60,6 @@ def run(
       holdfast gateway --broker tcp://127.0.0.1:7001 --log gw --condition "symbol = 'IBM'"
       holdfast gateway --log gw --stream "cheap=price < 10" --stream "big=volume > 1000000" --keep-mb 4096
     """
-    from holdfast.gateway.gateway import GatewaySettings
-    from holdfast.gateway.log import Retention
     from holdfast.net.address import parse_address
     from holdfast.net.loop import run as run_loop
     from holdfast.net.setup import finite
@@ -81,7 +81,7 @@ def run(
         streams_max=streams_max,
         ledger_bytes=int(outgoing_mb * 2**20),
         advertise=tuple(advertise or ()),
-        tls=TlsFiles(certificate, private_key, authority),
+        tls=TlsFiles(certificate, key, ca),
     )
     run_loop(_serve(settings, as_json))
 
@@ -98,7 +98,7 @@ def _streams(condition: str | None, named: list[str]) -> dict[str, str]:
     return found
 
 
-async def _serve(settings: "GatewaySettings", as_json: bool) -> None:
+async def _serve(settings: GatewaySettings, as_json: bool) -> None:
     from holdfast.cli.connecting import stopping
     from holdfast.gateway.gateway import Gateway
 

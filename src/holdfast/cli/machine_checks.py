@@ -23,6 +23,7 @@ from typing import Literal
 
 from holdfast import __version__
 from holdfast.model.errors import InputError
+from holdfast.model.extras import EXTRA_OF, how_to_install
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -51,16 +52,17 @@ class Finding:
 def python() -> Iterator[Finding]:
     loop = "uvloop" if find_spec("uvloop") else "asyncio's own loop, which is slower"
     yield Finding("python", "ok", f"{sys.version.split()[0]}, holdfast {__version__}, {loop}")
-    missing = [name for name in ("msgspec", "numba", "numpy", "pyarrow", "rich", "typer") if not find_spec(name)]
+    missing = [name for name, extra in EXTRA_OF.items() if extra == "sim" and not find_spec(name)]
     if missing:
-        yield Finding("packages", "fail", f"missing: {', '.join(missing)}", "install the package again")
+        advice = f"to simulate, plan and match: {how_to_install('sim')}; the rest works without"
+        yield Finding("packages", "warn", f"missing: {', '.join(missing)}", advice)
 
 
 def java() -> Iterator[Finding]:
     from holdfast.pipeline.session import check_java
 
     if find_spec("pyspark") is None:
-        advice = "./run holdfast audit installs it; elsewhere the extra `spark`; the rest works without"
+        advice = f"for the Spark jobs: {how_to_install('spark')}; in a clone ./run holdfast audit installs it"
         yield Finding("spark", "warn", "pyspark is not installed", advice)
         return
     try:
@@ -140,6 +142,8 @@ def _unsynchronised() -> bool:
 
 def numba_cache() -> Iterator[Finding]:
     """Without it the matcher is compiled anew, half a minute, in every process."""
+    if find_spec("numba") is None:
+        return
     advice = "set NUMBA_CACHE_DIR to a folder that can be written"
     try:
         from holdfast.matching import kernels

@@ -13,7 +13,8 @@ import typer
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
-    from holdfast.network.schema import Network, PlanSettings
+    from holdfast.network.schema import Network
+    from holdfast.network.settings import PlanSettings
     from holdfast.planner.advice import Advice
     from holdfast.planner.loss import Forecast
     from holdfast.planner.pairs import Predictor

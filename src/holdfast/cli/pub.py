@@ -17,13 +17,16 @@ from holdfast.cli.connecting import (
     Broker,
     Certificate,
     Durably,
+    HopsOf,
     InOrder,
     Name,
     PrivateKey,
     Recovery,
     client_of,
 )
+from holdfast.cli.json_events import read_event
 from holdfast.model.errors import InputError
+from holdfast.protocol.hops.settings import HopSettings
 
 if TYPE_CHECKING:
     from holdfast.net.client import Client
@@ -39,16 +42,18 @@ def run(
     lifetime: Annotated[float | None, typer.Option(help="Seconds that an event is worth delivering.")] = None,
     rate: Annotated[float | None, typer.Option(help="At most this many events a second.")] = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
-    authority: Authority = None,
+    key: PrivateKey = None,
+    ca: Authority = None,
     recovery: Recovery = False,
+    hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
     order: InOrder = "none",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
     """Publish the events on standard input, one JSON object a line.
 
-    A line that is not an event is told on stderr with its number and skipped.
+    A line that is not an event is told on stderr with its number and skipped. A timestamp is written as
+    {"$timestamp": "2026-01-31T09:30:00Z"}, as `holdfast sub` does.
 
     Exit code 0: all are published. 1: some were skipped. 2: there is no such broker, or an option is wrong.
 
@@ -61,7 +66,17 @@ def run(
 
     finite(rate, "--rate", "events a second")
     finite(lifetime, "--lifetime", "seconds")
-    client = client_of(broker, name, certificate, private_key, authority, recovery, order, durable)
+    client = client_of(
+        broker,
+        name=name,
+        certificate=certificate,
+        key=key,
+        ca=ca,
+        recovery=recovery,
+        order=order,
+        hops=hops,
+        durable=durable,
+    )
     published, skipped = run_loop(_publish(client, lifetime, rate))
     if as_json:
         print(json.dumps({"published": published, "skipped": skipped}))
@@ -110,13 +125,7 @@ def _event(line: bytes) -> dict[str, object] | None:
         return None
     if len(line) > _LINE_BYTES_MAX:
         raise InputError(f"more than {_LINE_BYTES_MAX} bytes")
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError) as problem:
-        raise InputError(f"not JSON: {problem}") from None
-    if not isinstance(event, dict):
-        raise InputError(f"""a JSON {type(event).__name__}, not an object such as {{"symbol": "IBM"}}""")
-    return event
+    return read_event(line)
 
 
 async def _lines(stop: asyncio.Event) -> AsyncIterator[bytes]:

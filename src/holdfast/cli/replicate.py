@@ -5,20 +5,21 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.connecting import Authority, Certificate, Directory, PrivateKey
+from holdfast.cli.flags import flag
 from holdfast.cli.peers import peer_of
 from holdfast.cli.serving import Log, Metrics, Operation, serve
 from holdfast.model.errors import InputError
 from holdfast.model.messages import CopyProtocol, ReplicaUse
 from holdfast.net.address import parse_address
-from holdfast.protocol.broker import Routing
+from holdfast.net.settings import NodeSettings
+from holdfast.protocol.replication.settings import ReplicationSettings
+from holdfast.protocol.settings import Routing
 
 
 def run(
     faulty: Annotated[str, typer.Option(metavar="NAME", help="The broker to replace or to relieve.")],
     peer: Annotated[list[str], typer.Option(metavar="NAME=ADDRESS", help="A neighbour of that broker; name them all.")],
-    protocol: Annotated[
-        CopyProtocol, typer.Option(help="How events find the replica while it is built.")
-    ] = "incremental",
+    protocol: Annotated[CopyProtocol, flag(ReplicationSettings, "copying", "--protocol")] = ReplicationSettings.copying,
     use: Annotated[
         ReplicaUse, typer.Option(help="Instead of the broker, or sharing its events, with or without order.")
     ] = ("failover"),
@@ -27,11 +28,11 @@ def run(
         str,
         typer.Option(metavar="ADDRESS", help="The faulty broker's, and its clients find the replica by themselves."),
     ] = "tcp://127.0.0.1:0",
-    routing: Annotated[Routing, typer.Option(help="That of the network.")] = "subscriptions",
+    routing: Annotated[Routing, typer.Option(help="That of the network.")] = NodeSettings.routing,
     directory: Directory = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
-    authority: Authority = None,
+    key: PrivateKey = None,
+    ca: Authority = None,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
@@ -48,10 +49,8 @@ def run(
     from holdfast.net.directory import directory_at
     from holdfast.net.http import parse_place
     from holdfast.net.loop import run as run_loop
-    from holdfast.net.node import NodeSettings
     from holdfast.net.tls import TlsFiles
-    from holdfast.protocol.replication.replica import Role
-    from holdfast.protocol.replication.settings import ReplicationSettings
+    from holdfast.protocol.replication.settings import Role
     from holdfast.wire.outgoing import sendable_name
 
     peers = dict(peer_of(each) for each in peer)
@@ -70,7 +69,7 @@ def run(
         (parse_address(listen),),
         peers,
         routing,
-        tls=TlsFiles(certificate, private_key, authority),
+        tls=TlsFiles(certificate, key, ca),
         replication=ReplicationSettings(copying=protocol, directory=directory),
         directory=None if directory is None else directory_at(directory),
         role=Role(faulty, tuple(peers), protocol, use),

@@ -17,7 +17,8 @@ from holdfast.net.address import Address
 from holdfast.net.journal import Journal, LogStyle, Note
 
 if TYPE_CHECKING:
-    from holdfast.net.node import BrokerNode, NodeSettings
+    from holdfast.net.node import BrokerNode
+    from holdfast.net.settings import NodeSettings
     from holdfast.protocol.effects import ReplicaWanted
 
 Metrics = Annotated[

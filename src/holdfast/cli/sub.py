@@ -3,8 +3,8 @@
 import asyncio
 import json
 import sys
+import warnings
 from base64 import b64encode
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,14 +14,17 @@ from holdfast.cli.connecting import (
     Broker,
     Certificate,
     Durably,
+    HopsOf,
     InOrder,
     Name,
     PrivateKey,
     Recovery,
     client_of,
 )
+from holdfast.cli.json_events import event_for_json, timestamp_for_json
 from holdfast.cli.slow_output import SlowOutput
-from holdfast.model.errors import InputError
+from holdfast.model.errors import HoldfastWarning, InputError
+from holdfast.protocol.hops.settings import HopSettings
 
 if TYPE_CHECKING:
     from holdfast.net.client import Client
@@ -35,9 +38,10 @@ def run(
     count: Annotated[int | None, typer.Option(min=1, help="Stop after this many events.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds.")] = None,
     certificate: Certificate = None,
-    private_key: PrivateKey = None,
-    authority: Authority = None,
+    key: PrivateKey = None,
+    ca: Authority = None,
     recovery: Recovery = False,
+    hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
     order: InOrder = "none",
     as_json: Annotated[
@@ -45,6 +49,8 @@ def run(
     ] = False,
 ) -> None:
     """Print the events that a condition describes. One JSON object a line, until Ctrl-C.
+
+    A timestamp is printed as {"$timestamp": "2026-01-31T09:30:00Z"}, which `holdfast pub` reads.
 
     Exit code 0: done. 1: the time was over before --count events had come. 2: the condition is wrong, or there is
     no such broker.
@@ -57,9 +63,21 @@ def run(
     from holdfast.net.loop import run as run_loop
     from holdfast.net.setup import finite
 
-    parse(condition)  # a wrong condition needs no connection
+    parsed = parse(condition)  # a wrong condition needs no connection
+    if parsed.warnings:
+        print(f"warning: {'; '.join(parsed.warnings)}", file=sys.stderr, flush=True)
     finite(timeout or None, "--timeout", "seconds")
-    client = client_of(broker, name, certificate, private_key, authority, recovery, order, durable)
+    client = client_of(
+        broker,
+        name=name,
+        certificate=certificate,
+        key=key,
+        ca=ca,
+        recovery=recovery,
+        order=order,
+        hops=hops,
+        durable=durable,
+    )
     if not run_loop(_subscribe(client, condition, count, timeout, as_json, durable)):
         raise typer.Exit(1)
 
@@ -72,7 +90,9 @@ async def _subscribe(
 
     async with client:
         with stopping() as stop:
-            subscription = client.subscribe(condition)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", HoldfastWarning)  # it was told in a line of its own
+                subscription = client.subscribe(condition)
             await client.flush()
             print(f"subscribed at {client.broker}", file=sys.stderr, flush=True)
             printing = asyncio.create_task(_print(subscription, count, as_json))
@@ -117,18 +137,15 @@ async def _print(subscription: "Subscription", count: int | None, as_json: bool)
 
 
 def _line(delivery: "Delivery", as_json: bool) -> str:
+    event = event_for_json(delivery.publication.attributes)
     if not as_json:
-        return json.dumps(delivery.event, default=_text)
-    whole = {
-        "event": delivery.event,
+        return json.dumps(event, default=timestamp_for_json)
+    line = {
+        "event": event,
         "source": delivery.source,
         "seq": delivery.seq,
         "via": delivery.via,
         "delay": delivery.delay,
         "payload": b64encode(delivery.payload).decode(),
     }
-    return json.dumps(whole, default=_text)
-
-
-def _text(moment: datetime) -> str:
-    return moment.isoformat()
+    return json.dumps(line, default=timestamp_for_json)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.model.errors import InputError
+from holdfast.model.extras import require
 
 if TYPE_CHECKING:
     from holdfast.pipeline.sweep.chart import Chart
@@ -48,6 +49,7 @@ def run(
       holdfast sweep sweep.toml --out loss
       holdfast sweep sweep.toml --out loss --chart y=delivery_ratio,x=links.loss,by=variant
     """
+    require("pyspark")
     from holdfast.pipeline.sweep.chart import chart_from_words, check_chart
     from holdfast.pipeline.sweep.file import load_sweep
     from holdfast.pipeline.sweep.folder import SweepFolder

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.net.live import LiveRun, NewHost
     from holdfast.net.member import NewImpairment, OnWanted
     from holdfast.network.schema import Network
-    from holdfast.protocol.replication.replica import Role
+    from holdfast.protocol.replication.settings import Role
 
 
 def run(
@@ -123,7 +123,7 @@ def hosts(
 
 
 def _role(text: str | None) -> "Role | None":
-    from holdfast.protocol.replication.replica import Role
+    from holdfast.protocol.replication.settings import Role
 
     return None if text is None else msgspec.json.decode(text, type=Role)
 

@@ -54,6 +54,7 @@ from holdfast.model.messages import Via
 from holdfast.net.address import Address, parse_address
 from holdfast.net.backoff import Backoff
 from holdfast.net.loop import new_loop
+from holdfast.net.settings import renamed
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial
 from holdfast.net.wires import Wire
@@ -97,12 +98,14 @@ def connect_gateway(
     address: str,
     *,
     certificate: str | None = None,
-    private_key: str | None = None,
-    authority: str | None = None,
+    key: str | None = None,
+    ca: str | None = None,
     patience: float = PATIENCE_S,
+    **former: str | None,
 ) -> "GatewayClient":
     """A client of the gateway at this address; enter it with `async with`."""
-    return GatewayClient(parse_address(address), TlsFiles(certificate, private_key, authority), patience)
+    given = {"certificate": certificate, "key": key, "ca": ca} | renamed(former, TlsFiles, "connect_gateway")
+    return GatewayClient(parse_address(address), TlsFiles(**given), patience)
 
 
 class GatewayClient:

@@ -20,7 +20,7 @@ _STOP_S = 10.0
 
 class EmbeddedGateway:
     def __init__(self, folder: Path, brokers: Sequence[str], tls: TlsFiles, listen: str = "tcp://127.0.0.1:0") -> None:
-        given = [tls.certificate, tls.private_key, tls.authority]
+        given = [tls.certificate, tls.key, tls.ca]
         command = [sys.executable, "-c", _PROGRAM, str(folder), listen, json.dumps(list(brokers)), json.dumps(given)]
         # Not our standard error: Spark takes what its workers write there for a sign of trouble.
         self._process = subprocess.Popen(

@@ -11,9 +11,10 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Annotated
 
 from holdfast.gateway.connections import Connections
 from holdfast.gateway.folder import GatewayFolder
@@ -24,6 +25,7 @@ from holdfast.gateway.stream import GatewayStream, check_name, name_for
 from holdfast.gateway.thread import OneThread
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError, TransportError
+from holdfast.model.settings import Setting, Settings, setting
 from holdfast.net.address import Address
 from holdfast.net.backoff import Backoff
 from holdfast.net.client import Client
@@ -34,7 +36,6 @@ from holdfast.net.wires import Listener
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.wire.outgoing import sendable_name
 
-STREAMS_MAX = 16  # each may take as much disk as retention allows
 _KEEP_BYTES_MIN = SEGMENTS_MIN * 64 * 1024  # files below this size would be little more than their frames
 _TIDY_S = 10.0  # how often old events are looked for where none come
 _STOP_S = 10.0  # how long stopping waits for a disk that takes nothing
@@ -42,17 +43,31 @@ _SUBSCRIBE_S = 5.0  # how long opening a stream waits for the broker to know of 
 
 
 @dataclass(frozen=True)
-class GatewaySettings:
-    folder: Path
-    brokers: tuple[Address, ...]
-    listen: tuple[Address, ...]
-    streams: Mapping[str, str] = field(default_factory=dict)  # conditions by name
-    name: str | None = None
-    retention: Retention = field(default_factory=Retention)
-    streams_max: int = STREAMS_MAX
-    ledger_bytes: int = BYTES_MAX
-    advertise: tuple[str, ...] = ()  # what is published through it, where the network routes by advertisements
-    tls: TlsFiles | None = None
+class GatewaySettings(Settings):
+    folder: Annotated[Path, Setting("the folder of the log; made if it is not there")]
+    brokers: Annotated[tuple[Address, ...], Setting("brokers to dial; several are tried in turn")]
+    listen: Annotated[tuple[Address, ...], Setting("where readers and writers find it")]
+    streams: Mapping[str, str] = setting(dict, "conditions by the name of their stream", "readers open more")
+    name: str | None = setting(
+        None, "its name in the network; one is made up otherwise", "nobody looks for it there", unchecked=True
+    )
+    retention: Retention = setting(Retention(), "how much of each stream is kept", "as declared there")
+    streams_max: int = setting(
+        16,
+        "streams, also those that readers open",
+        "each may take as much disk as retention allows",
+        unit="streams",
+        at_most=1_000,
+    )
+    ledger_bytes: int = setting(
+        BYTES_MAX,
+        "that may wait to be published",
+        "a broker may be away for an hour at a thousand small events a second",
+    )
+    advertise: tuple[str, ...] = setting(
+        (), "conditions that describe what is published, where brokers route by advertisements", "most do not"
+    )
+    tls: TlsFiles | None = setting(None, "for addresses that begin with tls://", "other addresses need none")
 
     def problems(self) -> list[str]:
         found = []
@@ -62,8 +77,6 @@ class GatewaySettings:
             found.append("a gateway listens on tcp:// or tls://: what it acknowledges must not get lost")
         if self.retention.keep_bytes < _KEEP_BYTES_MIN:
             found.append(f"a log of {self.retention.keep_bytes} bytes; it needs {_KEEP_BYTES_MIN} or more")
-        if not self.retention.keep_s > 0:
-            found.append(f"events kept for {self.retention.keep_s:g} s; a positive time is needed")
         if len(self.streams) > self.streams_max:
             found.append(f"{len(self.streams)} streams; {self.streams_max} are allowed")
         checks: list[tuple[Callable[[str], object], str]] = [(check_name, name) for name in self.streams]
@@ -188,7 +201,7 @@ class Gateway:
             except TransportError as problem:
                 if str(problem) != told:
                     told = str(problem)
-                    self._tell(f"{told} (trying again)")
+                    self._tell(f"{told} (retrying)")
                 await asyncio.sleep(backoff.delay_s())
             else:
                 self._client = client

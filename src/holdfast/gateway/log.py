@@ -26,11 +26,9 @@ from holdfast.gateway import segment
 from holdfast.gateway.messages import RECORD_BYTES_MAX
 from holdfast.gateway.segment import SUFFIX, Frame, LogDamagedError
 from holdfast.model.errors import HoldfastError, MisuseError
+from holdfast.model.settings import Settings, setting
 
-SEGMENT_BYTES = 16 * 2**20  # a file: checked within a tenth of a second after a crash, and small against the whole
 SEGMENTS_MIN = 4  # files that the limit on bytes must have room for, so that dropping one does not drop nearly all
-KEEP_BYTES = 2**30  # some 5 million small events
-KEEP_S = 7 * 86_400.0  # a reader that was away for a long weekend finds everything
 FRAME_BYTES_AIM = 4 * 2**20  # of events written at once: past this, larger writes gain nothing
 _INDEX_STEP_BYTES = 64 * 1024  # of a file between places that the index knows: what is quick to walk through
 _READERS_MAX = 1_000  # whose acknowledgements are remembered; of more, the one heard of longest ago is forgotten
@@ -57,11 +55,17 @@ class GoneError(HoldfastError):
 
 
 @dataclass(frozen=True)
-class Retention:
-    keep_bytes: int = KEEP_BYTES
-    keep_s: float = KEEP_S
-    segment_bytes: int = SEGMENT_BYTES
-    drop_acknowledged: bool = False
+class Retention(Settings):
+    keep_bytes: int = setting(2**30, "of each stream that are kept", "some 5 million small events")
+    keep_s: float = setting(
+        7 * 86_400.0, "how long events are kept", "a reader that was away for a long weekend finds everything"
+    )
+    segment_bytes: int = setting(
+        16 * 2**20, "of a file of the log", "checked within a tenth of a second after a crash, and small against all"
+    )
+    drop_acknowledged: bool = setting(
+        False, "drop events as soon as all readers have acknowledged them", "a reader to come may want them"
+    )
 
     @property
     def file_bytes(self) -> int:

@@ -62,7 +62,7 @@ class Publisher:
             except (TransportError, sqlite3.Error) as problem:  # the broker is away, or the disk is full
                 if str(problem) != told:
                     told = str(problem)
-                    self._tell(f"publishing: {told} (trying again)")
+                    self._tell(f"publishing: {told} (retrying)")
                 await asyncio.sleep(backoff.delay_s())
 
     async def _some_work(self) -> None:

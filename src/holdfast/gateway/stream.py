@@ -114,7 +114,7 @@ class GatewayStream:
             if not self._seen.first_time(each.source, each.seq):
                 self.duplicates += 1
                 continue
-            attributes = dict(each.event)
+            attributes = dict(each.publication.attributes)
             row = encode_row(Logged(each.source, each.seq, each.time_us, now_us, each.via, attributes, each.payload))
             if len(row) > RECORD_BYTES_MAX:
                 self.oversized += 1
@@ -131,7 +131,7 @@ class GatewayStream:
             except OSError as problem:
                 rows = rows[self.log.end - before :]  # a part of them may have been written
                 if not told:
-                    self._tell(f"stream {self.name}: cannot write: {problem.strerror or problem}; trying again")
+                    self._tell(f"stream {self.name}: cannot write: {problem.strerror or problem}; retrying")
                     told = True
                 await asyncio.sleep(_TRY_AGAIN_S)
             else:

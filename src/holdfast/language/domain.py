@@ -1,6 +1,6 @@
 """The values one attribute may take under a conjunction of constraints.
 
-Folding constraints into a domain merges `price > 5 AND price > 7`, finds contradictions, and answers the
+Folding constraints into a domain merges `price > 5 AND price > 7`, finds _contradictions, and answers the
 two questions of content-based routing: does this domain lie inside a constraint (covering), and is there
 anything left in it (overlap)? Prefixes are ranges here: s LIKE 'ab%' is 'ab' <= s < 'ac' in code-point order.
 

@@ -1,11 +1,12 @@
 """An event's attributes: a flat map from names to scalars.
 
 Nested maps flatten to dotted names, so `{"home": {"team": "Yankees"}}` is `home.team`. Anything that is not a
-scalar or a map is refused with the name of the attribute.
+scalar or a map is refused with the name of the attribute. For applications dotted names are nested again (`nested`).
 """
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from holdfast.model.errors import InputError
 from holdfast.model.values import INTEGER_MAX, INTEGER_MIN, Value, as_value
@@ -47,3 +48,45 @@ def _flatten(event: Mapping[str, object]) -> Attributes:
             else:
                 flat[name] = as_value(found, f"event attribute {name}")
     return flat
+
+
+class NestedEvent(dict[str, Any]):
+    """An event with nested maps, in which dotted names are found as well: `event["home.team"]`."""
+
+    def __missing__(self, name: str) -> Any:
+        found: Any = self
+        for part in name.split("."):
+            if not isinstance(found, dict) or not dict.__contains__(found, part):
+                raise KeyError(name)
+            found = dict.__getitem__(found, part)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return dict.__contains__(self, name) or (isinstance(name, str) and self.get(name, self) is not self)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+def nested(attributes: Attributes) -> Mapping[str, Any]:
+    """The event with its dotted names nested, so that `attributes_of` gives the attributes again.
+
+    A name stays dotted below an attribute (`a.b` beside `a`) and where it would be nested too deep.
+    """
+    if "." not in "".join(attributes):
+        return attributes
+    event = NestedEvent()
+    for name, value in attributes.items():
+        *path, last = name.split(".")
+        above = [".".join(path[: depth + 1]) for depth in range(len(path))]
+        if len(path) > DEPTH_MAX or any(each in attributes for each in above):
+            event[name] = value
+            continue
+        branch: dict[str, Any] = event
+        for part in path:
+            branch = branch.setdefault(part, {})
+        branch[last] = value
+    return event

@@ -43,5 +43,5 @@ def parse_address(text: str, to_dial: bool = False) -> Address:
     if port > _PORT_MAX:
         raise InputError(f"{text!r}: there is no port {port}; ports go from 1 to {_PORT_MAX}")
     if to_dial and not port:
-        raise InputError(f"{text!r}: nobody can be dialled at port 0; write the port that the broker listens on")
+        raise InputError(f"{text!r}: port 0 cannot be dialled; write the port that the broker listens on")
     return Address(cast(Scheme, scheme), host, port)

@@ -7,7 +7,7 @@ last broker may not have got. Leaving for good is said, so that nobody keeps any
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
@@ -15,14 +15,16 @@ from holdfast.model.errors import MisuseError, TransportError
 from holdfast.model.messages import Batch, Publish
 from holdfast.net.address import Address, parse_address
 from holdfast.net.backoff import Backoff
+from holdfast.net.client_driver import ClientDriver
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
-from holdfast.net.driver import Driver
 from holdfast.net.link import Link
 from holdfast.net.node import SILENT_LEASES
 from holdfast.net.pings import Pings
+from holdfast.net.public_names import public_names
 from holdfast.net.resumption import Returning
 from holdfast.net.session import Session, open_session
+from holdfast.net.states import Callback, ConnectionState, StateChanges
 from holdfast.net.stream import Stream
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.effects import LinkDown
@@ -35,7 +37,7 @@ CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 class Attachment(ABC):
     """What a client does about its broker; every `Client` is one."""
 
-    driver: Driver  # runs its machine
+    driver: ClientDriver  # runs its machine
 
     def __init__(
         self, addresses: Sequence[Address], name: str, tls: TlsFiles | None, settings: ProtocolSettings, clock: Clock
@@ -57,6 +59,11 @@ class Attachment(ABC):
         self._pings = Pings()
         self._tasks: list[asyncio.Task[None]] = []
         self._entered = self._closed = False
+        self._state = ConnectionState()
+        self._resumed = False  # the present session goes on from an earlier connection
+
+    def __dir__(self) -> list[str]:
+        return public_names(super().__dir__(), "driver")
 
     @property
     @abstractmethod
@@ -118,6 +125,7 @@ class Attachment(ABC):
             self._returning.expire(f"the client {self.name} is closed")
             self.counters.unsent += sum([len(each.seqs) if isinstance(each, Batch) else 1 for each in self._unsent])
             self.driver.stop()
+            self._state.close()
 
     async def _say_goodbye(self) -> None:
         """End the session for good."""
@@ -202,6 +210,17 @@ class Attachment(ABC):
         """Wait for a connection; the broker's name."""
         return (await self._connection()).name
 
+    def states(self) -> StateChanges:
+        """The changes of its connection, to be read with `async for`; the first one is what it is now.
+
+        Up to 1,000 that were not read are kept, and the oldest dropped beyond that.
+        """
+        return self._state.changes()
+
+    def on_state(self, callback: Callback) -> Callable[[], None]:
+        """Call this with each change of the connection, from the event loop; returns a function that ends it."""
+        return self._state.call(callback)
+
     async def _connection(self) -> Link:
         while self._link is None:
             self._check_open()
@@ -228,6 +247,7 @@ class Attachment(ABC):
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
         self._link = self._returning.on_welcome(session, welcome)
+        self._resumed = self._link is not None
         if self._link is None:
             self.connections += 1
             stream = Stream(welcome.session) if welcome.session else None
@@ -241,6 +261,8 @@ class Attachment(ABC):
         assert session.link is not None
         self._pings.send_again(session.link)
         absence = self._returning.absence()
+        reason = "" if self._resumed else self._returning.reason
+        self._state.on_connected(session.link.name, self._resumed, reason, self._clock.now_us())
         if absence is not None and self._subscribes and not (self._stored and self._returning.same_broker):
             self.counters.note("session_lost")
             self.driver.give(absence)
@@ -264,6 +286,7 @@ class Attachment(ABC):
             return
         self._session = self._link = None
         self._attached.clear()
+        self._state.on_disconnected(reason, self._clock.now_us())
         self._returning.on_end(session)
         if self._returning.link is None and session.link is not None:
             self._on_lost(session.link, reason)
@@ -271,6 +294,7 @@ class Attachment(ABC):
     def _on_lost(self, link: Link, reason: str) -> None:
         """A session is over: what its broker may not have goes to the next, to which it is a duplicate at worst."""
         if not self._stored:
+            self.driver.flush()
             self._unsent += link.unacknowledged()
         self.driver.detach(link)
         self._pings.fail(reason, self._unflushed and not self._stored)

@@ -12,7 +12,7 @@ the way to the broker.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -25,22 +25,24 @@ from msgspec.structs import astuple
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import MisuseError, TransportError
-from holdfast.model.limits import ATTRIBUTES_BYTES_MAX
-from holdfast.model.messages import Publication, Publish
+from holdfast.model.messages import Publication
 from holdfast.net.accounting import Account, Missing
 from holdfast.net.address import Address
 from holdfast.net.advertisement import Advertisement
 from holdfast.net.attachment import CLOSE_S, Attachment
+from holdfast.net.client_driver import ClientDriver
 from holdfast.net.clock import Clock
-from holdfast.net.driver import Application, Driver
+from holdfast.net.deadline import check_timeout, within
+from holdfast.net.driver import Application
 from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
 from holdfast.net.link import Link
 from holdfast.net.losses import Growing, Loss, Losses
+from holdfast.net.publish_many import check_events, publish_many
 from holdfast.net.session import Session
-from holdfast.net.setup import brokers_at, check_client
+from holdfast.net.settings import ClientSettings, renamed
+from holdfast.net.setup import brokers_at, checked_condition
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
-from holdfast.protocol.client import Client as ClientMachine
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Acknowledged,
@@ -49,19 +51,16 @@ from holdfast.protocol.effects import (
     DeliveredBatch,
     Incident,
     Lost,
-    PublishCall,
     SubscribeCall,
     UnsubscribeCall,
 )
-from holdfast.protocol.hops.choice import with_hops
-from holdfast.protocol.hops.durable_client import DurableClient
-from holdfast.protocol.hops.settings import BASIC, HopSettings
+from holdfast.protocol.hops.settings import BASIC, Hops, HopSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, guarantees_of
-from holdfast.wire.codec import encode_message
-from holdfast.wire.outgoing import looks_sendable, sendable, sendable_lifetime_us, sendable_payload
+from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, RecoveryWord
+from holdfast.protocol.stack import new_client
+from holdfast.wire.outgoing import encoded_event, sendable_lifetime_us, sendable_name, sendable_payload
 from holdfast.wire.signals import Refusal, Welcome
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
@@ -74,26 +73,30 @@ def connect(
     *,
     name: str | None = None,
     certificate: str | None = None,
-    private_key: str | None = None,
-    authority: str | None = None,
+    key: str | None = None,
+    ca: str | None = None,
     settings: ProtocolSettings | None = None,
-    recovery: bool | RecoverySettings | SrmSettings = False,
+    recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
     order: Order | LatchSettings = "none",
+    hops: Hops | HopSettings = "basic",
     durable: bool = False,
+    **former: str | None,
 ) -> "Client":
     """A client of the broker at this address, or of the first of several that answers; enter it with `async with`.
 
-    With `recovery` it gets back what the network has lost of events whose publishers have it too. With `order` an event
-    waits while an earlier one of its publisher is likely to come ("fifo"), or until it has come or is lost ("strict").
-    With `durable`, for brokers that store events, `flush` returns when everything published is stored, and
-    subscriptions outlive the process: the next one of this name gets what its application was not done with.
+    With `recovery="end-to-end"`, or True, it gets back what the network has lost of events whose publishers have it
+    too. With `order` an event waits while an earlier one of its publisher is likely to come ("fifo"), or until it has
+    come or is lost ("strict"). With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
+    returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
+    what its application was not done with. `private_key` and `authority` are former names of `key` and `ca`.
     """
-    check_client(name, settings, durable)
-    addresses = brokers_at(address)
-    tls = TlsFiles(certificate, private_key, authority)
-    guarantees = guarantees_of(recovery, order)
-    hops = HopSettings("retransmission") if durable else BASIC
-    return Client(addresses, name, tls, settings or ProtocolSettings(), guarantees=guarantees, hops=hops)
+    given = {"name": name, "certificate": certificate, "key": key, "ca": ca, "settings": settings}
+    choices = {"recovery": recovery, "order": order, "hops": hops, "durable": durable}
+    of = ClientSettings(**(given | choices | renamed(former, ClientSettings, "connect")))
+    if name is not None:
+        sendable_name(name, "client")
+    protocol = settings or ProtocolSettings()
+    return Client(brokers_at(address), name, of.tls, protocol, guarantees=of.guarantees, hops=of.hop_settings)
 
 
 class Client(Attachment):
@@ -119,10 +122,8 @@ class Client(Attachment):
         self._tallied = tallied
         self._guarantees = guarantees
         self._hops = hops
-        self._plain: ClientMachine | None = None  # our machine, if nobody but the broker wants to know what we publish
         self._named = name is not None and observer is None  # another process may go on under this name
         self._durable: Durable | None = None
-        self._unwatched = observer is None and not tallied and guarantees == BEST_EFFORT
         self._losses = Losses()
         self._flushed = 0  # the number of the last publication that the broker is known to have handled
         self._ids = count(1)
@@ -136,36 +137,66 @@ class Client(Attachment):
             raise MisuseError("a client can be entered only once; call connect again")
         epoch = self._clock.now_us()
         rng = Random(f"{epoch}/{self.name}/heartbeat")
-        machine = ClientMachine(
-            self.name, self._settings, ConditionBook(), Index, epoch, rng, self._first_seq, self._guarantees
+        confirms = self._observer is None  # the application reads what comes
+        machine = self._machine = new_client(
+            self.name,
+            self._settings,
+            ConditionBook(),
+            Index,
+            epoch,
+            rng,
+            self._first_seq,
+            self._guarantees,
+            self._hops,
+            batches=self._observer is None and not self._tallied,
+            confirms=confirms,
         )
-        runs = not self._tallied and all(each.scheme != "udp" for each in self._addresses)
-        self._machine = with_hops(machine, self._hops, runs, confirms=self._observer is None)
-        if self._observer is None and not self._tallied and isinstance(self._machine, ClientMachine):
-            self._plain = self._machine
-        self.driver = Driver(self._machine, self._clock, self.counters, self, tallied=self._tallied)
-        if isinstance(self._machine, DurableClient):
-            self._durable = Durable(self._machine, self.driver, self._clock, self._inboxes, self._unwatched)
+        self.driver = ClientDriver(machine, self._clock, self.counters, self, self._tallied)
+        if self._hops.durable:
+            self._durable = Durable(machine, self.driver, self._inboxes, self._hops.handover if confirms else None)
         await self._enter(epoch, lossless=self._guarantees != BEST_EFFORT, stored=self._hops.durable)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.close(in_haste=kind is not None)
 
-    async def close(self, in_haste: bool = False) -> None:
-        """Leave, unless in haste when the broker has everything, and with recovery others know of our last events."""
+    async def close(self, in_haste: bool = False, *, timeout: float | None = None) -> None:
+        """Leave, unless in haste when the broker has everything, and with recovery others know of our last events.
+
+        It waits for that for a few seconds. With a `timeout` (seconds) it waits so long, and what the broker has not
+        confirmed by then is an error: the client is closed all the same.
+        """
+        check_timeout(timeout)
         if self._closed:
             return
         try:
-            if not in_haste and self._owes:
-                with suppress(TimeoutError, TransportError):
-                    async with asyncio.timeout(CLOSE_S):
-                        await self.flush()
-                    async with asyncio.timeout(_LINGER_S):
-                        while not self._machine.has_told:
-                            await asyncio.sleep(_LINGER_LOOK_S)
+            if in_haste or not self._owes:
+                return
+            if timeout is not None:
+                return await within(timeout, self._finish(), self._why_unfinished)
+            with suppress(TimeoutError, TransportError):
+                async with asyncio.timeout(CLOSE_S):
+                    await self.flush()
+                async with asyncio.timeout(_LINGER_S):
+                    await self._announced()
         finally:  # also when whoever waits for it is cancelled: our name must not stay taken
             await self._leave()
+
+    async def _finish(self) -> None:
+        await self.flush()
+        await self._announced()
+
+    async def _announced(self) -> None:
+        """Until, with recovery, others know of our last events."""
+        while not self._machine.has_announced:
+            await asyncio.sleep(_LINGER_LOOK_S)
+
+    def _why_unfinished(self) -> str:
+        return f"the client is closed, and {self._unconfirmed} that the broker has not confirmed may not have left it"
+
+    def __repr__(self) -> str:
+        where = f"connected to {self.broker}" if self.broker else "closed" if self._closed else "not connected"
+        return f"<Client {self.name}, {where}, {len(self._inboxes)} subscriptions>"
 
     async def _leave(self) -> None:
         if self._durable is not None:  # whoever waits for a broker to store something learns that it will not
@@ -193,7 +224,7 @@ class Client(Attachment):
     async def forget(self) -> None:
         """End all subscriptions of a durable client for good: its broker erases what it keeps; `close` does not."""
         if self._durable is None:
-            raise MisuseError("only for a durable client is anything kept: connect(..., durable=True)")
+            raise MisuseError("forget() needs a durable client: connect(..., durable=True)")
         await self._connection()
         for id_, inbox in list(self._inboxes.items()):
             inbox.close()
@@ -208,49 +239,51 @@ class Client(Attachment):
         event: Mapping[str, object],
         payload: bytes | bytearray | memoryview = b"",
         lifetime: float | timedelta | None = None,
+        *,
+        timeout: float | None = None,
     ) -> int:
         """Send an event; its number. A lifetime (seconds) says how long it is worth delivering.
 
-        Returns when the event is on its way, not when anybody has it; see `flush`.
+        Returns when the event is on its way, not when anybody has it; see `flush`. With a `timeout` (seconds) it is
+        not sent at all when it cannot be in that time, for want of a connection or of room: a TimedOutError.
         """
+        if timeout is not None:
+            return await within(timeout, self.publish(event, payload, lifetime), self._why_unpublished)
         lifetime_us = None if lifetime is None else sendable_lifetime_us(lifetime)
         payload = sendable_payload(payload) if payload else b""
-        attributes = event if looks_sendable(event) else sendable(event)
+        attributes, encoded = encoded_event(event)
         while (link := self._link) is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
             await (await self._connection()).drained(_AHEAD_BYTES_MAX)
-        machine = self._plain
-        if machine is None or lifetime_us is not None or not link.takes_batches or not machine.sends_batches:
-            if not link.wire.reliable:
-                link.check_fits(sendable(attributes), payload)
-            if self._durable is not None:
-                return await self._durable.publish(sendable(attributes), payload, lifetime_us)
-            self.driver.give(PublishCall(sendable(attributes), payload, lifetime_us))
-            return self._machine.last_seq
-        # The same without detours, because nobody but the broker wants to know of it.
-        try:
-            encoded = encode_message(attributes)
-        except (UnicodeEncodeError, OverflowError):
-            sendable(attributes)  # which says what is wrong
-            raise
-        if len(encoded) > ATTRIBUTES_BYTES_MAX:
-            sendable(attributes)  # which says so
-        now_us = self._clock.now_us()
-        seq, since = machine.number(attributes, payload, now_us)
-        if link.dirty or since:
-            link.outbox.put_event(self.name, seq, since, now_us, encoded, payload)
-            if not link.dirty:
-                self.driver.touch(link)
-        else:  # an event on its own is through sooner when it does not travel as a run of one
-            alone = Publication(self.name, seq, now_us, None, attributes, payload)
-            self.driver.send(link, encode_message(Publish(alone)))
-        return seq
+        if not link.wire.reliable:
+            link.check_fits(len(encoded) + len(payload))
+        if self._durable is not None:
+            await self._durable.has_room()
+        if self._observer is not None:
+            attributes = dict(attributes)  # which it keeps
+        return self.driver.publish(attributes, encoded, payload, lifetime_us)
 
-    async def flush(self) -> None:
+    async def publish_many(self, events: Iterable[Mapping[str, object]], *, timeout: float | None = None) -> int:
+        """Send these events in turn; how many they were. One that is not acceptable is named by its place, from 0 on.
+
+        Those before it are sent. So are those that were when the `timeout` (seconds, for all) is over.
+        """
+        check_timeout(timeout)
+        check_events(events)
+        return await publish_many(self.publish, events, timeout)
+
+    def _why_unpublished(self) -> str:
+        why = "there is no connection to a broker" if self._link is None else "the broker takes no more for now"
+        return f"the event was not sent and will not be, because {why}; publish it again"
+
+    async def flush(self, *, timeout: float | None = None) -> None:
         """Wait until the broker has handled all that was sent; a TransportError if its session is lost first, also
         if that was before the call. While there is no connection it waits for one.
 
         Brokers that store events have then stored all that was published, over as many connections as that takes.
+        A `timeout` (seconds) ends the waiting with a TimedOutError, and not the sending.
         """
+        if timeout is not None:
+            return await within(timeout, self.flush(), self._why_unflushed)
         if self._durable is None:
             upto = self._machine.last_seq
             await self._ping()
@@ -262,8 +295,21 @@ class Client(Attachment):
             with suppress(TransportError):  # what we want is told anew over the next connection
                 return await self._ping()
 
+    @property
+    def _unconfirmed(self) -> str:
+        """How many events the broker may not have."""
+        count = self._machine.last_seq - max(self._first_seq - 1, self._flushed)
+        if self._durable is not None:
+            count = self._durable.unacknowledged
+        return "1 event" if count == 1 else f"{count:,} events"
+
+    def _why_unflushed(self) -> str:
+        return f"the broker has not confirmed {self._unconfirmed}; sending goes on, and another flush waits for it"
+
     async def _ping(self) -> None:
-        await self._pings.answered(await self._connection())
+        link = await self._connection()
+        self.driver.flush()
+        await self._pings.answered(link)
 
     def advertise(self, condition: str) -> Advertisement:
         """Say which events this client will publish; needed where the network routes by advertisements."""
@@ -280,7 +326,7 @@ class Client(Attachment):
     ) -> Subscription:
         """The events that a SQL condition describes, from now on; a ConditionError when it is not one."""
         self._check_open()
-        text = str(parse(condition))
+        text = str(checked_condition(condition))
         id_ = f"s{next(self._ids)}"
         overflow = partial(self._overflow, text)
         inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)
@@ -318,12 +364,12 @@ class Client(Attachment):
         """Whether nothing may be missing: no loss is unread or looked for, and others know of all we published."""
         self._check_open()
         away = self._link is None and self._subscribes
-        return not self._losses and not away and self._machine.settled
+        return not self._losses and not away and self._machine.has_settled(self._clock.now_us())
 
     @property
     def recovered(self) -> bool:
         """Whether it looks for no lost event, and has told of all that it published."""
-        return self._machine.settled
+        return self._machine.has_settled(self._clock.now_us())
 
     def _overflow(self, condition: str) -> Growing:
         loss = Growing(f"the application was too slow for its subscription {condition}")

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from holdfast.protocol.changes import Change
 from holdfast.protocol.effects import Persist
-from holdfast.protocol.hops.changes import Change
 from holdfast.store.interface import Store, StoreError
 
 _AGAIN_S = 1.0  # between attempts to write to a store that cannot
@@ -48,14 +48,14 @@ class Committer:
             token, self._writing = self._token, len(changes)
             while (problem := await loop.run_in_executor(self._thread, self._write, changes)) is not None:
                 if self.problem is None:  # not again with every attempt
-                    self._log(f"{problem}; trying again")
+                    self._log(f"{problem}; retrying")
                 self.problem = str(problem)
                 if not self._stopped:
                     await asyncio.sleep(_AGAIN_S)
                 if self._stopped:  # perhaps while we slept
                     return
             if self.problem is not None:
-                self._log("the store can be written again")
+                self._log("the store is writable again")
             self.problem, self._writing = None, 0
             if not self._stopped:
                 self.on_safe(token)

@@ -17,6 +17,7 @@ class Counters:
     nowhere: int = 0  # messages to a neighbour that is not connected
     bad_frames: int = 0
     refused: int = 0  # nodes that wanted to connect
+    tls_refused: int = 0  # connections that failed the TLS handshake
     incidents: dict[str, int] = field(default_factory=dict)
 
     def note(self, kind: str, times: int = 1) -> None:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Protocol
 
 from holdfast.model.errors import InputError
+from holdfast.model.extras import require
 
 OnListed = Callable[[str, tuple[str, ...]], None]  # this broker has these neighbours
 
@@ -38,10 +39,7 @@ def directory_at(address: str) -> NewDirectory:
         name, colon, port = host.rpartition(":")
         if not colon or not name or not port.isdigit():
             raise InputError(f"directory {address}: {host or 'nothing'} is no HOST:PORT, such as 127.0.0.1:2181")
-    try:
-        import_module("kazoo.client")
-    except ImportError:
-        raise InputError(f"directory {address}: this needs kazoo; install it with: pip install kazoo") from None
+    require("kazoo")
     opener = import_module("holdfast.net.zookeeper")
     service: NewDirectory = lambda: opener.ZooKeeperDirectory(hosts, path)  # noqa: E731
     return service

@@ -37,30 +37,19 @@ from holdfast.protocol.effects import (
     Send,
     Wake,
 )
-from holdfast.protocol.hops.choice import AnyBroker, AnyClient
 from holdfast.protocol.message_kind import classify
+from holdfast.protocol.node import Node
 from holdfast.wire.batch_writer import Relay
 from holdfast.wire.codec import (
     FRAME_BYTES,
     count_in,
-    decode_frame_untrusted,
     encode_message,
     framed,
-    is_numbered,
-    kind_of_encoded,
 )
 from holdfast.wire.signals import Hold, encode_signal
 
-_WAKE = Wake()
+WAKE = Wake()
 _HOLD = encode_signal(Hold())
-_CONTROL_MARK = b"\xa1~"  # as the name of the attribute stands in a message
-
-
-def classify_encoded(encoded: bytes) -> str:
-    """What an encoded message counts as; a closer look is only taken at what may be about recovery or has a number."""
-    if _CONTROL_MARK not in encoded and not is_numbered(encoded):
-        return kind_of_encoded(encoded)
-    return classify(decode_frame_untrusted(framed([encoded]))[0])[0]
 
 
 def _published(message: Publish | Batch) -> list[Publish]:
@@ -79,16 +68,20 @@ class Application(Protocol):
 
 
 class Driver:
+    kind: NodeKind = "broker"  # of its machine
+
     def __init__(
         self,
-        machine: AnyBroker | AnyClient,
+        machine: Node,
         clock: Clock,
         counters: Counters,
         application: Application | None = None,
         tallied: bool = False,
         committer: Committer | None = None,
+        kind: NodeKind = "broker",
     ) -> None:
         self.machine = machine
+        self._kind = kind
         self._committer = committer
         if committer is not None:
             committer.on_safe = lambda token: self.give(Persisted(token))
@@ -111,6 +104,7 @@ class Driver:
         self._relay = Relay()  # of what is being handled
         # Encoded messages by neighbour, until the input is handled.
         self._outgoing: defaultdict[str, list[bytes]] = defaultdict(list)
+        self._kinds: dict[int, str] = {}  # of those, by identity, where they are tallied
         self.rearm()
 
     # Inputs --------------------------------------------------------------------------------------
@@ -144,7 +138,7 @@ class Driver:
         singles: list[Message] = []
         for each in messages:
             if type(each) is Batch:
-                singles += each.delivered() if isinstance(self.machine, AnyClient) else each.published()
+                singles += each.delivered() if self._kind == "client" else each.published()
             else:
                 singles.append(each)
         return singles
@@ -156,11 +150,6 @@ class Driver:
             link.outbox.put(encoded)
             if not link.dirty:
                 self._touch(link)
-
-    def touch(self, link: Link) -> None:
-        """Somebody has put events into the outbox: they leave now, and what comes after them when the loop turns."""
-        self._touch(link)
-        self.rearm()
 
     def attach(self, link: Link) -> None:
         """A link is there; or is there again, and goes on where its last connection broke."""
@@ -189,7 +178,7 @@ class Driver:
     def send_again(self, link: Link, messages: list[Publish | Batch]) -> None:
         """What another link could not bring to its end."""
         singles = messages if link.takes_batches else [each for one in messages for each in _published(one)]
-        self._outgoing[link.name] += map(encode_message, singles)
+        self._outgoing[link.name] += map(self._encoded, singles)
         self._send()
 
     def stop(self) -> None:
@@ -214,7 +203,7 @@ class Driver:
     def _on_timer(self) -> None:
         due_us, self._armed_us, self._timer = self._armed_us, None, None
         if due_us is not None and self._clock.now_us() >= due_us:
-            self.give(_WAKE)
+            self.give(WAKE)
         else:
             self.rearm()  # event loops may be a little early
 
@@ -227,14 +216,14 @@ class Driver:
                 if type(effect.message) is Batch:
                     self._multicast_batch(effect.to, effect.message)
                     continue
-                encoded = encode_message(effect.message)
+                encoded = self._encoded(effect.message)
                 for to in effect.to:
                     outgoing[to].append(encoded)
             elif type(effect) is Send:
                 if type(effect.message) is Batch:
                     self._multicast_batch((effect.to,), effect.message)
                     continue
-                outgoing[effect.to].append(encode_message(effect.message))
+                outgoing[effect.to].append(self._encoded(effect.message))
             elif type(effect) is Incident:
                 self.counters.note(effect.kind, effect.count)
                 if self._application is not None:  # by now: a large table takes a while to handle
@@ -260,6 +249,12 @@ class Driver:
                 elif type(effect) is Acknowledged:
                     self._application.on_acknowledged(effect, now_us)
 
+    def _encoded(self, message: Message) -> bytes:
+        encoded = encode_message(message)
+        if self.tallies is not None:
+            self._kinds[id(encoded)] = classify(message)[0]
+        return encoded
+
     def _multicast_batch(self, to: tuple[str, ...], batch: Batch) -> None:
         whole: bytes | None = None
         apart: dict[NodeKind, list[bytes]] = {}
@@ -272,7 +267,7 @@ class Driver:
                 continue
             if link.kind not in apart:  # what the batch states is nothing for a link that may lose some of it
                 singles = batch.delivered() if link.kind == "client" else batch.published()
-                apart[link.kind] = list(map(encode_message, singles))
+                apart[link.kind] = list(map(self._encoded, singles))
             if apart[link.kind]:
                 self._outgoing[name] += apart[link.kind]
 
@@ -299,6 +294,8 @@ class Driver:
             if link.waited_for and link.outbox.waiting_bytes > link.queue_bytes:
                 link.flush()  # now rather than when the loop turns, so that others are held up before more comes
                 self._weigh(link)
+        if self._kinds:
+            self._kinds.clear()
 
     def _impair(self, link: Link, messages: list[bytes]) -> None:
         for encoded in messages:
@@ -306,13 +303,13 @@ class Driver:
             self.counters.lost += not kept
             if self.tallies is not None:
                 if not kept:
-                    self._tally(classify_encoded(encoded)).lost += 1
+                    self._tally(self._kinds[id(encoded)]).lost += 1
                 if link.may_lose(encoded):
                     self._tally_link(link.name, len(encoded) + FRAME_BYTES, kept)
 
     def _tally_sent(self, messages: list[bytes]) -> None:
         for encoded in messages:
-            tally = self._tally(classify_encoded(encoded))
+            tally = self._tally(self._kinds[id(encoded)])
             tally.sent += 1
             tally.sent_bytes += len(encoded) + FRAME_BYTES
 

@@ -10,22 +10,18 @@ from collections import deque
 from collections.abc import Callable
 
 from holdfast.model.errors import MisuseError
-from holdfast.model.messages import Scalar
-from holdfast.net.clock import Clock
 from holdfast.net.driver import Driver
 from holdfast.net.losses import Growing
 from holdfast.net.subscription import Delivery, Inbox, WhenFull
-from holdfast.protocol.effects import Begin, Consumed, ForgetCall, HandedOut, PublishCall, Wake
-from holdfast.protocol.hops.choice import AnyBroker
-from holdfast.protocol.hops.durable import DurableBroker
-from holdfast.protocol.hops.durable_client import DurableClient
+from holdfast.protocol.effects import Begin, Consumed, ForgetCall, HandedOut
+from holdfast.protocol.hops.settings import HandoverSettings
+from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.wire.signals import Hello
 
 NEEDS_STORE = (
     "and a durable client needs that: start it with --hops retransmission --store FILE, or connect without durable"
 )
 _PART_S = 0.01  # between two acknowledgements within one message: each costs as much as several events
-_WAKE = Wake()
 
 
 class DurableInbox(Inbox):
@@ -95,13 +91,12 @@ class DurableInbox(Inbox):
 
 class Durable:
     def __init__(
-        self, machine: DurableClient, driver: Driver, clock: Clock, inboxes: dict[str, Inbox], unwatched: bool
+        self, machine: ClientMachine, driver: Driver, inboxes: dict[str, Inbox], settings: HandoverSettings | None
     ) -> None:
         self._machine = machine
         self._driver = driver
-        self._clock = clock
         self._inboxes = inboxes
-        self._unwatched = unwatched  # nobody but the broker wants to know of what is published
+        self._settings = settings  # None where the application does not say what it is done with
         self._answer = asyncio.Event()  # for whoever waits for a broker to have stored something; a new one each time
         self._loop = asyncio.get_running_loop()
         self._token = 0  # up to here the machine knows that the application is done with it,
@@ -116,19 +111,15 @@ class Durable:
 
     # Publishing ----------------------------------------------------------------------------------
 
-    async def publish(self, attributes: dict[str, Scalar], payload: bytes, lifetime_us: int | None) -> int:
-        """The number of the event, when there is room to keep it until it is stored."""
-        machine = self._machine
-        while machine.full:
+    async def has_room(self) -> None:
+        """Wait until one more event can be kept until it is stored."""
+        while self._machine.is_full:
             await self._answered()
-        if lifetime_us is None and self._unwatched and machine.takes_plain:
-            if machine.publish_plain(attributes, payload, self._clock.now_us()):
-                self._driver.give(_WAKE)
-            else:
-                self._driver.rearm()
-        else:
-            self._driver.give(PublishCall(attributes, payload, lifetime_us))
-        return machine.last_seq
+
+    @property
+    def unacknowledged(self) -> int:
+        """Publications that the broker has not stored, as far as we know."""
+        return self._machine.unacknowledged
 
     async def stored(self) -> None:
         """Wait until the broker has stored all that was published."""
@@ -151,13 +142,11 @@ class Durable:
 
     # Subscribing ---------------------------------------------------------------------------------
 
-    @property
-    def confirms(self) -> bool:
-        """Whether the application reads what comes, and so says what it is done with."""
-        return self._machine.confirms
-
-    def inbox(self) -> Inbox:
-        return DurableInbox(self._machine.handed_out_max, self._on_look, self._touched.append)
+    def new_inbox(self) -> Inbox | None:
+        """The queue of a subscription, where the application reads what comes, and so says what it is done with."""
+        if self._settings is None:
+            return None
+        return DurableInbox(self._settings.handed_out_max, self._on_look, self._touched.append)
 
     def checkpoint(self) -> None:
         """The application is done with what it has taken, and has subscribed to what it wants."""
@@ -245,14 +234,14 @@ class Durable:
         return min(found)
 
 
-def needs_other(hello: Hello, broker: AnyBroker) -> str:
+def needs_other(hello: Hello, broker: BrokerMachine, stores: bool) -> str:
     """Why this broker is not for this client, or the other way round; empty when they go together.
 
     A client that is not durable would end the subscriptions of a durable one of its name, and nobody would notice.
     """
-    if hello.durable and not isinstance(broker, DurableBroker):
+    if hello.durable and not stores:
         return f"{broker.name} stores no events, {NEEDS_STORE}"
-    if hello.durable is False and isinstance(broker, DurableBroker) and broker.keeps_for(hello.node):
+    if hello.durable is False and broker.keeps_for(hello.node):
         instead = "connect with durable=True, or end it with forget()"
         return f"{hello.node} is a durable client of {broker.name}: {instead}"
     return ""
@@ -266,6 +255,5 @@ def new_inbox(
     on_overflow: Callable[[], Growing],
 ) -> Inbox:
     """The queue of a subscription."""
-    if durable is not None and durable.confirms:
-        return durable.inbox()
-    return Inbox(queue_max, when_full, on_level, on_overflow)
+    inbox = None if durable is None else durable.new_inbox()
+    return Inbox(queue_max, when_full, on_level, on_overflow) if inbox is None else inbox

@@ -93,12 +93,12 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pa
 def _asked(line: str, pages: Pages) -> tuple[str, Answer]:
     method, *rest = line.split(" ")
     if len(rest) != 2 or not rest[1].startswith("HTTP/1."):
-        return method, _plain(400, "this is no HTTP request")
+        return method, _plain(400, "not an HTTP request")
     page = pages.get(rest[0].partition("?")[0])
     if page is None:
-        return method, _plain(404, f"there are only {', '.join(pages)}")
+        return method, _plain(404, f"not found; there are {', '.join(pages)}")
     if method not in ("GET", "HEAD"):
-        return method, _plain(405, "pages can only be read")
+        return method, _plain(405, "only GET is allowed")
     return method, page()
 
 

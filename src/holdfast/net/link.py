@@ -8,19 +8,19 @@ doubled as the network file says before it goes to the outbox.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Protocol
 
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.limits import FRAME_BYTES_MAX
-from holdfast.model.messages import Batch, NodeKind, Publish, Scalar
+from holdfast.model.messages import Batch, NodeKind, Publish
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import BYTES_MAX, Outbox
 from holdfast.net.stream import Stream
 from holdfast.net.wires import Wire
-from holdfast.wire.codec import FRAME_BYTES, MESSAGES, decode_frame_untrusted, encode_message, is_event
+from holdfast.wire.codec import FRAME_BYTES, MESSAGES, decode_frame_untrusted, is_event
 from holdfast.wire.signals import Mark, Missed, encode_signal
 
 _ADDED_BYTES = 5_000  # what brokers and recovery may add to an event: names, numbers in 500 classes, earlier ones
@@ -100,11 +100,11 @@ class Link:
         else:
             self.wire.resume()
 
-    def check_fits(self, attributes: Mapping[str, Scalar], payload: bytes) -> None:
-        """An InputError for an event that no datagram can hold on its way; for wires that send such."""
-        size, most = len(encode_message(attributes)) + len(payload), self.wire.frame_max - _ADDED_BYTES
+    def check_fits(self, size: int) -> None:
+        """An InputError for an event of so many bytes that no datagram can hold it on its way."""
+        most = self.wire.frame_max - _ADDED_BYTES
         if size > most:
-            raise InputError(f"an event of {size} bytes; over UDP it may have {most}, over TCP a payload of 2**20")
+            raise InputError(f"event too large: {size} bytes; the limit over UDP is {most}")
 
     def send(self, frame: bytes) -> None:
         """Hand a frame over to the wire, and keep it until it is acknowledged."""
@@ -147,7 +147,7 @@ class Link:
 
     def on_ack(self, received: int) -> None:
         if self.stream is None:
-            raise PeerError("an acknowledgement where nothing is counted")
+            raise PeerError("unexpected acknowledgement")
         self.stream.on_ack(received)
         if not self.room:
             self._taken_us = self._clock.now_us()
@@ -249,7 +249,6 @@ class Link:
         self._wake()
         if self._timer is not None:
             self._timer.cancel()
-        self.outbox.end_batch()
         self._counters.unsent += self.outbox.messages + len(self._delayed)
         self._delayed.clear()
 

@@ -25,14 +25,13 @@ from holdfast.protocol.effects import (
     AdvertiseCall,
     Delivered,
     Incident,
-    PublishCall,
     ReplicaWanted,
     SubscribeCall,
     UnsubscribeCall,
 )
-from holdfast.protocol.replication.replica import Role
+from holdfast.protocol.replication.settings import Role
 from holdfast.protocol.settings import BEST_EFFORT
-from holdfast.wire.outgoing import sendable
+from holdfast.wire.outgoing import encoded_event
 
 _REPORT_S = 1.0  # the interval of the `messages` table and of the counters
 _START_S = 60.0  # a machine that starts a hundred brokers at once takes its time
@@ -127,7 +126,7 @@ class LiveRun:
                 dialling = asyncio.Semaphore(_DIALLING_MAX)
                 await asyncio.gather(*[self._start_client(each, dialling) for each in self.network.clients])
         except TimeoutError:
-            raise TransportError(f"the network was not up within {_START_S:g} s") from None
+            raise TransportError(f"the network did not start within {_START_S:g} s") from None
         self.zero_us = self._clock.now_us()
 
     def _listen_address(self, name: str) -> Address:
@@ -157,7 +156,7 @@ class LiveRun:
         client = Client(
             [self._addresses[spec.broker]],
             spec.id,
-            TlsFiles(transport.certificate, transport.private_key, transport.authority),
+            TlsFiles(transport.certificate, transport.key, transport.ca),
             self.network.protocol,
             clock=self._clock,
             first_seq=1,
@@ -218,8 +217,9 @@ class LiveRun:
                 at_once = 0
                 await asyncio.sleep(max(0, wait_us) / 1e6)
             self.lag_us = max(self.lag_us, self.now_us - planned.at_us)
-            call = PublishCall(sendable(planned.attributes), bytes(planned.payload_bytes), planned.lifetime_us)
-            self._clients[planned.client].driver.give(call)
+            attributes, encoded = encoded_event(planned.attributes)
+            driver = self._clients[planned.client].driver
+            driver.publish(attributes, encoded, bytes(planned.payload_bytes), planned.lifetime_us)
 
     async def _count(self, progress: Callable[[], None]) -> None:
         while True:

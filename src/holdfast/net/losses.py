@@ -8,10 +8,12 @@ from collections import deque
 
 import msgspec
 
+from holdfast.net.public_names import public_names
+
 _KEPT_MAX = 10_000  # losses that nobody has read; a megabyte
 
 
-class Loss(msgspec.Struct, frozen=True, gc=False):
+class Loss(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """Events that will not come, or may not: of one source by number, or of anybody by when they may have left."""
 
     source: str  # who published them; "" where it may be anybody
@@ -83,6 +85,12 @@ class Losses:
         for each in waiting:
             if not each.done():
                 each.set_result(None)
+
+    def __repr__(self) -> str:
+        return f"<Losses, {len(self._items):,} unread{', closed' if self._closed else ''}>"
+
+    def __dir__(self) -> list[str]:
+        return public_names(super().__dir__(), "put", "close")
 
     def __aiter__(self) -> "Losses":
         return self

@@ -26,12 +26,13 @@ from holdfast.net.directory import directory_at
 from holdfast.net.driver import Driver
 from holdfast.net.http import HttpServer
 from holdfast.net.link import Impairment
-from holdfast.net.node import BrokerNode, NodeSettings
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.net.watching import watch
 from holdfast.network.schema import LinkSpec, Network
 from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredBatch, Incident, Lost, ReplicaWanted
-from holdfast.protocol.replication.replica import Role
+from holdfast.protocol.replication.settings import Role
 
 OnWanted = Callable[[ReplicaWanted], None]  # somebody asks for a replica
 OnGone = Callable[[str], None]
@@ -156,7 +157,7 @@ class Member:
             store=None if network.reliability.store is None else Path(network.reliability.store) / f"{self.name}.db",
             replication=network.replication,
             role=self.role,
-            tls=TlsFiles(transport.certificate, transport.private_key, transport.authority),
+            tls=TlsFiles(transport.certificate, transport.key, transport.ca),
             impairments=self._impairments,
             lossy_control=network.lossy_control,
             gossip=network.reliability.gossip,

@@ -18,14 +18,15 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _COUNTED = {
     "received": ("messages_received", "Messages received from neighbours."),
-    "sent": ("messages_sent", "Messages sent to neighbours, also those that still wait."),
+    "sent": ("messages_sent", "Messages sent to neighbours, including queued ones."),
     "dropped": ("events_dropped", "Events dropped because a neighbour was too slow."),
-    "oversized": ("messages_oversized", "Messages that no frame of the transport can hold."),
-    "lost": ("messages_lost", "Messages lost on purpose, by an injected fault."),
-    "unsent": ("messages_unsent", "Messages that still waited when a connection ended."),
+    "oversized": ("messages_oversized", "Messages too large for the transport."),
+    "lost": ("messages_lost", "Messages dropped by injected faults."),
+    "unsent": ("messages_unsent", "Messages still queued when a connection ended."),
     "nowhere": ("messages_nowhere", "Messages to a neighbour that was not connected."),
-    "bad_frames": ("frames_bad", "Frames from outside that were not acceptable."),
-    "refused": ("connections_refused", "Nodes that wanted to connect and were not let in."),
+    "bad_frames": ("frames_bad", "Invalid frames received."),
+    "refused": ("connections_refused", "Connections refused."),
+    "tls_refused": ("tls_handshakes_refused", "Connections that failed the TLS handshake."),
 }
 _BEGAN_S = time()
 
@@ -46,25 +47,25 @@ def _broker(status: Status) -> Iterator[str]:
     values = [({"what": name}, float(value)) for name, (value, _) in status.gauges.items()]
     limits = [({"what": name}, float(limit)) for name, (_, limit) in status.gauges.items()]
     yield _gauge("held", "What the broker holds in its tables, stores and caches.", values)
-    yield _gauge("held_limit", "How much of it there may be.", limits)
+    yield _gauge("held_limit", "Limit of holdfast_held.", limits)
 
 
 def _queues(status: Status) -> Iterator[str]:
     brokers, clients = status.broker_queues, status.client_queues
     waiting = [({"neighbour": name}, float(queue.messages)) for name, queue in brokers.items()]
     held = [({"neighbour": name}, float(queue.bytes)) for name, queue in brokers.items()]
-    yield _gauge("queue_messages", "Messages that wait for a broker; a run of events is one.", waiting)
-    yield _gauge("queue_bytes", "Bytes that wait for a broker.", held)
-    yield _gauge("client_queue_bytes", "Bytes that wait for all clients.", [({}, sum(each.bytes for each in clients))])
+    yield _gauge("queue_messages", "Messages queued for a broker; a batch of events counts as one.", waiting)
+    yield _gauge("queue_bytes", "Bytes queued for a broker.", held)
+    yield _gauge("client_queue_bytes", "Bytes queued for all clients.", [({}, sum(each.bytes for each in clients))])
     fullest = max((each.bytes for each in clients), default=0)
-    yield _gauge("client_queue_bytes_max", "Bytes that wait for the client with the most.", [({}, fullest)])
-    yield _gauge("queue_bytes_limit", "Bytes that may wait for one neighbour.", [({}, status.queue_bytes_max)])
+    yield _gauge("client_queue_bytes_max", "Bytes queued for the client with the largest backlog.", [({}, fullest)])
+    yield _gauge("queue_bytes_limit", "Limit of the bytes queued for one neighbour.", [({}, status.queue_bytes_max)])
 
 
 def _store(status: Status) -> Iterator[str]:
     if status.store is not None:
         yield _gauge("store_writable", "0 while the store cannot be written.", [({}, status.store.problem is None)])
-        yield _gauge("store_unwritten", "Changes that are not safe on disk yet.", [({}, status.store.unwritten)])
+        yield _gauge("store_unwritten", "Changes not synced to disk yet.", [({}, status.store.unwritten)])
         yield _gauge("store_bytes", "Size of the store's files.", [({}, status.store.file_bytes)])
 
 
@@ -72,14 +73,14 @@ def _counters(status: Status) -> Iterator[str]:
     for field, (name, help_) in _COUNTED.items():
         yield _counter(f"holdfast_{name}_total", help_, [({}, getattr(status.counters, field))])
     kinds = [({"kind": kind}, float(count)) for kind, count in sorted(status.counters.incidents.items())]
-    yield _counter("holdfast_incidents_total", "Things worth a line in the log, by kind.", kinds)
+    yield _counter("holdfast_incidents_total", "Incidents, by kind.", kinds)
 
 
 def _process() -> Iterator[str]:
     """The names that every exporter uses for these."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     yield _counter("process_cpu_seconds_total", "Processor time used.", [({}, used.ru_utime + used.ru_stime)])
-    yield _metric("process_start_time_seconds", "gauge", "When the process began.", [({}, _BEGAN_S)])
+    yield _metric("process_start_time_seconds", "gauge", "Start time of the process.", [({}, _BEGAN_S)])
     if sys.platform == "linux":
         with open("/proc/self/statm", encoding="ascii") as file:
             pages = int(file.read().split()[1])
@@ -87,7 +88,7 @@ def _process() -> Iterator[str]:
         yield _metric("process_resident_memory_bytes", "gauge", "Memory in use.", [({}, resident)])
         yield _metric("process_open_fds", "gauge", "Open files and sockets.", [({}, len(os.listdir("/proc/self/fd")))])
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    yield _metric("process_max_fds", "gauge", "Files and sockets that may be open.", [({}, most)])
+    yield _metric("process_max_fds", "gauge", "Limit of open files and sockets.", [({}, most)])
 
 
 def _gauge(name: str, help_: str, samples: _Samples) -> str:

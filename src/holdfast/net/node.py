@@ -10,8 +10,6 @@ if that lasts for longer than a silent predecessor would be remembered, it gives
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
 
 from holdfast.matching.index import Index
@@ -22,30 +20,26 @@ from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
-from holdfast.net.directory import DirectoryService, NewDirectory
+from holdfast.net.directory import DirectoryService
 from holdfast.net.driver import Application, Driver
 from holdfast.net.durable import needs_other
 from holdfast.net.journal import Note
-from holdfast.net.link import Impairment, Link
-from holdfast.net.outbox import BYTES_MAX
+from holdfast.net.link import Link
+from holdfast.net.lost_peers import LostPeers
 from holdfast.net.resumption import Absent, may_resume
 from holdfast.net.session import Session, open_session
+from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
 from holdfast.net.stream import Stream
-from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
-from holdfast.protocol.broker import BrokerParts, Routing
+from holdfast.protocol.changes import Stored
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Gauges, NeighboursListed, Received, Register, Save
-from holdfast.protocol.gossip.settings import GossipSettings
-from holdfast.protocol.hops.changes import Stored
-from holdfast.protocol.hops.choice import AnyBroker, new_broker, on_its_links
-from holdfast.protocol.hops.settings import BASIC, HopSettings
-from holdfast.protocol.replication.broker import ReplicatingBroker
-from holdfast.protocol.replication.replica import Role
-from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.node import BrokerMachine
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.settings import Reliability
+from holdfast.protocol.stack import new_broker
 from holdfast.store.sqlite import SqliteStore
 from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import sendable_name
@@ -56,29 +50,6 @@ _GREETING_MAX = 1_000  # more that have not said who they are; they get a few se
 SILENT_LEASES = 2  # after this many leases without a word a connection is closed, so that it can be dialled anew
 _QUIET_S = 0.02  # the event loop reads all sockets many times in this time
 _DRAIN_S = 2.0  # what waits for others when we stop is given this long to leave
-
-
-@dataclass(frozen=True)
-class NodeSettings:
-    """What a live broker is to be."""
-
-    name: str  # unique in the network
-    listen: tuple[Address, ...]  # port 0 takes a free one
-    peers: Mapping[str, Address] = field(default_factory=dict)  # brokers to dial
-    routing: Routing = "subscriptions"  # the same for all brokers of a network
-    protocol: ProtocolSettings = field(default_factory=ProtocolSettings)  # leases, limits; the same for all
-    hops: HopSettings = BASIC  # what it does about losses and failures; the same for all
-    store: Path | None = None  # the file in which a broker that stores events does so
-    replication: ReplicationSettings | None = None  # None: it neither replaces nor relieves anybody
-    role: Role | None = None  # it is a replica
-    tls: TlsFiles | None = None  # for addresses that begin with tls://
-    queue_bytes: int = BYTES_MAX  # that may wait for one neighbour
-    push_back: bool = False  # a full queue holds up those who publish instead of dropping the oldest events
-    blocked_s_max: float = 30.0  # who takes nothing for so long holds up nobody any more, and loses its oldest events
-    impairments: Mapping[str, Impairment] = field(default_factory=dict)  # by neighbour
-    lossy_control: bool = True  # an impairment loses control messages too
-    gossip: GossipSettings | None = None  # the same for all brokers of a network
-    directory: NewDirectory | None = None  # where replication has one outside
 
 
 class BrokerNode:
@@ -111,6 +82,7 @@ class BrokerNode:
         self.driver.on_register = self._register
         self._listeners: list[Listener] = []
         self._sessions: dict[str, Session] = {}
+        self.lost_peers = LostPeers()  # that had dialled us
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet
         self._absent = Absent(settings.protocol.session_us, self.driver.detach)
         self.peers: dict[str, Address] = {}  # those it dials
@@ -134,16 +106,13 @@ class BrokerNode:
             raise InputError(f'hops = "{self.settings.hops.hops}" stores events: {self.settings.name} needs a store')
         return Committer(SqliteStore(self.settings.store), lambda line: self._log(Note("store", "", line)))
 
-    def _new_machine(self, epoch: int, stored: Stored | None) -> AnyBroker:
-        settings, hops = self.settings, self.settings.hops
+    def _new_machine(self, epoch: int, stored: Stored | None) -> BrokerMachine:
+        settings = self.settings
         dice = Random(f"{epoch}/{settings.name}/heartbeat")
         own = settings.name, settings.routing, settings.protocol
-        parts = BrokerParts(*own, ConditionBook(), Index, epoch, dice)
-        if settings.replication is None:
-            return new_broker(parts, hops, stored, settings.gossip)
-        broker = ReplicatingBroker(parts, settings.replication, settings.role, hops.watch)
-        broker.queue_length = self._queue_length
-        return on_its_links(broker, hops)
+        parts = BrokerParts(*own, ConditionBook(), Index, epoch, dice, self._queue_length)
+        reliability = Reliability(settings.hops, gossip=settings.gossip, replication=settings.replication)
+        return new_broker(parts, reliability, stored, settings.role)
 
     def _queue_length(self, neighbour: str) -> int:
         link = self.driver.links.get(neighbour)
@@ -155,7 +124,7 @@ class BrokerNode:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
             for address in self.settings.listen:
-                self._listeners.append(await listen(address, self._accept, self.settings.tls))
+                self._listeners.append(await listen(address, self._accept, self.settings.tls, self._on_tls_refused))
         except BaseException:
             self._stop_listening()
             self.driver.stop()
@@ -184,21 +153,21 @@ class BrokerNode:
         """Stop dialling this broker, and take leave of it."""
         self._stop_dialling(name)
         if name in self._sessions:
-            self._sessions[name].end(f"{self.settings.name} takes leave")
+            self._sessions[name].end(f"{self.settings.name} has removed this peer")
 
     def set_peers(self, peers: Mapping[str, Address]) -> None:
         """Dial these and no others. Who stays is not touched; who is gone is sent what waits for it."""
         before = dict(self.peers)
         for name, address in before.items():
             if peers.get(name) != address:
-                self._log(Note("peer_removed", name, f"peer {name} at {address} is not wanted any more"))
+                self._log(Note("peer_removed", name, f"peer {name} at {address} removed"))
                 self._stop_dialling(name)
                 leaving = asyncio.create_task(self._take_leave(name, moved=name in peers))
                 self._leaving.add(leaving)
                 leaving.add_done_callback(self._leaving.discard)
         for name, address in peers.items():
             if before.get(name) != address:
-                self._log(Note("peer_added", name, f"peer {name} at {address} is new"))
+                self._log(Note("peer_added", name, f"peer {name} at {address} added"))
                 self.add_peer(name, address)
 
     def _stop_dialling(self, name: str) -> None:
@@ -222,10 +191,10 @@ class BrokerNode:
                 self.driver.give(Received(name, Detach()))
         if session is None:
             return
-        session.end(f"{self.settings.name} takes leave")
+        session.end(f"{self.settings.name} has removed this peer")
         _, slow = await asyncio.wait([session.ended], timeout=_DRAIN_S)
         if slow:
-            session.end("too slow to take leave of", now=True)
+            session.end("not flushed in time", now=True)
 
     def crash(self) -> None:
         """Stop as a killed process does: nothing is sent, nobody is told."""
@@ -266,7 +235,7 @@ class BrokerNode:
         _, slow = await asyncio.wait(ended, timeout=drain_s) if ended else ((), ())
         if slow:
             for session in list(self._wires):
-                session.end("too slow to stop", now=True)
+                session.end("not stopped in time", now=True)
             await asyncio.wait(ended)
         if self._directory is not None:
             self._directory.close()
@@ -293,6 +262,10 @@ class BrokerNode:
             asyncio.get_running_loop().call_soon(session.end, "too many connections", True)
         self._wires[session] = None
         return session
+
+    def _on_tls_refused(self, far: str, why: str) -> None:
+        self.counters.tls_refused += 1
+        self._log(Note("tls_refused", far, f"{far} failed the TLS handshake: {why}"))
 
     # Connections ---------------------------------------------------------------------------------
 
@@ -334,8 +307,8 @@ class BrokerNode:
         if hello.node == self.settings.name:
             return Refusal("taken", f"a broker named {hello.node} is this broker itself")
         if self._taken and hello.kind == "client":
-            return Refusal("not here", f"{self.settings.name} is no part of its network: {self.name_taken}")
-        if hello.kind == "client" and (why := needs_other(hello, self._machine)):
+            return Refusal("not here", f"{self.settings.name} cannot join its network: {self.name_taken}")
+        if hello.kind == "client" and (why := needs_other(hello, self._machine, self._committer is not None)):
             return Refusal("not here", why)
         known = self._sessions.get(hello.node)
         if known is None and len(self._sessions) >= _SESSIONS_MAX:
@@ -346,19 +319,22 @@ class BrokerNode:
                 taken = f"another {known.far.kind} named {hello.node} is connected to {self.settings.name}"
                 return Refusal("taken", taken)
             if known.dialled and known.far.epoch == hello.epoch and self.settings.name < hello.node:
-                return Refusal("other connection", f"{self.settings.name} has dialled {hello.node} itself")
+                return Refusal(
+                    "other connection", f"duplicate connection: {self.settings.name} has dialled {hello.node}"
+                )
         return self._take(session, hello)
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
         known = self._sessions.get(welcome.node)
         same = known is not None and known.far is not None and known.far.epoch == welcome.epoch
         if same and known is not None and not known.dialled and welcome.node < self.settings.name:
-            return Refusal("other connection", f"{welcome.node} has dialled us itself")
+            return Refusal("other connection", f"duplicate connection: {welcome.node} has dialled this broker")
         return self._take(session, welcome)
 
     def _take(self, session: Session, far: Hello | Welcome) -> Link:
         known = self._sessions.get(far.node)
         self._taken.pop(far.node, None)
+        self.lost_peers.on_connected(far)
         self._sessions[far.node] = session
         self._wires[session] = None
         resumed = self._resumed(session, far, known)
@@ -420,19 +396,21 @@ class BrokerNode:
         return next(iter(self._taken.values()), "")
 
     def on_refused(self, session: Session, refusal: Refusal) -> None:
+        if refusal.code == "bye" and session.far is not None:  # who takes leave has said so before, and is forgotten
+            session.left = self._machine.kind_of(session.far.node) is None
         if refusal.code != "taken" or session.expected is None:
             return
         now_s = asyncio.get_running_loop().time()
         if not self._taken:
             self._taken_since_s = now_s
-            text = f"{refusal.reason}: two brokers cannot have one name; this one lets no client in"
+            text = f"{refusal.reason}: two brokers cannot have one name; this one refuses clients"
             self._log(Note("name_taken", session.expected, text))
         self._taken[session.expected] = refusal.reason
         if now_s - self._taken_since_s > SILENT_LEASES * self.settings.protocol.lease_us / 1e6:
             self.given_up.set()
         for each in list(self._sessions.values()):
             if each.far is not None and each.far.kind == "client":
-                each.end(f"{self.settings.name} is no part of its network: {refusal.reason}")
+                each.end(f"{self.settings.name} cannot join its network: {refusal.reason}")
 
     def on_pong(self, token: int) -> None: ...
 
@@ -445,8 +423,10 @@ class BrokerNode:
             self._log(Note("disconnected", name, f"{name} disconnected: {reason}"))
             if session.link is not None and not session.link.ended:
                 self._absent.keep(session.link)
+            if name not in self.peers:
+                self.lost_peers.on_end(session)
         elif session.opened.exception() is not None and not session.dialled:
-            self._log(Note("refused", name, f"{name} was not let in: {reason}"))
+            self._log(Note("refused", name, f"{name} refused: {reason}"))
 
     async def _keep_dialling(self, name: str, address: Address) -> None:
         backoff = Backoff(Random(f"{self.hello.epoch}/{self.settings.name}/{name}/backoff"))
@@ -463,7 +443,7 @@ class BrokerNode:
                         del self._taken[name]
                     if str(problem) != told and name not in self._sessions:
                         told = str(problem)
-                        self._log(Note("cannot_connect", name, f"{told} (trying again)"))
+                        self._log(Note("cannot_connect", name, f"{told} (retrying)"))
             if session is not None:
                 await asyncio.wait([session.ended])
                 told = ""

@@ -8,9 +8,7 @@ right and are few; when even they pile up, the neighbour is not reading at all a
 from collections import deque
 from collections.abc import Callable
 
-from holdfast.model.limits import BATCH_EVENTS_MAX
 from holdfast.net.counters import Counters
-from holdfast.wire.batch_writer import EVENT_BYTES, RunWriter
 from holdfast.wire.codec import count_in, framed, is_event, shortened
 
 BYTES_MAX = 8 * 2**20  # about 50,000 small events: half a second at full speed
@@ -21,55 +19,28 @@ _FRAME_BYTES = 16  # head of a frame and of its array, with room to spare
 class Outbox:
     def __init__(self, frame_aim: int, frame_max: int, counters: Counters, bytes_max: int = BYTES_MAX) -> None:
         self._aim = frame_aim - _FRAME_BYTES
-        self._run_aim = min(self._aim, EVENT_BYTES * BATCH_EVENTS_MAX)
         self._max = frame_max - _FRAME_BYTES
         self.bytes_max = bytes_max
         self.on_dropped: Callable[[int], None] = lambda events: None  # whoever has to tell the neighbour
         self._waiting: deque[bytes] = deque()
         self._spared: deque[bytes] = deque()  # control messages that were older than a dropped event; they go first
-        self._run: RunWriter | None = None  # the latest events of a publisher, as long as nothing comes behind them
         self.waiting_bytes = 0
         self._counters = counters
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._spared) + (self._run is not None)
+        return len(self._waiting) + len(self._spared)
 
     @property
     def messages(self) -> int:
-        """How many wait, each event of a run by itself."""
-        return sum(map(count_in, (*self._spared, *self._waiting))) + (0 if self._run is None else len(self._run))
+        """How many wait, each event of a batch by itself."""
+        return sum(map(count_in, (*self._spared, *self._waiting)))
 
     @property
     def stuck(self) -> bool:
         """Not even dropping all events brought it below its limit."""
         return self.waiting_bytes > self.bytes_max + CONTROL_BYTES_MAX
 
-    def put_event(self, source: str, seq: int, since: int, time_us: int, attributes: bytes, payload: bytes) -> None:
-        """The next event of a publisher, to travel in one message with those that follow it; the first of them says
-        since which number the message states all.
-        """
-        run = self._run
-        size = len(attributes) + len(payload) + EVENT_BYTES
-        if run is None or run.size + size > self._run_aim:
-            self.end_batch()
-            run = self._run = RunWriter(source, seq, since)
-        run.times_us.append(time_us)
-        run.attributes.append(attributes)
-        run.payloads.append(payload)
-        run.size += size
-        self.waiting_bytes += size
-
-    def end_batch(self) -> None:
-        """Let no more events join those that were put together."""
-        run, self._run = self._run, None
-        if run:
-            self._counters.sent += len(run)
-            self.waiting_bytes -= run.size
-            self.put(run.message())
-
     def put(self, encoded: bytes) -> None:
-        if self._run is not None:
-            self.end_batch()
         size = len(encoded)
         if size > self._max:
             self._counters.oversized += count_in(encoded)
@@ -80,8 +51,6 @@ class Outbox:
             self._drop_oldest()
 
     def put_all(self, encoded: list[bytes]) -> None:
-        if self._run is not None:
-            self.end_batch()
         sizes = list(map(len, encoded))
         if len(sizes) == 1 or max(sizes) > self._max:
             for each in encoded:
@@ -111,8 +80,6 @@ class Outbox:
 
     def next_frame(self) -> bytes | None:
         """As many messages as fit in a frame of the size that suits the transport; a larger one goes alone."""
-        if self._run is not None:
-            self.end_batch()
         if self._spared:
             self._waiting.extendleft(reversed(self._spared))
             self._spared.clear()

@@ -21,7 +21,7 @@ class Pings:
         """Wait for the answer, over as many connections as that takes; a TransportError if the session ends first."""
         if self._doubt:
             doubt, self._doubt = self._doubt, ""
-            raise TransportError(f"the session was lost since the last flush, and perhaps events with it: {doubt}")
+            raise TransportError(f"the session was lost since the last flush; events may be lost: {doubt}")
         await link.drained(0)
         if link.ended:  # while we waited: nobody would answer
             raise TransportError("the connection broke")

@@ -37,7 +37,7 @@ class Returning:
         self._away_since_us: int | None = None  # the same, once the connection is gone
         self._offset_us = 0  # from the broker's clock to ours, less than by a round-trip time too small
         self._expiry: asyncio.TimerHandle | None = None
-        self._reason = ""
+        self.reason = ""  # why the present session is a new one
         self.same_broker = True  # as the last time
 
     @property
@@ -66,9 +66,9 @@ class Returning:
         self._whole_us = now_us
         if last is not None:
             self.same_broker = last.node == welcome.node
-            self._reason = _why_anew(last, welcome)
+            self.reason = _why_anew(last, welcome)
         if link is not None:
-            self._give_up(link, self._reason)
+            self._give_up(link, self.reason)
         return None
 
     def on_end(self, session: Session) -> None:
@@ -79,7 +79,7 @@ class Returning:
         if session.link is not None and not session.link.ended:
             self.link = session.link
             expire = asyncio.get_running_loop().call_later
-            self._expiry = expire(self._session_s, self.expire, f"away for more than {self._session_s:g} s")
+            self._expiry = expire(self._session_s, self.expire, f"disconnected for more than {self._session_s:g} s")
 
     def on_mark(self, mark: Mark) -> None:
         self._whole_us = mark.now_us + self._offset_us
@@ -102,13 +102,13 @@ class Returning:
         since_us, self._away_since_us = self._away_since_us, None
         if since_us is None:
             return None
-        return Absence(since_us, self._clock.now_us() + self._settling_us, self._reason)
+        return Absence(since_us, self._clock.now_us() + self._settling_us, self.reason)
 
     def missed(self, missed: Missed) -> Absence:
         """What the broker has dropped, by our clock."""
         since_us, until_us = missed.since_us + self._offset_us, self._clock.now_us()
         broker = self._far.node if self._far is not None else ""
-        return Absence(since_us, until_us, f"more waited at {broker} than it keeps for a client", missed.events)
+        return Absence(since_us, until_us, f"the backlog for this client was full at {broker}", missed.events)
 
 
 def _why_anew(last: Welcome, now: Welcome) -> str:
@@ -116,7 +116,7 @@ def _why_anew(last: Welcome, now: Welcome) -> str:
         return f"moved from {last.node} to {now.node}"
     if last.epoch != now.epoch:
         return f"{now.node} was restarted"
-    return f"{now.node} has not kept the session"
+    return f"{now.node} did not keep the session"
 
 
 class Absent:

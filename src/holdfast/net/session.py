@@ -48,8 +48,10 @@ class Phase(Enum):
 class Owner(Protocol):
     """The node that a session belongs to."""
 
-    driver: Driver
     counters: Counters
+
+    @property
+    def driver(self) -> Driver: ...
 
     def on_dial(self) -> Hello:
         """What to say to whom we dial."""
@@ -69,7 +71,7 @@ class Owner(Protocol):
     def on_missed(self, session: "Session", missed: Missed) -> None: ...
     def on_mark(self, session: "Session", mark: Mark) -> None: ...
     def on_refused(self, session: "Session", refusal: Refusal) -> None:
-        """Whom we dialled does not let us in."""
+        """Whom we dialled does not let us in, or the other end says that it goes."""
 
     def on_pong(self, token: int) -> None: ...
     def on_end(self, session: "Session", reason: str) -> None: ...
@@ -87,6 +89,7 @@ class Session:
         self.opened: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
         self.for_good = False  # the session ends with the connection
+        self.left = False  # the other end has taken leave of us
         self.began_s = monotonic()
         self._loop = loop
         self._owner = owner
@@ -117,7 +120,7 @@ class Session:
             self._quiet_s += passed_s
         self._checked_s = monotonic()
         if self.phase is Phase.OPEN and max(self._quiet_s, self.wire.unanswered_s) >= limit_s:
-            self.end(f"nothing heard for {limit_s:g} s", now=True)
+            self.end(f"nothing received for {limit_s:g} s", now=True)
 
     def end(self, reason: str, now: bool = False) -> None:
         """Close from our side: for good after what has been handed over is sent, or at once."""
@@ -156,7 +159,7 @@ class Session:
 
     def _on_greeting(self, frame: bytes | memoryview) -> None:
         if len(frame) and frame[0] != VERSION:
-            spoken = f"it speaks protocol version {frame[0]}, this is version {VERSION}"
+            spoken = f"it has protocol version {frame[0]}, this is version {VERSION}"
             self._refuse(Refusal("version", f"this is protocol version {VERSION}, not {frame[0]}"), spoken)
             return
         signal = decode_signal_untrusted(frame)
@@ -175,7 +178,7 @@ class Session:
             self.end(signal.reason)
             return
         else:
-            raise PeerError(f"a {type(signal).__name__} instead of a greeting")
+            raise PeerError(f"expected a greeting, received {type(signal).__name__}")
         if isinstance(answer, Refusal):
             self._refuse(answer, answer.reason)
         else:
@@ -241,10 +244,11 @@ class Session:
             case Welcome() if signal == self.far:
                 pass  # a second answer to a hello that we repeated
             case Refusal():
+                self._owner.on_refused(self, signal)
                 self.for_good = True
                 self._close(signal.reason, now=False)
             case _:
-                raise PeerError(f"a {type(signal).__name__} after the greeting")
+                raise PeerError(f"unexpected {type(signal).__name__} after the greeting")
 
     def _pong(self) -> None:
         # Only the latest is kept while the wire is full: who pings without reading costs us nothing.
@@ -272,9 +276,9 @@ class Session:
 
     def on_bad(self, problem: PeerError) -> None:
         self._owner.counters.bad_frames += 1
-        self.for_good = True  # what is not acceptable would come again
+        self.for_good = True  # the same error would come again
         if self.wire.reliable or self.phase is Phase.GREETING:
-            self.end(f"sent what is not acceptable: {problem}", now=True)
+            self.end(f"protocol error: {problem}", now=True)
 
     def on_closed(self, reason: str) -> None:
         reason = self._why or reason
@@ -303,7 +307,7 @@ def _observed(future: "asyncio.Future[None]") -> None:
 
 
 # A broker that hangs up without a word: what it is about is not told to us, so we can only guess.
-_HINTS = {"tcp": "; is it a broker, and not one that speaks TLS?", "tls": "; it may want a certificate from us"}
+_HINTS = {"tcp": "; is it a broker without TLS?", "tls": "; it may require a client certificate"}
 
 
 async def open_session(

@@ -6,27 +6,14 @@ running system can tell (a port in use, a name that somebody else has) is told w
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, get_args
 
+from holdfast.language.parser import parse
+from holdfast.language.subscription import Subscription
 from holdfast.model.errors import InputError
+from holdfast.model.warned import warn_once
 from holdfast.net.address import Address, parse_address
-from holdfast.protocol.broker import Routing
-from holdfast.protocol.checked import complaints
-from holdfast.protocol.hops.settings import Hops
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.net.settings import NodeSettings
 from holdfast.wire.outgoing import sendable_name
-
-if TYPE_CHECKING:
-    from holdfast.net.node import NodeSettings
-
-
-def check_client(name: str | None, settings: ProtocolSettings | None, durable: bool) -> None:
-    if name is not None:
-        sendable_name(name, "client")
-    if not isinstance(durable, bool):
-        raise InputError(f"durable is {durable!r}; it can be True or False")
-    if settings is not None:
-        _check_protocol(settings)
 
 
 def brokers_at(address: str | Sequence[str]) -> list[Address]:
@@ -37,22 +24,18 @@ def brokers_at(address: str | Sequence[str]) -> list[Address]:
     return [parse_address(each, to_dial=True) for each in given]
 
 
-def check_broker(settings: "NodeSettings") -> None:
+def checked_condition(text: str) -> Subscription:
+    """A condition that has been read; whoever subscribes to what can never match is warned, once for each."""
+    condition = parse(text)
+    if condition.warnings:
+        warn_once(f"subscription to {text!r}: {'; '.join(condition.warnings)}")
+    return condition
+
+
+def check_broker(settings: NodeSettings) -> None:
     sendable_name(settings.name, "broker")
-    _check_once(settings.listen, f"{settings.name} is to listen")
+    _check_once(settings.listen, f"{settings.name} listens")
     check_peers(settings.name, settings.listen, settings.peers)
-    for value, choices, what in (
-        (settings.routing, get_args(Routing), "routing"),
-        (settings.hops.hops, get_args(Hops), "hops"),
-    ):
-        if value not in choices:
-            raise InputError(f"{what} is {value!r}; it can be {', '.join(choices)}")
-    size, blocked_s = settings.queue_bytes, settings.blocked_s_max
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise InputError(f"queue_bytes is {size!r}; it must be a whole number of bytes, 1 or more")
-    if isinstance(blocked_s, bool) or not isinstance(blocked_s, int | float) or not 0 < blocked_s < float("inf"):
-        raise InputError(f"blocked_s_max is {blocked_s!r}; it must be a number of seconds above 0")
-    _check_protocol(settings.protocol)
 
 
 def check_peers(own: str, listen: Sequence[Address], peers: Mapping[str, Address]) -> None:
@@ -63,11 +46,13 @@ def check_peers(own: str, listen: Sequence[Address], peers: Mapping[str, Address
         if name == own:
             raise InputError(f"peer {name}: this is the broker's own name; a broker does not dial itself")
         if not address.port:
-            raise InputError(f"peer {name}: nobody can be dialled at port 0 of {address}; write the one it listens on")
+            raise InputError(f"peer {name}: port 0 of {address} cannot be dialled; write the port that it listens on")
         if address in listen:
-            raise InputError(f"peer {name}: {address} is where {own} itself listens")
+            raise InputError(f"peer {name}: {address} is the address of {own} itself")
         if there.setdefault(address, name) != name:
-            raise InputError(f"peers {there[address]} and {name}: both are to be at {address}; a broker has one name")
+            raise InputError(
+                f"peers {there[address]} and {name} have the same address, {address}; a broker has one name"
+            )
 
 
 def check_places(listen: Sequence[Address], metrics: Address | None) -> None:
@@ -82,20 +67,8 @@ def _check_once(addresses: Sequence[Address], what: str) -> None:
     for each in addresses:
         place = each.scheme == "udp", each.host, each.port
         if each.port and place in taken:
-            raise InputError(f"{what} at {taken[place]} and at {each}, which is the same port; leave one out")
+            raise InputError(f"{what} on {taken[place]} and on {each}, which are the same port; leave one out")
         taken[place] = each
-
-
-def _check_protocol(settings: ProtocolSettings) -> None:
-    if not isinstance(settings, ProtocolSettings):
-        raise InputError(f"settings are {settings!r}; they must be ProtocolSettings")
-    if wrong := complaints(settings):
-        raise InputError("; ".join(wrong))
-    if settings.lease_us <= settings.heartbeat_us:
-        raise InputError(
-            f"lease_us is {settings.lease_us}, heartbeat_us {settings.heartbeat_us}: a neighbour would be forgotten "
-            "between two heartbeats; make the lease three times as long, or longer"
-        )
 
 
 def finite(value: float | None, option: str, unit: str) -> None:

@@ -1,8 +1,8 @@
 """How a live broker is, at one moment: what both its health and its metrics are made of.
 
-A broker is well when every peer that it dials is connected, no neighbour's queue is so full that events are dropped
-or held up, and its store takes what it is given. None of these means that the broker should be restarted: they are
-for whoever looks after the network, or decides where to send new clients.
+A broker is well when every peer is connected, be it one that it dials or one that had dialled it, no neighbour's queue
+is so full that events are dropped or held up, and its store takes what it is given. None of these means that the broker
+should be restarted: they are for whoever looks after the network, or decides where to send new clients.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Status:
     broker: str
     routing: str
     hops: str
-    peers: dict[str, bool]  # brokers that it dials or is connected to; whether there is a connection
+    peers: dict[str, bool]  # brokers that it dials, or that have dialled it; whether there is a connection
     clients: int
     broker_queues: dict[str, Queue]
     client_queues: tuple[Queue, ...]  # without names: there may be thousands, and they come and go
@@ -88,7 +88,7 @@ def status_of(node: BrokerNode) -> Status:
         broker=node.settings.name,
         routing=node.settings.routing,
         hops=node.settings.hops.hops,
-        peers={name: name in queues for name in sorted({*node.peers, *brokers})},
+        peers={name: name in queues for name in sorted({*node.peers, *brokers, *node.lost_peers.names()})},
         clients=len(clients),
         broker_queues={name: queues[name] for name in sorted(brokers)},
         client_queues=tuple(queues[name] for name in clients),

@@ -42,7 +42,7 @@ class Stream:
         kept = self._kept
         first = self.sent - len(kept)
         if not first <= received <= self.sent:
-            raise PeerError(f"{received} frames are acknowledged, of {first} to {self.sent}")
+            raise PeerError(f"frame {received} is acknowledged, outside {first} to {self.sent}")
         for _ in range(received - first):
             self.kept_bytes -= len(kept.popleft())
 

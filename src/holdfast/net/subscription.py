@@ -7,14 +7,14 @@ loop and letting go of the subscription, or closing it, unsubscribes.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from holdfast.model.errors import InputError
-from holdfast.model.event import Attributes
+from holdfast.model.event import nested
 from holdfast.model.messages import Publication, Via
 from holdfast.net.accounting import Account
 from holdfast.net.losses import Growing
@@ -36,9 +36,12 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     held_us: int = 0  # of that, how long it was held back for the sake of order
 
     @property
-    def event(self) -> Attributes:
-        """Its attributes."""
-        return self.publication.attributes
+    def event(self) -> Mapping[str, Any]:
+        """Its attributes, nested as they were published; `event["home.team"]` finds `event["home"]["team"]`, too.
+
+        `publication.attributes` has them flat.
+        """
+        return nested(self.publication.attributes)
 
     @property
     def payload(self) -> bytes:
@@ -69,6 +72,11 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     def delay(self) -> float:
         """Seconds from then until it arrived here, by the two clocks."""
         return (self.arrived_us - self.publication.time_us) / 1e6
+
+    def __repr__(self) -> str:
+        payload = f", payload of {len(self.payload):,} bytes" if self.payload else ""
+        event = dict(self.event)
+        return f"<Delivery {event!r}{payload} from {self.source}, number {self.seq}, {self.via}>"
 
 
 class Inbox:
@@ -229,10 +237,19 @@ class Subscription:
     async def __aexit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return describe("Subscription", self.condition, self.waiting, self.dropped, self.closed)
+
     def __del__(self) -> None:
         # Whoever leaves an `async for` and keeps no reference to it has no use for more.
         if not self._inbox.closed and not self._inbox.lasting and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_close, self._inbox, self._unsubscribe)  # any thread may collect garbage
+
+
+def describe(kind: str, condition: str, waiting: int, dropped: int, closed: bool) -> str:
+    """What a subscription is, for people."""
+    lost = f", {dropped:,} dropped" if dropped else ""
+    return f"<{kind} {condition!r}, {waiting:,} waiting{lost}{', closed' if closed else ''}>"
 
 
 def _close(inbox: Inbox, unsubscribe: Callable[[], None]) -> None:

@@ -10,28 +10,31 @@ Each call hands its work to that thread and waits, which costs some 50 microseco
 """
 
 import asyncio
-import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from itertools import islice
+from time import monotonic
 
-from holdfast.model.errors import MisuseError
 from holdfast.net.accounting import Account
 from holdfast.net.advertisement import Advertisement
 from holdfast.net.client import Client, connect
 from holdfast.net.counters import Counters
-from holdfast.net.loop import new_loop
+from holdfast.net.deadline import check_timeout
+from holdfast.net.loop_thread import LoopThread
 from holdfast.net.losses import Loss
-from holdfast.net.subscription import QUEUE_MAX, Delivery, Subscription, WhenFull
+from holdfast.net.publish_many import check_events, publish_many
+from holdfast.net.setup import checked_condition
+from holdfast.net.states import Callback, StateChange, StateChanges
+from holdfast.net.subscription import QUEUE_MAX, Delivery, Subscription, WhenFull, describe
+from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.settings import Order, ProtocolSettings
-
-T = TypeVar("T")
+from holdfast.protocol.settings import ClientReliability, Order, ProtocolSettings, RecoveryWord
 
 _AT_ONCE_MAX = 100  # deliveries fetched with one call: enough to hide its cost, few enough to be fresh
+_MANY = 1_000  # events published with one call: enough to hide its cost, few enough to keep
 
 
 def connect_sync(
@@ -39,68 +42,36 @@ def connect_sync(
     *,
     name: str | None = None,
     certificate: str | None = None,
-    private_key: str | None = None,
-    authority: str | None = None,
+    key: str | None = None,
+    ca: str | None = None,
     settings: ProtocolSettings | None = None,
-    recovery: bool | RecoverySettings | SrmSettings = False,
+    recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
     order: Order | LatchSettings = "none",
+    hops: Hops | HopSettings = "basic",
     durable: bool = False,
+    **former: str | None,
 ) -> "SyncClient":
-    """A client that is connected already; leave it with `with` or `close()`. See `connect` for what it can be told."""
+    """A client that is connected already; leave it with `with` or `close()`. See `connect` for its arguments."""
     client = connect(
         address,
         name=name,
         certificate=certificate,
-        private_key=private_key,
-        authority=authority,
+        key=key,
+        ca=ca,
         settings=settings,
         recovery=recovery,
         order=order,
+        hops=hops,
         durable=durable,
+        **former,
     )
-    return SyncClient(client, 1 if durable else _AT_ONCE_MAX)
-
-
-class _Thread:
-    """An event loop that runs in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = new_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast", daemon=True)
-        self._thread.start()
-
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there."""
-        if self.stopped:
-            work.close()
-            raise MisuseError("the client is closed")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def call(self, function: Callable[[], T]) -> T:
-        async def work() -> T:
-            return function()
-
-        return self.do(work())
-
-    @property
-    def stopped(self) -> bool:
-        return self._loop.is_closed()
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+    return SyncClient(client, 1 if ClientReliability(hops, durable=durable).hop_settings.durable else _AT_ONCE_MAX)
 
 
 class SyncSubscription:
     """What one subscription brings, to be read with `for`."""
 
-    def __init__(self, subscription: Subscription, thread: _Thread, at_once: int = _AT_ONCE_MAX) -> None:
+    def __init__(self, subscription: Subscription, thread: LoopThread, at_once: int = _AT_ONCE_MAX) -> None:
         self._subscription = subscription
         self._at_once = at_once  # one where what is fetched counts as done with when more is
         self._thread = thread
@@ -134,14 +105,31 @@ class SyncSubscription:
     def next(self, timeout: float | None = None) -> Delivery:
         """The next delivery; TimeoutError after so many seconds, StopIteration when the subscription has ended."""
         if not self._fetched and not self._thread.stopped:
-            self._fetched.extend(self._thread.do(self._fetch(timeout)))
+            self._fetched.extend(self._thread.do(self._fetch(self._at_once, timeout)))
         if not self._fetched:
             raise StopIteration
         return self._fetched.popleft()
 
-    async def _fetch(self, timeout: float | None) -> list[Delivery]:
+    def batch(self, size_max: int = 1_000, timeout: float | None = None) -> list[Delivery]:
+        """All that waits, at least one and at most so many; empty when the subscription has ended.
+
+        TimeoutError when nothing comes for so many seconds.
+        """
+        if self._fetched:
+            return [self._fetched.popleft() for _ in range(min(size_max, len(self._fetched)))]
+        return [] if self._thread.stopped else self._thread.do(self._fetch(size_max, timeout))
+
+    async def _fetch(self, size_max: int, timeout: float | None) -> list[Delivery]:
         async with asyncio.timeout(timeout):  # here, where no delivery can slip in between taking and giving up
-            return await self._subscription.batch(self._at_once)
+            return await self._subscription.batch(size_max)
+
+    @property
+    def waiting(self) -> int:
+        """Deliveries that have come and were not read yet."""
+        return len(self._fetched) + self._subscription.waiting
+
+    def __repr__(self) -> str:
+        return describe("SyncSubscription", self.condition, self.waiting, self.dropped, self.closed)
 
     def close(self) -> None:
         if not self._subscription.closed and not self._thread.stopped:
@@ -154,8 +142,42 @@ class SyncSubscription:
         self.close()
 
 
+class SyncStates:
+    """The changes of a client's connection, to be read with `for`."""
+
+    def __init__(self, changes: StateChanges, thread: LoopThread) -> None:
+        self._changes = changes
+        self._thread = thread
+
+    @property
+    def dropped(self) -> int:
+        """Changes that were not read in time."""
+        return self._changes.dropped
+
+    def __iter__(self) -> "SyncStates":
+        return self
+
+    def __next__(self) -> StateChange:
+        return self.next()
+
+    def next(self, timeout: float | None = None) -> StateChange:
+        """The next change; TimeoutError after so many seconds, StopIteration when the client is closed."""
+        change = None if self._thread.stopped else self._thread.do(self._fetch(timeout))
+        if change is None:
+            raise StopIteration
+        return change
+
+    async def _fetch(self, timeout: float | None) -> StateChange | None:
+        async with asyncio.timeout(timeout):
+            return await anext(self._changes, None)
+
+    def close(self) -> None:
+        if not self._thread.stopped:
+            self._thread.call(self._changes.close)
+
+
 class SyncAdvertisement:
-    def __init__(self, advertisement: Advertisement, thread: _Thread) -> None:
+    def __init__(self, advertisement: Advertisement, thread: LoopThread) -> None:
         self._advertisement = advertisement
         self._thread = thread
 
@@ -173,7 +195,7 @@ class SyncClient:
     def __init__(self, client: Client, at_once: int = _AT_ONCE_MAX) -> None:
         self._client = client
         self._at_once = at_once
-        self._thread = _Thread()
+        self._thread = LoopThread("client")
         self._closed = False
         try:
             self._thread.do(client.__aenter__())
@@ -198,11 +220,49 @@ class SyncClient:
         event: Mapping[str, object],
         payload: bytes | bytearray | memoryview = b"",
         lifetime: float | timedelta | None = None,
+        *,
+        timeout: float | None = None,
     ) -> int:
-        return self._thread.do(self._client.publish(event, payload, lifetime))
+        return self._thread.do(self._client.publish(event, payload, lifetime, timeout=timeout))
 
-    def flush(self) -> None:
-        self._thread.do(self._client.flush())
+    def publish_many(self, events: Iterable[Mapping[str, object]], *, timeout: float | None = None) -> int:
+        """Send these events in turn; how many they were. They are taken in the caller's thread, some at a time."""
+        check_timeout(timeout)
+        check_events(events)
+        end_s, sent, rest = None if timeout is None else monotonic() + timeout, 0, iter(events)
+        while some := list(islice(rest, _MANY)):
+            left_s = None if end_s is None else max(0.0, end_s - monotonic())
+            sent = self._thread.do(publish_many(self._client.publish, some, left_s, sent))
+        return sent
+
+    def flush(self, *, timeout: float | None = None) -> None:
+        self._thread.do(self._client.flush(timeout=timeout))
+
+    def attached(self, timeout: float | None = None) -> str:
+        """Wait for a connection; the broker's name. TimeoutError after so many seconds."""
+        return self._thread.do(self._attached(timeout))
+
+    async def _attached(self, timeout: float | None) -> str:
+        async with asyncio.timeout(timeout):
+            return await self._client.attached()
+
+    def attach(self, *addresses: str) -> None:
+        self._thread.do(self._client.attach(*addresses))
+
+    def detach(self) -> None:
+        self._thread.do(self._client.detach())
+
+    def states(self) -> SyncStates:
+        """The changes of its connection, to be read with `for`; the first one is what it is now."""
+        return SyncStates(self._thread.call(self._client.states), self._thread)
+
+    def on_state(self, callback: Callback) -> Callable[[], None]:
+        """Call this with each change of the connection, from the client's own thread; returns a function that ends it.
+
+        The callback must not call the client, because it would wait for itself.
+        """
+        end = self._thread.call(lambda: self._client.on_state(callback))
+        return lambda: None if self._thread.stopped else self._thread.call(end)
 
     def forget(self) -> None:
         self._thread.do(self._client.forget())
@@ -213,6 +273,7 @@ class SyncClient:
     def subscribe(
         self, condition: str, *, queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
     ) -> SyncSubscription:
+        checked_condition(condition)  # here, where a warning finds the line of the caller
         made = self._thread.call(lambda: self._client.subscribe(condition, queue_max=queue_max, when_full=when_full))
         return SyncSubscription(made, self._thread, self._at_once)
 
@@ -225,11 +286,17 @@ class SyncClient:
         """Events that were lost for good, or may have been, since the last call."""
         return self._thread.call(self._client.losses().take)
 
-    def close(self, in_haste: bool = False) -> None:
+    def close(self, in_haste: bool = False, *, timeout: float | None = None) -> None:
+        check_timeout(timeout)
         if not self._closed:
             self._closed = True
-            self._thread.do(self._client.close(in_haste))
-            self._thread.stop()
+            try:
+                self._thread.do(self._client.close(in_haste, timeout=timeout))
+            finally:
+                self._thread.stop()
+
+    def __repr__(self) -> str:
+        return f"<Sync{repr(self._client)[1:]}"
 
     def __enter__(self) -> "SyncClient":
         return self

@@ -17,6 +17,7 @@ from typing import cast
 from holdfast.model.errors import MisuseError, PeerError, TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.address import Address
+from holdfast.net.tls_server import TlsServer, bound
 from holdfast.net.wires import CLOSED, Accept, Receiver
 
 FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
@@ -98,7 +99,7 @@ class TcpWire(asyncio.Protocol):
         while size - at >= _LENGTH_BYTES and not self._paused and not self._closing:
             length = int.from_bytes(view[at : at + _LENGTH_BYTES], "big")
             if length > FRAME_BYTES_MAX:
-                self._receiver.on_bad(PeerError(f"a frame of {length} bytes; {FRAME_BYTES_MAX} are allowed"))
+                self._receiver.on_bad(PeerError(f"frame too large: {length} bytes, the limit is {FRAME_BYTES_MAX}"))
                 self.abort()
                 return size
             end = at + _LENGTH_BYTES + length
@@ -146,7 +147,7 @@ class TcpWire(asyncio.Protocol):
 
     def send(self, frame: bytes) -> None:
         if len(frame) > FRAME_BYTES_MAX:
-            raise MisuseError(f"a frame of {len(frame)} bytes; {FRAME_BYTES_MAX} are allowed")
+            raise MisuseError(f"frame too large: {len(frame)} bytes, the limit is {FRAME_BYTES_MAX}")
         if not self._closing:
             self._transport.write(len(frame).to_bytes(_LENGTH_BYTES, "big") + frame)
 
@@ -186,7 +187,7 @@ def _why(problem: Exception | None) -> str:
 
 
 class TcpListener:
-    def __init__(self, server: asyncio.Server, address: Address) -> None:
+    def __init__(self, server: asyncio.Server | TlsServer, address: Address) -> None:
         self._server = server
         self.address = address
 
@@ -194,15 +195,23 @@ class TcpListener:
         self._server.close()
 
 
-async def listen(address: Address, accept: Accept, context: ssl.SSLContext | None) -> TcpListener:
-    loop = asyncio.get_running_loop()
+async def listen(
+    address: Address, accept: Accept, context: ssl.SSLContext | None, refused: Callable[[str, str], None] | None = None
+) -> TcpListener:
+    """With a context, `refused` is told who has failed the TLS handshake, and why."""
+    server: asyncio.Server | TlsServer
+    tell = refused or (lambda far, why: None)
     try:
-        server = await loop.create_server(
-            lambda: TcpWire(accept), address.host, address.port, ssl=context, backlog=_BACKLOG
-        )
+        if context is None:
+            loop = asyncio.get_running_loop()
+            server = await loop.create_server(lambda: TcpWire(accept), address.host, address.port, backlog=_BACKLOG)
+            port = server.sockets[0].getsockname()[1]
+        else:
+            sockets = await bound(address.host, address.port, _BACKLOG)
+            server = TlsServer(sockets, context, lambda: TcpWire(accept), lambda far, problem: tell(far, _why(problem)))
+            port = server.port
     except OSError as problem:
         raise TransportError(f"cannot listen on {address}: {why_not(problem)}") from None
-    port = server.sockets[0].getsockname()[1]
     return TcpListener(server, Address(address.scheme, address.host, port))
 
 
@@ -223,7 +232,7 @@ def why_not(problem: OSError) -> str:
     """An error of the operating system in a few words."""
     if isinstance(problem, ssl.SSLCertVerificationError):
         unknown = problem.verify_code in _UNKNOWN_AUTHORITY
-        hint = "; name the authority that has signed it: --ca FILE, authority= in Python" if unknown else ""
+        hint = "; name the authority that has signed it: --ca FILE, ca= in Python" if unknown else ""
         return f"bad certificate: {problem.verify_message}{hint}"
     if isinstance(problem, ssl.SSLError):
         return f"TLS failed: {(problem.reason or str(problem)).replace('_', ' ').lower()}"

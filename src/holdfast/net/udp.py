@@ -24,7 +24,7 @@ _RECEIVE_BUFFER_BYTES = 4 * 2**20  # a burst of some thousand datagrams; the ker
 _DATAGRAMS_PER_TURN = 64  # read before others get their turn
 _WIRES_MAX = 10_000  # per socket: addresses can be forged, so there has to be a bound
 
-_STRANGER = encode_signal(Refusal("greet first", "it does not know us; a new greeting is needed"))
+_STRANGER = encode_signal(Refusal("greet first", "it has no session with us; a new greeting is needed"))
 
 
 class UdpWire:
@@ -43,7 +43,7 @@ class UdpWire:
 
     def send(self, frame: bytes) -> None:
         if len(frame) > FRAME_MAX:
-            raise MisuseError(f"a frame of {len(frame)} bytes; {FRAME_MAX} are allowed")
+            raise MisuseError(f"frame too large: {len(frame)} bytes, the limit is {FRAME_MAX}")
         if self.open:
             self._port.send(self, frame)
 

@@ -5,7 +5,6 @@ Readers and checks add to one `Problems` and go on with what they have; nothing 
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from holdfast.model.errors import InputError
@@ -106,9 +105,3 @@ class _OfRow(Problems):
 def dotted(path: KeyPath) -> str:
     """`links.loss`, `client.0.broker`: the way `--set` takes it."""
     return ".".join(map(str, path))
-
-
-def did_you_mean(found: str, known: Iterable[str]) -> str:
-    """A suggestion for a misspelt name, or nothing when none is near."""
-    near = get_close_matches(found, list(known), n=1)
-    return f'did you mean "{near[0]}"?' if near else ""

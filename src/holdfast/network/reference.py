@@ -85,9 +85,8 @@ def _plain(key: Key) -> bool:
 def _default(key: Key) -> str:
     if key.required:
         return "required"
-    if key.default is not None:
-        return f"`{value_text(key.default)}`"
-    return key.default_words or "none"
+    default = f"`{value_text(key.default)}`" if key.default is not None else key.default_words or "none"
+    return f"{default} ({key.reason})" if key.reason else default
 
 
 if __name__ == "__main__":

@@ -14,15 +14,13 @@ from typing import Literal, NamedTuple
 from holdfast.network.document import Document
 from holdfast.network.graph import neighbours_of
 from holdfast.network.replacement import Replacer
+from holdfast.network.settings import PlanSettings, Transport
 from holdfast.network.workload.listed import Scheduled, scheduled
 from holdfast.network.workload.publication import Publication, Window, at_us_of
 from holdfast.network.workload.workloads import Silent, Workload
-from holdfast.protocol.gossip.settings import GossipSettings
-from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
+from holdfast.protocol.settings import ProtocolSettings, Reliability, Routing
 
-Routing = Literal["subscriptions", "advertisements", "destinations"]
 ServiceTime = Literal["fixed", "exponential"]
 FaultKind = Literal[
     "crash",
@@ -92,40 +90,6 @@ class ClientSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Reliability:
-    hops: HopSettings = BASIC
-    guarantees: Guarantees = BEST_EFFORT  # of every client
-    gossip: GossipSettings | None = None  # of every broker
-    store: str | None = None  # the folder of live brokers' stores; None lets the driver choose
-
-
-@dataclass(frozen=True, slots=True)
-class PlanSettings:
-    """What the planner predicts for; the drivers do not look at it."""
-
-    target: float | None = None  # of every subscriber; None holds nobody to anything
-    endpoints: Literal["counted", "assumed-up"] = "counted"
-    samples: int = 20_000  # worlds where exact numbers are out of reach
-
-
-@dataclass(frozen=True, slots=True)
-class Transport:
-    """How live brokers and clients talk; the simulator looks at `reliable` only."""
-
-    kind: Literal["udp", "tcp", "tls"] = "udp"
-    host: str = "127.0.0.1"
-    port: int = 0  # of the first broker, the next ones count up; 0 takes any free ones
-    metrics_port: int | None = None  # likewise, for /metrics and /health; None serves none
-    certificate: str | None = None
-    private_key: str | None = None
-    authority: str | None = None
-
-    @property
-    def reliable(self) -> bool:
-        return self.kind != "udp"
-
-
-@dataclass(frozen=True, slots=True)
 class Fault:
     """One thing that happens at a given time; what a kind has no use for is None."""
 
@@ -162,12 +126,11 @@ class Network:
     clients: tuple[ClientSpec, ...]
     workload: Workload = field(default_factory=Silent)
     window: Window = _NEVER  # in which the workload publishes
-    reliability: Reliability = Reliability()
-    plan: PlanSettings = PlanSettings()
-    replication: ReplicationSettings | None = None  # None: a broker that fails is not replaced
+    reliability: Reliability = field(default_factory=Reliability)
+    plan: PlanSettings = field(default_factory=PlanSettings)
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
     lossy_control: bool = True  # links lose control messages as well as events
-    transport: Transport = Transport()
+    transport: Transport = field(default_factory=Transport)
     faults: tuple[Fault, ...] = ()  # in the order of time
     reconfiguration: Reconfiguration | None = None
     slice_us: int | None = None  # events are also counted by when they were published, in slices of this length
@@ -178,6 +141,11 @@ class Network:
     def text(self) -> str:
         """A network file that describes this network, with all settings in it."""
         return self.document.toml()
+
+    @property
+    def replication(self) -> ReplicationSettings | None:
+        """None: a broker that fails is not replaced."""
+        return self.reliability.replication
 
     def neighbours(self) -> dict[str, list[str]]:
         """For each broker those it has a link with, both in the order of the file."""

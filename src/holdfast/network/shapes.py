@@ -4,7 +4,6 @@ A shape reads a raw TOML value, turns it into the units of machines, and adds a 
 cannot take it returns as `BAD`, and the reader goes on. `words` says what is expected, in messages and in the manual.
 """
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,10 +13,12 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from holdfast.language.parser import parse
 from holdfast.language.problems import ConditionError
+from holdfast.model import validation
 from holdfast.model.errors import InputError
 from holdfast.model.event import attributes_of
+from holdfast.model.validation import Kind
 from holdfast.network.limits import LISTED_MAX, NAME_CHARACTERS_MAX, PORT_MAX
-from holdfast.network.problems import KeyPath, Problems, did_you_mean
+from holdfast.network.problems import KeyPath, Problems
 
 BAD: Final = object()
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]*")
@@ -52,46 +53,39 @@ def wrong(shape: Shape, found: object, path: KeyPath, problems: Problems, sugges
     return BAD
 
 
-@dataclass(frozen=True)
-class Number:
-    low: float
-    high: float
-    unit: str = ""
-    micro: int = 0  # microseconds in one unit; then the value becomes whole microseconds
-    whole: bool = False
-    above: bool = False  # `low` itself is too low
-
-    def words(self) -> str:
-        kind = "a whole number" if self.whole else "a number"
-        unit = f" of {self.unit}" if self.unit else ""
-        start = f"above {self.low:,}, up to" if self.above else f"from {self.low:,} to"
-        return f"{kind}{unit} {start} {self.high:,}"
+class _Plain(Kind, Protocol):
+    """A single value, checked as the same value is checked in Python."""
 
     def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
-        if isinstance(found, bool) or not isinstance(found, int | float):
-            return wrong(self, found, path, problems, _unquoted(found))
-        if self.whole and not isinstance(found, int):
-            return wrong(self, found, path, problems)
-        if not (self.low <= found <= self.high) or (self.above and found == self.low) or math.isnan(found):
-            return wrong(self, found, path, problems, self._as_share(found))
-        if self.micro:
-            # Half a microsecond more than nothing is still more than nothing.
-            return max(round(found * self.micro), 1 if found > 0 else 0)
-        return found if self.whole else float(found)
-
-    def _as_share(self, found: float) -> str:
-        if (self.low, self.high, self.whole) == (0, 1, False) and 1 < found <= 100:
-            return f"write {found:g} % as {found / 100:g}"
-        return ""
+        suggestion = self.refusal(found)
+        return found if suggestion is None else wrong(self, found, path, problems, suggestion)
 
 
-def _unquoted(found: object) -> str:
-    if not isinstance(found, str):
-        return ""
-    try:
-        return "write it without quotes" if math.isfinite(float(found)) else ""
-    except ValueError:
-        return ""
+@dataclass(frozen=True)
+class Number(validation.Number, _Plain):
+    micro: int = 0  # microseconds in one unit; then the value becomes whole microseconds
+
+    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
+        value = super().read(found, path, problems)
+        if value is BAD or self.whole:
+            return value
+        # Half a microsecond more than nothing is still more than nothing.
+        return max(round(value * self.micro), 1 if value > 0 else 0) if self.micro else float(value)
+
+
+@dataclass(frozen=True)
+class Flag(validation.Flag, _Plain):
+    pass
+
+
+@dataclass(frozen=True)
+class Word(validation.Word, _Plain):
+    pass
+
+
+@dataclass(frozen=True)
+class Text(validation.Text, _Plain):
+    pass
 
 
 class Between(NamedTuple):
@@ -139,55 +133,6 @@ class Bounds:
             problems.add(path, f"the lower bound {shown(found[0])} is above the upper one", "write [low, high]")
             return BAD
         return Between(low, high)
-
-
-@dataclass(frozen=True)
-class Flag:
-    def words(self) -> str:
-        return "true or false"
-
-    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
-        if isinstance(found, bool):
-            return found
-        plain = isinstance(found, str) and found.lower() in ("true", "false")
-        return wrong(self, found, path, problems, "write it without quotes, in small letters" if plain else "")
-
-
-@dataclass(frozen=True)
-class Word:
-    """One of a few words; some are planned and say so."""
-
-    choices: tuple[str, ...]
-    later: tuple[str, ...] = ()
-
-    def words(self) -> str:
-        return " or ".join(f'"{each}"' for each in self.choices)
-
-    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
-        if isinstance(found, str):
-            if found in self.choices:
-                return found
-            if found in self.later:
-                problems.add(path, f'"{found}" is not available yet, expected {self.words()}')
-                return BAD
-            return wrong(self, found, path, problems, did_you_mean(found.lower(), (*self.choices, *self.later)))
-        return wrong(self, found, path, problems)
-
-
-@dataclass(frozen=True)
-class Text:
-    what: str = "a text in quotes"
-    characters_max: int = 1_000  # a title, an address or a path
-
-    def words(self) -> str:
-        return self.what
-
-    def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
-        if not isinstance(found, str) or not found:
-            return wrong(self, found, path, problems)
-        if len(found) > self.characters_max or "\0" in found:
-            return wrong(self, found, path, problems, f"at most {self.characters_max:,} characters")
-        return found
 
 
 @dataclass(frozen=True)

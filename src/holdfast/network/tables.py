@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from holdfast.network.problems import KeyPath, Problems, did_you_mean
+from holdfast.model.settings import GoesWith, in_microseconds
+from holdfast.model.validation import did_you_mean
+from holdfast.network.problems import KeyPath, Problems
 from holdfast.network.shapes import BAD, Shape, wrong
 
 
@@ -21,7 +23,15 @@ class Key:
     default: object = None  # as the file would spell it; None leaves the value out
     default_words: str = ""  # where the default is not one value
     required: bool = False
-    goes_with: tuple[str, tuple[str, ...]] | None = None  # without one of these values of that key it has no effect
+    goes_with: GoesWith | None = None  # without one of these values of that key it has no effect
+    reason: str = ""  # for the default, where the meaning does not give it
+    formerly: str = ""  # an older name, which still works
+
+    @cached_property
+    def field(self) -> str:
+        """Its name among the values that were read, where times are microseconds and their names say so."""
+        micro = getattr(getattr(self.shape, "of", self.shape), "micro", 0)
+        return in_microseconds(self.name) if micro else self.name
 
 
 Values = dict[str, Any]
@@ -48,20 +58,24 @@ class Table:
             wrong(self, found, path, problems, f"write it as [{self.name}]")
             found = {}
         keys = self._keys_for(found)
+        former = {key.formerly: name for name, key in keys.items() if key.formerly in found and name not in found}
         for name in found:
-            if name not in keys:
+            if name in former:
+                problems.warn((*path, name), f"this key is called {former[name]} now")
+            elif name not in keys:
                 self._unknown(name, keys, found, path, problems)
         values: Values = {}
         for name, key in keys.items():
+            written = key.formerly if key.formerly in former else name
             value = BAD
-            if name in found:
-                value = key.shape.read(found[name], (*path, name), problems)
+            if written in found:
+                value = key.shape.read(found[written], (*path, written), problems)
             elif key.required and there:
                 problems.add(path, f'"{name}" is missing, expected {key.shape.words()}')
             if value is BAD and not only_own:
                 value = key.shape.read(key.default, (*path, name), problems) if key.default is not None else None
             if value is not BAD:
-                values[name] = value
+                values[key.field] = value
         self._warn_of_idle_keys(found, values, path, problems)
         return values
 
@@ -139,6 +153,7 @@ def complaint_about(root: Table, key: str) -> str:
                 return f"expected a position in {before}, counted from 0, such as {before}.0"
             shape = shape.table
         elif isinstance(shape, Table):
+            name = next((key.name for key in shape.all_keys.values() if key.formerly == name), name)
             if name not in shape.all_keys:
                 hint = did_you_mean(name, shape.all_keys) or f"the keys here are {', '.join(shape.all_keys)}"
                 return f'unknown key "{name}"; {hint}'

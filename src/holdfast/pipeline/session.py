@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from holdfast.model.errors import InputError
+from holdfast.model.extras import require
 from holdfast.pipeline.shipping import needs_shipping, ship_where_needed
 
 if TYPE_CHECKING:
@@ -42,12 +43,9 @@ def session(
 
     `master` is Spark's own address; without it SPARK_REMOTE, SPARK_MASTER or this machine.
     """
-    try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - who lacks it learns how to get it
-    except ImportError:
-        raise InputError(
-            "this needs PySpark, which is not installed; add the packages of requirements/spark.lock"
-        ) from None
+    require("pyspark")
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - who lacks it learns how to get it
+
     running = SparkSession.getActiveSession()
     if running is not None:
         return running

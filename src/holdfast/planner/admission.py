@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError
-from holdfast.network.problems import did_you_mean
-from holdfast.network.schema import ClientSpec, Network, PlanSettings, SubscriptionSpec
+from holdfast.model.validation import did_you_mean
+from holdfast.network.schema import ClientSpec, Network, SubscriptionSpec
+from holdfast.network.settings import PlanSettings
 from holdfast.planner.demand import demand_of
 from holdfast.planner.overlay import overlay_of
 from holdfast.planner.pairs import Predictor

@@ -6,7 +6,7 @@ mean time down, `b3.mtbf_s=…` for a mean time up. Several changes joined by co
 from dataclasses import dataclass
 
 from holdfast.model.errors import InputError
-from holdfast.network.problems import did_you_mean
+from holdfast.model.validation import did_you_mean
 from holdfast.planner.components import Component
 from holdfast.planner.overlay import Overlay
 from holdfast.planner.plan import Case

@@ -1,15 +1,18 @@
-"""A client: publishes, subscribes, and hands each publication to the application at most once.
+"""A best-effort client: publishes, subscribes, and hands each publication to the application at most once.
 
 It keeps two tables with its broker, what it wants and what it will publish, and matches what arrives against its own
-subscriptions again: so a broker whose table is out of date cannot deliver what was not asked for. What it does about
-losses and order, if anything, is its `Assurance`; to the broker, that is publications and subscriptions like others.
+subscriptions again: so a broker whose table is out of date cannot deliver what was not asked for. What is done about
+losses and order, if anything, are layers around it (`reliable_client`): to the broker, that is publications and
+subscriptions like others.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
 from random import Random
 
-from holdfast.model.errors import MisuseError, PeerError
+from msgspec import Raw
+
+from holdfast.model.errors import MisuseError
 from holdfast.model.messages import (
     TABLES,
     Batch,
@@ -26,7 +29,6 @@ from holdfast.model.messages import (
     TableRefused,
     Via,
 )
-from holdfast.protocol.assurance import Assurance, Outcome
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import (
     Absence,
@@ -50,10 +52,12 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.recovery.control import CONTROL_ADVERTISEMENT, CONTROL_SEQ, leaves_out_control
-from holdfast.protocol.recovery.says import Follow, Recovered, Say, State, Unfollow, Unrecoverable
 from holdfast.protocol.seen import Seen
-from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
+from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable
+
+_BATCH_BYTES_MAX = 63 * 1024  # of one batch: it fills a frame of the usual size
+_EVENT_BYTES = 23  # of an event besides attributes and payload: its number, its time and a length, at most
 
 
 class Client:
@@ -66,72 +70,82 @@ class Client:
         epoch: int,
         rng: Random,
         first_seq: int = 1,  # above all that an earlier incarnation of this name has used, or they pass for duplicates
-        guarantees: Guarantees = BEST_EFFORT,
+        *,
+        batches: int = 0,  # events that may leave in one message; then no `Published` is returned for these
+        recovers: bool = False,  # it takes part in recovery, and gets no control messages but those that it follows
     ) -> None:
         self.name = name
         self._settings = settings
         self._book = book
         self._epoch = epoch
-        self._first_seq = first_seq
-        self.last_seq = first_seq - 1  # the number of the last publication
-        self._broker: str | None = None
-        self._told: dict[Table, SentTable] = {}
-        self._wants_version = 0  # of our subscriptions as told to the broker, when we last began to want more
-        self._states = False  # whether we state what we have published, which only a link that loses nothing may carry
-        self._stated = 0  # up to here our broker has been sent all that we have published, or will have no more of it
+        self.first_seq = first_seq
+        self._last_seq = first_seq - 1
+        self.broker: str | None = None
+        self._sent_tables: dict[Table, SentTable] = {}
+        self._wants_version = 0  # of our subscriptions as sent to the broker, when we last began to want more
         self._wanted: dict[Table, dict[str, str]] = {table: {} for table in TABLES}  # by the application's id
         self._index = new_index()
-        self._seen = Seen(settings.dedup_window, settings.dedup_sources)
+        self.seen = Seen(settings.dedup_window, settings.dedup_sources)
         self._due_us = epoch + int(settings.heartbeat_us * rng.random())
-        self._since: dict[str, int] = {}  # when each subscription began
-        self._followed: dict[str, None] = {}  # conditions on what other clients say about recovery
-        self._assurance: Assurance | None = None
-        if guarantees != BEST_EFFORT:
-            dice = Random(f"{rng.getrandbits(64)}/recovery")
-            self._assurance = Assurance(name, epoch, guarantees, self._seen, first_seq, dice)
-            self._fulfil(self._assurance.start(), epoch)
+        self._recovers = recovers
+        self._followed: dict[str, None] = {}  # conditions on control messages of other clients
+        self._batches_max = batches
+        self._batches = False  # events leave in batches for now: the link loses nothing
+        # Published and not sent yet, event by event; they leave with the next `Wake`.
+        self._times_us: list[int] = []
+        self._bodies: list[Raw] = []
+        self._payloads: list[bytes] = []
+        self._batch_bytes = 0
+        self._batch_record: bytes | None = None
+
+    @property
+    def last_seq(self) -> int:
+        return self._last_seq
 
     def next_due_us(self) -> int | None:
-        beat_us = None if self._broker is None else self._due_us
-        if self._assurance is None:
-            return beat_us
-        due_us = self._assurance.next_due_us(self._broker is not None)
-        return min((each for each in (beat_us, due_us) if each is not None), default=None)
+        if self._times_us:
+            return self._times_us[0]
+        return None if self.broker is None else self._due_us
+
+    def has_settled(self, now_us: int) -> bool:
+        return True
 
     @property
-    def settled(self) -> bool:
-        """Whether it neither looks for anything nor has anything to tell that others may look for."""
-        return self._assurance is None or self._assurance.settled
+    def has_announced(self) -> bool:
+        return True
 
     @property
-    def has_told(self) -> bool:
-        """Whether those who may have lost something of what it published know enough to ask for it, or did."""
-        return self._assurance is None or self._assurance.has_told
+    def unacknowledged(self) -> int:
+        return 0
+
+    @property
+    def is_full(self) -> bool:
+        return False
 
     def missing(self) -> list[tuple[str, int, int]]:
-        """Publishers, and numbers of theirs of which events for us are missing, or may be."""
-        return [] if self._assurance is None else self._assurance.missing()
+        return []
 
-    def held(self, id_: str) -> int:
-        """Events that are held back from this subscription, for the sake of order."""
-        return 0 if self._assurance is None else self._assurance.held(id_)
+    def held(self, id_: str | None = None) -> int:
+        return 0
 
     def gauges(self) -> Gauges:
-        own = {"sources remembered": (len(self._seen), self._settings.dedup_sources)}
-        return own if self._assurance is None else {**own, **self._assurance.gauges()}
+        return {"sources remembered": (len(self.seen), self._settings.dedup_sources)}
 
     @property
-    def counts(self) -> dict[str, int]:
-        """What it has done to recover losses."""
-        return {} if self._assurance is None else self._assurance.counts
+    def counts(self) -> Mapping[str, int]:
+        return {}
 
     @property
     def answered_us(self) -> Iterable[int]:
-        """How long its last requests took to be answered."""
-        return () if self._assurance is None else self._assurance.answered_us
+        return ()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the broker has confirmed all our subscriptions: what it leaves out of a batch is not for us."""
+        sent = self._sent_tables.get("subscriptions")
+        return sent is not None and sent.confirmed >= self._wants_version
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
-        """What `Received` with each of these would do, in one go."""
         effects: list[Effect] = []
         for message in messages:
             if type(message) is Deliver:
@@ -147,22 +161,16 @@ class Client:
             return self.receive(given.sender, (given.message,), now_us)
         match given:
             case PublishCall():
-                return self._publish(given, now_us)
+                return self.publish(given.attributes, given.payload, given.lifetime_us, now_us)
             case Wake():
                 return self._on_wake(now_us)
             case LinkUp(neighbour=broker):
-                self._states = given.reliable and self._assurance is not None
-                if self._assurance is not None:
-                    self._assurance.on_link(given.reliable)
+                self._batches = given.reliable and self._batches_max > 0
                 return self._attach(broker, now_us)
             case LinkDown(neighbour=broker):
-                return self._detach() if broker == self._broker else []
+                return self._detach() if broker == self.broker else []
             case Absence():
-                lost = Lost("", 0, 0, given.reason, given.since_us, given.until_us, given.events)
-                return [
-                    lost,
-                    *([] if self._assurance is None else self._fulfil(self._assurance.on_absence(now_us), now_us)),
-                ]
+                return [Lost("", 0, 0, given.reason, given.since_us, given.until_us, given.events)]
             case SubscribeCall(id=id_, condition=condition):
                 return self._want("subscriptions", id_, condition, now_us)
             case AdvertiseCall(id=id_, condition=condition):
@@ -178,193 +186,166 @@ class Client:
 
     def _attach(self, broker: str, now_us: int) -> list[Effect]:
         left: list[Effect] = []
-        if self._broker not in (None, broker):
+        if self.broker not in (None, broker):
             left = self._detach()
-        self._broker = broker
+        self.broker = broker
         self._due_us = now_us + self._settings.heartbeat_us
         effects = self._beat()
         for table in TABLES:
-            self._told[table] = SentTable(table, now_us)
-            effects += [Send(broker, each) for each in self._told[table].change(self._to_tell(table), (), now_us)]
-        self._wants_version = self._told["subscriptions"].version
-        if self.last_seq >= self._first_seq:
-            self._stated = self.last_seq  # what the earlier broker did not take, this one does not know of
+            self._sent_tables[table] = SentTable(table, now_us)
+            effects += [Send(broker, each) for each in self._sent_tables[table].change(self._rows(table), (), now_us)]
+        self._wants_version = self._sent_tables["subscriptions"].version
         return left + effects
 
     def _on_wake(self, now_us: int) -> list[Effect]:
-        effects: list[Effect] = []
-        if self._broker is not None and now_us >= self._due_us:
+        effects: list[Effect] = self._send_batch() if self._times_us else []
+        if self.broker is not None and now_us >= self._due_us:
             self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
-            effects = self._beat()
-        if self._assurance is not None:
-            effects += self._fulfil(self._assurance.on_timer(now_us, self._broker is not None), now_us)
-            effects += self._fulfil(self._assurance.reconcile(None, now_us), now_us)
+            effects += self._beat()
         return effects
 
     def _detach(self) -> list[Effect]:
-        broker, self._broker = self._broker, None
-        self._told.clear()
-        return [] if broker is None else [Send(broker, Detach())]
+        left = self._send_batch() if self._times_us else []
+        broker, self.broker, self._batches = self.broker, None, False
+        self._sent_tables.clear()
+        return left if broker is None else [*left, Send(broker, Detach())]
 
     def _beat(self) -> list[Effect]:
-        if self._broker is None:
+        if self.broker is None:
             return []
-        return [Send(self._broker, Heartbeat(self._epoch, ((0, 0), (0, 0)), kind="client"))]
+        return [Send(self.broker, Heartbeat(self._epoch, ((0, 0), (0, 0)), kind="client"))]
 
     def _on_control(self, message: Message, now_us: int) -> list[Effect]:
         match message:
             case Heartbeat(heard=heard):
-                wholes: list[Snapshot] = []
+                snapshots: list[Snapshot] = []
                 for table, (version, digest) in zip(TABLES, heard, strict=False):
-                    told = self._told.get(table)
-                    if told is not None:
-                        wholes += told.on_heard(version, digest, now_us, self._settings.heartbeat_us // 2)
-                return [Send(self._broker, whole) for whole in wholes if self._broker]
+                    sent = self._sent_tables.get(table)
+                    if sent is not None:
+                        snapshots += sent.on_heard(version, digest, now_us, self._settings.heartbeat_us // 2)
+                return [Send(self.broker, each) for each in snapshots if self.broker]
             case TableRefused():
                 return self._on_refused(message, now_us)
-            case Outage() if self._since:
-                return self._on_outage(message, now_us)
             case Outage():
-                return []  # we subscribe to nothing
+                return self._on_outage(message, now_us) if self._wanted["subscriptions"] else []
             case _:
-                return [Incident("unexpected_message", self._broker or "")]
+                return [Incident("unexpected_message", self.broker or "")]
 
     def _on_outage(self, outage: Outage, now_us: int) -> list[Effect]:
-        """Those whom we follow can be asked; others may have published something for us."""
+        """Publishers that are followed can be asked; others may have published something for us."""
         reason = f"the link between {outage.one} and {outage.other} was down"
         until_us = now_us + self._settings.heartbeat_us  # then brokers everywhere know our subscriptions again
-        return self.handle(Absence(now_us - outage.ago_us, until_us, reason), now_us)
+        return [Lost("", 0, 0, reason, now_us - outage.ago_us, until_us)]
 
     def _on_refused(self, refused: TableRefused, now_us: int) -> list[Effect]:
-        """What follows from it is lost for as long as it lasts; said once until the table is smaller."""
-        told = self._told.get(refused.table)
-        if told is None or told.refused:
+        """What follows from it is lost for as long as it lasts; reported once until the table is smaller."""
+        sent = self._sent_tables.get(refused.table)
+        if sent is None or sent.refused:
             return []
-        told.refused = True
-        return [Incident("conditions_refused", self._broker or ""), Lost("", 0, 0, refused.reason, now_us)]
+        sent.refused = True
+        return [Incident("conditions_refused", self.broker or ""), Lost("", 0, 0, refused.reason, now_us)]
 
-    # Events --------------------------------------------------------------------------------------
+    # Publishing ----------------------------------------------------------------------------------
 
-    def _publish(self, call: PublishCall, now_us: int) -> list[Effect]:
-        seq = self.last_seq = self.last_seq + 1
-        record = self._assurance.record_for(seq, now_us) if self._assurance is not None else None
-        publication = Publication(self.name, seq, now_us, call.lifetime_us, call.attributes, call.payload, record)
-        if self._assurance is not None:
-            self._assurance.on_published(publication, now_us)
-        if self._broker is None:
-            return [Published(publication), Incident("published_while_detached", self.name)]
-        effects: list[Effect] = [Published(publication), Send(self._broker, Publish(publication))]
-        if self._states and not record:  # or whoever keeps the order would wait for the next statement
-            effects.append(Send(self._broker, self._statement()))
-        return effects
-
-    @property
-    def sends_batches(self) -> bool:
-        """Whether publications can travel in batches: not when each has to tell of those before it."""
-        return self._assurance is None or not self._assurance.carries_records
-
-    def number(self, attributes: Mapping[str, Scalar], payload: bytes, now_us: int) -> tuple[int, int]:
-        """Publish an event that leaves in a batch: its number, and since which number the batch states all, or 0.
-
-        The short way of many events in a row; the driver has them encoded and puts them together.
-        """
-        seq = self.last_seq = self.last_seq + 1
-        if self._assurance is None:
-            return seq, 0
-        publication = Publication(self.name, seq, now_us, None, dict(attributes), payload, b"")
-        self._assurance.on_published(publication, now_us)
-        since, self._stated = self._stated + 1, seq
-        return seq, since
-
-    def _statement(self) -> Batch:
-        """All that we have published was sent before this."""
-        since, self._stated = min(self._stated + 1, self.last_seq), self.last_seq
-        return Batch((), self.name, (), (), (), 0, since, self.last_seq)
-
-    def _on_publication(
-        self, publication: Publication, via: Via, now_us: int, wanted: list[str] | None = None
+    def publish(
+        self,
+        attributes: Mapping[str, Scalar],
+        payload: bytes,
+        lifetime_us: int | None,
+        now_us: int,
+        encoded: Raw | None = None,
+        record: bytes | None = None,  # what it says of those before it, for recovery
     ) -> list[Effect]:
+        if self._batches and encoded is not None and lifetime_us is None and not record:
+            size = len(encoded) + len(payload) + _EVENT_BYTES
+            full = self._batch_bytes + size > _BATCH_BYTES_MAX or len(self._times_us) >= self._batches_max
+            effects = self._send_batch() if full and self._times_us else []
+            self._last_seq += 1
+            self._times_us.append(now_us)
+            self._bodies.append(encoded)
+            self._payloads.append(payload)
+            self._batch_bytes += size
+            self._batch_record = record
+            return effects
+        effects = self._send_batch() if self._times_us else []
+        seq = self._last_seq = self._last_seq + 1
+        publication = Publication(self.name, seq, now_us, lifetime_us, attributes, payload, record)  # type: ignore[arg-type]
+        effects.append(Published(publication))
+        if self.broker is None:
+            return [*effects, Incident("published_while_detached", self.name)]
+        if encoded is not None:  # it is not encoded a second time
+            publication = Publication(self.name, seq, now_us, lifetime_us, encoded, payload, record)  # type: ignore[arg-type]
+        return [*effects, Send(self.broker, Publish(publication))]
+
+    def _send_batch(self) -> list[Effect]:
+        """What was published since the last one, in one message."""
+        times_us, self._times_us = self._times_us, []
+        bodies, self._bodies = self._bodies, []
+        payloads, self._payloads = self._payloads, []
+        self._batch_bytes = 0
+        assert self.broker is not None
+        last, record = self._last_seq, self._batch_record
+        if len(times_us) == 1 and record is None:  # it is through sooner than as a batch
+            alone = Publication(self.name, last, times_us[0], None, bodies[0], payloads[0])  # type: ignore[arg-type]
+            return [Send(self.broker, Publish(alone))]
+        seqs = tuple(range(last - len(times_us) + 1, last + 1))
+        some = tuple(payloads) if any(payloads) else ()
+        stated = (0, 0) if record is None else (1, 0)
+        batch = Batch(seqs, self.name, tuple(times_us), tuple(bodies), some, 0, *stated)  # type: ignore[arg-type]
+        return [Send(self.broker, batch)]
+
+    # Receiving -----------------------------------------------------------------------------------
+
+    def _on_publication(self, publication: Publication, via: Via, now_us: int) -> list[Effect]:
         if publication.seq == CONTROL_SEQ:
-            return self._on_control_publication(publication, now_us)
+            return []  # we want everything, and so got what others use for recovery
         if publication.lifetime_us is not None and publication.expired(now_us):
             return [Incident("expired", source=publication.source, first=publication.seq)]
-        if wanted is None:
-            wanted = self._index.match(publication.attributes)
+        wanted = self._index.match(publication.attributes)
         if not wanted:
             return [Incident("not_subscribed", source=publication.source)]
-        if not self._seen.first_time(publication.source, publication.seq):
+        if not self.seen.first_time(publication.source, publication.seq):
             return [Incident("duplicate", source=publication.source)]
-        if self._assurance is None:
-            return [Delivered(publication, tuple(wanted), via)]
-        try:
-            effects = self._fulfil(self._assurance.on_event(publication, tuple(wanted), via, now_us), now_us)
-            return effects + self._fulfil(self._assurance.reconcile(publication.source, now_us), now_us)
-        except PeerError:
-            return [Delivered(publication, tuple(wanted), via), Incident("bad_record", source=publication.source)]
+        return [Delivered(publication, tuple(wanted), via)]
 
     def _on_batch(self, batch: Batch, now_us: int) -> list[Effect]:
-        publications, wanted = batch.publications(), self._index.match_each(batch.attributes) if batch.seqs else []
+        if not batch.seqs:
+            return []
         if CONTROL_SEQ in batch.seqs:
-            each = zip(publications, wanted, strict=True)
-            return [one for event, ids in each for one in self._on_publication(event, "original", now_us, ids)]
-        effects: list[Effect] = []
+            return [one for each in batch.publications() for one in self._on_publication(each, "original", now_us)]
+        publications, wanted, seqs = batch.publications(), self._index.match_each(batch.attributes), batch.seqs
+        incidents: list[Effect] = []
         if not all(wanted):
-            effects.append(Incident("not_subscribed", source=batch.source, count=wanted.count([])))
+            incidents.append(Incident("not_subscribed", source=batch.source, count=wanted.count([])))
             publications, wanted = list(compress(publications, wanted)), [each for each in wanted if each]
-        if publications:
-            whole = len(publications) == len(batch.seqs)
-            seqs = batch.seqs if whole else tuple([each.seq for each in publications])
-            new = self._seen.first_times(batch.source, seqs)
-            if not all(new):
-                effects.append(Incident("duplicate", source=batch.source, count=new.count(False)))
-                publications, wanted = list(compress(publications, new)), list(compress(wanted, new))
-        if self._assurance is None:
-            return [DeliveredBatch(publications, wanted), *effects] if publications else effects
-        told = self._told.get("subscriptions")
-        trusted = told is not None and told.confirmed >= self._wants_version
-        effects += self._fulfil(self._assurance.on_batch(batch, publications, wanted, trusted, now_us), now_us)
-        return effects + self._fulfil(self._assurance.reconcile(batch.source, now_us), now_us)
+            if not publications:
+                return incidents
+            seqs = tuple([each.seq for each in publications])
+        new = self.seen.first_times(batch.source, seqs)
+        if not all(new):
+            incidents.append(Incident("duplicate", source=batch.source, count=new.count(False)))
+            publications, wanted = list(compress(publications, new)), list(compress(wanted, new))
+        return [DeliveredBatch(publications, wanted), *incidents] if publications else incidents
 
-    # Losses and order ----------------------------------------------------------------------------
+    # Control messages ----------------------------------------------------------------------------
 
-    def _on_control_publication(self, publication: Publication, now_us: int) -> list[Effect]:
-        if self._assurance is None:
-            return []  # we want everything, and so got what others say to each other
-        try:
-            effects = self._fulfil(self._assurance.on_control(publication, now_us), now_us)
-            return effects + self._fulfil(self._assurance.reconcile(publication.source, now_us), now_us)
-        except PeerError:
-            return [Incident("bad_recovery_message", source=publication.source)]
+    def send_control(self, attributes: dict[str, Scalar], payload: bytes, now_us: int) -> list[Effect]:
+        if self.broker is None:
+            return []
+        publication = Publication(self.name, CONTROL_SEQ, now_us, None, attributes, payload)
+        return [Send(self.broker, Publish(publication))]
 
-    def _fulfil(self, outcomes: Iterable[Outcome], now_us: int) -> list[Effect]:
-        assert self._assurance is not None
-        effects: list[Effect] = []
-        for outcome in outcomes:
-            match outcome:
-                case Say():
-                    if self._broker is not None:
-                        said = Publication(self.name, CONTROL_SEQ, now_us, None, outcome.attributes, outcome.payload)
-                        effects.append(Send(self._broker, Publish(said)))
-                case State():
-                    if self._broker is not None and self.last_seq >= self._first_seq:
-                        effects.append(Send(self._broker, self._statement()))
-                case Follow():
-                    condition = self._canonical(outcome.condition)
-                    self._followed[condition] = None
-                    effects += self._tell("subscriptions", [condition], [], now_us)
-                case Unfollow():
-                    condition = self._canonical(outcome.condition)
-                    if self._followed.pop(condition, self) is None:
-                        effects += self._tell("subscriptions", [], [condition], now_us)
-                case Recovered(publication=publication):
-                    effects += self._on_publication(publication, "repair", now_us)
-                    self._assurance.on_answered(publication, now_us)
-                case Unrecoverable():
-                    effects.append(Lost(outcome.source, outcome.first, outcome.last, outcome.reason))
-                    effects += self._fulfil(self._assurance.on_lost(outcome, now_us), now_us)
-                case _:
-                    effects.append(outcome)
-        return effects
+    def follow(self, condition: str, now_us: int) -> list[Effect]:
+        text = str(self._book.subscription(condition))
+        self._followed[text] = None
+        return self._change("subscriptions", [text], [], now_us)
+
+    def unfollow(self, condition: str, now_us: int) -> list[Effect]:
+        text = str(self._book.subscription(condition))
+        if text not in self._followed:
+            return []
+        del self._followed[text]
+        return self._change("subscriptions", [], [text], now_us)
 
     # Subscriptions and advertisements ------------------------------------------------------------
 
@@ -376,12 +357,10 @@ class Client:
         wanted[id_] = str(subscription)
         if table == "subscriptions":
             self._index.add(id_, subscription.filters)
-            self._since[id_] = now_us
-        effects = self._reconsider(now_us) if table == "subscriptions" else []
-        told = self._tell(table, [self._told_text(table, wanted[id_])], [], now_us)
-        if table == "subscriptions" and table in self._told:
-            self._wants_version = self._told[table].version
-        return told + effects
+        effects = self._change(table, [self._as_sent(table, wanted[id_])], [], now_us)
+        if table == "subscriptions" and table in self._sent_tables:
+            self._wants_version = self._sent_tables[table].version
+        return effects
 
     def _unwant(self, table: Table, id_: str, now_us: int) -> list[Effect]:
         wanted = self._wanted[table]
@@ -390,37 +369,23 @@ class Client:
         condition = wanted.pop(id_)
         if table == "subscriptions":
             self._index.remove(id_, self._book.subscription(condition).filters)
-            del self._since[id_]
-        effects = self._reconsider(now_us) if table == "subscriptions" else []
-        dropped = [] if condition in wanted.values() else [self._told_text(table, condition)]
-        return self._tell(table, [], dropped, now_us) + effects
+        dropped = [] if condition in wanted.values() else [self._as_sent(table, condition)]
+        return self._change(table, [], dropped, now_us)
 
-    def _canonical(self, condition: str) -> str:
-        """The text by which brokers know a condition, however it is spelt."""
-        return str(self._book.subscription(condition))
-
-    def _reconsider(self, now_us: int) -> list[Effect]:
-        """Which losses matter has changed with the subscriptions."""
-        if self._assurance is None:
-            return []
-        wanted = self._wanted["subscriptions"]
-        since = [(self._since[id_], self._book.subscription(text)) for id_, text in wanted.items()]
-        return self._fulfil(self._assurance.on_subscriptions(since), now_us)
-
-    def _told_text(self, table: Table, condition: str) -> str:
-        """How the broker hears of a condition."""
-        if self._assurance is None or table != "subscriptions":
+    def _as_sent(self, table: Table, condition: str) -> str:
+        """A condition as the broker gets it: who recovers follows control messages apart from what it wants."""
+        if not self._recovers or table != "subscriptions":
             return condition
         return leaves_out_control(self._book.subscription(condition))
 
-    def _to_tell(self, table: Table) -> list[str]:
-        """The whole of a table."""
-        told = [self._told_text(table, condition) for condition in self._wanted[table].values()]
-        if self._assurance is None:
-            return told
-        return [*told, *(self._followed if table == "subscriptions" else [CONTROL_ADVERTISEMENT])]
+    def _rows(self, table: Table) -> list[str]:
+        """All conditions of a table, as the broker gets them."""
+        rows = [self._as_sent(table, condition) for condition in self._wanted[table].values()]
+        if not self._recovers:
+            return rows
+        return [*rows, *(self._followed if table == "subscriptions" else [CONTROL_ADVERTISEMENT])]
 
-    def _tell(self, table: Table, add: list[str], drop: list[str], now_us: int) -> list[Effect]:
-        told = self._told.get(table)
-        changes = told.change(add, drop, now_us) if told is not None else []
-        return [Send(self._broker, each) for each in changes if self._broker is not None]
+    def _change(self, table: Table, add: list[str], drop: list[str], now_us: int) -> list[Effect]:
+        sent = self._sent_tables.get(table)
+        changes = sent.change(add, drop, now_us) if sent is not None else []
+        return [Send(self.broker, each) for each in changes if self.broker is not None]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from holdfast.language.problems import ConditionError
 from holdfast.model import limits
 from holdfast.model.event import Attributes
-from holdfast.model.messages import Deliver, LinkState, NodeKind, Publish, Stamped, Table
+from holdfast.model.messages import Batch, Deliver, LinkState, NodeKind, Publish, Stamped, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import Effect, Incident, Send
 from holdfast.protocol.interests import Interests, Watch
@@ -29,7 +29,9 @@ class DestinationRouter:
         book: ConditionBook,
         new_index: Callable[[], EventIndex[str]],
         watch: Watch | None = None,
+        around: bool = False,
     ) -> None:
+        """Events go `around` neighbours that seem to be down instead of waiting or being lost there."""
         self._name = name
         self._settings = settings
         self._book = book
@@ -38,14 +40,14 @@ class DestinationRouter:
         self._links: dict[str, None] = {}
         self._states: dict[str, LinkState] = {name: LinkState(name, epoch, 0, (), ())}
         self.more_us: int | None = None  # it never leaves anything to do for later
+        self.version = 0  # there are no `routes`
         self._suspects: dict[str, None] = {}  # neighbours that we take for down
-        self._around = False  # whether events go round what is down instead of waiting or being lost there
+        self._around = around
         self._next_hops: dict[str, str] | None = {}
         self._detours: dict[str, dict[str, str]] = {}  # the same without what is down, and without one neighbour
 
     @property
     def known(self) -> tuple[int, int]:
-        """How many link states we know, and a digest of their versions."""
         ids = (f"{each.broker}/{each.epoch}/{each.version}" for each in self._states.values())
         return len(self._states), sum(map(digest_of, ids)) % 2**64
 
@@ -63,12 +65,7 @@ class DestinationRouter:
         if self._links.pop(neighbour, self) is None:
             self._forget_routes()
 
-    def go_around(self) -> None:
-        """From now on, send events round what is down."""
-        self._around = True
-
     def suspect(self, neighbour: str, is_down: bool) -> list[Effect]:
-        """A neighbour seems to be down, or is there again: tell everybody."""
         if neighbour not in self._links or (neighbour in self._suspects) == is_down:
             return []
         if is_down:
@@ -77,11 +74,12 @@ class DestinationRouter:
             del self._suspects[neighbour]
         return self._say_of_ourselves()
 
-    def told(self, neighbour: str) -> dict[Table, SentTable]:
+    def sent_tables(self, neighbour: str) -> dict[Table, SentTable]:
         return {}
 
-    def no_room_for(self, added: list[str]) -> str:
-        """Why our link state cannot tell these as well; empty when it can."""
+    def on_confirmed(self, neighbour: str, version: int) -> None: ...
+
+    def why_refused(self, added: list[str]) -> str:
         wanted = dict.fromkeys([*self._local.conditions(), *added])
         if len(wanted) <= limits.CONDITIONS_MAX and sum(map(bytes_of, wanted)) <= limits.LINK_STATE_BYTES_MAX:
             return ""
@@ -181,6 +179,12 @@ class DestinationRouter:
             effects.append(Send(hop, Publish(publication, tuple(reached), publish.hops + 1, "multipath")))
         return effects
 
+    def forward_batch(self, sender: str, batch: Batch) -> list[Effect]:
+        return [effect for publish in batch.published() for effect in self.forward(sender, publish)]
+
+    def routes(self) -> tuple[dict[str, int], dict[str, int]]:
+        return {}, {}
+
     def _split(self, homes: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
         """The other brokers among these by next hop, and those that cannot be reached."""
         by_hop: dict[str, list[str]] = {}
@@ -195,7 +199,6 @@ class DestinationRouter:
 
     @property
     def brokers(self) -> dict[str, None]:
-        """The neighbours that are brokers, by name."""
         return self._links
 
     def towards(self, condition: str, homes: tuple[str, ...], sender: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -204,7 +207,6 @@ class DestinationRouter:
         return [(hop, tuple(reached)) for hop, reached in by_hop.items()]
 
     def home(self, attributes: Attributes) -> tuple[str, ...]:
-        """Our own clients that want an event."""
         return self._local.wanting(attributes)
 
     def _forget_routes(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.model.messages import CopyProtocol, Message, NodeKind, Publication, ReplicaUse, Scalar, Via
-from holdfast.protocol.hops.changes import Change
+from holdfast.protocol.changes import Change
 
 # Inputs --------------------------------------------------------------------------------------------------------
 

@@ -6,10 +6,12 @@ before the node inside does, and the effects before the driver does; what does n
 `protocol/stack.py` puts layers together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from holdfast.model.messages import Message
+from msgspec import Raw
+
+from holdfast.model.messages import Message, NodeKind, Scalar
 from holdfast.protocol.effects import Effect, Gauges, Input, Received
 
 
@@ -79,3 +81,125 @@ class Layer(Generic[N]):
     @property
     def counts(self) -> Mapping[str, int]:
         return self.inner.counts
+
+
+class BrokerMachine(Node, Protocol):
+    """A node that others attach to."""
+
+    def next_due_us(self) -> int: ...
+
+    def kind_of(self, neighbour: str) -> NodeKind | None:
+        """What a neighbour is; None if it is not known here."""
+        ...
+
+    def keeps_for(self, client: str) -> bool:
+        """Whether it has anything that a durable client of this name would come back to."""
+        ...
+
+
+B = TypeVar("B", bound=BrokerMachine)
+
+
+class BrokerLayer(Layer[B]):
+    """A broker around a broker."""
+
+    def next_due_us(self) -> int:
+        return self.inner.next_due_us()
+
+    def kind_of(self, neighbour: str) -> NodeKind | None:
+        return self.inner.kind_of(neighbour)
+
+    def keeps_for(self, client: str) -> bool:
+        return self.inner.keeps_for(client)
+
+
+class ClientMachine(Node, Protocol):
+    """A node that publishes and subscribes."""
+
+    @property
+    def last_seq(self) -> int:
+        """The sequence number of the last publication."""
+        ...
+
+    def publish(
+        self,
+        attributes: Mapping[str, Scalar],
+        payload: bytes,
+        lifetime_us: int | None,
+        now_us: int,
+        encoded: Raw | None = None,
+    ) -> list[Effect]:
+        """What `PublishCall` does: the one way of an event into a network.
+
+        Events that leave in one message wait for each other: they leave with the next `Wake`, which is due at once.
+        `encoded` is the attributes as the wire has them, where the driver has encoded them already.
+        """
+        ...
+
+    @property
+    def unacknowledged(self) -> int:
+        """Publications that no broker has acknowledged as stored; 0 where brokers store nothing."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many are not acknowledged that no more should be published."""
+        ...
+
+    @property
+    def has_announced(self) -> bool:
+        """Whether those who may have lost some of our publications have heard enough to ask for them, or did."""
+        ...
+
+    def missing(self) -> list[tuple[str, int, int]]:
+        """Publishers, and ranges of their sequence numbers of which events for us are missing, or may be."""
+        ...
+
+    def held(self, id_: str | None = None) -> int:
+        """Events that are held back from this subscription, or from any, for the sake of order."""
+        ...
+
+    @property
+    def answered_us(self) -> Iterable[int]:
+        """How long the last requests for lost events took to be answered."""
+        ...
+
+
+class ClientLayer(Layer[ClientMachine]):
+    """A client around a client."""
+
+    @property
+    def last_seq(self) -> int:
+        return self.inner.last_seq
+
+    def publish(
+        self,
+        attributes: Mapping[str, Scalar],
+        payload: bytes,
+        lifetime_us: int | None,
+        now_us: int,
+        encoded: Raw | None = None,
+    ) -> list[Effect]:
+        return self.inner.publish(attributes, payload, lifetime_us, now_us, encoded)
+
+    @property
+    def unacknowledged(self) -> int:
+        return self.inner.unacknowledged
+
+    @property
+    def is_full(self) -> bool:
+        return self.inner.is_full
+
+    @property
+    def has_announced(self) -> bool:
+        return self.inner.has_announced
+
+    def missing(self) -> list[tuple[str, int, int]]:
+        return self.inner.missing()
+
+    def held(self, id_: str | None = None) -> int:
+        return self.inner.held(id_)
+
+    @property
+    def answered_us(self) -> Iterable[int]:
+        return self.inner.answered_us

@@ -12,7 +12,7 @@ from itertools import islice
 
 from holdfast.model.event import RESERVED, Attributes
 from holdfast.model.limits import CONDITIONS_MAX
-from holdfast.model.messages import Batch, Deliver, NodeKind, Publish, Stamped, Table, with_statement
+from holdfast.model.messages import Batch, Deliver, LinkState, NodeKind, Publish, Stamped, Table, with_statement
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
 from holdfast.protocol.effects import Effect, Incident, Multicast, Send
@@ -20,8 +20,8 @@ from holdfast.protocol.interests import Interests, Watch
 from holdfast.protocol.statements import NEVER, Statements, Stream
 from holdfast.protocol.tables import SentTable
 
-_SLICE = 1_000  # conditions looked at in one go: 50 ms, in which nothing else is heard
-ALL_AT_ONCE = 2**62  # the same for who does not want slices
+SLICE = 1_000  # conditions looked at in one go: 50 ms, in which nothing else is heard
+ALL_AT_ONCE = 2**62  # the same for brokers that have more to say when all of it is told, or store it first
 _WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
@@ -45,7 +45,10 @@ class TreeRouter:
         hops_max: int,
         watch: Watch | None = None,
         states: bool = False,
+        slice_max: int = SLICE,
+        chunk: int = CONDITIONS_MAX,
     ) -> None:
+        """Who `states` can tell what was sent to each neighbour. A change is told in messages of `chunk` conditions."""
         self._book = book
         self._statements = Statements() if states else None
         self._hops_max = hops_max
@@ -56,11 +59,11 @@ class TreeRouter:
         self._peers: dict[str, _Peer] = {}
         self._clients: dict[str, None] = {}
         self._ways: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        self.chunk = CONDITIONS_MAX  # conditions told in one message, where nothing asks for less
-        self.slice = _SLICE  # conditions looked at in one go
+        self._chunk = chunk
+        self._slice = slice_max
         self.more_us: int | None = None  # when more are to be looked at
         self._twins: dict[str, str] = {}  # brokers that stand in one place: a faulty one and its replica
-        self.version = 0  # goes up whenever `forward` may begin to answer differently
+        self.version = 0
 
     # Links ---------------------------------------------------------------------------------------
 
@@ -109,12 +112,13 @@ class TreeRouter:
             self._statements.on_link_down(neighbour)
 
     def on_confirmed(self, neighbour: str, version: int) -> None:
-        """A neighbour has this version of the subscriptions that we told it."""
         if self._statements is not None:
             self._statements.on_confirmed(neighbour, version)
 
-    def told(self, neighbour: str) -> dict[Table, SentTable]:
-        """The tables we keep with a neighbour."""
+    def why_refused(self, added: list[str]) -> str:
+        return ""
+
+    def sent_tables(self, neighbour: str) -> dict[Table, SentTable]:
         peer = self._peers.get(neighbour)
         if peer is None:
             return {}
@@ -125,7 +129,6 @@ class TreeRouter:
     def on_change(
         self, neighbour: str, table: Table, added: Iterable[str], dropped: Iterable[str], now_us: int
     ) -> list[Effect]:
-        """A neighbour's table has changed: tell the others what follows from it."""
         added, dropped = list(added), list(dropped)
         if table == "advertisements":
             return self._on_advertisements(neighbour, added, dropped, now_us)
@@ -177,7 +180,7 @@ class TreeRouter:
         return self._look(now_us) if self.more_us is None else []
 
     def _look(self, now_us: int) -> list[Effect]:
-        left = self.slice
+        left = self._slice
         effects: list[Effect] = []
         for name, peer in self._peers.items():
             if not peer.pending or left <= 0:
@@ -211,7 +214,7 @@ class TreeRouter:
 
     def _tell(self, name: str, table: SentTable, add: list[str], drop: Iterable[str], now_us: int) -> list[Effect]:
         """A change of a table, in messages of not too many conditions."""
-        return [Send(name, told) for told in table.change(add, drop, now_us, self.chunk)]
+        return [Send(name, told) for told in table.change(add, drop, now_us, self._chunk)]
 
     def _is_for(self, condition: str, neighbour: str) -> bool:
         if not self._interests.wanted_apart_from(condition, neighbour, self._twins.get(neighbour, neighbour)):
@@ -223,6 +226,24 @@ class TreeRouter:
             neighbour in origins and overlaps(advertisement, condition)
             for advertisement, origins in self._advertised.items()
         )
+
+    # Link states: a tree has none ----------------------------------------------------------------
+
+    @property
+    def known(self) -> tuple[int, int]:
+        return 0, 0
+
+    def on_known(self, neighbour: str, known: tuple[int, int]) -> list[Effect]:
+        return []
+
+    def on_link_state(self, sender: str, state: LinkState) -> list[Effect]:
+        return [Incident("unexpected_message", sender)]
+
+    def holds(self, state: LinkState) -> bool:
+        return False
+
+    def suspect(self, neighbour: str, is_down: bool) -> list[Effect]:
+        return []
 
     # Events --------------------------------------------------------------------------------------
 
@@ -251,7 +272,6 @@ class TreeRouter:
         return effects
 
     def forward_batch(self, sender: str, batch: Batch) -> list[Effect]:
-        """What `forward` would do with each, in as few messages as keep the order for everybody."""
         count = len(batch.seqs)
         if batch.hops > self._hops_max:
             return [Incident("too_many_hops", source=batch.source, count=count)]
@@ -325,7 +345,6 @@ class TreeRouter:
 
     @property
     def brokers(self) -> dict[str, _Peer]:
-        """The neighbours that are brokers, by name."""
         return self._peers
 
     def towards(self, condition: str, homes: tuple[str, ...], sender: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -334,11 +353,9 @@ class TreeRouter:
         return [(name, ()) for name in wanting if name in self._peers and name != sender]
 
     def home(self, attributes: Attributes) -> tuple[str, ...]:
-        """Our own clients that want an event."""
         return tuple([name for name in self._interests.wanting(attributes) if name in self._clients])
 
     def routes(self) -> tuple[dict[str, int], dict[str, int]]:
-        """What `forward` goes by: for each condition the neighbours that want it, and each neighbour's bit."""
         return self._interests.table()
 
     def _split(self, wanting: tuple[str, ...], sender: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -106,9 +106,16 @@ def _arrival_us(now_us, event_key, edge, edge_key, odds):
 
 @nb.njit(inline="always")
 def _put(rows, count, time_us, edge, event, hops):
-    """Append to a list; it is made longer when it is full."""
+    """Append to a list; it is made longer when it is full.
+
+    Copied by hand: with np.concatenate, or a row assigned to a row, numba also compiles the texts of NumPy's errors.
+    """
     if count == rows.shape[0]:
-        rows = np.concatenate((rows, np.empty_like(rows)))
+        longer = np.empty((2 * count, 4), np.int64)
+        for at in range(count):
+            for column in range(4):
+                longer[at, column] = rows[at, column]
+        rows = longer
     rows[count, TIME_US] = time_us
     rows[count, EDGE] = edge
     rows[count, EVENT] = event
@@ -130,8 +137,8 @@ def fly(until_us, given, world, hops_max, counts):
     stack, left, arrived = np.empty((64, 4), np.int64), np.empty((64, 4), np.int64), np.empty((4096, 4), np.int64)
     n_left, n_arrived = 0, 0
     for number in range(given.shape[0]):
-        stack[0] = given[number]
         waiting, event = 1, given[number, EVENT]
+        stack = _put(stack, 0, given[number, TIME_US], given[number, EDGE], event, given[number, HOPS])
         key = event_keys[event]
         while waiting:
             waiting -= 1

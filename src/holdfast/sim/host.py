@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from holdfast.books.tally import Tally
 from holdfast.model.messages import Message, NodeKind
-from holdfast.protocol.hops.choice import AnyBroker, AnyClient
+from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.sim.links import Link
 
 
@@ -13,7 +13,7 @@ from holdfast.sim.links import Link
 class Host:
     name: str
     kind: NodeKind
-    machine: AnyBroker | AnyClient
+    machine: BrokerMachine | ClientMachine
     takes_time: bool = False  # messages are served one after the other
     channels: dict[str, "Channel"] = field(default_factory=dict)
     up: bool = True
@@ -26,10 +26,11 @@ class Host:
 
     def has_settled(self, now_us: int) -> bool:
         """Whether nothing more is to be expected of it when nothing is on its way."""
-        if not self.up:
-            return True
-        machine = self.machine
-        return machine.settled if isinstance(machine, AnyClient) else machine.has_settled(now_us)
+        return not self.up or self.machine.has_settled(now_us)
+
+    @property
+    def client(self) -> ClientMachine | None:
+        return self.machine if self.kind == "client" else None  # type: ignore[return-value]
 
     def tally(self, kind: str) -> Tally:
         found = self.tallies.get(kind)

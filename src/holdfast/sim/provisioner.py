@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.books.failovers import MOVED
 from holdfast.network.schema import LinkSpec
-from holdfast.protocol.broker import Broker, BrokerParts
 from holdfast.protocol.effects import Incident, ReplicaWanted
-from holdfast.protocol.hops.choice import on_its_links
-from holdfast.protocol.hops.nack import NackBroker
-from holdfast.protocol.replication.broker import ReplicatingBroker
-from holdfast.protocol.replication.replica import Role
+from holdfast.protocol.replication.settings import Role
 from holdfast.sim.host import Host
 
 if TYPE_CHECKING:
@@ -34,18 +30,9 @@ class Provisioner:
             self._links.setdefault(link.a, {})[link.b] = link
             self._links.setdefault(link.b, {})[link.a] = link
 
-    def new_broker(self, parts: BrokerParts) -> Broker | NackBroker:
-        plan = self._simulation.network.replication
-        assert plan is not None
-        plan = replace(plan, directory=None)  # there is nothing outside a simulation
-        role, hops = self._roles.get(parts.name), self._simulation.network.reliability.hops
-        broker = ReplicatingBroker(parts, plan, role, hops.watch)
-        broker.queue_length = self._queue_length
-        return on_its_links(broker, hops)
-
-    def _queue_length(self, name: str) -> int:
-        host = self._simulation.hosts.get(name)
-        return len(host.waiting) if host is not None else 0
+    def role(self, name: str) -> Role | None:
+        """Of a replica; None of any other broker."""
+        return self._roles.get(name)
 
     @property
     def is_settled(self) -> bool:

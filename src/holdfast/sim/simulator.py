@@ -6,6 +6,7 @@ file and seed give the same run, to the byte.
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from heapq import heappop, heappush
 from random import Random
 from typing import Any
@@ -18,8 +19,7 @@ from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Message, NodeKind, Publication, Publish
 from holdfast.network.schema import ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import Publication as Planned
-from holdfast.protocol.broker import Broker, BrokerParts
-from holdfast.protocol.client import Client
+from holdfast.protocol.broker import Broker
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Acknowledged,
@@ -44,9 +44,11 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
-from holdfast.protocol.hops.choice import AnyBroker, AnyClient, new_broker, with_hops
 from holdfast.protocol.message_kind import RECOVERY_KINDS, classify
+from holdfast.protocol.node import BrokerMachine, ClientMachine
+from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import BEST_EFFORT
+from holdfast.protocol.stack import new_broker, new_client
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.host import Channel, Host
@@ -97,6 +99,8 @@ class Simulation:
         self._unicast = UnicastNetwork(self)
         self.service_dice = {spec.id: Random(f"{self.seed}/{spec.id}/service") for spec in network.brokers}
         self.provisioner = Provisioner(self)
+        plan = network.replication and replace(network.replication, directory=None)  # nothing is outside a simulation
+        self._reliability = replace(network.reliability, replication=plan)
         self._build()
 
     # Time ----------------------------------------------------------------------------------------
@@ -181,18 +185,18 @@ class Simulation:
             self._schedule_calls(client)
         Faults(self)
 
-    def new_machine(self, name: str, kind: NodeKind) -> AnyBroker | AnyClient:
+    def new_machine(self, name: str, kind: NodeKind) -> BrokerMachine | ClientMachine:
         dice, hops = Random(f"{self.seed}/{name}/heartbeat"), self.network.reliability.hops
         common = self.network.protocol, self._book, self._index.view, self.now_us, dice
         if kind == "broker":
-            parts = BrokerParts(name, self.network.routing, *common)
-            if self.network.replication is not None:
-                return self.provisioner.new_broker(parts)
+            parts = BrokerParts(name, self.network.routing, *common, self._queue_length)
             stored = self._stores[name].load() if hops.durable else None
-            return new_broker(parts, hops, stored, self.network.reliability.gossip)
-        guarantees = self.network.reliability.guarantees
-        client = Client(name, *common, guarantees=guarantees)
-        return with_hops(client, hops)
+            return new_broker(parts, self._reliability, stored, self.provisioner.role(name))
+        return new_client(name, *common, guarantees=self.network.reliability.guarantees, hops=hops)
+
+    def _queue_length(self, name: str) -> int:
+        host = self.hosts.get(name)
+        return len(host.waiting) if host is not None else 0
 
     def _schedule_calls(self, client: ClientSpec) -> None:
         host = self.hosts[client.id]

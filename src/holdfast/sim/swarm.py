@@ -23,7 +23,7 @@ from holdfast.books.promises import acknowledged_survives, check, what_is_owed
 from holdfast.books.runs import Run
 from holdfast.books.trace import TraceWriter
 from holdfast.books.verdict import Verdict
-from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, Routing, SubscriptionSpec
+from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
 from holdfast.network.workload.publication import Window
 from holdfast.network.workload.workloads import Silent
@@ -31,7 +31,7 @@ from holdfast.protocol.gossip.settings import GossipSettings, StyleName, Transfe
 from holdfast.protocol.hops.settings import HandoverSettings, Hops, HopSettings, WatchSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
-from holdfast.protocol.settings import Guarantees, ProtocolSettings
+from holdfast.protocol.settings import Guarantees, ProtocolSettings, Routing
 from holdfast.sim.simulator import Simulation
 
 _SECOND = 1_000_000

@@ -6,8 +6,6 @@ from holdfast.books.outcome import DelayHistogram, Outcome
 from holdfast.books.rows import message_row, sample_rows
 from holdfast.books.trace import TraceWriter
 from holdfast.network.schema import BrokerSpec
-from holdfast.protocol.hops.choice import AnyClient
-from holdfast.protocol.recovery.srm.counts import FOLLOWED, KEPT
 from holdfast.sim.host import Host
 
 
@@ -39,14 +37,9 @@ def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:
     """What recovery did, counted by nodes, and how much of it the most burdened leaf of the network carried."""
     answers = DelayHistogram()
     for host in hosts:
-        counts = host.machine.counts
-        if isinstance(host.machine, AnyClient):
-            if counts:
-                gauges = host.machine.gauges()
-                counts = counts | {f"{name} at the end": gauges[name][0] for name in (KEPT, FOLLOWED)}
-            for answer_us in host.machine.answered_us:
-                answers.add(answer_us)
-        for name, count in counts.items():
+        for answer_us in () if host.client is None else host.client.answered_us:
+            answers.add(answer_us)
+        for name, count in host.machine.counts.items():
             outcome.recovery[name] = outcome.recovery.get(name, 0) + count
     outcome.answer_us = answers.summary((50, 80, 99))  # the paper tells the 80th percentile
     outcome.leaf_recovery_ratio = max(map(_leaf_ratio, hosts), default=0.0)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from holdfast.model.errors import HoldfastError
-from holdfast.protocol.hops.changes import Change, Stored
+from holdfast.protocol.changes import Change, Stored
 
 
 class StoreError(HoldfastError):

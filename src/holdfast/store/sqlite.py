@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import LinkState, NodeKind
-from holdfast.protocol.hops.changes import (
+from holdfast.protocol.changes import (
     At,
     Began,
     Body,

@@ -10,8 +10,9 @@ from contextlib import AsyncExitStack
 
 from holdfast.net.address import parse_address
 from holdfast.net.directory import NewDirectory
-from holdfast.net.node import BrokerNode, NodeSettings
-from holdfast.protocol.replication.broker import ReplicatingBroker
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
+from holdfast.protocol.replication.layer import ReplicationLayer
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import ProtocolSettings
 
@@ -45,7 +46,7 @@ class Neighbourhood:
 
     def around(self, asked: str, broker: str) -> tuple[str, ...]:
         machine = self._nodes[asked].driver.machine
-        assert isinstance(machine, ReplicatingBroker)
+        assert isinstance(machine, ReplicationLayer)
         return machine.around(broker)
 
     async def knows(self, asked: Iterable[str], broker: str, *around: str) -> None:

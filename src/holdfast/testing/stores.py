@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from holdfast.model.messages import Batch, Deliver, LinkState, Publication, Publish
-from holdfast.protocol.hops.changes import (
+from holdfast.protocol.changes import (
     At,
     Began,
     Body,

@@ -7,10 +7,11 @@ else in a fixed number of bytes: a broker that passes a batch on as it came writ
 
 from collections.abc import Sequence
 
+from msgspec import Raw
+
 from holdfast.model.messages import Batch, Message, Scalar
 from holdfast.wire.codec import BATCH_HEAD, FRAME_BYTES, array_head, count_in, encode_message
 
-EVENT_BYTES = 23  # what an event takes besides attributes and payload: its number, its time and a length, at most
 _TAIL_BYTES = 5 + 9 + 9
 
 
@@ -19,7 +20,7 @@ def _tail(hops: int, since: int, upto: int) -> bytes:
     return b"".join((b"\xce", hops.to_bytes(4), b"\xcf", since.to_bytes(8), b"\xcf", upto.to_bytes(8)))
 
 
-def encode_batch(batch: Batch, attributes: Sequence[bytes]) -> bytes:
+def encode_batch(batch: Batch, attributes: Sequence[bytes | Raw]) -> bytes:
     """A batch whose attributes are encoded."""
     numbers = map(encode_message, (batch.seqs, batch.source, batch.times_us))
     tail = _tail(batch.hops, batch.since, batch.upto)
@@ -52,33 +53,10 @@ class Relay:
         as_ours = encoded[: len(BATCH_HEAD)] == BATCH_HEAD and encoded.endswith(_tail(only.hops, only.since, only.upto))
         return encoded[:-_TAIL_BYTES] if as_ours and count_in(encoded) == len(only.seqs) else None
 
-    def _piece(self, attributes: dict[str, Scalar]) -> bytes:
+    def _piece(self, attributes: dict[str, Scalar] | Raw) -> bytes | Raw:
+        if type(attributes) is Raw:  # its publisher is this process
+            return attributes
         piece = self._encoded.get(id(attributes))
         if piece is None:
             piece = self._encoded[id(attributes)] = encode_message(attributes)
         return piece
-
-
-class RunWriter:
-    """A publisher's batch; who writes it adds to the lists, one value for each event, and keeps count of the size."""
-
-    def __init__(self, source: str, first_seq: int, since: int) -> None:
-        self._source = source
-        self._first_seq = first_seq
-        self._since = since  # of the statement; 0 where the publisher keeps nothing
-        self.times_us: list[int] = []
-        self.attributes: list[bytes] = []
-        self.payloads: list[bytes] = []
-        self.size = 0
-
-    def __len__(self) -> int:
-        return len(self.times_us)
-
-    def message(self) -> bytes:
-        """All of them, encoded."""
-        upto = self._first_seq + len(self) - 1
-        payloads = tuple(self.payloads) if any(self.payloads) else ()
-        stated = (self._since, upto) if self._since else (0, 0)
-        seqs = tuple(range(self._first_seq, upto + 1))
-        batch = Batch(seqs, self._source, tuple(self.times_us), (), payloads, 0, *stated)
-        return encode_batch(batch, self.attributes)

@@ -5,12 +5,12 @@ Checked where the application calls, so that the caller learns what is wrong; wh
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TypeGuard
 
 import msgspec
+from msgspec import Raw
 
 from holdfast.model.errors import InputError, MisuseError
-from holdfast.model.event import RESERVED, attributes_of
+from holdfast.model.event import DEPTH_MAX, RESERVED, attributes_of
 from holdfast.model.limits import (
     ATTRIBUTES_BYTES_MAX,
     ATTRIBUTES_MAX,
@@ -20,6 +20,7 @@ from holdfast.model.limits import (
 )
 from holdfast.model.messages import Scalar
 from holdfast.model.values import utc
+from holdfast.model.warned import warn_once
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -29,36 +30,36 @@ _NAMES_MAX = 10_000  # attribute names seen before, whose form need not be looke
 _names: set[str] = set()
 
 
-def looks_sendable(event: Mapping[str, object]) -> TypeGuard[dict[str, Scalar]]:
-    """Whether it is flat, of plain scalars, under names that have been seen before.
+def encoded_event(event: Mapping[str, object]) -> tuple[Mapping[str, Scalar], Raw]:
+    """The attributes of an event, flat and within the limits, and the same as bytes: those that are sent.
 
-    What remains to be found out, the size of integers, the characters of strings and how many bytes it takes, encoding
-    finds out.
+    An InputError that names the attribute when it cannot be sent. The attributes may be the application's own dict.
     """
-    return (
+    if (
         type(event) is dict
         and len(event) <= ATTRIBUTES_MAX
         and _names.issuperset(event)
         and _PLAIN.issuperset(map(type, event.values()))
-    )
-
-
-def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
-    """A copy of the event that can be sent; an InputError that names the attribute when there is none."""
-    if not isinstance(event, Mapping):
-        raise MisuseError(f"an event is a dict of names and values, such as {{'n': 1}}, not {type(event).__name__}")
-    if looks_sendable(event):
+    ):  # all else that can be wrong with it, encoding finds out
         try:
             encoded = _encode(event)
         except (UnicodeEncodeError, OverflowError):
             pass  # to be explained below
         else:
             if len(encoded) <= ATTRIBUTES_BYTES_MAX:
-                return dict(event)
+                return event, Raw(encoded)
+    if not isinstance(event, Mapping):
+        raise MisuseError(f"an event is a dict of names and values, such as {{'n': 1}}, not {type(event).__name__}")
     return _checked(event)
 
 
-def _checked(event: Mapping[str, object]) -> dict[str, Scalar]:
+def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
+    """A copy of the event's attributes that can be sent."""
+    return dict(encoded_event(event)[0])
+
+
+def _checked(event: Mapping[str, object]) -> tuple[dict[str, Scalar], Raw]:
+    _warn_of_naive(event)
     flat = dict(attributes_of(event))
     if len(flat) > ATTRIBUTES_MAX:
         raise InputError(f"an event of {len(flat)} attributes; {ATTRIBUTES_MAX} are allowed")
@@ -74,19 +75,29 @@ def _checked(event: Mapping[str, object]) -> dict[str, Scalar]:
         if type(value) is datetime:
             flat[name] = utc(value)
     try:
-        size = len(_encode(flat))
+        encoded = _encode(flat)
     except UnicodeEncodeError:
         raise InputError(f"event attribute {_unencodable(flat)}: half a character (a lone surrogate)") from None
-    if size > ATTRIBUTES_BYTES_MAX:
+    if len(encoded) > ATTRIBUTES_BYTES_MAX:
         largest = max(flat, key=lambda name: len(_encode(flat[name])))
         raise InputError(
-            f"an event whose attributes take {size} bytes, most of them {largest}; {ATTRIBUTES_BYTES_MAX} are allowed: "
-            f"put large data into the payload (up to {PAYLOAD_BYTES_MAX} bytes), or elsewhere and send where it is"
+            f"an event whose attributes take {len(encoded)} bytes, most of them {largest}; "
+            f"{ATTRIBUTES_BYTES_MAX} are allowed: put large data into the payload (up to {PAYLOAD_BYTES_MAX} bytes), "
+            "or elsewhere and send where it is"
         )
     if len(_names) + len(flat) > _NAMES_MAX:
         _names.clear()
     _names.update(flat)
-    return flat
+    return flat, Raw(encoded)
+
+
+def _warn_of_naive(event: Mapping[str, object], depth: int = 0) -> None:
+    for value in event.values():
+        if isinstance(value, datetime):
+            if value.tzinfo is None:
+                warn_once("events hold timestamps without a time zone, which are taken as UTC: use datetime.now(UTC)")
+        elif isinstance(value, Mapping) and depth < DEPTH_MAX:
+            _warn_of_naive(value, depth + 1)
 
 
 def _unencodable(flat: dict[str, Scalar]) -> str:

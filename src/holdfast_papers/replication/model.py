@@ -15,9 +15,8 @@ from random import Random
 from holdfast.model.messages import CopyProtocol, Delta, Message, ReplicaUse
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, SubscriptionSpec
 from holdfast.protocol.effects import Delivered, Incident, LinkDown, PublishCall, Received, ReplicaWanted
-from holdfast.protocol.replication.broker import ReplicatingBroker
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.settings import ProtocolSettings, Reliability
 from holdfast.sim.host import Host
 from holdfast.sim.simulator import Simulation
 
@@ -95,6 +94,7 @@ class Model(Simulation):
         self.at_work = False  # before that nothing takes time: the network is being set up
         self.times_us: dict[str, int] = {}  # incident -> when it was last noted
         self.arrived: dict[str, list[tuple[int, int, str]]] = {}
+        self._entries: dict[str, int] = {}  # of queues and caches that each broker has handled, at the last look
         self._last_us = 0  # when the last publication leaves
         dice = Random(f"{setting.seed}/values")
         popular = setting.popular
@@ -124,9 +124,9 @@ class Model(Simulation):
             return
         sender, message = host.waiting.popleft()
         self.give(host, Received(sender, message))
-        extra_us = 0
-        if isinstance(host.machine, ReplicatingBroker):
-            extra_us = self.setting.costs.entry_us * host.machine.take_work()
+        entries = host.machine.counts.get("replication entries", 0)
+        extra_us = self.setting.costs.entry_us * (entries - self._entries.get(host.name, 0))
+        self._entries[host.name] = entries
         self.at(self.now_us + (extra_us if self.at_work else 0), self._rest, host, incarnation)
 
     def _rest(self, host: Host, incarnation: int) -> None:
@@ -267,6 +267,6 @@ def _network(setting: Setting, wanted: Sequence[int]) -> Network:
         brokers=tuple(BrokerSpec(name, service_us=1, queue_max=10**9) for name in names),
         links=tuple(LinkSpec(FAULTY, name, delay_us=200) for name in names if name != FAULTY),
         clients=tuple(clients),
-        replication=plan,
+        reliability=Reliability(replication=plan),
         protocol=ProtocolSettings(heartbeat_us=_LONG_US, lease_us=2 * _LONG_US),  # nothing is lost here
     )

@@ -110,7 +110,7 @@ def add_subscription(
     name = entry.get("id") or name
     if name in specs:
         problems.add(path, f'there are two subscriptions called "{name}"')
-    from_us, until_us = entry.get("from_s") or 0, entry.get("until_s")
+    from_us, until_us = entry.get("from_us") or 0, entry.get("until_us")
     if until_us is not None and until_us <= from_us:
         problems.add((*path, "until_s"), "the subscription ends before it begins")
     if entry["condition"] is not None:
@@ -119,16 +119,16 @@ def add_subscription(
 
 def _scheduled(found: Iterable[Values], path: KeyPath, problems: Problems) -> Iterator[Scheduled]:
     for number, entry in enumerate(found):
-        until_us = entry["until_s"]
-        if until_us is not None and until_us <= entry["at_s"]:
+        until_us = entry["until_us"]
+        if until_us is not None and until_us <= entry["at_us"]:
             problems.add((*path, number, "until_s"), "the publications end before they begin")
         yield Scheduled(
-            at_us=entry["at_s"],
+            at_us=entry["at_us"],
             attributes=entry["attributes"] or {},
-            every_us=entry["every_s"],
+            every_us=entry["every_us"],
             until_us=until_us,
             payload_bytes=entry["payload_bytes"],
-            lifetime_us=entry["lifetime_s"],
+            lifetime_us=entry["lifetime_us"],
         )
 
 

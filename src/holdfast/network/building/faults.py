@@ -6,10 +6,11 @@ know only a few kinds.
 
 from collections.abc import Iterator
 
+from holdfast.model.validation import did_you_mean
 from holdfast.network.building.clients import Draft
 from holdfast.network.building.graph import Graph, known_broker
 from holdfast.network.keys.root import ROOT
-from holdfast.network.problems import KeyPath, Problems, did_you_mean
+from holdfast.network.problems import KeyPath, Problems
 from holdfast.network.schema import Fault
 from holdfast.network.tables import Repeated, Values
 
@@ -27,10 +28,10 @@ def build_faults(values: Values, graph: Graph | None, drafts: list[Draft], probl
     for number, entry in enumerate(entries):
         if not problems.within("fault", number):
             made = list(maker.faults(entry, number))
-            if entry["at_s"] < values["duration_s"]:
+            if entry["at_us"] < values["duration_us"]:
                 faults += made
             else:  # then it is only waited for what is on its way
-                problems.warn(("fault", number), f"at {entry['at_s'] / 1_000_000:g} s the run is over; left out")
+                problems.warn(("fault", number), f"at {entry['at_us'] / 1_000_000:g} s the run is over; left out")
     return tuple(sorted(faults, key=lambda fault: fault.at_us))
 
 
@@ -45,7 +46,7 @@ class _Maker:
 
     def faults(self, entry: Values, number: int) -> Iterator[Fault]:
         path: KeyPath = ("fault", number)
-        at_us, kind = entry["at_s"], entry["kind"]
+        at_us, kind = entry["at_us"], entry["kind"]
         if not self._links_known and kind in ("link-down", "link-up", "link-replace", "partition"):
             return
         match kind:
@@ -92,7 +93,7 @@ class _Maker:
                 known_broker(each, self._brokers, (*path, "to", number), self._problems)
             if a == b or to in self._links:
                 self._problems.add((*path, "to"), f'"{a}" and "{b}" are one broker, or linked already')
-        yield Fault(entry["at_s"], "link-replace", link=link, to=to, after_us=entry["after_s"])
+        yield Fault(entry["at_us"], "link-replace", link=link, to=to, after_us=entry["after_us"])
 
     def _partition(self, entry: Values, path: KeyPath) -> Iterator[Fault]:
         inside = dict.fromkeys(entry["brokers"])
@@ -104,10 +105,10 @@ class _Maker:
         if not cut:
             self._problems.add((*path, "brokers"), "this cuts no link", "name some of the brokers, not none or all")
         for link in cut:
-            yield from _until(entry, "link-up", Fault(entry["at_s"], "link-down", link=link))
+            yield from _until(entry, "link-up", Fault(entry["at_us"], "link-down", link=link))
 
     def _of_client(self, entry: Values, number: int, path: KeyPath) -> Iterator[Fault]:
-        client, kind, at_us = entry["client"], entry["kind"], entry["at_s"]
+        client, kind, at_us = entry["client"], entry["kind"], entry["at_us"]
         draft = self._clients.get(client)
         if draft is None:
             hint = did_you_mean(client, self._clients)
@@ -116,8 +117,8 @@ class _Maker:
         home = draft.broker
         if kind == "client-detach":
             yield Fault(at_us, kind, client=client)
-            if entry["for_s"] is not None:
-                yield Fault(at_us + entry["for_s"], "client-attach", broker=home, client=client)
+            if entry["for_us"] is not None:
+                yield Fault(at_us + entry["for_us"], "client-attach", broker=home, client=client)
         elif kind == "client-attach":
             broker = entry["broker"] or home
             if known_broker(broker, self._brokers, (*path, "broker"), self._problems):
@@ -131,6 +132,6 @@ class _Maker:
 
 def _until(entry: Values, ends: str, fault: Fault) -> Iterator[Fault]:
     yield fault
-    if entry.get("for_s") is not None:
+    if entry.get("for_us") is not None:
         assert ends in ("restart", "link-up")
-        yield Fault(fault.at_us + entry["for_s"], ends, broker=fault.broker, link=fault.link)  # type: ignore[arg-type]
+        yield Fault(fault.at_us + entry["for_us"], ends, broker=fault.broker, link=fault.link)  # type: ignore[arg-type]

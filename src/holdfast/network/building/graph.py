@@ -8,17 +8,18 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, NamedTuple
 
+from holdfast.model.validation import did_you_mean
 from holdfast.network import topology
 from holdfast.network.graph import a_cycle, components, neighbours_of
 from holdfast.network.keys.graph import FAILURES
 from holdfast.network.keys.root import ROOT
 from holdfast.network.limits import BROKERS_MAX, LINKS_MAX
-from holdfast.network.problems import KeyPath, Problems, did_you_mean
+from holdfast.network.problems import KeyPath, Problems
 from holdfast.network.schema import BrokerSpec, Burst, LinkSpec
 from holdfast.network.shapes import Between
 from holdfast.network.tables import Repeated, Values
 
-_FAILURE_KEYS = frozenset(key.name for key in FAILURES)
+_FAILURE_FIELDS = frozenset(key.field for key in FAILURES)
 _NAMES_SHOWN_MAX = 8  # of the brokers that cannot be reached
 
 Pair = tuple[str, str]
@@ -114,7 +115,7 @@ def _brokers(
         specs.append(
             BrokerSpec(
                 id=name,
-                service_us=round(drawn["service_ms"]),
+                service_us=round(drawn["service_us"]),
                 service=drawn["service"],
                 queue_max=drawn["queue"],
                 mtbf_us=mtbf_us,
@@ -198,7 +199,7 @@ def _links(
                 problems.add(("link", number, "between"), f'there are two [[link]] tables for "{a}" and "{b}"')
             settings[a, b] = settings[b, a] = entry
         _check_failures(entry, ("link", number), problems)
-        if "delay_ms" in entry or "jitter_ms" in entry:  # otherwise [links] has been told already
+        if "delay_us" in entry or "jitter_us" in entry:  # otherwise [links] has been told already
             _check_jitter(_merged(base, entry), ("link", number), problems)
     return tuple(_link(a, b, _merged(base, settings.get((a, b), {})), seed) for a, b in pairs)
 
@@ -206,7 +207,7 @@ def _links(
 def _check_jitter(values: Values, path: KeyPath, problems: Problems) -> None:
     if any(problems.within(*each, key) for each in (path, ("links",)) for key in ("delay_ms", "jitter_ms")):
         return
-    delay, jitter = values["delay_ms"], values["jitter_ms"]
+    delay, jitter = values["delay_us"], values["jitter_us"]
     if jitter.high > delay.low:
         message = f"a jitter of {jitter.high / 1_000:g} ms could make a delay of {delay.low / 1_000:g} ms negative"
         problems.add((*path, "jitter_ms"), message, "make it at most delay_ms")
@@ -219,8 +220,8 @@ def _link(a: str, b: str, values: Values, seed: int) -> LinkSpec:
     return LinkSpec(
         a=a,
         b=b,
-        delay_us=round(drawn["delay_ms"]),
-        jitter_us=round(drawn["jitter_ms"]),
+        delay_us=round(drawn["delay_us"]),
+        jitter_us=round(drawn["jitter_us"]),
         loss_ratio=drawn["loss"],
         burst=None if burst is None else Burst(*(burst[name] or 0.0 for name in ("to_bad", "to_good", "loss"))),
         bytes_per_s=drawn["bytes_per_s"],
@@ -233,8 +234,8 @@ def _link(a: str, b: str, values: Values, seed: int) -> LinkSpec:
 
 
 def _merged(base: Values, own: Values) -> Values:
-    if _FAILURE_KEYS & own.keys():  # how it fails is said in one place as a whole
-        base = {name: None if name in _FAILURE_KEYS else value for name, value in base.items()}
+    if _FAILURE_FIELDS & own.keys():  # how it fails is said in one place as a whole
+        base = {name: None if name in _FAILURE_FIELDS else value for name, value in base.items()}
     return base | own
 
 
@@ -254,16 +255,16 @@ def _drawn(values: Values, dice_name: str) -> dict[str, Any]:
 
 
 def _check_failures(values: Values, path: KeyPath, problems: Problems) -> None:
-    given = [name for name in ("mtbf_s", "mttr_s", "availability", "cycle_s") if values.get(name) is not None]
-    wrong = any(problems.within(*path, name) for name in _FAILURE_KEYS)
+    given = [key.name for key in FAILURES if values.get(key.field) is not None]
+    wrong = any(problems.within(*path, key.name) for key in FAILURES)
     if given and given not in (["mtbf_s", "mttr_s"], ["availability", "cycle_s"]) and not wrong:
         found = " and ".join(given) if len(given) > 1 else f"{given[0]} alone"
         problems.add((*path, given[0]), f"found {found}", "give mtbf_s and mttr_s, or availability and cycle_s")
 
 
 def _up_and_down(drawn: Values) -> tuple[int | None, int | None]:
-    up, down = drawn.get("mtbf_s"), drawn.get("mttr_s")
-    share, cycle = drawn.get("availability"), drawn.get("cycle_s")
+    up, down = drawn.get("mtbf_us"), drawn.get("mttr_us")
+    share, cycle = drawn.get("availability"), drawn.get("cycle_us")
     if share is not None and cycle is not None:
         up, down = share * cycle, (1 - share) * cycle
     if up is None or down is None or round(down) == 0:  # what is repaired in no time is always up

@@ -4,7 +4,7 @@ Every part is built with what there is, also after a problem, and adds its own p
 or all problems at once.
 """
 
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from re import fullmatch
 
@@ -18,20 +18,21 @@ from holdfast.network.building.workload import (
     window_of,
 )
 from holdfast.network.document import Document
+from holdfast.network.keys.declared import made
 from holdfast.network.keys.root import ROOT
 from holdfast.network.limits import PORT_MAX
 from holdfast.network.problems import KeyPath, NetworkError, Problems
-from holdfast.network.schema import Network, PlanSettings, Reconfiguration, Reliability, Transport
+from holdfast.network.schema import Network, Reconfiguration
+from holdfast.network.settings import PlanSettings, Transport
 from holdfast.network.tables import Values
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import DURABLE, HandoverSettings, HopSettings, NackSettings, WatchSettings
 from holdfast.protocol.order.settings import LatchSettings
-from holdfast.protocol.records.bloom import SIZES
 from holdfast.protocol.records.settings import paper
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import Guarantees, ProtocolSettings
+from holdfast.protocol.settings import Guarantees, ProtocolSettings, Reliability
 
 
 def build(document: Document) -> Network:
@@ -50,10 +51,10 @@ def build(document: Document) -> Network:
     faults = build_faults(values, graph, drafts, problems)
     reconfiguration = _reconfiguration(values, problems)
     _check_hops(values, problems)
-    window = window_of(values["workload"], "workload", values["duration_s"], problems)
+    window = window_of(values["workload"], "workload", values["duration_us"], problems)
     transport = _transport(values["transport"], len(brokers or ()), document, problems)
-    protocol = _protocol(values["protocol"], problems)
-    if values["replication"] is not None and _gossip(values["reliability"]) is not None:
+    protocol = made(ProtocolSettings, values["protocol"], ("protocol",), problems)
+    if values["replication"] is not None and values["reliability"]["gossip"] != "none":
         message = "replicas do not gossip: what they would recover nobody has counted for them"
         problems.add(("replication",), message, 'use recovery = "end-to-end", or leave [replication] out')
     if values["replication"] is not None and values["reliability"]["hops"] not in ("basic", "nack"):
@@ -74,22 +75,21 @@ def build(document: Document) -> Network:
     return Network(
         name=values["name"] or document.title,
         seed=seed,
-        duration_us=values["duration_s"],
+        duration_us=values["duration_us"],
         routing=values["routing"],
         brokers=graph.brokers,
         links=graph.links,
         clients=clients,
         workload=workload,
         window=window,
-        reliability=_reliability(values["reliability"], document.folder, problems),
-        plan=PlanSettings(**values["plan"]),
-        replication=replication,
+        reliability=_reliability(values["reliability"], replication, document.folder, problems),
+        plan=made(PlanSettings, values["plan"], ("plan",), problems),
         protocol=protocol,
         lossy_control=not transport.reliable if lossy is None else lossy,
         transport=transport,
         faults=faults,
         reconfiguration=reconfiguration,
-        slice_us=values["slices_s"],
+        slice_us=values["slices_us"],
         warnings=tuple(problems.warnings),
         document=document,
     )
@@ -103,19 +103,25 @@ def _reconfiguration(values: Values, problems: Problems) -> Reconfiguration | No
         if entry.get("kind") == "link-replace":
             message = "links are replaced here and by [reconfiguration], which may have taken this one"
             problems.add(("fault", number), message, "use one of the two")
-    window = window_of(settings, "reconfiguration", values["duration_s"], problems)
-    return Reconfiguration(settings["every_s"], settings["repair_s"], window)
+    window = window_of(settings, "reconfiguration", values["duration_us"], problems)
+    return Reconfiguration(settings["every_us"], settings["repair_us"], window)
 
 
-def _reliability(values: Values, folder: Path, problems: Problems) -> Reliability:
-    recovery = _recovery(values, problems)
-    order = None
-    if values["order"] != "none":
-        order = LatchSettings(values["order"], values["late"], values["order_estimator"], values["order_target"])
-    wanted = values["recovery"] == "end-to-end" or order is not None
+def _reliability(
+    values: Values, replication: ReplicationSettings | None, folder: Path, problems: Problems
+) -> Reliability:
+    of = partial(made, values=values, path=("reliability",), problems=problems)
+    hops = HopSettings(values["hops"], of(NackSettings), of(HandoverSettings), of(WatchSettings))
+    order = None if values["order"] == "none" else of(LatchSettings, mode=values["order"])
+    asks = values["recovery"] == "end-to-end"
+    recovery: RecoverySettings | SrmSettings | None = None
+    if asks and values["scheme"] == "srm":
+        recovery = of(SrmSettings, records=paper(values["filter_bits"]))
+    elif asks or order is not None:
+        recovery = of(RecoverySettings, asks=asks)
+    gossip = None if values["gossip"] == "none" else of(GossipSettings, style=values["gossip"])
     store = None if values["store"] is None else str(folder / values["store"])
-    guarantees = Guarantees(recovery if wanted else None, order)
-    return Reliability(_hops(values), guarantees, _gossip(values), store)
+    return Reliability(hops, Guarantees(recovery, order), gossip, replication, store)
 
 
 def _check_hops(values: Values, problems: Problems) -> None:
@@ -141,61 +147,6 @@ def _check_hops(values: Values, problems: Problems) -> None:
         problems.add(place, message, 'use another hops, or links that fail: "link-down", mtbf_s')
 
 
-def _hops(values: Values) -> HopSettings:
-    nack = NackSettings(ring=values["link_ring"], idle_us=values["link_idle_ms"], tries=values["link_tries"])
-    handover = HandoverSettings(
-        window=values["window"],
-        stored_max=values["stored"],
-        keep_us=values["keep_s"],
-        away_max=values["away"],
-        published_max=values["published"],
-    )
-    return HopSettings(values["hops"], nack, handover, WatchSettings(beat_us=values["beat_ms"], phi=values["phi"]))
-
-
-def _gossip(values: Values) -> GossipSettings | None:
-    if values["gossip"] == "none":
-        return None
-    return GossipSettings(
-        style=values["gossip"],
-        interval_us=values["gossip_interval_s"],
-        buffer=values["gossip_buffer"],
-        forward_ratio=values["gossip_forward"],
-        source_ratio=values["gossip_source"],
-        lost_us=values["gossip_lost_s"],
-        adaptive=values["gossip_adaptive"],
-        transfer=values["gossip_transfer"],
-        transfer_delay_us=values["gossip_transfer_ms"],
-        transfer_loss_ratio=values["gossip_transfer_loss"],
-    )
-
-
-def _recovery(values: Values, problems: Problems) -> RecoverySettings | SrmSettings:
-    asks, record, bits = values["recovery"] == "end-to-end", values["record"], values["filter_bits"]
-    if bits not in SIZES and not problems.within("reliability"):
-        problems.add(("reliability", "filter_bits"), f"a filter of {bits} bits is none of {SIZES}")
-        bits = SIZES[-1]
-    if asks and values["scheme"] == "srm":
-        settings = SrmSettings(records=paper(bits), publisher_cache=values["publisher_cache"])
-        return settings if record is None else replace(settings, record=record)
-    return RecoverySettings(
-        digest_us=values["digest_s"],
-        told=values["told"],
-        record=0 if record is None else record,
-        kept_max=values["kept"],
-        search_us=values["search_s"],
-        asks=asks,
-    )
-
-
-def _protocol(values: Values, problems: Problems) -> ProtocolSettings:
-    if values["lease_s"] <= values["heartbeat_s"] and not problems.within("protocol"):
-        message = "a neighbour would be forgotten between two heartbeats"
-        problems.add(("protocol", "lease_s"), message, "make it three times heartbeat_s or more")
-    times = {f"{name}_us": values[f"{name}_s"] for name in ("heartbeat", "lease", "session")}
-    return ProtocolSettings(**times, **{name: value for name, value in values.items() if not name.endswith("_s")})
-
-
 def _replication(values: Values, problems: Problems) -> ReplicationSettings | None:
     given = values["replication"]
     if given is None or problems.within("replication"):
@@ -203,17 +154,7 @@ def _replication(values: Values, problems: Problems) -> ReplicationSettings | No
     if given["directory"] is not None and not fullmatch(r"zookeeper://[^/]+:\d+(/.*)?", given["directory"]):
         message = f"{given['directory']} is no directory"
         problems.add(("replication", "directory"), message, 'write it as "zookeeper://127.0.0.1:2181/holdfast"')
-    return ReplicationSettings(
-        copying=given["protocol"],
-        replace=given["replace"],
-        relieve_queue=given["relieve_queue"],
-        reorder=given["reorder"],
-        suspect_us=given["suspect_s"],
-        patience_us=given["patience_s"],
-        pending_max=given["pending"],
-        provision_us=given["start_s"],
-        directory=given["directory"],
-    )
+    return made(ReplicationSettings, given, ("replication",), problems)
 
 
 def _transport(values: Values, brokers: int, document: Document, problems: Problems) -> Transport:
@@ -226,11 +167,11 @@ def _transport(values: Values, brokers: int, document: Document, problems: Probl
         message = f"the {brokers:,} ports from {low} on and those from {high} on overlap"
         problems.add(("transport", "metrics_port"), message, f"keep them {brokers} apart")
     paths = {}
-    for name in ("certificate", "private_key", "authority"):
+    for name in ("certificate", "key", "ca"):
         found = values[name]
         if found is not None and not (document.folder / found).is_file():
             problems.add(("transport", name), f"there is no file {document.folder / found}")
         elif found is None and values["kind"] == "tls":
             problems.add(("transport",), f'"{name}" is missing', 'kind = "tls" needs it')
         paths[name] = None if found is None else str(document.folder / found)
-    return Transport(values["kind"], values["host"], values["port"], values["metrics_port"], **paths)
+    return made(Transport, values | paths, ("transport",), problems)

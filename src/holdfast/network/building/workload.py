@@ -4,10 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.model.errors import InputError
+from holdfast.model.validation import did_you_mean
 from holdfast.network.building.clients import Draft, add_subscription
 from holdfast.network.keys.clients import SUBSCRIPTION
 from holdfast.network.limits import PAIRS_MAX, SUBSCRIPTIONS_MAX
-from holdfast.network.problems import KeyPath, Problems, did_you_mean
+from holdfast.network.problems import KeyPath, Problems
 from holdfast.network.tables import Values
 from holdfast.network.workload.files import Files
 from holdfast.network.workload.patterns import Patterns
@@ -25,7 +26,7 @@ _EDGE_US_MAX = 1_000_000  # left at both ends of a run for subscriptions to spre
 def window_of(values: Values, table: str, duration_us: int, problems: Problems) -> Window:
     """From `start_s` to `stop_s`; left out, a tenth of the run at each end, at most a second."""
     edge_us = min(_EDGE_US_MAX, duration_us // 10)
-    start_us, stop_us = values.get("start_s"), values.get("stop_s")
+    start_us, stop_us = values.get("start_us"), values.get("stop_us")
     if problems.within("duration_s"):
         return Window(0, 0)
     if stop_us is not None and stop_us > duration_us:
@@ -33,7 +34,7 @@ def window_of(values: Values, table: str, duration_us: int, problems: Problems) 
     start_us = edge_us if start_us is None else start_us
     stop_us = max(duration_us - edge_us, start_us + 1) if stop_us is None else stop_us
     if start_us >= stop_us or start_us >= duration_us:
-        wrong = "stop_s" if values.get("stop_s") is not None else "start_s"
+        wrong = "stop_s" if values.get("stop_us") is not None else "start_s"
         problems.add((table, wrong), "it would end before it begins", "start_s < stop_s <= duration_s")
     return Window(start_us, min(stop_us, duration_us))
 
@@ -60,7 +61,7 @@ def build_workload(values: Values, drafts: list[Draft], folder: Path, problems: 
 
 
 def _traffic(values: Values) -> Traffic:
-    return Traffic(values["rate_per_s"], values["spacing"], values["payload_bytes"], values["lifetime_s"])
+    return Traffic(values["rate_per_s"], values["spacing"], values["payload_bytes"], values["lifetime_us"])
 
 
 def _rates(values: Values, drafts: list[Draft], problems: Problems) -> Rates:
@@ -71,11 +72,11 @@ def _rates(values: Values, drafts: list[Draft], problems: Problems) -> Rates:
     profile = Profile(
         low_per_s=low,
         high_per_s=high,
-        hold_us=tuple(values["hold_s"]),
+        hold_us=tuple(values["hold_us"]),
         spike_ratio=values["spikes"],
         spacing=values["spacing"],
         payload_bytes=values["payload_bytes"],
-        lifetime_us=values["lifetime_s"],
+        lifetime_us=values["lifetime_us"],
     )
     return Rates(profile, tuple(values["match"]), values["popularity"], values["attributes"], subscribers)
 

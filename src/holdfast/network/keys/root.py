@@ -4,8 +4,7 @@ from holdfast.network import limits
 from holdfast.network.keys.clients import CLIENT, CLIENTS
 from holdfast.network.keys.faults import FAULT, RECONFIGURATION
 from holdfast.network.keys.graph import BROKER, BROKERS_TABLE, LINK, LINKS, TOPOLOGY
-from holdfast.network.keys.plan import PLAN
-from holdfast.network.keys.protocol import PROTOCOL, RELIABILITY, REPLICATION, TRANSPORT
+from holdfast.network.keys.protocol import PLAN, PROTOCOL, RELIABILITY, REPLICATION, TRANSPORT
 from holdfast.network.keys.units import SEED, SPAN
 from holdfast.network.keys.workload import WORKLOAD
 from holdfast.network.shapes import Text, Word

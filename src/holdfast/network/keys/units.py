@@ -19,8 +19,3 @@ EVENT_KEYS = (
 )
 START = "a tenth of the run, at most 1 s"
 STOP = "as long before the end of the run"
-
-
-def seconds(us: int) -> int | float:
-    """Microseconds as the file has them."""
-    return us // 1_000_000 if us % 1_000_000 == 0 else us / 1_000_000

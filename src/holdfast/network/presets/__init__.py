@@ -3,7 +3,7 @@
 from importlib.resources import files
 
 from holdfast.model.errors import InputError
-from holdfast.network.problems import did_you_mean
+from holdfast.model.validation import did_you_mean
 
 PRESETS: dict[str, str] = {
     "quickstart": "five brokers, a stock ticker and a few lossy links",

@@ -4,6 +4,7 @@ Spark hands over whatever it was given, as text and without regard to case. A na
 ours is told; others are left alone, because Spark passes its own options along.
 """
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,6 +13,8 @@ from typing import Any
 
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError
+from holdfast.model.settings import declared
+from holdfast.model.tls_settings import TlsSettings
 
 ROWS_PER_TRIGGER = 500_000  # of one micro-batch: one large enough to hide its fixed cost, small enough to be repeated
 ROWS_PER_PARTITION = 50_000  # of one task: a second or two
@@ -38,8 +41,8 @@ class StreamOptions:
     batch: int = 0
     patience_s: float = 60.0
     certificate: str | None = None
-    private_key: str | None = None
-    authority: str | None = None
+    key: str | None = None
+    ca: str | None = None
 
 
 def _count(text: str) -> int:
@@ -101,10 +104,9 @@ _KNOWN: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "query": ("query", _text, "a name"),
     "batch": ("batch", _number, "a whole number, 0 or more"),
     "timeoutSeconds": ("patience_s", _seconds, "a positive number"),
-    "certificate": ("certificate", _text, "a file"),
-    "privateKey": ("private_key", _text, "a file"),
-    "authority": ("authority", _text, "a file"),
+    **{name: (name, _text, "a file") for name in declared(TlsSettings)},
 }
+_FORMER = {"privatekey": "key", "authority": "ca"}  # names of earlier versions, in small letters
 _BY_LOWER = {name.lower(): name for name in _KNOWN}
 
 
@@ -113,7 +115,9 @@ def stream_options(given: Mapping[str, str]) -> StreamOptions:
     fields: dict[str, Any] = {}
     problems = []
     for key, text in given.items():
-        name = _BY_LOWER.get(key.lower())
+        name = _BY_LOWER.get(_FORMER.get(key.lower(), key.lower()))
+        if key.lower() in _FORMER:
+            warnings.warn(f"option {key} is called {name} now", DeprecationWarning, stacklevel=2)
         if name is None:
             close = get_close_matches(key.lower(), _BY_LOWER, 1, 0.8)
             if close:

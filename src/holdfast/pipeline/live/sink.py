@@ -43,7 +43,7 @@ class _Staging:
 
     def _gateway(self) -> BlockingGateway:
         options = self._options
-        tls = TlsFiles(options.certificate, options.private_key, options.authority)
+        tls = TlsFiles(options.certificate, options.key, options.ca)
         return BlockingGateway(GatewayClient(self._address, tls, options.patience_s, wait_for_it=True))
 
     def stage(self, query: str, batch: int, tables: Iterator[pa.RecordBatch]) -> StagedPart:

@@ -144,7 +144,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         running = running_at(options.log)
         if running is not None:
             return running
-        tls = TlsFiles(options.certificate, options.private_key, options.authority)
+        tls = TlsFiles(options.certificate, options.key, options.ca)
         self._embedded = EmbeddedGateway(options.log.absolute(), options.broker, tls, options.listen)
         return self._embedded.address
 
@@ -207,7 +207,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def connect(address: str, options: StreamOptions, wait_for_it: bool = False) -> BlockingGateway:
-    tls = TlsFiles(options.certificate, options.private_key, options.authority)
+    tls = TlsFiles(options.certificate, options.key, options.ca)
     return BlockingGateway(GatewayClient(parse_address(address), tls, options.patience_s, wait_for_it))
 
 

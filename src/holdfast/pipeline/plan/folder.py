@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from holdfast.model.errors import InputError
-from holdfast.network.schema import PlanSettings
+from holdfast.network.settings import PlanSettings
 from holdfast.pipeline.plan.job import advice_of, predictions
 from holdfast.pipeline.result_folder import ResultFolder
 from holdfast.pipeline.spark_errors import explained

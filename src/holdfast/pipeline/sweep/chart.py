@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from holdfast.books.outcome import Outcome
 from holdfast.model.errors import InputError
-from holdfast.network.problems import did_you_mean
+from holdfast.model.validation import did_you_mean
 from holdfast.pipeline.charts.lines import LINES_MAX, Line, LineChart, Marks, Spot, svg
 from holdfast.pipeline.confidence import LEVEL
 

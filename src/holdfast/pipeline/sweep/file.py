@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.errors import InputError
+from holdfast.model.validation import did_you_mean
 from holdfast.network.document import Document, read
 from holdfast.network.keys.units import SEED
 from holdfast.network.presets import PRESETS
-from holdfast.network.problems import KeyPath, NetworkError, Problems, did_you_mean
+from holdfast.network.problems import KeyPath, NetworkError, Problems
 from holdfast.network.shapes import Either, Flag, Listed, Name, Number, Text, Word, wrong
 from holdfast.network.tables import Key, Repeated, Table
 from holdfast.pipeline.sweep.chart import Chart, Marks

@@ -1,18 +1,16 @@
 """Epidemic recovery of one broker: it numbers and keeps events, and in rounds of gossip gets what it has lost.
 
-The broker hands every event to `on_event`, which says where it goes, as the router has it, and notes what concerns
-recovery: what our own clients published or wanted is kept for others, and gaps in its numbers are losses. Rounds come
-from `on_timer`; what to say is the style's choice. A recovered event goes to our clients and no further: every broker
-looks after its own.
+The layer around the broker hands every event to `on_event`, which says where it goes, as the router has it, and notes
+what concerns recovery: what our own clients published or wanted is kept for others, and gaps in its numbers are losses.
+Rounds come from `on_timer`; what to say is the style's choice. A recovered event goes to our clients and no further:
+every broker looks after its own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from random import Random
-from typing import Protocol
 
 import msgspec
 
-from holdfast.model.event import Attributes
 from holdfast.model.limits import NODES_MAX
 from holdfast.model.messages import (
     Deliver,
@@ -36,28 +34,13 @@ from holdfast.protocol.gossip.losses import Losses
 from holdfast.protocol.gossip.reconciling import Partners
 from holdfast.protocol.gossip.settings import GossipSettings, ReconcilingSettings
 from holdfast.protocol.gossip.styles import STYLES, AskAnybody, AskOrigin, AskSubscribers, Have, Holdings, Saying
+from holdfast.protocol.router import Router
 from holdfast.protocol.seen import Seen
 
 _SETTLED_US = 1_300_000  # without a new event: longer than answers take, and a vector to who is silent
 _SEARCHED_US = 20_000_000  # while an origin has not said that this was all: until it is not asked any more
 
 _ToOne = GossipRequest | GossipEvent | GossipVector | GossipComplete
-
-
-class Roads(Protocol):
-    """What a router knows of ways."""
-
-    @property
-    def brokers(self) -> Mapping[str, object]:
-        """The neighbours that are brokers."""
-
-    def forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]: ...
-
-    def towards(self, condition: str, homes: tuple[str, ...], sender: str) -> list[tuple[str, tuple[str, ...]]]:
-        """The neighbours behind which somebody wants a condition, each with the homes to be reached through it."""
-
-    def home(self, attributes: Attributes) -> tuple[str, ...]:
-        """Our own clients that want an event."""
 
 
 class Gossip:
@@ -67,7 +50,7 @@ class Gossip:
         epoch: int,
         settings: GossipSettings,
         classes: Classes,
-        roads: Roads,
+        router: Router,
         seen: Seen,
         hops_max: int,
         rng: Random,
@@ -76,7 +59,7 @@ class Gossip:
         self._epoch = epoch
         self._settings = settings
         self._classes = classes
-        self._roads = roads
+        self._router = router
         self._seen = seen
         self._hops_max = hops_max
         self._dice = rng
@@ -137,7 +120,7 @@ class Gossip:
         stamp, route = (publish.stamp, publish.route) if type(publish) is Stamped else (None, ())
         if from_client and self._style.numbers:
             stamp = self._classes.stamp(publication)
-        effects = self._roads.forward(sender, publish)
+        effects = self._router.forward(sender, publish)
         is_ours = from_client
         for at, effect in enumerate(effects):
             if type(effect) is Incident:
@@ -349,7 +332,7 @@ class Gossip:
         if self._seen.has(publication.source, publication.seq):
             self.counts["recovered twice"] += 1
             return []
-        clients = self._roads.home(publication.attributes)
+        clients = self._router.home(publication.attributes)
         since = [self._since[each] for each in self._classes.of(publication.attributes) if each in self._since]
         if not clients or publication.time_us < min(since, default=0):
             self.counts["not ours"] += 1
@@ -375,7 +358,7 @@ class Gossip:
         if condition is None or message.hops > self._hops_max:
             return []
         chosen: dict[tuple[str, ...], list[str]] = {}
-        for name, behind in self._roads.towards(condition, homes, sender):
+        for name, behind in self._router.towards(condition, homes, sender):
             if self._dice.random() < self._settings.forward_ratio:
                 chosen.setdefault(behind, []).append(name)
         path = self._longer(message.path)
@@ -389,12 +372,12 @@ class Gossip:
         return path if self.by_unicast or path[-1] == self._name else (*path, self._name)
 
     def _along(self, pull: GossipPull, way: tuple[str, ...]) -> list[Effect]:
-        if not way or way[0] not in self._roads.brokers:
+        if not way or way[0] not in self._router.brokers:
             return []  # the way is not there any more
         return [Send(way[0], msgspec.structs.replace(pull, path=self._longer(pull.path), way=way[1:]))]
 
     def _to_anybody(self, pull: GossipPull, sender: str) -> list[Effect]:
-        others = [each for each in self._roads.brokers if each != sender]
+        others = [each for each in self._router.brokers if each != sender]
         if not others or pull.hops > self._hops_max:
             return []
         name = others[int(self._dice.random() * len(others))]
@@ -410,7 +393,7 @@ class Gossip:
         return self._pass_on(msgspec.structs.replace(message, way=way))
 
     def _pass_on(self, message: _ToOne) -> list[Effect]:
-        if not message.way or message.way[0] not in self._roads.brokers:
+        if not message.way or message.way[0] not in self._router.brokers:
             return []  # the way is not there any more
         hop, rest = message.way[0], message.way[1:]
         if isinstance(message, GossipEvent | GossipComplete):

@@ -1,46 +1,127 @@
-"""The numbers of epidemic recovery, each with its reason."""
+"""The settings of epidemic recovery."""
 
 from dataclasses import dataclass
 from typing import Literal
 
+from holdfast.model.settings import Settings, setting
+
 StyleName = Literal["push", "subscriber-pull", "publisher-pull", "combined-pull", "random-pull", "reconcile"]
 Transfer = Literal["overlay", "direct"]
+_DIRECT = ("gossip_transfer", ("direct",))
 
 
 @dataclass(frozen=True)
-class GossipSettings:
+class GossipSettings(Settings):
     """How brokers get back from each other what they have lost."""
 
-    style: StyleName = "reconcile"  # docs/gossip.md has all of them
-    interval_us: int = 30_000  # between rounds; as in paper 001
-    buffer: int = 1_500  # events that a broker keeps for others, the oldest goes first; as in paper 001
-    forward_ratio: float = 0.85  # that a digest is sent on to one more neighbour; fitted, paper 001 does not say
-    source_ratio: float = 0.5  # combined pull: rounds that ask towards the publisher; fitted as well
-    lost_us: int = 10_000_000  # how long a lost event is looked for: past that, buffers of this size have dropped it
-    adaptive: bool = False  # rounds become rarer while they are of no use; paper 001 suggests it
-    transfer: Transfer = "overlay"  # how brokers far from each other talk: along links, or by unicast beside them
-    transfer_delay_us: int = 1_000  # by unicast, in the simulator,
-    transfer_loss_ratio: float = 0.0  # and what it loses; paper 001 does not say
-    kept_us: int = 60_000_000  # an event older than this is of no use to anybody; lets gossip end when all is quiet
-    fading_us: int = 10_000_000  # how long a class is numbered that nobody seems to want: its way may be broken
-    lost_max: int = 20_000  # lost events looked for: 13 times the buffer, so what is beyond is nowhere; 2 MB
-    streams_max: int = 200_000  # origins times classes whose numbers are followed; 40 MB
-    places_max: int = 400_000  # numbers of kept events: 260 classes for each of a full buffer; 100 MB
-    origins_max: int = 4_096  # brokers known by name: as many as a message may name
-    digest_max: int = 1_000  # events that one message tells of or asks for: 10 kB; the newest count most
-    stretch_max: int = 16  # adaptive: the longest interval between rounds is so many times the usual one
+    style: StyleName = setting("reconcile", "who asks whom for what; docs/gossip.md has all of them", "fewest bytes")
+    interval_us: int = setting(
+        30_000, "gossip: between two rounds of a broker", "as in paper 001", key="gossip_interval_s"
+    )
+    buffer: int = setting(
+        1_500,
+        "gossip: events that a broker keeps for others; the oldest is dropped first",
+        "as in paper 001",
+        unit="events",
+        at_most=10_000_000,
+        key="gossip_buffer",
+    )
+    forward_ratio: float = setting(
+        0.85,
+        "gossip: chance that a digest is forwarded to one more neighbour",
+        "fitted, because paper 001 does not give it",
+        key="gossip_forward",
+    )
+    source_ratio: float = setting(
+        0.5,
+        "combined-pull: share of rounds that ask towards the publisher",
+        "fitted, because paper 001 does not give it",
+        key="gossip_source",
+        goes_with=("gossip", ("combined-pull",)),
+    )
+    lost_us: int = setting(
+        10_000_000,
+        "gossip: how long a broker looks for a lost event",
+        "past that, buffers of this size have dropped it",
+        key="gossip_lost_s",
+    )
+    adaptive: bool = setting(
+        False,
+        "gossip: rounds become rarer while they find nothing",
+        "paper 001 only suggests it",
+        key="gossip_adaptive",
+    )
+    transfer: Transfer = setting(
+        "overlay",
+        "gossip: how brokers without a link talk; overlay: along links; direct: by unicast, as in paper 001",
+        "brokers may not reach each other directly",
+        key="gossip_transfer",
+    )
+    transfer_delay_us: int = setting(
+        1_000,
+        "direct: how long it takes, in the simulator",
+        "two machines in one city",
+        at_least=0,
+        at_most=3_600_000_000,
+        key="gossip_transfer_ms",
+        goes_with=_DIRECT,
+    )
+    transfer_loss_ratio: float = setting(
+        0.0,
+        "direct: share of messages lost, in the simulator",
+        "paper 001 does not give it",
+        key="gossip_transfer_loss",
+        goes_with=_DIRECT,
+    )
+    kept_us: int = setting(
+        60_000_000, "age after which an event is not repaired any more", "lets gossip end when all is quiet"
+    )
+    fading_us: int = setting(
+        10_000_000, "how long a class is numbered without subscribers", "the path to them may be broken"
+    )
+    lost_max: int = setting(
+        20_000, "lost events looked for", "13 times the buffer, so what is beyond is nowhere; 2 MB", unit="events"
+    )
+    streams_max: int = setting(
+        200_000, "origins times classes whose sequence numbers are followed", "40 MB", unit="streams"
+    )
+    places_max: int = setting(
+        400_000,
+        "sequence numbers of kept events",
+        "260 classes for each event of a full buffer; 100 MB",
+        unit="sequence numbers",
+    )
+    origins_max: int = setting(4_096, "brokers known by name", "as many as a message may name", unit="brokers")
+    digest_max: int = setting(
+        1_000, "events that one message announces or asks for", "10 kB; the newest count most", unit="events"
+    )
+    stretch_max: int = setting(
+        16, "adaptive: the longest interval between rounds, in usual intervals", "half a second", unit="intervals"
+    )
 
 
 @dataclass(frozen=True)
-class ReconcilingSettings:
-    """Of the style that asks origins by vectors of numbers."""
+class ReconcilingSettings(Settings):
+    """Of the style that sends origins vectors of sequence numbers."""
 
-    origins_at_once: int = 4  # vectors in one round: as many as keep up with a tenth of all events being lost
-    settle_us: int = 200_000  # an event younger than this may be on its way still: twice the repair of a broken link
-    retry_us: int = 120_000  # until an origin is asked again: several times the way there and back; doubled each time
-    retry_us_max: int = 1_000_000  # so that a dozen tries go before a loss is given up
-    tries_origin: int = 2  # after so many vectors in vain the others who want the class are asked as well
-    sync_us: int = 1_000_000  # a vector goes to an origin that was not heard of for so long; then after four times that
-    sync_tries: int = 20  # vectors without an answer: 18 s; one in two of them or of the answers may be lost
-    sync_us_max: int = 16_000_000
-    before_us: int = 10_000_000  # a broker that has just begun wants what came so long before: it may have been down
+    origins_at_once: int = setting(
+        4, "vectors in one round", "as many as keep up with a tenth of all events being lost", unit="vectors"
+    )
+    settle_us: int = setting(
+        200_000, "age below which an event may still be on its way", "twice the repair of a broken link"
+    )
+    retry_us: int = setting(120_000, "until an origin is asked again, doubled each time", "several round-trip times")
+    retry_us_max: int = setting(1_000_000, "the longest of these waits", "a dozen tries before a loss is given up")
+    tries_origin: int = setting(
+        2, "vectors in vain before other brokers that hold the class are asked", "one may be lost", unit="vectors"
+    )
+    sync_us: int = setting(
+        1_000_000, "silence after which an origin gets a vector; then after four times that", "a heartbeat"
+    )
+    sync_tries: int = setting(
+        20, "vectors without an answer", "18 s; one in two of them or of the answers may be lost", unit="vectors"
+    )
+    sync_us_max: int = setting(16_000_000, "the longest silence before the next vector", "two steps of four times")
+    before_us: int = setting(
+        10_000_000, "how old events may be that a broker asks for when it starts", "it may have been down"
+    )

@@ -6,7 +6,7 @@ was, from when and why is remembered until the client is back and has heard of i
 """
 
 from holdfast.model.messages import GivenUp
-from holdfast.protocol.hops.changes import GaveUp
+from holdfast.protocol.changes import GaveUp
 from holdfast.protocol.hops.settings import HandoverSettings
 
 _SHARE = 4  # of the store: less than the part that publishers may fill, so that they are never held up by it

@@ -1,7 +1,7 @@
-"""A broker that stores every event before it says that it has taken it (`hops = "retransmission"`).
+"""The layer that stores every event before it acknowledges it (`hops = "retransmission"`).
 
-It stands around a broker that knows nothing of it. An event that is handed over to it goes through that broker, which
-says where it is to go; then the event, for whom it is kept and how far we have got are written to the durable store;
+The broker inside knows nothing of it. An event that is handed over goes through that broker, which says where it is to
+go; then the event, for whom it is kept and how far we have got are written to the durable store;
 and when that is safe, it is handed on and the sender is told. So an event is at any time safe with somebody, until all
 who want it have it. Neighbours are not forgotten because they are silent: what they want is kept for them. What the
 neighbours have told us is stored as well, so that a broker that begins again knows where events go.
@@ -25,24 +25,7 @@ from holdfast.model.messages import (
     StoredAck,
 )
 from holdfast.protocol.broker import Broker
-from holdfast.protocol.effects import (
-    Effect,
-    Gauges,
-    Incident,
-    Input,
-    LinkDown,
-    LinkUp,
-    Multicast,
-    Persist,
-    Persisted,
-    Received,
-    Save,
-    Send,
-    Wake,
-)
-from holdfast.protocol.hops.around import AroundBroker
-from holdfast.protocol.hops.away import Away
-from holdfast.protocol.hops.changes import (
+from holdfast.protocol.changes import (
     At,
     Began,
     Body,
@@ -59,10 +42,27 @@ from holdfast.protocol.hops.changes import (
     Skipped,
     Stored,
 )
+from holdfast.protocol.effects import (
+    Effect,
+    Gauges,
+    Incident,
+    Input,
+    LinkDown,
+    LinkUp,
+    Multicast,
+    Persist,
+    Persisted,
+    Received,
+    Save,
+    Send,
+    Wake,
+)
+from holdfast.protocol.hops.away import Away
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import Kept, Outgoing, events_in, is_said
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.hops.store_admission import has_own_part, shared_part
+from holdfast.protocol.node import BrokerLayer
 
 _WAKE = Wake()
 _NEVER_US = 2**62
@@ -78,14 +78,13 @@ class _SafeThen:
         self.effects: list[Effect] = []
 
 
-class DurableBroker(AroundBroker):
+class DurableLayer(BrokerLayer[Broker]):
     def __init__(self, broker: Broker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
         super().__init__(broker)
-        broker.tell_at_once()  # what is told later might be told before it is stored
         self._settings = settings
         self._takes: dict[str, bool] = {}  # neighbours, and whether they say what they have taken
         self._incoming: dict[str, Incoming] = {}
-        self.outgoing: dict[str, Outgoing] = {}
+        self._outgoing: dict[str, Outgoing] = {}
         self._kept: dict[int, Kept] = {}  # by body
         self._events = 0  # in them
         self._early = 0  # events that have come before others that are missing
@@ -115,20 +114,20 @@ class DurableBroker(AroundBroker):
             self._heard_us[name] = now_us
             if each.kind == "client":
                 self._away.begin(name, now_us)
-            self.broker.handle(LinkUp(name, each.kind), now_us)  # what it would say has been said in its earlier life
+            self.inner.handle(LinkUp(name, each.kind), now_us)  # what it would say has been said in its earlier life
             for table, (version, conditions) in each.tables.items():
-                self.broker.handle(Received(name, Snapshot(table, version, tuple(conditions))), now_us)
+                self.inner.handle(Received(name, Snapshot(table, version, tuple(conditions))), now_us)
             if each.at is not None:
                 self._incoming[name] = Incoming(self._settings.window, *each.at)
             if each.stream is not None:
-                outgoing = self.outgoing[name] = Outgoing(each.stream, self._settings, each.kind == "client")
+                outgoing = self._outgoing[name] = Outgoing(each.stream, self._settings, each.kind == "client")
                 outgoing.restore({seq: bodies[body] for seq, body in each.queue.items()}, each.used, each.partly)
                 if len(outgoing):
                     outgoing.due_us = self._due_us = now_us
         brokers = [name for name, each in stored.neighbours.items() if each.kind == "broker"]
         for state in stored.states:
             if brokers:
-                self.broker.handle(Received(brokers[0], state), now_us)
+                self.inner.handle(Received(brokers[0], state), now_us)
         for kept in bodies.values():
             self._body = max(self._body, kept.body)
             if kept.holders:
@@ -141,21 +140,24 @@ class DurableBroker(AroundBroker):
     # The interface of a node ---------------------------------------------------------------------
 
     def next_due_us(self) -> int:
-        return min(self._due_us, self._sweep_us, self.broker.next_due_us())
+        return min(self._due_us, self._sweep_us, self.inner.next_due_us())
 
     def gauges(self) -> Gauges:
         early = max(map(len, self._incoming.values()), default=0)
         return {
-            **self.broker.gauges(),
+            **self.inner.gauges(),
             "stored events": (self._events, self._settings.stored_max),
             "early from a neighbour": (early, self._settings.window),
         }
 
+    def backlog(self, neighbour: str) -> list[Body]:
+        """What a neighbour is still to get."""
+        return [kept.message for kept in self._outgoing[neighbour].kept()] if neighbour in self._outgoing else []
+
     def keeps_for(self, client: str) -> bool:
-        """Whether it has anything that a client of this name would come back to."""
-        if not self._takes.get(client) or self.broker.kind_of(client) != "client":
+        if not self._takes.get(client) or self.inner.kind_of(client) != "client":
             return False
-        return bool(self.outgoing.get(client) or self.broker.heard_summary(client, "subscriptions")[1])
+        return bool(self._outgoing.get(client) or self.inner.heard_summary(client, "subscriptions")[1])
 
     def has_settled(self, now_us: int) -> bool:
         """Whether it has nothing to hand over."""
@@ -181,7 +183,7 @@ class DurableBroker(AroundBroker):
             case LinkUp():
                 return self._persist(self._on_link_up(given, now_us))
             case LinkDown():  # it is out of reach, not gone: what it wants is kept for it
-                if self.broker.kind_of(given.neighbour) == "client":
+                if self.inner.kind_of(given.neighbour) == "client":
                     self._away.begin(given.neighbour, now_us)
                 return []
             case _:
@@ -207,8 +209,8 @@ class DurableBroker(AroundBroker):
                     incoming.stored = max(incoming.stored, seq)
                     effects.append(Send(name, incoming.taken))
             for name, seq in then.kept.items():
-                if name in self.outgoing:
-                    effects += self._hand_over(name, self.outgoing[name].release(seq, now_us))
+                if name in self._outgoing:
+                    effects += self._hand_over(name, self._outgoing[name].release(seq, now_us))
         return effects
 
     # What comes ----------------------------------------------------------------------------------
@@ -224,11 +226,11 @@ class DurableBroker(AroundBroker):
             self._changes += self._away.on_heard(sender, message)
             return []
         if type(message) is Publish or type(message) is Batch:
-            return self._route(self.broker.handle(Received(sender, message), now_us), now_us)
+            return self._route(self.inner.handle(Received(sender, message), now_us), now_us)
         return self._on_control(sender, message, now_us)
 
     def _on_handover(self, sender: str, handover: Handover, now_us: int) -> list[Effect]:
-        if not self.broker.knows(sender):
+        if not self.inner.knows(sender):
             return [Incident("unknown_neighbour", sender)]  # it is not told that we have it, and comes again
         incoming = self._incoming.get(sender)
         if incoming is None:
@@ -246,7 +248,7 @@ class DurableBroker(AroundBroker):
         effects: list[Effect] = []
         for each in ready:
             if each is not None:
-                effects += self._route(self.broker.handle(Received(sender, each), now_us), now_us)
+                effects += self._route(self.inner.handle(Received(sender, each), now_us), now_us)
         self._changes.append(At(sender, incoming.stream, incoming.accepted))
         self._safe_then.taken[sender] = incoming.accepted
         self._urgent = True
@@ -266,17 +268,17 @@ class DurableBroker(AroundBroker):
         self._early -= incoming.drop_early()  # what others wait for goes first; they will come again
         if not self._events or self._events + self._early + count <= most:
             return True
-        if self.broker.kind_of(sender) != "broker":
+        if self.inner.kind_of(sender) != "broker":
             return False
-        others = [each.events for name, each in self.outgoing.items() if name != sender and not each.to_client]
+        others = [each.events for name, each in self._outgoing.items() if name != sender and not each.to_client]
         return has_own_part(self._settings.stored_max, [*others, self._for_clients], count)
 
     def _on_taken(self, sender: str, taken: StoredAck, now_us: int) -> list[Effect]:
-        kind = self.broker.kind_of(sender)
+        kind = self.inner.kind_of(sender)
         if kind is not None and not self._takes.get(sender):
             self._takes[sender] = True
             self._changes.append(Met(sender, kind, True))
-        outgoing = self.outgoing.get(sender)
+        outgoing = self._outgoing.get(sender)
         attaches = taken.stream == 0
         effects: list[Effect] = []
         if taken.seq == 0 if attaches else outgoing is not None and outgoing.stream == taken.stream:
@@ -312,28 +314,28 @@ class DurableBroker(AroundBroker):
             self._urgent = True  # it may rely on it, and must not come back with us after a crash
             self._changes += self._away.forgive(sender)
             return self._forget(sender, "backlog_dropped", now_us)
-        knew = self.broker.knows(sender)
-        if isinstance(message, Heartbeat) and self.broker.kind_of(sender) == "client":
+        knew = self.inner.knows(sender)
+        if isinstance(message, Heartbeat) and self.inner.kind_of(sender) == "client":
             self._check_life(sender, message)
         table = message.table if isinstance(message, Delta | Snapshot) else None
-        before = self.broker.heard_summary(sender, table) if table is not None and knew else None
-        drop = self.broker.dropped_by(sender, message)
-        effects = self._route(self.broker.handle(Received(sender, message), now_us), now_us)
+        before = self.inner.heard_summary(sender, table) if table is not None and knew else None
+        drop = self.inner.dropped_by(sender, message)
+        effects = self._route(self.inner.handle(Received(sender, message), now_us), now_us)
         if not knew:
             self._meet(sender, now_us)
-        if table is not None and self.broker.knows(sender) and self.broker.heard_summary(sender, table) != before:
+        if table is not None and self.inner.knows(sender) and self.inner.heard_summary(sender, table) != before:
             assert isinstance(message, Delta | Snapshot)
             add, drop = (message.add, message.drop) if isinstance(message, Delta) else (message.conditions, drop)
             is_all = isinstance(message, Snapshot) and message.parts == 1
             self._changes.append(Learned(sender, table, message.version, add, drop, is_all))
             self._urgent = True
-        if isinstance(message, LinkState) and self.broker.holds(message):
+        if isinstance(message, LinkState) and self.inner.holds(message):
             self._changes.append(Knows(message))
             self._urgent = True
         if self._urgent:  # nobody is to rely on what we have not stored
             self._safe_then.effects += effects
             effects = []
-        outgoing = self.outgoing.get(sender)
+        outgoing = self._outgoing.get(sender)
         if isinstance(message, Heartbeat):
             effects += self._say_given_up(sender, now_us)  # until we know that it has heard it
             if outgoing is not None and outgoing.quiet:
@@ -345,8 +347,8 @@ class DurableBroker(AroundBroker):
 
         What it wanted in its earlier life is kept: it will mend the table when it has subscribed to everything.
         """
-        if self._takes.get(client) and self.broker.began_anew(client, summary.epoch):
-            self.broker.adopt(client, summary.epoch)
+        if self._takes.get(client) and self.inner.began_anew(client, summary.epoch):
+            self.inner.adopt(client, summary.epoch)
             self._takes[client] = False
             self._changes.append(Met(client, "client", False))
 
@@ -354,25 +356,25 @@ class DurableBroker(AroundBroker):
 
     def _on_link_up(self, given: LinkUp, now_us: int) -> list[Effect]:
         name = given.neighbour
-        if not self.broker.knows(name):
-            effects = self._route(self.broker.handle(given, now_us), now_us)
+        if not self.inner.knows(name):
+            effects = self._route(self.inner.handle(given, now_us), now_us)
             self._meet(name, now_us)
             return effects
-        effects = self.broker.greet(name)
-        if name in self.outgoing:
-            effects += self._hand_over(name, self.outgoing[name].try_again(now_us))
+        effects = self.inner.greet(name)
+        if name in self._outgoing:
+            effects += self._hand_over(name, self._outgoing[name].try_again(now_us))
         return effects
 
     def _meet(self, name: str, now_us: int) -> None:
-        kind = self.broker.kind_of(name)
+        kind = self.inner.kind_of(name)
         if kind is not None:
             self._heard_us[name] = now_us
             self._takes.setdefault(name, kind == "broker")
             self._changes.append(Met(name, kind, self._takes[name]))
 
     def _forget(self, name: str, why: str, now_us: int) -> list[Effect]:
-        effects = self._route(self.broker.handle(LinkDown(name), now_us), now_us)
-        outgoing = self.outgoing.pop(name, None)
+        effects = self._route(self.inner.handle(LinkDown(name), now_us), now_us)
+        outgoing = self._outgoing.pop(name, None)
         if outgoing is not None and len(outgoing):
             left = outgoing.kept()
             for kept in left:
@@ -411,10 +413,10 @@ class DurableBroker(AroundBroker):
         self._events += kept.events
         to: list[tuple[str, int]] = []
         for name in takers:
-            outgoing = self.outgoing.get(name)
+            outgoing = self._outgoing.get(name)
             if outgoing is None:
-                to_client = self.broker.kind_of(name) == "client"
-                outgoing = self.outgoing[name] = Outgoing(now_us, self._settings, to_client)
+                to_client = self.inner.kind_of(name) == "client"
+                outgoing = self._outgoing[name] = Outgoing(now_us, self._settings, to_client)
                 self._changes.append(Opened(name, now_us))
             seq = outgoing.put(kept)
             self._safe_then.kept[name] = seq
@@ -424,12 +426,12 @@ class DurableBroker(AroundBroker):
         self._urgent = True
         for name in takers:
             most = self._away.most_for(name, now_us)
-            if most is not None and self.outgoing[name].events > most:
+            if most is not None and self._outgoing[name].events > most:
                 self._make_room(name, most)
 
     def _make_room(self, client: str, most: int) -> None:
         """Give up the oldest of what is kept for a client that is away."""
-        outgoing = self.outgoing[client]
+        outgoing = self._outgoing[client]
         gone = outgoing.give_up(most - most // _ROOM_PARTS)
         self._give_up(client, gone, f"more than {most:,} events came while the client was away")
         self._changes += [Skipped(client, seq) for seq, _ in gone]
@@ -443,27 +445,27 @@ class DurableBroker(AroundBroker):
             self._safe_then.effects.append(Incident("stored_events_dropped", client, events))
 
     def _hand_over(self, name: str, handovers: list[Handover]) -> list[Effect]:
-        self._due_us = min(self._due_us, self.outgoing[name].due_us or _NEVER_US)
+        self._due_us = min(self._due_us, self._outgoing[name].due_us or _NEVER_US)
         return [Send(name, each) for each in handovers]
 
     # Time ----------------------------------------------------------------------------------------
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
-        if self.broker.next_due_us() <= now_us:
-            effects = self._route(self.broker.handle(_WAKE, now_us), now_us)
+        if self.inner.next_due_us() <= now_us:
+            effects = self._route(self.inner.handle(_WAKE, now_us), now_us)
         if self._sweep_us <= now_us:
             self._sweep_us = now_us + self._settings.sweep_us
             effects += self._sweep(now_us)
         if self._due_us <= now_us:
             self._due_us = _NEVER_US
-            for name, outgoing in self.outgoing.items():
+            for name, outgoing in self._outgoing.items():
                 effects += self._hand_over(name, outgoing.on_timer(now_us))
         return effects
 
     def _sweep(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
-        for name, outgoing in self.outgoing.items():
+        for name, outgoing in self._outgoing.items():
             expired = outgoing.expire(now_us)
             for seq, kept in expired:
                 self._changes.append(Skipped(name, seq))
@@ -475,7 +477,7 @@ class DurableBroker(AroundBroker):
         gone = [
             name
             for name, heard_us in self._heard_us.items()
-            if now_us - heard_us > self._settings.keep_us and self.broker.kind_of(name) == "client"
+            if now_us - heard_us > self._settings.keep_us and self.inner.kind_of(name) == "client"
         ]
         for name in gone:
             self._remember_forgotten(name, now_us)
@@ -485,14 +487,14 @@ class DurableBroker(AroundBroker):
 
     def _store_rest(self) -> None:
         """Store what nobody waits for, and how far clients are in runs; most runs are finished before a sweep."""
-        found = [(name, each.partly()) for name, each in self.outgoing.items()]
+        found = [(name, each.partly()) for name, each in self._outgoing.items()]
         self._changes += [Partly(name, *partly) for name, partly in found if partly is not None]
         self._urgent = self._urgent or bool(self._changes)
 
     def _remember_forgotten(self, client: str, now_us: int) -> None:
         """A client that took part is forgotten: it is told when it comes back after all."""
-        if self._takes.get(client) and self.broker.heard_summary(client, "subscriptions")[1]:
-            events = self.outgoing[client].events if client in self.outgoing else 0
+        if self._takes.get(client) and self.inner.heard_summary(client, "subscriptions")[1]:
+            events = self._outgoing[client].events if client in self._outgoing else 0
             since_us = self._away.since_us(client, self._heard_us[client])
             reason = f"away for longer than {self._settings.keep_us / 1e6:g} s; what came after that is not counted"
             self._changes += self._away.give_up(client, since_us, 0, events, reason)

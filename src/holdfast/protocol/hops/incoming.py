@@ -5,7 +5,7 @@ remember no more than that after an outage of an hour. What comes early waits fo
 """
 
 from holdfast.model.messages import Handover, StoredAck
-from holdfast.protocol.hops.changes import Body
+from holdfast.protocol.changes import Body
 from holdfast.protocol.hops.outgoing import events_in
 
 

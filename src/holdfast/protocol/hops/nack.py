@@ -1,6 +1,6 @@
-"""A broker whose links to other brokers repair their own losses (`hops = "nack"`).
+"""The layer whose links to other brokers repair their own losses (`hops = "nack"`).
 
-It stands around a broker that knows nothing of it: events that the broker sends to another broker are numbered on the
+The broker inside knows nothing of it: events that the broker sends to another broker are numbered on the
 way out, and numbered ones come in without their numbers. A crash, a full queue and a link that fails for long lose
 what they lose; recovery from end to end or gossip may stand behind it.
 """
@@ -10,19 +10,18 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from holdfast.model.messages import Batch, HighestSent, Nack, Numbered, Publish, Stamped
-from holdfast.protocol.broker import Broker
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Multicast, Received, Send, Wake
-from holdfast.protocol.hops.around import AroundBroker
 from holdfast.protocol.hops.nack_receiver import NackReceiver
 from holdfast.protocol.hops.nack_sender import NackSender
 from holdfast.protocol.hops.settings import NackSettings
+from holdfast.protocol.node import BrokerLayer, BrokerMachine
 
 _WAKE = Wake()
 _NEVER_US = 2**62
 
 
-class NackBroker(AroundBroker):
-    def __init__(self, broker: Broker, settings: NackSettings) -> None:
+class NackLayer(BrokerLayer[BrokerMachine]):
+    def __init__(self, broker: BrokerMachine, settings: NackSettings) -> None:
         super().__init__(broker)
         self._settings = settings
         self._senders: dict[str, NackSender] = {}
@@ -30,17 +29,17 @@ class NackBroker(AroundBroker):
         self._due_us = _NEVER_US  # of the links; never late, sometimes early
 
     def next_due_us(self) -> int:
-        return min(self._due_us, self.broker.next_due_us())
+        return min(self._due_us, self.inner.next_due_us())
 
     def has_settled(self, now_us: int) -> bool:
         told = all(each.has_told for each in self._senders.values())
-        return told and not any(map(len, self._receivers.values())) and self.broker.has_settled(now_us)
+        return told and not any(map(len, self._receivers.values())) and self.inner.has_settled(now_us)
 
     def gauges(self) -> Gauges:
         kept = max(map(len, self._senders.values()), default=0)
         missing = max(map(len, self._receivers.values()), default=0)
         ring = self._settings.ring
-        return {**self.broker.gauges(), "kept for a link": (kept, ring), "missing on a link": (missing, ring)}
+        return {**self.inner.gauges(), "kept for a link": (kept, ring), "missing on a link": (missing, ring)}
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
@@ -61,7 +60,7 @@ class NackBroker(AroundBroker):
             self._receivers.pop(given.neighbour, None)
             if type(given) is LinkUp and given.kind == "broker":
                 self._receivers[given.neighbour] = NackReceiver(self._settings, now_us)
-        return self._numbered(self.broker.handle(given, now_us), now_us)
+        return self._numbered(self.inner.handle(given, now_us), now_us)
 
     # Coming in -----------------------------------------------------------------------------------
 
@@ -70,14 +69,14 @@ class NackBroker(AroundBroker):
         effects: list[Effect] = []
         if receiver.on_numbered(numbered, now_us):
             publish = replace(numbered.publish, via="retransmission") if numbered.again else numbered.publish
-            effects = self._numbered(self.broker.handle(Received(sender, publish), now_us), now_us)
+            effects = self._numbered(self.inner.handle(Received(sender, publish), now_us), now_us)
         return effects + self._ask(sender, receiver, now_us) if receiver.due_us is not None else effects
 
     def _receiver(self, neighbour: str, now_us: int) -> NackReceiver:
         receiver = self._receivers.get(neighbour)
         if receiver is None:
             receiver = NackReceiver(self._settings, now_us)
-            if self.broker.kind_of(neighbour) is not None:  # nothing is kept about strangers
+            if self.inner.kind_of(neighbour) is not None:  # nothing is kept about strangers
                 self._receivers[neighbour] = receiver
         return receiver
 
@@ -114,7 +113,7 @@ class NackBroker(AroundBroker):
         """Each event of a batch may be lost by itself, and so has its own number."""
         out: list[Effect] = []
         for name in names:
-            if self.broker.kind_of(name) == "client":
+            if self.inner.kind_of(name) == "client":
                 out.append(Multicast((name,), batch))
             else:
                 out += [Send(name, self._send(name, each, now_us)) for each in batch.published()]
@@ -132,8 +131,8 @@ class NackBroker(AroundBroker):
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
-        if self.broker.next_due_us() <= now_us:
-            effects = self._numbered(self.broker.handle(_WAKE, now_us), now_us)
+        if self.inner.next_due_us() <= now_us:
+            effects = self._numbered(self.inner.handle(_WAKE, now_us), now_us)
         if self._due_us > now_us:
             return effects
         self._due_us = _NEVER_US

@@ -5,8 +5,8 @@ all, everything counts as lost, and the first one is tried again, less and less 
 """
 
 from holdfast.model.messages import Batch, Handover, StoredAck
+from holdfast.protocol.changes import Body
 from holdfast.protocol.effects import Incident
-from holdfast.protocol.hops.changes import Body
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.recovery.control import CONTROL_SEQ
 

@@ -9,7 +9,17 @@ from collections import deque
 from math import sqrt
 from statistics import NormalDist
 
+from msgspec.structs import replace
+
+from holdfast.model.messages import Publish
+from holdfast.protocol.effects import Effect
 from holdfast.protocol.hops.settings import WatchSettings
+from holdfast.protocol.router import Router
+
+
+def detour(router: Router, neighbour: str, publish: Publish) -> list[Effect]:
+    """Send an event that was for this neighbour another way."""
+    return router.forward(neighbour, replace(publish, via="multipath"))
 
 
 class _Watched:

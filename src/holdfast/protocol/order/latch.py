@@ -38,7 +38,7 @@ class Dropped(msgspec.Struct, Generic[Item], frozen=True, gc=False):
     item: Item
 
 
-Effect = Release[Item] | Dropped[Item]
+Decision = Release[Item] | Dropped[Item]
 
 
 class _Source(Generic[Item]):
@@ -102,35 +102,35 @@ class Latch(Generic[Item]):
         item: Item,
         is_repair: bool = False,
         epoch: int = 0,  # of the publisher; a higher one is a new life, with numbers of its own
-    ) -> list[Effect[Item]]:
+    ) -> list[Decision[Item]]:
         """A message that has not come before."""
-        effects: list[Effect[Item]] = []
+        decisions: list[Decision[Item]] = []
         known = self._sources.pop(source, None)
         if known is None:
-            effects = self._make_room(arrival_us)
+            decisions = self._make_room(arrival_us)
             travels = SampleWindow(self._settings.window, self._settings.window_us)
             known = _Source(travels, self._new_estimator(self._settings, travels, self._steering), epoch, seq)
         elif known.is_new_life(epoch, seq, departure_us):
-            effects = self._let_all_go(source, known, arrival_us, "not waited for any longer")
+            decisions = self._let_all_go(source, known, arrival_us, "not waited for any longer")
             known.begin(epoch, seq)
         self._sources[source] = known
         if not is_repair:
             known.travels.add(arrival_us - departure_us, arrival_us)
             known.estimator.on_arrival(seq, departure_us, arrival_us)
         if epoch < known.epoch:
-            return [*effects, self._late(item)]
+            return [*decisions, self._late(item)]
         if seq >= known.newest:
             known.newest, known.newest_departure_us = seq, departure_us
         if known.waiting.holds(seq):
-            return effects
+            return decisions
         self._found(known, seq, departure_us, arrival_us)
         if seq < known.waiting.top:
-            effects.append(self._late(item))
+            decisions.append(self._late(item))
         else:
             self._held += 1
             known.waiting.hold(seq, Held(item, arrival_us))
             self._notice(source, known, relevant_gaps, seq, departure_us, arrival_us)
-        return effects + self._settle(source, known, arrival_us) + self._keep_within_limits(source, known, arrival_us)
+        return decisions + self._settle(source, known, arrival_us) + self._keep_within_limits(source, known, arrival_us)
 
     def passes(self, source: str, seqs: Sequence[int], departure_us: int, arrival_us: int) -> bool:
         """Whether messages that came in a row, with ascending numbers, may go at once; then they have.
@@ -146,7 +146,7 @@ class Latch(Generic[Item]):
         known.waiting.let_go(seqs[-1])
         return True
 
-    def on_lost(self, source: str, seq: int, now_us: int) -> list[Effect[Item]]:
+    def on_lost(self, source: str, seq: int, now_us: int) -> list[Decision[Item]]:
         """It will not come, or nobody wants it any more."""
         known = self._sources.get(source)
         if known is None or not known.waiting.awaits(seq):
@@ -179,12 +179,12 @@ class Latch(Generic[Item]):
         """All that waits."""
         return (each for name in self._blocked for each in self._sources[name].waiting.held_items())
 
-    def on_timer(self, now_us: int) -> list[Effect[Item]]:
-        effects: list[Effect[Item]] = []
+    def on_timer(self, now_us: int) -> list[Decision[Item]]:
+        decisions: list[Decision[Item]] = []
         while (due_us := self.next_due_us()) is not None and due_us <= now_us:
             source = self._due[0][1]
-            effects += self._settle(source, self._sources[source], now_us)
-        return effects
+            decisions += self._settle(source, self._sources[source], now_us)
+        return decisions
 
     # What follows from them ----------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Latch(Generic[Item]):
         late_us = 0 if missing is None else now_us - missing.noticed_us
         known.estimator.on_found(now_us - departure_us, late_us, violated, now_us)
 
-    def _late(self, item: Item) -> Effect[Item]:
+    def _late(self, item: Item) -> Decision[Item]:
         if self._settings.late == "drop":
             self.counts["late, dropped"] += 1
             return Dropped(item)
@@ -230,7 +230,7 @@ class Latch(Generic[Item]):
                 known.noticed += 1
                 self._blocked[source] = None
 
-    def _settle(self, source: str, known: _Source[Item], now_us: int) -> list[Effect[Item]]:
+    def _settle(self, source: str, known: _Source[Item], now_us: int) -> list[Decision[Item]]:
         """Stop waiting for what is overdue, release what is free, and set the timer anew."""
         waiting = known.waiting
         while (due_us := waiting.due_us()) is not None and due_us <= now_us:
@@ -254,28 +254,28 @@ class Latch(Generic[Item]):
 
     # Limits --------------------------------------------------------------------------------------
 
-    def _keep_within_limits(self, source: str, known: _Source[Item], now_us: int) -> list[Effect[Item]]:
+    def _keep_within_limits(self, source: str, known: _Source[Item], now_us: int) -> list[Decision[Item]]:
         limits = self._settings
-        effects: list[Effect[Item]] = []
+        decisions: list[Decision[Item]] = []
         while known.waiting.held > limits.held_per_source_max or known.waiting.missing > limits.gaps_per_source_max:
             self._give_up_lowest(known.waiting, "past a limit")
-            effects += self._settle(source, known, now_us)
+            decisions += self._settle(source, known, now_us)
         while self._held > limits.held_max or self._missing > limits.gaps_max:
             source = next(iter(self._blocked))
             self._give_up_lowest(self._sources[source].waiting, "past a limit")
-            effects += self._settle(source, self._sources[source], now_us)
-        return effects
+            decisions += self._settle(source, self._sources[source], now_us)
+        return decisions
 
-    def _make_room(self, now_us: int) -> list[Effect[Item]]:
+    def _make_room(self, now_us: int) -> list[Decision[Item]]:
         """For one more source; the one heard of longest ago goes."""
         if len(self._sources) < self._settings.sources_max:
             return []
         source = next(iter(self._sources))
-        effects = self._let_all_go(source, self._sources[source], now_us, "past a limit")
+        decisions = self._let_all_go(source, self._sources[source], now_us, "past a limit")
         del self._sources[source]
-        return effects
+        return decisions
 
-    def _let_all_go(self, source: str, known: _Source[Item], now_us: int, reason: str) -> list[Effect[Item]]:
+    def _let_all_go(self, source: str, known: _Source[Item], now_us: int, reason: str) -> list[Decision[Item]]:
         while known.waiting.missing:
             self._give_up_lowest(known.waiting, reason)
         return self._settle(source, known, now_us)

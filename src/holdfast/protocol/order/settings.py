@@ -1,44 +1,91 @@
-"""The settings of the latch, each with the reason for its default."""
+"""The settings of the latch, which holds back events that come before earlier ones."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from holdfast.model.errors import MisuseError
-from holdfast.protocol.checked import complaints
+from holdfast.model.settings import Settings, setting
 
 EstimatorName = Literal["age-conformal", "late-conformal", "parametric", "bernstein", "quantile"]
+_FIFO = ("order", ("fifo",))
 
 
 @dataclass(frozen=True)
-class LatchSettings:
+class LatchSettings(Settings):
     """How long an event waits for an earlier one. A client with recovery keeps its order strictly in either mode."""
 
-    mode: Literal["fifo", "strict"] = "fifo"  # while an earlier one is likely to come, or until it has come or is lost
-    late: Literal["deliver", "drop"] = "deliver"  # what comes after its successor; with "drop" order is never violated
-    estimator: EstimatorName = "age-conformal"  # fifo: how the time to wait is found out
-    target: float = 0.005  # fifo: share of the violations that may remain: what paper 002 reports (99.5 % removed)
-    of: Literal["missing", "all"] = "missing"  # the share is of messages noticed missing, or (paper 002) of all
+    mode: Literal["fifo", "strict"] = setting(
+        "fifo",
+        "wait while an earlier event is likely to come, or until it has come or is lost",
+        "it adds the least delay",
+    )
+    late: Literal["deliver", "drop"] = setting(
+        "deliver",
+        "what becomes of an event that comes after a later one was delivered; with drop order is never violated",
+        "an event out of order is worth more than none",
+        key="late",
+    )
+    estimator: EstimatorName = setting(
+        "age-conformal",
+        "fifo: how the time to wait is estimated",
+        "it stays closest to its target",
+        key="order_estimator",
+        goes_with=_FIFO,
+    )
+    target: float = setting(
+        0.005,
+        "fifo: share of the order violations that may remain once twenty events of a source have come",
+        "99.5 % are removed, as in paper 002, and with recovery all",
+        above=0,
+        below=0.5,
+        key="order_target",
+        goes_with=_FIFO,
+    )
+    of: Literal["missing", "all"] = setting(
+        "missing",
+        "the share is of events noticed missing, or of all events, as in paper 002",
+        "a share of all events says little where few come late",
+    )
 
-    hold_us_max: int = 2_000_000  # a wrong estimate, or a delay law without a tail, costs this and no more
-    cold_hold_us: int = 150_000  # before there are samples: one that is overtaken on an ocean's link is that much late
-    strict_hold_us_max: int = 70_000_000  # past the last request for a lost one; then it is given up, and named
+    hold_us_max: int = setting(2_000_000, "fifo: the longest wait", "a wrong estimate costs this and no more")
+    cold_hold_us: int = setting(
+        150_000, "fifo: the wait before there are samples", "an event that is overtaken on an ocean's link is that late"
+    )
+    strict_hold_us_max: int = setting(
+        70_000_000,
+        "strict: the longest wait, after which the missing event is given up",
+        "past the last request for it",
+    )
 
-    held_max: int = 200_000  # messages in all: at 1 kB each 200 MB
-    held_per_source_max: int = 65_536  # of one source, as many as a publisher keeps for those who miss earlier ones
-    gaps_max: int = 10_000  # missing numbers in all, likewise
-    gaps_per_source_max: int = 1_000  # and of one source
-    sources_max: int = 2_000  # with a full window each (40 kB) 80 MB
+    held_max: int = setting(200_000, "events held back in all", "200 MB at 1 kB each", unit="events")
+    held_per_source_max: int = setting(
+        65_536, "events of one source held back", "as many as a publisher keeps for repairs", unit="events"
+    )
+    gaps_max: int = setting(
+        10_000, "missing sequence numbers in all", "to bound memory, as for held events", unit="sequence numbers"
+    )
+    gaps_per_source_max: int = setting(
+        1_000, "missing sequence numbers of one source", "a tenth of all", unit="sequence numbers"
+    )
+    sources_max: int = setting(2_000, "sources followed", "80 MB with a full window of 40 kB each", unit="sources")
 
-    window: int = 1_000  # travel times a source: the 0.5 % quantile has five samples beyond it
-    window_us: int = 120_000_000  # and not older: the drift of two clocks (50 ppm) moves them by 6 ms in that time
-    differences: int = 400  # delay differences a source: short, so that a change of load shows soon
-    refit_every: int = 100  # messages between two fits: a fit sorts the window, which takes a tenth of a millisecond
-    neighbours: int = 64  # messages among which a newly arrived one finds its neighbours by number
-    steering_gain: float = 0.2  # nats a violation, of a source and once more for all: two lower the level by half
-
-    def __post_init__(self) -> None:
-        wrong = complaints(self)
-        if isinstance(self.target, int | float) and self.target >= 0.5:
-            wrong.insert(0, f"target must be below 0.5, found {self.target}")
-        if wrong:
-            raise MisuseError("; ".join(wrong))
+    window: int = setting(
+        1_000, "travel times kept for a source", "the 0.5 % quantile has five samples beyond it", unit="samples"
+    )
+    window_us: int = setting(
+        120_000_000, "age of the oldest travel time kept", "the drift of two clocks (50 ppm) moves them by 6 ms"
+    )
+    differences: int = setting(
+        400, "delay differences kept for a source", "few, so that a change of load shows soon", unit="samples"
+    )
+    refit_every: int = setting(
+        100, "events between two fits", "a fit sorts the window, which takes a tenth of a millisecond", unit="events"
+    )
+    neighbours: int = setting(
+        64,
+        "events among which a new one finds its neighbours by sequence number",
+        "reordering reaches less far",
+        unit="events",
+    )
+    steering_gain: float = setting(
+        0.2, "nats by which a violation lowers the level, for its source and for all", "two violations halve it"
+    )

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import Generic
 
 from holdfast.protocol.effects import Gauges
-from holdfast.protocol.order.latch import Dropped, Effect, Release
+from holdfast.protocol.order.latch import Decision, Dropped, Release
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.waiting import Item
 
@@ -69,22 +69,22 @@ class StrictQueue(Generic[Item]):
 
     def on_message(
         self, source: str, seq: int, departure_us: int, now_us: int, frontier: int, item: Item
-    ) -> list[Effect[Item]]:
+    ) -> list[Decision[Item]]:
         """An event that has not come before."""
         known = self._sources.get(source) or self._meet(source)
-        effects: list[Effect[Item]] = []
+        decisions: list[Decision[Item]] = []
         if seq <= known.released:
             if departure_us <= known.released_departure_us:
                 return [Dropped(item)]
             # Of one life, a lower number cannot have left later: its publisher has begun anew.
-            effects = self._release(source, known, None, now_us)
+            decisions = self._release(source, known, None, now_us)
             known.released = -1
         known.hold(seq, now_us, departure_us, item)
         self._held += 1
         self._blocked[source] = None
-        return effects + self._release(source, known, frontier, now_us)
+        return decisions + self._release(source, known, frontier, now_us)
 
-    def on_frontier(self, source: str, frontier: int, now_us: int) -> list[Effect[Item]]:
+    def on_frontier(self, source: str, frontier: int, now_us: int) -> list[Decision[Item]]:
         """Less is missing than before."""
         return self._release(source, self._sources[source], frontier, now_us)
 
@@ -116,15 +116,15 @@ class StrictQueue(Generic[Item]):
         known = self._sources[source] = _Source()
         return known
 
-    def _release(self, source: str, known: _Source[Item], frontier: int | None, now_us: int) -> list[Effect[Item]]:
+    def _release(self, source: str, known: _Source[Item], frontier: int | None, now_us: int) -> list[Decision[Item]]:
         """What lies below the frontier, in order; without one, everything."""
-        effects: list[Effect[Item]] = []
+        decisions: list[Decision[Item]] = []
         held = known.held
         while held and (frontier is None or held[0][0] < frontier):
             seq, _, since_us, departure_us, item = heappop(held)
             known.released, known.released_departure_us = seq, departure_us
-            effects.append(Release(item, late=False, held_us=now_us - since_us))
-        self._held -= len(effects)
+            decisions.append(Release(item, late=False, held_us=now_us - since_us))
+        self._held -= len(decisions)
         if not held:
             self._blocked.pop(source, None)
-        return effects
+        return decisions

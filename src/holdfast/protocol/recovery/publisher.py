@@ -12,7 +12,7 @@ from itertools import islice
 
 from holdfast.model.limits import ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
 from holdfast.model.messages import Publication
-from holdfast.protocol.effects import Gauges
+from holdfast.protocol.effects import Effect, Gauges
 from holdfast.protocol.records import RecordWriter
 from holdfast.protocol.recovery.cache import Cache
 from holdfast.protocol.recovery.control import (
@@ -28,7 +28,7 @@ from holdfast.protocol.recovery.control import (
     openly,
     repaired,
 )
-from holdfast.protocol.recovery.says import Say, State, Wish
+from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.settings import RecoverySettings
 
 _FOLLOWERS_MAX = 10_000  # subscribers whose greetings are remembered; with more, all attributes are told
@@ -58,8 +58,11 @@ class _Asked:
 
 
 class Publisher:
-    def __init__(self, name: str, epoch: int, settings: RecoverySettings, first_seq: int) -> None:
+    def __init__(
+        self, name: str, epoch: int, settings: RecoverySettings, first_seq: int, channel: ControlChannel
+    ) -> None:
         self._name = name
+        self._channel = channel
         self._epoch = epoch
         self._settings = settings
         self._reliable = False  # our own link
@@ -90,7 +93,7 @@ class Publisher:
         return self._told(_ENOUGH) or not len(self._writer)
 
     @property
-    def has_told(self) -> bool:
+    def has_announced(self) -> bool:
         """As often as makes sense for somebody who wants to leave: less often when nobody seems to listen."""
         enough = self._told(_ENOUGH if self._followers else _NOBODY)
         return (enough and not self._asked) or not len(self._writer)
@@ -143,17 +146,19 @@ class Publisher:
 
     # Digests -------------------------------------------------------------------------------------
 
-    def on_timer(self, now_us: int) -> list[Wish]:
-        wishes: list[Wish] = []
+    def on_timer(self, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
         if self._answer_us is not None and now_us >= self._answer_us:
-            wishes += self._answer(now_us)
+            effects += self._answer(now_us)
         if self._due_us is not None and now_us >= self._due_us:
-            if self._reliable:
-                wishes.append(State())  # before the digest, which then tells nobody anything new
-            wishes.append(self._digest(now_us))
-        return wishes
+            effects += self._digest(now_us)
+        return effects
 
-    def _digest(self, now_us: int) -> Wish:
+    def announces(self, now_us: int) -> bool:
+        """Whether a digest is due."""
+        return self._due_us is not None and now_us >= self._due_us
+
+    def _digest(self, now_us: int) -> list[Effect]:
         self._expire(now_us)
         if self._tells:
             self._refocus(now_us)
@@ -175,7 +180,7 @@ class Publisher:
             first = max(first, last - _RETOLD_MAX + 1)
             record = self._writer.digest(first, last, now_us, with_book=with_book, bytes_max=_TOLD_BYTES)
         digest = Digest(self._epoch, last, self._oldest, record)
-        return Say(labels(digest, (), self._name), encoded(digest))
+        return self._channel.send_control(labels(digest, (), self._name), encoded(digest), now_us)
 
     @property
     def _oldest(self) -> int:
@@ -226,7 +231,7 @@ class Publisher:
 
     # Requests ------------------------------------------------------------------------------------
 
-    def on_request(self, requester: str, request: Request, now_us: int) -> list[Wish]:
+    def on_request(self, requester: str, request: Request, now_us: int) -> list[Effect]:
         wanted = numbers(request.wanted)
         if wanted:
             due_us = now_us + self._gather_us(wanted[-1], now_us)
@@ -241,7 +246,7 @@ class Publisher:
                 asked.due_us = min(asked.due_us, due_us)
             self._answer_us = due_us if self._answer_us is None else min(self._answer_us, due_us)
         book = request.book
-        wishes: list[Wish] = []
+        effects: list[Effect] = []
         if request.untold:
             self._expire(now_us)
             if not self._tells:  # nobody has the book, and nothing was learned for it
@@ -249,9 +254,9 @@ class Publisher:
                 self._writer.learn()
                 book = True
         for first, last in request.untold[:_RANGES_MAX]:
-            wishes.append(self._retell(requester, first, last, now_us, book))
+            effects += self._retell(requester, first, last, now_us, book)
             book = False
-        return wishes
+        return effects
 
     def _gather_us(self, seq: int, now_us: int) -> int:
         """How long to wait for others who miss the same: by how long ago this was told."""
@@ -264,7 +269,7 @@ class Publisher:
         took_us = int(settings.gather_ratio * (now_us - told_us))
         return max(settings.gather_us_min, min(took_us, settings.gather_us_max))
 
-    def _retell(self, requester: str, first: int, last: int, now_us: int, book: bool) -> Wish:
+    def _retell(self, requester: str, first: int, last: int, now_us: int, book: bool) -> list[Effect]:
         greeting = self._followers.get(requester)
         since_us = 0 if greeting is None else greeting.since_us
         last_seq = self._writer.last_seq
@@ -274,15 +279,15 @@ class Publisher:
             last = since + _RETOLD_MAX - 1  # the first of them, because order waits for these
         record = self._writer.digest(since, last_seq, now_us, upto=last, with_book=book, bytes_max=_TOLD_BYTES)
         digest = Digest(self._epoch, last_seq, oldest, record)
-        return Say(labels(digest, (requester,)), encoded(digest))
+        return self._channel.send_control(labels(digest, (requester,)), encoded(digest), now_us)
 
-    def _answer(self, now_us: int) -> list[Wish]:
+    def _answer(self, now_us: int) -> list[Effect]:
         ripe = ((seq, each.by) for seq, each in self._asked.items() if each.due_us <= now_us)
         due = dict(islice(ripe, _ANSWERED_MAX))
         for seq in due:
             del self._asked[seq]
         self._answer_us = min((each.due_us for each in self._asked.values()), default=None)
-        wishes: list[Wish] = []
+        effects: list[Effect] = []
         groups: dict[tuple[str, ...], list[Publication]] = {}
         gone: dict[str, list[int]] = {}
         for seq, requesters in sorted(due.items()):
@@ -291,16 +296,16 @@ class Publisher:
                 for each in requesters:
                     gone.setdefault(each, []).append(seq)
             elif self._is_for_all(publication, len(requesters)):
-                wishes.append(Say(openly(publication), publication.payload))
+                effects += self._channel.send_control(openly(publication), publication.payload, now_us)
             else:
                 groups.setdefault(tuple(sorted(requesters)), []).append(publication)
         for requesters_of, publications in groups.items():
-            wishes += self._repairs(requesters_of, publications)
+            effects += self._repairs(requesters_of, publications, now_us)
         for each, seqs in gone.items():
             for at in range(0, len(seqs), ASKED_MAX):
                 repair = Repair((), tuple(seqs[at : at + ASKED_MAX]))
-                wishes.append(Say(labels(repair, (each,)), encoded(repair)))
-        return wishes
+                effects += self._channel.send_control(labels(repair, (each,)), encoded(repair), now_us)
+        return effects
 
     def _is_for_all(self, publication: Publication, requesters: int) -> bool:
         """Whether a repair goes to all whom it matches: many miss it, or it does not fit into another's payload."""
@@ -313,22 +318,24 @@ class Publisher:
         whole = len(encoded(Repair((repaired(publication),))))
         return whole if whole > self._settings.repair_bytes else _HEAD_BYTES + len(publication.payload)
 
-    def _repairs(self, to: tuple[str, ...], publications: list[Publication]) -> list[Wish]:
-        wishes: list[Wish] = []
-        taken: list[Repaired] = []
+    def _repairs(self, to: tuple[str, ...], publications: list[Publication], now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        together: list[Repaired] = []
         size = 0
         most = self._settings.repair_bytes_reliable if self._reliable else self._settings.repair_bytes
         for each in publications:
             more = self._repair_bytes(each)
-            if taken and size + more > most:
-                wishes += self._repair(to, taken)
-                taken, size = [], 0
-            taken.append(repaired(each))
+            if together and size + more > most:
+                effects += self._repair(to, together, now_us)
+                together, size = [], 0
+            together.append(repaired(each))
             size += more
-        return wishes + self._repair(to, taken)
+        return effects + self._repair(to, together, now_us)
 
-    def _repair(self, to: tuple[str, ...], publications: list[Repaired]) -> list[Wish]:
+    def _repair(self, to: tuple[str, ...], publications: list[Repaired], now_us: int) -> list[Effect]:
         repair = Repair(tuple(publications))
-        payload = encoded(repair)
-        step = self._settings.scope_max
-        return [Say(labels(repair, to[at : at + step]), payload) for at in range(0, len(to), step)]
+        payload, step = encoded(repair), self._settings.scope_max
+        effects: list[Effect] = []
+        for at in range(0, len(to), step):
+            effects += self._channel.send_control(labels(repair, to[at : at + step]), payload, now_us)
+        return effects

@@ -1,92 +1,121 @@
-"""End-to-end recovery of one client: a publisher's half, a subscriber's half, and what arrives for either."""
+"""What a client that recovers losses asks of its recovery: ours (`end_to_end`) and that of paper 000 (`srm`) are two.
 
-from holdfast.model.errors import PeerError
-from holdfast.model.messages import Publication, Via
-from holdfast.protocol.effects import Gauges
-from holdfast.protocol.recovery.control import (
-    Digest,
-    Greeting,
-    Request,
-    address_condition,
-    decode_untrusted,
-    from_open_untrusted,
-    is_open_repair,
-)
-from holdfast.protocol.recovery.publisher import Publisher
-from holdfast.protocol.recovery.says import Follow, Recovered, Wish
-from holdfast.protocol.recovery.settings import RecoverySettings
-from holdfast.protocol.recovery.subscriber import Subscriber
-from holdfast.protocol.seen import Seen
+Facts go in, ordinary effects come out. Control messages and the subscriptions to them go through a `ControlChannel`,
+which the client is. The first half is for whoever recovers, the second for whoever keeps the order.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from holdfast.language.subscription import Subscription
+from holdfast.model.messages import Batch, Publication, Scalar, Via
+from holdfast.protocol.effects import Effect, Gauges
 
 
-class Recovery:
-    def __init__(
-        self, name: str, epoch: int, settings: RecoverySettings, seen: Seen, first_seq: int, record_wanted: int
-    ) -> None:
-        self._name = name
-        self._publisher = Publisher(name, epoch, settings, first_seq)
-        self._subscriber = Subscriber(settings, seen, record_wanted)
-        self.on_batch = self._subscriber.on_batch
-        self.on_link = self._publisher.on_link
-        self.noticed = self._subscriber.noticed
-        self.has_noticed = self._subscriber.has_noticed
-        self.cleared = self._subscriber.cleared
-        self.frontier = self._subscriber.frontier
-        self.on_absence = self._subscriber.on_absence
-        self.missing = self._subscriber.missing
-        self.give_up_below = self._subscriber.give_up_below
-        self.on_answered = self._subscriber.on_answered
-        self.on_subscriptions = self._subscriber.on_subscriptions
-        self.record_for = self._publisher.record_for
-        self.on_published = self._publisher.on_published
+class ControlChannel(Protocol):
+    """How control messages travel: as publications and subscriptions of the client."""
 
-    def start(self) -> list[Wish]:
-        return [Follow(address_condition(self._name))]
+    def send_control(self, attributes: dict[str, Scalar], payload: bytes, now_us: int) -> list[Effect]:
+        """Publish a control message; nothing while there is no broker."""
+        ...
 
-    def next_due_us(self) -> int | None:
-        due = self._publisher.next_due_us(), self._subscriber.next_due_us()
-        return min((each for each in due if each is not None), default=None)
+    def follow(self, condition: str, now_us: int) -> list[Effect]:
+        """Subscribe to control messages that meet this condition."""
+        ...
+
+    def unfollow(self, condition: str, now_us: int) -> list[Effect]: ...
+
+
+class Gaps(Protocol):
+    """What recovery knows of missing publications, for whoever keeps the order."""
+
+    def frontier(self, source: str) -> int:
+        """The lowest sequence number that is missing or may be: all below it have come, are not for us, or are lost."""
+        ...
+
+    def noticed(self, source: str, below: int) -> list[tuple[int, int]]:
+        """Numbers and departures of publications below this one that are missing."""
+        ...
+
+    def has_noticed(self, source: str) -> bool: ...
+
+    def cleared(self, source: str) -> list[int]:
+        """Numbers that were noticed in place of a range, and turned out not to be missing."""
+        ...
+
+    def give_up_below(self, source: str, seq: int, reason: str) -> list[Effect]:
+        """Nothing below this number is looked for any longer."""
+        ...
+
+
+class Recovery(Gaps, Protocol):
+    def start(self, now_us: int) -> list[Effect]: ...
+
+    def next_due_us(self) -> int | None: ...
+
+    def on_timer(self, now_us: int) -> list[Effect]: ...
+
+    def on_link(self, reliable: bool) -> None:
+        """There is a link to a broker, which loses nothing or may."""
+        ...
+
+    def on_subscriptions(self, subscriptions: Iterable[tuple[int, Subscription]], now_us: int) -> list[Effect]:
+        """The client's subscriptions have changed: each condition with the time since when."""
+        ...
+
+    def on_absence(self, now_us: int) -> list[Effect]:
+        """The client was away, and may have missed anything."""
+        ...
+
+    # Publishing
+
+    def record_for(self, seq: int, now_us: int) -> bytes:
+        """What the publication with this number, which is about to be made, says of those before it."""
+        ...
+
+    def on_published(self, publication: Publication, now_us: int) -> None: ...
+
+    def announces(self, now_us: int) -> bool:
+        """Whether the next `on_timer` tells subscribers how far we have published."""
+        ...
+
+    # Receiving
+
+    def on_event(self, publication: Publication, via: Via, now_us: int) -> list[Effect]:
+        """An event for us, for the first time."""
+        ...
+
+    def on_batch(self, batch: Batch, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Effect]:
+        """A batch over a link that loses nothing, and those of its events that are for us, for the first time.
+
+        `trusted`: the broker knew all our subscriptions when it made up the batch, so its statement is about them all.
+        """
+        ...
+
+    def on_control(self, publication: Publication, now_us: int) -> tuple[list[Effect], list[Publication]]:
+        """A control message: what follows, and the publications that it brings back. Raises only PeerError."""
+        ...
+
+    def on_repaired(self, publication: Publication, now_us: int) -> None:
+        """A publication was brought back and handled; even if it is nothing for us, it is no longer missing."""
+        ...
+
+    # Answering for itself
 
     @property
     def settled(self) -> bool:
-        return self._publisher.settled and self._subscriber.settled
+        """Whether it looks for nothing, and has nothing to announce that others may look for."""
+        ...
 
     @property
-    def has_told(self) -> bool:
-        return self._publisher.has_told
+    def has_announced(self) -> bool: ...
+
+    def missing(self) -> list[tuple[str, int, int]]: ...
+
+    def gauges(self) -> Gauges: ...
 
     @property
-    def carries_records(self) -> bool:
-        return self._publisher.record > 0
+    def counts(self) -> Mapping[str, int]: ...
 
-    def gauges(self) -> Gauges:
-        return {**self._publisher.gauges(), **self._subscriber.gauges()}
-
-    def on_timer(self, now_us: int) -> list[Wish]:
-        return self._publisher.on_timer(now_us) + self._subscriber.on_timer(now_us)
-
-    def on_event(self, publication: Publication, now_us: int, via: Via) -> list[Wish]:
-        """An event for us, for the first time; raises only PeerError, for a record that is none."""
-        wishes = self._subscriber.on_event(publication, now_us, via)
-        if publication.record:
-            wishes += self._subscriber.on_record(publication, now_us)
-        return wishes
-
-    def on_control(self, publication: Publication, now_us: int) -> list[Wish]:
-        """Raises only PeerError, for what is not acceptable."""
-        if publication.source == self._name:
-            return []
-        if is_open_repair(publication.attributes):
-            repaired = from_open_untrusted(publication)
-            if repaired.source != publication.source:
-                raise PeerError("a repair in another's name")  # only the publisher itself keeps its events here
-            return [Recovered(repaired)]
-        control = decode_untrusted(publication)
-        if isinstance(control, Digest):
-            return self._subscriber.on_digest(publication, control, now_us)
-        if isinstance(control, Request):
-            return self._publisher.on_request(publication.source, control, now_us)
-        if isinstance(control, Greeting):
-            self._publisher.on_greeting(publication.source, control, now_us)
-            return []
-        return self._subscriber.on_repair(publication.source, control)
+    @property
+    def answered_us(self) -> Iterable[int]: ...

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from holdfast.language.subscription import Subscription
 from holdfast.model.limits import TIME_US_MAX
 from holdfast.model.messages import Batch, Publication, Via
-from holdfast.protocol.effects import Gauges
+from holdfast.protocol.effects import Effect, Gauges, Lost
 from holdfast.protocol.records import Record, RecordReader
 from holdfast.protocol.recovery.asking import NEVER_US, Interest, Missing, Source
 from holdfast.protocol.recovery.control import (
@@ -30,8 +30,8 @@ from holdfast.protocol.recovery.control import (
     labels,
     publication_of,
 )
+from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.rtt import RttEstimator
-from holdfast.protocol.recovery.says import Follow, Recovered, Say, Unfollow, Unrecoverable, Wish
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.seen import Seen
 
@@ -53,8 +53,9 @@ _GREETINGS_MAX = 8  # if it still does not tell of them after so many greetings,
 
 
 class Subscriber:
-    def __init__(self, settings: RecoverySettings, seen: Seen, record: int) -> None:
+    def __init__(self, settings: RecoverySettings, seen: Seen, record: int, channel: ControlChannel) -> None:
         self._settings = settings
+        self._channel = channel
         self._seen = seen
         self._record = record  # entries that publications should carry, for order
         self._reader = RecordReader(settings.records, settings.sources_max)
@@ -84,21 +85,20 @@ class Subscriber:
             "publishers followed": (len(self._sources), self._settings.sources_max),
         }
 
-    def on_subscriptions(self, subscriptions: Iterable[tuple[int, Subscription]]) -> list[Wish]:
+    def on_subscriptions(self, subscriptions: Iterable[tuple[int, Subscription]]) -> None:
         """What we want has changed: each condition with the time since when."""
         self._interest = Interest(subscriptions)
-        return []
 
     # What comes ----------------------------------------------------------------------------------
 
-    def on_event(self, publication: Publication, now_us: int, via: Via) -> list[Wish]:
+    def on_event(self, publication: Publication, via: Via, now_us: int) -> list[Effect]:
         """An event for us, for the first time."""
         known = self._sources.get(publication.source)
         if publication.record is None:  # nobody would answer; if somebody did once, that was another life
             return [] if known is None else self._forget(known, _ANEW, now_us)
-        wishes: list[Wish] = []
+        effects: list[Effect] = []
         if known is None:
-            known, wishes = self._meet(publication.source, publication.time_us, now_us)
+            known, effects = self._meet(publication.source, publication.time_us, now_us)
             if known is None:
                 return []
             known.untold.open(0, publication.seq - 1, now_us + _FIRST_US)
@@ -112,21 +112,21 @@ class Subscriber:
         known.latest = max(known.latest, publication.seq)
         self._end(known, publication.seq, now_us, via == "repair")
         if self._record and not publication.record and via != "repair" and known.greetings <= _GREETINGS_MAX:
-            wishes += self._greet_again(known, now_us)
-        return wishes
+            effects += self._greet_again(known, now_us)
+        return effects
 
-    def on_batch(self, batch: Batch, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Wish]:
+    def on_batch(self, batch: Batch, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Effect]:
         """Events for us, some of them for the first time, over a link that loses nothing; `trusted`: what we want was
         known when the batch was made up, so that what it states is about all of it.
         """
-        known, wishes = self._sources.get(batch.source), list[Wish]()
+        known, effects = self._sources.get(batch.source), list[Effect]()
         if not batch.since:
             return [] if known is None else self._forget(known, _ANEW, now_us)
         states = trusted and batch.since <= batch.upto
         if known is None:
             if not seqs:
                 return []
-            known, wishes = self._meet(batch.source, batch.times_us[-1], now_us, states)
+            known, effects = self._meet(batch.source, batch.times_us[-1], now_us, states)
             if known is None:
                 return []
             known.first = batch.since if states else seqs[0]
@@ -144,7 +144,7 @@ class Subscriber:
         if states:
             self._stated(known, batch.since, batch.upto, now_us)
         self._rearm(known, known.next_due_us(self._settings.forget_us))
-        return wishes
+        return effects
 
     def _stated(self, known: Source, since: int, upto: int, now_us: int) -> None:
         """All that we want of these numbers has come; what lies between them and those before, nobody has told us."""
@@ -178,7 +178,7 @@ class Subscriber:
         self._missing -= found is not None
         return found
 
-    def on_record(self, publication: Publication, now_us: int) -> list[Wish]:
+    def on_record(self, publication: Publication, now_us: int) -> list[Effect]:
         """What an event tells of those before it; raises only PeerError."""
         known = self._sources.get(publication.source)
         if known is None:
@@ -188,18 +188,18 @@ class Subscriber:
         # What lies between the last digest and this record, the next digest will tell.
         return self._told(known, record, now_us, self._settings.wait_us_max + self._settings.digest_us)
 
-    def on_digest(self, publication: Publication, digest: Digest, now_us: int) -> list[Wish]:
+    def on_digest(self, publication: Publication, digest: Digest, now_us: int) -> list[Effect]:
         """Raises only PeerError."""
         source = publication.source
         record = self._reader.read_untrusted(source, digest.record, digest.last_seq, publication.time_us)
         known = self._sources.get(source)
-        wishes: list[Wish] = []
+        effects: list[Effect] = []
         if known is None or digest.epoch > known.epoch > 0:
-            wishes = [] if known is None else self._forget(known, _ANEW, now_us)
+            effects = [] if known is None else self._forget(known, _ANEW, now_us)
             known, met = self._meet(source, publication.time_us, now_us)
-            wishes += met
+            effects += met
             if known is None:
-                return wishes
+                return effects
             known.first = record.first_seq if len(record) else digest.oldest
             known.told_to = known.first - 1
             known.untold.open(digest.oldest, known.told_to, now_us)
@@ -208,12 +208,12 @@ class Subscriber:
         closed = known.untold.close_below(digest.oldest)
         self._rearm(known, known.untold.due_us)
         if known.epoch:  # before the first digest of a publisher these may be numbers that there never were
-            wishes += self._never_told(known, closed, _NOT_KEPT)
+            effects += self._never_told(known, closed, _NOT_KEPT)
         known.epoch = digest.epoch
         known.heard_us = now_us
         if OF not in publication.attributes and known.untold.tries == 1:  # it is for us alone, and answers our request
             known.reply.add(now_us - known.untold.asked_us)
-        wishes += self._told(known, record, now_us)
+        effects += self._told(known, record, now_us)
         if digest.last_seq > known.told_to and (known.stated or not len(record)):  # it tells when asked
             known.untold.open(known.told_to + 1, digest.last_seq, now_us)
             known.told_to = digest.last_seq
@@ -221,40 +221,41 @@ class Subscriber:
             known.unstated += not len(record)
             if known.stated and known.unstated >= _UNSTATED_MAX:  # its events reach us over links that may lose some
                 known.stated = False
-                wishes.append(self._greet(known))
-        return wishes
+                effects += self._greet(known, now_us)
+        return effects
 
-    def on_repair(self, source: str, repair: Repair) -> list[Wish]:
+    def on_repair(self, source: str, repair: Repair) -> tuple[list[Effect], list[Publication]]:
+        """What is lost for good, and what is brought back."""
         known = self._sources.get(source)
-        wishes: list[Wish] = [Recovered(publication_of(each, source)) for each in repair.publications]
+        effects: list[Effect] = []
         for seq in repair.gone:
             if known is not None and self._found(known, seq) is not None:
-                wishes.append(Unrecoverable(source, seq, seq, _NOT_KEPT))
-        return wishes
+                effects.append(Lost(source, seq, seq, _NOT_KEPT))
+        return effects, [publication_of(each, source) for each in repair.publications]
 
-    def on_answered(self, publication: Publication, now_us: int) -> None:
+    def on_repaired(self, publication: Publication, now_us: int) -> None:
         """A publication was recovered; even if it is nothing for us, it is no longer missing."""
         known = self._sources.get(publication.source)
         if known is not None:
             self._end(known, publication.seq, now_us, is_repair=True)
 
-    def on_absence(self, now_us: int) -> list[Wish]:
+    def on_absence(self, now_us: int) -> list[Effect]:
         """We were away, and may have missed anything: ask those whom we follow how far they are."""
-        wishes: list[Wish] = []
+        effects: list[Effect] = []
         for known in self._sources.values():
             known.heard_us = now_us  # it could not be heard
             if self._settings.asks:
                 request = Request((), ((known.told_to + 1, TIME_US_MAX),))
-                wishes.append(Say(labels(request, (known.name,)), encoded(request)))
-        return wishes
+                effects += self._channel.send_control(labels(request, (known.name,)), encoded(request), now_us)
+        return effects
 
     # What follows from it ------------------------------------------------------------------------
 
     def _meet(
         self, name: str, departure_us: int, now_us: int, stated: bool = False
-    ) -> tuple[Source | None, list[Wish]]:
+    ) -> tuple[Source | None, list[Effect]]:
         """Follow a publisher, if there is room for one more or another has been silent for a while."""
-        wishes: list[Wish] = []
+        effects: list[Effect] = []
         if len(self._sources) >= self._settings.sources_max:
             if now_us < self._room_us:
                 return None, []
@@ -262,17 +263,17 @@ class Subscriber:
             self._room_us = oldest.heard_us + _SILENT_US
             if now_us < self._room_us:
                 return None, []
-            wishes = self._forget(oldest, "too many publishers", now_us)
+            effects = self._forget(oldest, "too many publishers", now_us)
         known = self._sources[name] = Source(name, self._settings.reply_us, now_us)
         known.travel.add(now_us - departure_us)
         known.stated = stated
-        return known, [*wishes, Follow(digest_condition(name)), self._greet(known)]
+        return known, effects + self._channel.follow(digest_condition(name), now_us) + self._greet(known, now_us)
 
-    def _told(self, known: Source, record: Record, now_us: int, wait_us: int = 0) -> list[Wish]:
+    def _told(self, known: Source, record: Record, now_us: int, wait_us: int = 0) -> list[Effect]:
         """Numbers that the record skips are asked for after a while."""
         if not len(record):
             return []
-        wishes: list[Wish] = []
+        effects: list[Effect] = []
         first, last = record.first_seq, record.last_seq
         if first > known.told_to + 1:
             known.untold.open(known.told_to + 1, first - 1, now_us + wait_us)
@@ -282,13 +283,13 @@ class Subscriber:
             known.needs_book = True
         elif self._interest.blind(record.book) and known.greetings <= _GREETINGS_MAX:
             known.untold.open(max(first, known.told_to + 1), last, now_us + _FIRST_US)
-            wishes += self._greet_again(known, now_us)
+            effects += self._greet_again(known, now_us)
         else:
             known.needs_book = False
             self._examine(known, record, known.untold.close(first, last, known.told_to), now_us)
         known.told_to = max(known.told_to, last)
         self._rearm(known, known.untold.due_us)
-        return wishes + self._within_limit(known, now_us)
+        return effects + self._within_limit(known, now_us)
 
     def _examine(self, known: Source, record: Record, news: Iterator[int], now_us: int) -> None:
         assert record.book is not None
@@ -352,64 +353,64 @@ class Subscriber:
                     found.append((known.name, first, last))
         return found
 
-    def give_up_below(self, source: str, seq: int, reason: str) -> list[Wish]:
+    def give_up_below(self, source: str, seq: int, reason: str) -> list[Effect]:
         """Nothing below this number is looked for any longer."""
         known = self._sources.get(source)
         if known is None:
             return []
-        wishes: list[Wish] = []
+        effects: list[Effect] = []
         for each in sorted(each for each in known.missing if each < seq):
-            wishes += self._give_up(known, each, reason)
+            effects += self._give_up(known, each, reason)
         closed = known.untold.close_below(seq)
         if known.told_to < seq - 1:
             closed.append((known.told_to + 1, seq - 1))
             known.told_to = seq - 1
-        return wishes + self._never_told(known, closed, reason)
+        return effects + self._never_told(known, closed, reason)
 
-    def _within_limit(self, known: Source, now_us: int) -> list[Wish]:
-        wishes: list[Wish] = []
+    def _within_limit(self, known: Source, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
         while self._missing > self._settings.missing_max:
-            wishes += self._give_up(known, next(iter(known.missing)), "too many are missing")
-        return wishes
+            effects += self._give_up(known, next(iter(known.missing)), "too many are missing")
+        return effects
 
-    def _give_up(self, known: Source, seq: int, reason: str) -> list[Wish]:
+    def _give_up(self, known: Source, seq: int, reason: str) -> list[Effect]:
         del known.missing[seq]
         self._missing -= 1
-        return [Unrecoverable(known.name, seq, seq, reason)]
+        return [Lost(known.name, seq, seq, reason)]
 
-    def _never_told(self, known: Source, ranges: Iterable[tuple[int, int]], reason: str) -> list[Wish]:
+    def _never_told(self, known: Source, ranges: Iterable[tuple[int, int]], reason: str) -> list[Effect]:
         """Nobody has told us of these numbers, and nobody will: events for us may be among them."""
         if not self._settings.asks:
             return []
-        wishes: list[Wish] = []
+        effects: list[Effect] = []
         for first, last in ranges:
             unseen = self._seen.lowest_new(known.name, max(first, known.first), last, old_too=True)
             if unseen is not None:
-                wishes.append(Unrecoverable(known.name, unseen, last, reason))
-        return wishes
+                effects.append(Lost(known.name, unseen, last, reason))
+        return effects
 
     # Asking --------------------------------------------------------------------------------------
 
-    def on_timer(self, now_us: int) -> list[Wish]:
-        wishes: list[Wish] = []
+    def on_timer(self, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
         while (due_us := self.next_due_us()) is not None and due_us <= now_us:
             known = self._sources[self._due[0][1]]
             if now_us - known.heard_us >= self._settings.forget_us:
-                wishes += self._forget(known, "the publisher is silent", now_us)
+                effects += self._forget(known, "the publisher is silent", now_us)
                 continue
-            wishes += self._ask(known, now_us)
+            effects += self._ask(known, now_us)
             known.due_us = NEVER_US
             self._rearm(known, known.next_due_us(self._settings.forget_us))
-        return wishes
+        return effects
 
-    def _ask(self, known: Source, now_us: int) -> list[Wish]:
-        wishes: list[Wish] = []
+    def _ask(self, known: Source, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
         wanted: list[int] = []
         if not self._settings.asks:
             self._let_go(known, now_us)
         for seq, missing in known.due(now_us + _TOGETHER_US, _ASKED_MAX):
             if missing.tries and now_us - missing.asked_us >= self._settings.search_us:
-                wishes += self._give_up(known, seq, "nobody answers")
+                effects += self._give_up(known, seq, "nobody answers")
                 continue
             if not missing.tries:
                 missing.asked_us = now_us
@@ -426,10 +427,10 @@ class Subscriber:
         else:
             known.untold.put_off(now_us + self._patience_us(known, 0, now_us))
         if ranges and not known.untold:
-            wishes += self._never_told(known, ranges, "nobody answers")
+            effects += self._never_told(known, ranges, "nobody answers")
         if wanted or untold:
-            wishes.append(self._request(known, sorted(wanted), untold))
-        return wishes
+            effects += self._request(known, sorted(wanted), untold, now_us)
+        return effects
 
     def _let_go(self, known: Source, now_us: int) -> None:
         """Of no interest any more to somebody who only wants to know for the sake of order."""
@@ -447,24 +448,24 @@ class Subscriber:
         patience_us = max(known.reply.patience_us * longer, 2 * self._settings.gather_us_min)
         return int(min(patience_us, self._settings.retry_us_max))
 
-    def _greet_again(self, known: Source, now_us: int) -> list[Wish]:
+    def _greet_again(self, known: Source, now_us: int) -> list[Effect]:
         """The publisher does not seem to know what matters to us: the greeting was lost, or is on its way."""
         if now_us - known.greeted_us < _FIRST_US:
             return []
         known.greeted_us = now_us
-        return [self._greet(known)]
+        return self._greet(known, now_us)
 
-    def _greet(self, known: Source) -> Wish:
+    def _greet(self, known: Source, now_us: int) -> list[Effect]:
         known.greetings += 1
         interest = self._interest
         since_us = max(0, interest.since_us - known.travel.mean_us)
         greeting = Greeting(since_us, interest.tests, 0 if known.stated else self._record, not known.stated)
-        return Say(labels(greeting, (known.name,)), encoded(greeting))
+        return self._channel.send_control(labels(greeting, (known.name,)), encoded(greeting), now_us)
 
-    def _request(self, known: Source, wanted: list[int], untold: bool) -> Wish:
+    def _request(self, known: Source, wanted: list[int], untold: bool, now_us: int) -> list[Effect]:
         ranges = known.untold.asked(_UNTOLD_MAX, apart=known.epoch > 0) if untold else ()
         request = Request(distances(wanted), ranges, untold and known.needs_book)
-        return Say(labels(request, (known.name,)), encoded(request))
+        return self._channel.send_control(labels(request, (known.name,)), encoded(request), now_us)
 
     def _rearm(self, known: Source, due_us: int) -> None:
         """Something is due then. What is settled before costs a look at an idle moment, no more."""
@@ -472,10 +473,10 @@ class Subscriber:
             known.due_us = due_us
             heappush(self._due, (due_us, known.name))
 
-    def _forget(self, known: Source, reason: str, now_us: int) -> list[Wish]:
+    def _forget(self, known: Source, reason: str, now_us: int) -> list[Effect]:
         del self._sources[known.name]
         self._missing -= len(known.missing)
-        lost: list[Wish] = [Unrecoverable(known.name, seq, seq, reason) for seq in known.missing]
+        lost: list[Effect] = [Lost(known.name, seq, seq, reason) for seq in known.missing]
         if reason != _ANEW:  # or lives would be mixed up
             lost += self._never_told(known, (*known.untold.ranges(), (known.told_to + 1, known.latest - 1)), reason)
-        return [*lost, Unfollow(digest_condition(known.name))]
+        return lost + self._channel.unfollow(digest_condition(known.name), now_us)

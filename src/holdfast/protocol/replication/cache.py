@@ -20,7 +20,7 @@ class EventCache:
         self._kept: dict[EventId, Publish] = {}
         self._sent_to: dict[EventId, dict[str, None]] = {}  # with the neighbour that it came from
         self.dropped = 0
-        self.matched = 0  # events that a subscription was found to match, since the last look: what it costs
+        self.matched = 0  # events that a subscription was found to match: what it costs
 
     def __len__(self) -> int:
         return len(self._kept)

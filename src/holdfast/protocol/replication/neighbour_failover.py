@@ -2,11 +2,10 @@
 
 While the broker is only suspected, events for it wait. When a replica has asked for our tables they still wait, go, or
 are shared between the two, as the protocol has it. When the replica has everything, it either is the broker's
-successor, and nothing is left of this, or works beside it.
+successor, and nothing is left of this, or works beside it. `states` has what may follow what.
 """
 
-from collections.abc import Callable
-from enum import Enum
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
@@ -20,39 +19,32 @@ from holdfast.model.messages import (
     LastSubscription,
     Publish,
     ReplicaRequest,
-    ReplicaUse,
     Snapshot,
 )
+from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, Multicast, Send
 from holdfast.protocol.replication.out_queue import OutQueue
 from holdfast.protocol.replication.replica import Copies
 from holdfast.protocol.replication.settings import ReplicationSettings
+from holdfast.protocol.replication.states import FAILOVER, FailoverEvent, FailoverState, after
 
 _MARKS_REPEATED = 4  # a mark is said so often, in case it is lost
 
 
-class Phase(Enum):
-    SUSPECTED = "suspected"
-    COPYING = "copying"
-    DRAINING = "draining"  # the replica has everything, and what waited for it is on its way
-    BESIDE = "beside"
-
-
 class NeighbourFailover:
-    def __init__(self, faulty: str, settings: ReplicationSettings, now_us: int) -> None:
+    def __init__(self, faulty: str, settings: ReplicationSettings, now_us: int, ask_us: int) -> None:
         self.faulty = faulty
-        self.phase = Phase.SUSPECTED
+        self.state = FailoverState.SUSPECTED
         self.replica: str | None = None
         self.epoch = 0
         self.copying: CopyProtocol = settings.copying
-        self.use: ReplicaUse = "failover"
+        self.reorders = False  # events that the two share are put in order again behind them
         self.out = OutQueue(settings.pace_us, settings.pending_max)
         self.began_us = now_us
-        self.ask_us: int | None = None  # when to ask for a replica
+        self.ask_us = ask_us  # when to ask for a replica, while it is suspected
         self.said_us = now_us
         self.said_advertisements: int | None = None  # digests that the replica was told last
         self.said_subscriptions: tuple[int, int] | None = None
-        self.moves = False  # the replica can take events before it has everything
         self.marks: dict[str, int] = {}  # source -> the last number sent by either way
         self.marks_left = 0  # times that they are still to be said
         self.used: dict[str, dict[str, None]] = {}  # way -> sources of which it had an event since the last marks
@@ -61,63 +53,73 @@ class NeighbourFailover:
 
     @property
     def takes_over(self) -> bool:
-        return self.use == "failover"
+        return self.state.takes_over
+
+    @property
+    def _has_marks(self) -> bool:
+        return self.reorders and not self.takes_over and self.marks_left > 0
+
+    def on(self, event: FailoverEvent) -> None:
+        self.state = after(FAILOVER, self.state, event)
 
     def next_due_us(self) -> int | None:
-        dues_us = [self.ask_us, self.out.next_due_us()]
-        if self.phase is Phase.SUSPECTED:
-            dues_us.append(self.began_us + self._settings.patience_us)
-        if self.phase is Phase.COPYING:
+        dues_us = [self.out.next_due_us()]
+        if self.state is FailoverState.SUSPECTED:
+            dues_us += [self.ask_us, self.began_us + self._settings.patience_us]
+        if self.state.copies:
             dues_us.append(self.said_us + self._settings.retry_us)
-        if self.use == "reordering" and self.marks_left:
+        if self._has_marks:
             dues_us.append(self.marks_us)
         return min((each for each in dues_us if each is not None), default=None)
 
     def on_timer(self, now_us: int) -> list[Effect]:
-        if self.phase is Phase.COPYING and now_us >= self.said_us + self._settings.retry_us:
+        if self.state.copies and now_us >= self.said_us + self._settings.retry_us:
             self.said_subscriptions = None  # say it again
             self.said_us = now_us
-        if self.use == "reordering" and self.marks_left and now_us >= self.marks_us:
+        if self._has_marks and now_us >= self.marks_us:
             return self.take_marks(now_us)
         return []
 
     def on_request(self, replica: str, request: ReplicaRequest, now_us: int) -> None:
-        self.phase = Phase.COPYING
+        takes_over = request.use == "failover"
+        self.on(FailoverEvent.TAKEOVER_REQUESTED if takes_over else FailoverEvent.JOIN_REQUESTED)
         self.replica, self.epoch = replica, request.epoch
-        self.copying, self.use = request.copying, request.use
+        self.copying, self.reorders = request.copying, request.use == "reordering"
         self.said_us = self.marks_us = now_us
         self.said_advertisements = self.said_subscriptions = None
-        self.ask_us = None
-        self.moves = False
 
     def on_replica_gone(self, now_us: int) -> None:
-        """Back to waiting for one."""
-        self.phase = Phase.SUSPECTED
-        self.replica = None
-        self.began_us = now_us
-        self.ask_us = now_us + self._settings.takeover_us
-        self.out.forget_readiness()
+        """If it was to take over and had not yet, back to waiting for one."""
+        self.on(FailoverEvent.REPLICA_GONE)
+        if self.state is FailoverState.SUSPECTED:
+            self.replica = None
+            self.began_us = now_us
+            self.ask_us = now_us + self._settings.takeover_us
+            self.out.forget_readiness()
 
-    def on_subscriptions(self, conditions: list[str], matches: Callable[[str, Publish], bool]) -> None:
+    def on_subscriptions(self, conditions: list[str], book: ConditionBook) -> None:
         """The replica has told of these: what waited for them may go."""
-        if not self.takes_over or self.phase is not Phase.COPYING or not conditions:
+        if not self.takes_over or not self.state.copies or not conditions:
             return
         if self.copying == "incremental":
             for condition in conditions:
-                self.out.make_ready(condition, lambda publish, condition=condition: matches(condition, publish))  # type: ignore[misc]
-        elif self.copying == "basic" and not self.moves:
-            self.moves = True
-            self.out.make_all_ready()
+                wanted = book.subscription(condition)
+                self.out.make_ready(condition, lambda publish, to=wanted: to.matches(publish.publication.attributes))  # type: ignore[misc]
+        elif self.copying == "basic":
+            self._open()
 
     def on_open(self) -> None:
-        if self.copying == "ordered" and not self.moves:
-            self.moves = True
+        if self.copying == "ordered" and self.state.copies:
+            self._open()
+
+    def _open(self) -> None:
+        if not self.state.is_open:
+            self.on(FailoverEvent.OPENED)
             if self.takes_over:
                 self.out.make_all_ready()
 
     def on_done(self) -> None:
-        self.moves = True
-        self.phase = Phase.DRAINING if self.takes_over else Phase.BESIDE
+        self.on(FailoverEvent.COPIED)
         self.out.make_all_ready()
 
     def split_off(self, effects: list[Effect], length: Callable[[str], int]) -> list[Effect]:
@@ -140,7 +142,7 @@ class NeighbourFailover:
 
     def keep(self, publish: Publish, to_replica: bool) -> None:
         """Events instead of the faulty broker: held, or on their way as soon as their turn comes."""
-        if self.phase is Phase.DRAINING or self.moves or (to_replica and self.copying == "incremental"):
+        if self.state.is_open or (to_replica and self.copying == "incremental"):
             self.out.make_one_ready(publish)
         else:
             self.out.hold(publish)
@@ -148,9 +150,8 @@ class NeighbourFailover:
     def choose(self, to_faulty: bool, to_replica: bool, length: Callable[[str], int]) -> str:
         """Events beside the faulty broker: whoever has the shorter queue, of those that can take it."""
         assert self.replica is not None
-        complete = self.phase is Phase.BESIDE
-        known = to_replica and self.copying in ("basic", "incremental")
-        if not (complete and to_replica) and not known and not (self.copying == "ordered" and self.moves):
+        known = to_replica and (self.state is FailoverState.BESIDE or self.copying in ("basic", "incremental"))
+        if not known and not (self.copying == "ordered" and self.state.is_open):
             return self.faulty
         if not to_faulty:
             return self.replica
@@ -178,7 +179,7 @@ class NeighbourFailover:
                 effects.append(Send(way, HighWaterMarks(tuple(quiet[start : start + NODES_MAX]), onwards=True)))
         return effects
 
-    def queue_tables(self, effects: list[Effect], copies: Copies, told: int, now_us: int) -> list[Effect]:
+    def queue_tables(self, effects: list[Effect], copies: Copies, sent: int, now_us: int) -> list[Effect]:
         """Tables for the replica go through its queue, and behind them the word that this was all."""
         left: list[Effect] = []
         for effect in effects:
@@ -186,10 +187,10 @@ class NeighbourFailover:
                 self.out.put_control(effect.message)
             else:
                 left.append(effect)
-        if self.said_advertisements != copies.told_advertisements:
-            self.said_advertisements = copies.told_advertisements
-            self.out.put_control(LastAdvertisement(self.epoch, copies.told_advertisements))
-        answers = copies.heard_advertisements, told
+        if self.said_advertisements != copies.sent_advertisements:
+            self.said_advertisements = copies.sent_advertisements
+            self.out.put_control(LastAdvertisement(self.epoch, copies.sent_advertisements))
+        answers = copies.heard_advertisements, sent
         if self.said_subscriptions != answers:
             self.said_subscriptions, self.said_us = answers, now_us
             self.out.put_control(LastSubscription(self.epoch, *answers))
@@ -198,7 +199,7 @@ class NeighbourFailover:
     def what_goes(self, now_us: int, wanting: Callable[[Attributes], tuple[str, ...]]) -> list[Effect]:
         """To the replica, now. The basic protocol drops what the replica has not asked for yet."""
         assert self.replica is not None
-        blind = self.copying == "basic" and self.phase is Phase.COPYING
+        blind = self.copying == "basic" and self.state.copies
         going: list[Effect] = []
         for message in self.out.take(now_us):
             if blind and type(message) is Publish and self.replica not in wanting(message.publication.attributes):
@@ -208,3 +209,65 @@ class NeighbourFailover:
             else:
                 going.append(Send(self.replica, message))
         return going
+
+
+class Failovers:
+    """Those that a broker takes part in, by the faulty broker."""
+
+    def __init__(self, settings: ReplicationSettings) -> None:
+        self._settings = settings
+        self._of: dict[str, NeighbourFailover] = {}
+        self._faulty_of: dict[str, str] = {}  # replica -> for whom it stands
+        self._entries = 0  # of those that are over
+
+    def __contains__(self, faulty: str) -> bool:
+        return faulty in self._of
+
+    def __iter__(self) -> Iterator[NeighbourFailover]:
+        return iter(list(self._of.values()))
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    @property
+    def entries(self) -> int:
+        """That their queues have had so far."""
+        return self._entries + sum(each.out.filed for each in self._of.values())
+
+    @property
+    def waiting(self) -> int:
+        """Events for the replica that most wait for."""
+        return max((len(each.out) for each in self._of.values()), default=0)
+
+    def get(self, faulty: str) -> NeighbourFailover | None:
+        return self._of.get(faulty)
+
+    def by(self, replica: str) -> NeighbourFailover | None:
+        return self._of.get(self._faulty_of.get(replica, ""))
+
+    def has_replica(self, name: str) -> bool:
+        return name in self._faulty_of
+
+    def begin(self, faulty: str, now_us: int, ask_us: int) -> NeighbourFailover:
+        begun = self._of[faulty] = NeighbourFailover(faulty, self._settings, now_us, ask_us)
+        return begun
+
+    def on_request(self, failover: NeighbourFailover, replica: str, request: ReplicaRequest, now_us: int) -> None:
+        failover.on_request(replica, request, now_us)
+        self._of[failover.faulty] = failover
+        self._faulty_of[replica] = failover.faulty
+
+    def on_replica_gone(self, replica: str, now_us: int) -> None:
+        failover = self._of[self._faulty_of.pop(replica)]
+        failover.on_replica_gone(now_us)
+        self._drop_if_over(failover)
+
+    def end(self, failover: NeighbourFailover, event: FailoverEvent) -> None:
+        failover.on(event)
+        self._drop_if_over(failover)
+
+    def _drop_if_over(self, failover: NeighbourFailover) -> None:
+        if failover.state is FailoverState.OVER:
+            del self._of[failover.faulty]
+            self._faulty_of.pop(failover.replica or "", None)
+            self._entries += failover.out.filed

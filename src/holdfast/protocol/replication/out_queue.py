@@ -28,7 +28,7 @@ class OutQueue:
         self._ready: dict[str, deque[EventId]] = {}  # by subscription
         self._turn: deque[str] = deque()  # whose turn it is among the ready queues
         self.dropped = 0  # events, since the last look
-        self.filed = 0  # entries in ready queues, since the last look: what the bookkeeping costs
+        self.filed = 0  # entries in ready queues: what the bookkeeping costs
 
     def __len__(self) -> int:
         return len(self._held)

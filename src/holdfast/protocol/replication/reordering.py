@@ -8,7 +8,8 @@ that is still on the slower way; a low-water mark per source does not.
 
 from collections.abc import Iterable, Sequence
 
-from holdfast.model.messages import Publish
+from holdfast.model.messages import CopyProtocol, Publish
+from holdfast.protocol.replication.settings import ReplicationSettings
 
 
 class _Stream:
@@ -80,3 +81,35 @@ class Reordering:
     def flush(self) -> list[tuple[str, Publish]]:
         """A way is gone: everything, in order."""
         return [each for stream in self._streams.values() for each in self._let_go(stream, sorted(stream.held))]
+
+
+class Reorderings:
+    """Those of a broker, by each of the two whose events are put in order together."""
+
+    def __init__(self, settings: ReplicationSettings) -> None:
+        self._settings = settings
+        self._by_way: dict[str, Reordering] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_way)
+
+    @property
+    def held(self) -> int:
+        """Events in the fullest."""
+        return max(map(len, self._by_way.values()), default=0)
+
+    def get(self, way: str) -> Reordering | None:
+        return self._by_way.get(way)
+
+    def begin(self, faulty: str, replica: str, copying: CopyProtocol) -> None:
+        unordered = replica if copying == "incremental" else None
+        made = Reordering((faulty, replica), unordered, self._settings.held_max, self._settings.sources_max)
+        self._by_way[faulty] = self._by_way[replica] = made
+
+    def end(self, way: str) -> list[tuple[str, Publish]]:
+        """One of two ways is gone: nothing waits for its order any more."""
+        ended = self._by_way.pop(way, None)
+        if ended is None:
+            return []
+        self._by_way = {way: each for way, each in self._by_way.items() if each is not ended}
+        return ended.flush()

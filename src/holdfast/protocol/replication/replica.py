@@ -8,26 +8,10 @@ subscriptions are here. What makes no progress is asked for again, and a neighbo
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 
-from holdfast.model.messages import CopyProtocol, LastAdvertisement, LastSubscription, ReplicaUse
-from holdfast.protocol.replication.settings import ReplicationSettings
-
-
-class Phase(Enum):  # each with the incident that reports it
-    ADVERTISEMENTS = "replica_awaits_advertisements"
-    SUBSCRIPTIONS = "replica_awaits_subscriptions"
-    REPLICATED = "replica_ready"
-
-
-@dataclass(frozen=True)
-class Role:
-    """What a replica is started with."""
-
-    faulty: str
-    neighbours: tuple[str, ...]
-    copying: CopyProtocol
-    use: ReplicaUse
+from holdfast.model.messages import LastAdvertisement, LastSubscription
+from holdfast.protocol.replication.settings import ReplicationSettings, Role
+from holdfast.protocol.replication.states import REPLICA, ReplicaEvent, ReplicaState, after
 
 
 @dataclass(frozen=True)
@@ -36,7 +20,7 @@ class Copies:
 
     heard_advertisements: int
     heard_subscriptions: int
-    told_advertisements: int
+    sent_advertisements: int
 
 
 class _Progress:
@@ -53,7 +37,7 @@ class Replica:
     ) -> None:
         self.role = role
         self.epoch = epoch
-        self.phase = Phase.ADVERTISEMENTS
+        self.state = ReplicaState.ADVERTISEMENTS
         self._settings = settings
         self._copies = copies  # what we have of a neighbour; None when there is no link to it
         self._progress = {name: _Progress() for name in role.neighbours}
@@ -65,7 +49,7 @@ class Replica:
         return tuple(self._progress)
 
     def next_due_us(self) -> int | None:
-        return None if self.phase is Phase.REPLICATED else self._due_us
+        return None if self.state is ReplicaState.REPLICATED else self._due_us
 
     def on_last_advertisement(self, neighbour: str, said: LastAdvertisement) -> None:
         if neighbour in self._progress and said.epoch == self.epoch:
@@ -87,18 +71,18 @@ class Replica:
             copies is not None
             and said is not None
             and copies.heard_advertisements == progress.advertisements
-            and copies.told_advertisements == said.answers
+            and copies.sent_advertisements == said.answers
             and copies.heard_subscriptions == said.digest
         )
 
-    def advance(self) -> Phase | None:
-        """The phase that has just begun, if one has; the last counts when two do."""
-        before = self.phase
-        if self.phase is Phase.ADVERTISEMENTS and all(map(self.has_advertisements, self._progress)):
-            self.phase = Phase.SUBSCRIPTIONS
-        if self.phase is Phase.SUBSCRIPTIONS and all(map(self.is_settled, self._progress)):
-            self.phase = Phase.REPLICATED
-        return None if self.phase is before else self.phase
+    def advance(self) -> ReplicaState | None:
+        """The state that has just begun, if one has; the last counts when two do."""
+        before = self.state
+        if self.state is ReplicaState.ADVERTISEMENTS and all(map(self.has_advertisements, self._progress)):
+            self.state = after(REPLICA, self.state, ReplicaEvent.HAS_ADVERTISEMENTS)
+        if self.state is ReplicaState.SUBSCRIPTIONS and all(map(self.is_settled, self._progress)):
+            self.state = after(REPLICA, self.state, ReplicaEvent.HAS_SUBSCRIPTIONS)
+        return None if self.state is before else self.state
 
     def begin_anew(self) -> list[str]:
         """Nobody has answered: ask all of them once more."""

@@ -22,8 +22,9 @@ from holdfast.model.messages import (
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, Multicast, Send
 from holdfast.protocol.replication.cache import EventCache
-from holdfast.protocol.replication.replica import Copies, Phase, Replica, Role
-from holdfast.protocol.replication.settings import ReplicationSettings
+from holdfast.protocol.replication.replica import Copies, Replica
+from holdfast.protocol.replication.settings import ReplicationSettings, Role
+from holdfast.protocol.replication.states import ReplicaState
 from holdfast.protocol.tree import TreeRouter
 
 
@@ -33,19 +34,21 @@ class ReplicaSession:
         role: Role,
         epoch: int,
         settings: ReplicationSettings,
-        book: ConditionBook,
         copies: Callable[[str], Copies | None],
+        tree: TreeRouter,
+        book: ConditionBook,
     ) -> None:
         self._role = role
         self._replica = Replica(role, epoch, settings, copies)
         self._request = ReplicaRequest(epoch, role.faulty, role.copying, role.use)
         self._sources_max = settings.sources_max
         self._marks: dict[str, dict[str, int]] = {}  # for neighbours that may still get earlier events
+        self._tree = tree
         self.cache = EventCache(book, settings.cache_max)
 
     @property
     def is_done(self) -> bool:
-        return self._replica.phase is Phase.REPLICATED
+        return self._replica.state is ReplicaState.REPLICATED
 
     def next_due_us(self) -> int | None:
         return self._replica.next_due_us()
@@ -54,14 +57,14 @@ class ReplicaSession:
         """Also when all is done: a neighbour may have been away, and still keep events for the faulty broker."""
         return [Send(name, self._request)] if name in self._role.neighbours else []
 
-    def on_said(self, name: str, said: LastAdvertisement | LastSubscription, tree: TreeRouter) -> list[Effect]:
+    def on_said(self, name: str, said: LastAdvertisement | LastSubscription) -> list[Effect]:
         if isinstance(said, LastAdvertisement):
             self._replica.on_last_advertisement(name, said)
             return []
         self._replica.on_last_subscription(name, said)
-        return self._done(name, tree) if self.is_done else []
+        return self._done(name) if self.is_done else []
 
-    def advance(self, tree: TreeRouter) -> list[Effect]:
+    def advance(self) -> list[Effect]:
         effects: list[Effect] = []
         if self.cache.dropped:
             effects.append(Incident("replica_cache_overflow", self._role.faulty, self.cache.dropped))
@@ -70,21 +73,21 @@ class ReplicaSession:
         if began is None:
             return effects
         effects.append(Incident(began.value, self._role.faulty))
-        if began is Phase.SUBSCRIPTIONS and self._role.copying == "ordered":
+        if began is ReplicaState.SUBSCRIPTIONS and self._role.copying == "ordered":
             effects.append(Multicast(self._replica.neighbours, CopyOpen(self._replica.epoch)))
-        if began is not Phase.REPLICATED:
+        if began is not ReplicaState.REPLICATED:
             return effects
         self.cache.clear()
         for name, marks in self._marks.items():
             effects.append(Send(name, HighWaterMarks(tuple(marks.items()), onwards=False)))
         self._marks.clear()
-        return effects + [each for name in self._replica.neighbours for each in self._done(name, tree)]
+        return effects + [each for name in self._replica.neighbours for each in self._done(name)]
 
-    def _done(self, name: str, tree: TreeRouter) -> list[Effect]:
-        told = tree.told(name)
-        return [Send(name, CopyDone(self._replica.epoch, told["subscriptions"].digest))] if told else []
+    def _done(self, name: str) -> list[Effect]:
+        sent = self._tree.sent_tables(name)
+        return [Send(name, CopyDone(self._replica.epoch, sent["subscriptions"].digest))] if sent else []
 
-    def on_timer(self, now_us: int, tree: TreeRouter) -> list[Effect]:
+    def on_timer(self, now_us: int) -> list[Effect]:
         due_us = self._replica.next_due_us()
         if due_us is None or due_us > now_us:
             return []
@@ -95,9 +98,9 @@ class ReplicaSession:
             again = self._replica.begin_anew()
         for name in again:
             effects.append(Send(name, self._request))
-            told = tree.told(name)
-            if told:
-                effects += [Send(name, each) for each in told["advertisements"].whole()]
+            sent = self._tree.sent_tables(name)
+            if sent:
+                effects += [Send(name, each) for each in sent["advertisements"].whole()]
         return effects
 
     # Events --------------------------------------------------------------------------------------

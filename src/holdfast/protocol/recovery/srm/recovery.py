@@ -1,11 +1,12 @@
 """Recovery as in paper 000, of one client: what arrives goes to who asks, who answers, and who listens."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
 from holdfast.language.subscription import Subscription
+from holdfast.model.errors import PeerError
 from holdfast.model.messages import Batch, Publication, Via
-from holdfast.protocol.effects import Gauges
+from holdfast.protocol.effects import Effect, Gauges, Incident
 from holdfast.protocol.records import Record, RecordReader, first_book
 from holdfast.protocol.recovery.asking import NEVER_US, Interest
 from holdfast.protocol.recovery.control import (
@@ -15,7 +16,7 @@ from holdfast.protocol.recovery.control import (
     from_open_untrusted,
     is_open_repair,
 )
-from holdfast.protocol.recovery.says import Follow, Recovered, Unfollow, Wish
+from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.distances import Distances
 from holdfast.protocol.recovery.srm.listening import Listening
@@ -37,28 +38,36 @@ from holdfast.protocol.seen import Seen
 
 
 class SrmRecovery:
-    def __init__(self, name: str, epoch: int, settings: SrmSettings, seen: Seen, first_seq: int, rng: Random) -> None:
+    def __init__(
+        self,
+        name: str,
+        epoch: int,
+        settings: SrmSettings,
+        seen: Seen,
+        first_seq: int,
+        rng: Random,
+        channel: ControlChannel,
+    ) -> None:
         self._name = name
+        self._channel = channel
         self._settings = settings
         self._seen = seen
-        self.counts = c.new_counts()
-        self._teller = Teller(name, epoch, settings, first_seq, self.counts)
+        self._counts = c.new_counts()
+        self._teller = Teller(name, epoch, settings, first_seq, self._counts, channel)
         self._reader = RecordReader(settings.records, settings.sources_max)
         self._interest = Interest(())
-        self._listening = Listening(first_book(settings.records.encoding))
+        self._listening = Listening(first_book(settings.records.encoding), channel)
         self._sources = Sources(settings)
         self._distances = Distances(settings.distance_us)
-        self._requester = Requester(name, settings, self._sources, self._distances, rng, self.counts)
-        self._repairer = Repairer(name, settings, rng, self.counts)
+        self._requester = Requester(name, settings, self._sources, self._distances, rng, self._counts, channel)
+        self._repairer = Repairer(name, settings, rng, self._counts, channel)
         self._rings = Rings(settings.kept_bytes_max)
-        self.answered_us = self._requester.answered_us
-        self.record_for = self._teller.record_for
-        self.on_published = self._teller.on_published
 
-    def start(self) -> list[Wish]:
+    def start(self, now_us: int) -> list[Effect]:
         if not self._settings.publisher_cache:
             return []
-        return [Follow(own_requests(self._name)), Follow(own_repairs(self._name))]
+        follow = self._channel.follow
+        return follow(own_requests(self._name), now_us) + follow(own_repairs(self._name), now_us)
 
     def next_due_us(self) -> int | None:
         due = self._teller.next_due_us(), self._requester.next_due_us(), self._repairer.next_due_us()
@@ -69,8 +78,26 @@ class SrmRecovery:
         return self._teller.settled and not len(self._requester) and not len(self._repairer)
 
     @property
-    def has_told(self) -> bool:
+    def has_announced(self) -> bool:
         return self._teller.settled and not len(self._repairer)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        now = {c.KEPT: len(self._rings), c.FOLLOWED: len(self._sources)}
+        return self._counts | {f"{name} at the end": count for name, count in now.items()}
+
+    @property
+    def answered_us(self) -> Iterable[int]:
+        return self._requester.answered_us
+
+    def record_for(self, seq: int, now_us: int) -> bytes:
+        return self._teller.record_for(seq, now_us)
+
+    def on_published(self, publication: Publication, now_us: int) -> None:
+        self._teller.on_published(publication, now_us)
+
+    def announces(self, now_us: int) -> bool:
+        return False  # every publication does
 
     def gauges(self) -> Gauges:
         settings, published = self._settings, self._teller.published
@@ -83,25 +110,22 @@ class SrmRecovery:
             "own publications kept": (len(published), published.count_max),
         }
 
-    def on_subscriptions(self, subscriptions: Iterable[tuple[int, Subscription]]) -> list[Wish]:
-        """What we want has changed: each condition with the time since when."""
+    def on_subscriptions(self, subscriptions: Iterable[tuple[int, Subscription]], now_us: int) -> list[Effect]:
         wanted = list(subscriptions)
         self._interest = Interest(wanted)
-        return self._listening.on_subscriptions(wanted)
+        return self._listening.on_subscriptions(wanted, now_us)
 
-    def on_timer(self, now_us: int) -> list[Wish]:
+    def on_timer(self, now_us: int) -> list[Effect]:
         return self._teller.on_timer(now_us) + self._requester.on_timer(now_us) + self._repairer.on_timer(now_us)
-
-    carries_records = True
 
     def on_link(self, reliable: bool) -> None:
         """It makes no difference."""
 
-    def on_absence(self, now_us: int) -> list[Wish]:
+    def on_absence(self, now_us: int) -> list[Effect]:
         """What was missed shows in the records of what comes."""
         return []
 
-    def on_batch(self, batch: Batch, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Wish]:
+    def on_batch(self, batch: Batch, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Effect]:
         """Its publishers send no batches, because every publication carries a record."""
         return []
 
@@ -125,73 +149,76 @@ class SrmRecovery:
         known = self._sources.get(source)
         return NEVER_US if known is None else min(known.gaps, default=NEVER_US)
 
-    def give_up_below(self, source: str, seq: int, reason: str) -> list[Wish]:
+    def give_up_below(self, source: str, seq: int, reason: str) -> list[Effect]:
         known = self._sources.get(source)
         if known is None:
             return []
         gone = [each for each in known.gaps if each < seq]
-        return [wish for each in gone for wish in self._requester.give_up(known, each, reason)]
+        return [lost for each in gone for lost in self._requester.give_up(known, each, reason)]
 
     # What comes ----------------------------------------------------------------------------------
 
-    def on_event(self, publication: Publication, now_us: int, via: Via) -> list[Wish]:
-        """An event for us, for the first time; raises only PeerError, for a record that is none."""
+    def on_event(self, publication: Publication, via: Via, now_us: int) -> list[Effect]:
         is_repair = via != "original"
         is_new = self._sources.get(publication.source) is None
-        known, wishes = self._heard(publication.source)
+        known, effects = self._heard(publication.source, now_us)
         if is_new and self._settings.soft_state_us:
-            wishes.append(Follow(digest_condition(known.name)))
+            effects += self._channel.follow(digest_condition(known.name), now_us)
         self._requester.on_arrived(known, publication.seq, is_repair, now_us)
         self._rings.add(known.ring, publication, now_us)
         if not is_repair:
             self._distances.on_heard(known.name, publication.time_us, now_us)
         if publication.record:
-            record = self._reader.read_untrusted(known.name, publication.record, publication.seq, publication.time_us)
-            wishes += self._told(known, record, now_us)
-        return wishes
+            try:
+                record = self._reader.read_untrusted(
+                    known.name, publication.record, publication.seq, publication.time_us
+                )
+            except PeerError:
+                return [*effects, Incident("bad_record", source=publication.source)]
+            effects += self._on_record(known, record, now_us)
+        return effects
 
-    def on_control(self, publication: Publication, now_us: int) -> list[Wish]:
-        """Raises only PeerError, for what is not acceptable."""
+    def on_control(self, publication: Publication, now_us: int) -> tuple[list[Effect], list[Publication]]:
         if publication.source == self._name:
-            return []
+            return [], []
         if is_open_repair(publication.attributes):
             return self._on_repair(publication, from_open_untrusted(publication), now_us)
         if is_request(publication):
-            return self._on_request(publication, now_us)
+            return self._on_request(publication, now_us), []
         control = decode_untrusted(publication)
         known = self._sources.get(publication.source)
         if known is None or not isinstance(control, Digest):
-            return []
+            return [], []
         record = self._reader.read_untrusted(known.name, control.record, control.last_seq, publication.time_us)
-        return self._told(known, record, now_us)
+        return self._on_record(known, record, now_us), []
 
-    def _heard(self, source: str) -> tuple[Source, list[Wish]]:
+    def _heard(self, source: str, now_us: int) -> tuple[Source, list[Effect]]:
         known, forgotten = self._sources.heard(source)
         if forgotten is None:
             return known, []
         self._rings.forget(forgotten.ring)
-        wishes = self._requester.forget(forgotten)
-        return known, [*wishes, Unfollow(digest_condition(forgotten.name))]
+        effects = self._requester.forget(forgotten)
+        return known, effects + self._channel.unfollow(digest_condition(forgotten.name), now_us)
 
-    def _told(self, known: Source, record: Record, now_us: int) -> list[Wish]:
-        """A record: what it tells of, is for us and has not come, is lost. What is not told is not known of."""
+    def _on_record(self, known: Source, record: Record, now_us: int) -> list[Effect]:
+        """What it lists, is for us and has not come, is lost. What no record lists is not known of."""
         if record.book is None:
             return []
-        wishes = self._listening.on_book(record.book)
+        effects = self._listening.on_book(record.book, now_us)
         relevant = self._interest.relevant(record.book, 0)
         for seq in range(record.first_seq, record.last_seq + 1):
             if seq in known.gaps or self._seen.has(known.name, seq) or self._requester.is_abandoned(known.name, seq):
                 continue
             _, departure_us, code = sighting = record.sighting(seq)
             if code is not None and relevant(sighting):
-                wishes += self._requester.on_detected(known, seq, departure_us, record.book, code, now_us)
-        return wishes
+                effects += self._requester.on_detected(known, seq, departure_us, record.book, code, now_us)
+        return effects
 
     # Requests and repairs ------------------------------------------------------------------------
 
-    def _on_request(self, publication: Publication, now_us: int) -> list[Wish]:
+    def _on_request(self, publication: Publication, now_us: int) -> list[Effect]:
         source, wanted = wanted_untrusted(publication)
-        known, wishes = self._heard(source)
+        known, effects = self._heard(source, now_us)
         requester = publication.source
         self._distances.on_heard(requester, publication.time_us, now_us)
         known.group.on_heard(requester, now_us)
@@ -205,8 +232,8 @@ class SrmRecovery:
             elif not self._requester.is_abandoned(source, seq) and self._listening.concerns_us(
                 publication.attributes, departure_us
             ):
-                wishes += self._requester.on_overheard(known, seq, departure_us, publication.attributes, now_us)
-        return wishes
+                effects += self._requester.on_overheard(known, seq, departure_us, publication.attributes, now_us)
+        return effects
 
     def _look_up(self, known: Source, seq: int, requester: str, now_us: int) -> None:
         """Someone asks for what we have had."""
@@ -215,22 +242,23 @@ class SrmRecovery:
         held = self._teller.published.get(seq) if known.name == self._name else known.ring.kept.get(seq)
         if held is not None or known.name != self._name:
             known.ring.on_hit(held is not None)
-            self.counts[c.MISSES if held is None else c.HITS] += 1
+            self._counts[c.MISSES if held is None else c.HITS] += 1
         if held is not None or self._settings.provider_by_miss:
             self._repairer.on_request(known, seq, held, self._distances.to_us(requester), now_us)
 
-    def _on_repair(self, repair: Publication, publication: Publication, now_us: int) -> list[Wish]:
-        known, wishes = self._heard(publication.source)
+    def _on_repair(
+        self, repair: Publication, publication: Publication, now_us: int
+    ) -> tuple[list[Effect], list[Publication]]:
+        known, effects = self._heard(publication.source, now_us)
         self._distances.on_heard(repair.source, repair.time_us, now_us)
         known.group.on_heard(repair.source, now_us)
         seq, is_own = publication.seq, publication.source == self._name
         near = repair.source if is_own else publication.source  # whose distance the hold-down is counted in
         others_us, own_us = repair_distance_us(repair), self._distances.to_us(near)
         self._repairer.on_repair(known, seq, others_us, own_us, repair.source, repair.time_us, now_us)
-        return wishes if is_own and seq not in known.gaps else [*wishes, Recovered(publication)]
+        return effects, [] if is_own and seq not in known.gaps else [publication]
 
-    def on_answered(self, publication: Publication, now_us: int) -> None:
-        """A publication was recovered; even if it is nothing for us, it is no longer missing."""
+    def on_repaired(self, publication: Publication, now_us: int) -> None:
         known = self._sources.get(publication.source)
         if known is not None:
             self._requester.on_arrived(known, publication.seq, True, now_us)

@@ -10,7 +10,8 @@ from random import Random
 import msgspec
 
 from holdfast.model.messages import Publication
-from holdfast.protocol.recovery.says import Say, Wish
+from holdfast.protocol.effects import Effect
+from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.alarms import Alarms
 from holdfast.protocol.recovery.srm.messages import repair_attributes
@@ -35,15 +36,20 @@ class _Held(msgspec.Struct, gc=False):
 
 
 class Repairer:
-    def __init__(self, name: str, settings: SrmSettings, rng: Random, counts: c.Counts) -> None:
+    def __init__(
+        self, name: str, settings: SrmSettings, rng: Random, counts: c.Counts, channel: ControlChannel
+    ) -> None:
         self._name = name
+        self._channel = channel
         self._settings = settings
         self._rng = rng
         self._counts = counts
         self._pending: dict[_Id, _Pending] = {}
         self._alarms: Alarms[_Id] = Alarms()
         self._held: dict[_Id, _Held] = {}
-        self.next_due_us = self._alarms.next_due_us
+
+    def next_due_us(self) -> int | None:
+        return self._alarms.next_due_us()
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -66,16 +72,16 @@ class Repairer:
         self._pending[key] = _Pending(known, publication, distance_us, now_us)
         self._alarms.set(key, now_us + known.repairs.draw_us(self._rng, distance_us))
 
-    def on_timer(self, now_us: int) -> list[Wish]:
-        wishes: list[Wish] = []
+    def on_timer(self, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
         for key in self._alarms.pop_due(now_us):
             pending = self._pending.pop(key)
             pending.known.ring.on_provider(now_us)
             if pending.publication is not None:
-                wishes += self._repair(key, pending, pending.publication, now_us)
-        return wishes
+                effects += self._repair(key, pending, pending.publication, now_us)
+        return effects
 
-    def _repair(self, key: _Id, pending: _Pending, publication: Publication, now_us: int) -> list[Wish]:
+    def _repair(self, key: _Id, pending: _Pending, publication: Publication, now_us: int) -> list[Effect]:
         distance_us, window = pending.distance_us, pending.known.repairs
         attributes = repair_attributes(publication, distance_us)
         if attributes is None:
@@ -85,7 +91,7 @@ class Repairer:
         window.on_sent()
         self._hold(key, _Held(self._held_until_us(distance_us, now_us), distance_us, now_us))
         self._counts[c.REPAIRED] += 1
-        return [Say(attributes, publication.payload)]
+        return self._channel.send_control(attributes, publication.payload, now_us)
 
     def on_repair(
         self, known: Source, seq: int, others_us: int, own_us: int, sender: str, sent_us: int, now_us: int

@@ -10,8 +10,9 @@ so after some rounds an id is given up, and remembered, or two nodes that gave u
 from collections import deque
 from random import Random
 
+from holdfast.protocol.effects import Effect, Lost
 from holdfast.protocol.records import Codebook, Entry
-from holdfast.protocol.recovery.says import Say, Unrecoverable, Wish
+from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.alarms import Alarms
 from holdfast.protocol.recovery.srm.distances import Distances
@@ -25,9 +26,17 @@ _ANSWERS_MAX = 4_096  # of the last ones it is known how long they took, for the
 
 class Requester:
     def __init__(
-        self, name: str, settings: SrmSettings, sources: Sources, distances: Distances, rng: Random, counts: c.Counts
+        self,
+        name: str,
+        settings: SrmSettings,
+        sources: Sources,
+        distances: Distances,
+        rng: Random,
+        counts: c.Counts,
+        channel: ControlChannel,
     ) -> None:
         self._name = name
+        self._channel = channel
         self._settings = settings
         self._sources = sources
         self._distances = distances
@@ -36,7 +45,9 @@ class Requester:
         self._alarms: Alarms[tuple[str, int]] = Alarms()
         self._abandoned: dict[tuple[str, int], None] = {}
         self.answered_us: deque[int] = deque(maxlen=_ANSWERS_MAX)  # from the first request to the repair
-        self.next_due_us = self._alarms.next_due_us
+
+    def next_due_us(self) -> int | None:
+        return self._alarms.next_due_us()
 
     def __len__(self) -> int:
         return len(self._alarms)
@@ -48,12 +59,12 @@ class Requester:
 
     def on_detected(
         self, known: Source, seq: int, departure_us: int, book: Codebook, code: Entry, now_us: int
-    ) -> list[Wish]:
+    ) -> list[Effect]:
         """A record tells of a publication that we should have."""
         self._counts[c.DETECTED] += 1
         return self._open(known, seq, Gap(departure_us, now_us, book, code, None), now_us)
 
-    def on_overheard(self, known: Source, seq: int, departure_us: int, routing: Routing, now_us: int) -> list[Wish]:
+    def on_overheard(self, known: Source, seq: int, departure_us: int, routing: Routing, now_us: int) -> list[Effect]:
         """Somebody asks for a publication that we should have, unnoticed: as if we had been about to ask as well."""
         self._counts[c.OVERHEARD] += 1
         gap = Gap(departure_us, now_us, None, None, routing)
@@ -62,7 +73,7 @@ class Requester:
             self._back_off(known, [(seq, gap)], now_us)
         return refused
 
-    def _open(self, known: Source, seq: int, gap: Gap, now_us: int) -> list[Wish]:
+    def _open(self, known: Source, seq: int, gap: Gap, now_us: int) -> list[Effect]:
         if len(self._alarms) >= self._settings.missing_max:
             self._counts[c.REFUSED] += 1
             return self.give_up(known, seq, "too many are missing")
@@ -84,9 +95,9 @@ class Requester:
             self._counts[c.ANSWERED] += 1
             self.answered_us.append(now_us - gap.asked_us)
 
-    def forget(self, known: Source) -> list[Wish]:
+    def forget(self, known: Source) -> list[Effect]:
         """Too many publishers: what is missing of this one is given up."""
-        return [wish for seq in list(known.gaps) for wish in self.give_up(known, seq, "too many publishers")]
+        return [each for seq in list(known.gaps) for each in self.give_up(known, seq, "too many publishers")]
 
     def _close(self, known: Source, seq: int) -> Gap | None:
         gap = known.gaps.pop(seq, None)
@@ -100,30 +111,30 @@ class Requester:
                 del known.alike[gap.alike]
         return gap
 
-    def give_up(self, known: Source, seq: int, reason: str) -> list[Wish]:
+    def give_up(self, known: Source, seq: int, reason: str) -> list[Effect]:
         self._close(known, seq)
         self._abandoned[known.name, seq] = None
         if len(self._abandoned) > self._settings.remembered_max:
             del self._abandoned[next(iter(self._abandoned))]
         self._counts[c.ABANDONED] += 1
-        return [Unrecoverable(known.name, seq, seq, reason)]
+        return [Lost(known.name, seq, seq, reason)]
 
     # Rounds --------------------------------------------------------------------------------------
 
-    def on_timer(self, now_us: int) -> list[Wish]:
-        wishes: list[Wish] = []
+    def on_timer(self, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
         for source, seq in self._alarms.pop_due(now_us):
             known = self._sources.get(source)
             gap = None if known is None else known.gaps.get(seq)
             if known is None or gap is None or gap.due_us > now_us:
                 continue  # it went along with another one
             if gap.round >= self._settings.rounds_max:
-                wishes += self.give_up(known, seq, "nobody answers")
+                effects += self.give_up(known, seq, "nobody answers")
             else:
-                wishes.append(self._ask(known, seq, gap, now_us))
-        return wishes
+                effects += self._ask(known, seq, gap, now_us)
+        return effects
 
-    def _ask(self, known: Source, seq: int, gap: Gap, now_us: int) -> Wish:
+    def _ask(self, known: Source, seq: int, gap: Gap, now_us: int) -> list[Effect]:
         """One request for all that have the same content and are in the same round."""
         together = [(seq, gap)]
         for other in known.alike.get(gap.alike, ()):
@@ -144,10 +155,11 @@ class Requester:
         for _, each in together:
             each.asked_us = each.asked_us or now_us
         self._back_off(known, together, now_us)
-        if gap.heard is not None:
-            return Say(gap.heard, encoded(wanted))
-        assert gap.book is not None and gap.code is not None
-        return Say(routing_of(known.name, gap.book, gap.code), encoded(wanted))
+        routing = gap.heard
+        if routing is None:
+            assert gap.book is not None and gap.code is not None
+            routing = routing_of(known.name, gap.book, gap.code)
+        return self._channel.send_control(routing, encoded(wanted), now_us)
 
     def on_request(
         self, known: Source, seq: int, gap: Gap, wanted: Wanted, requester: str, sent_us: int, now_us: int

@@ -1,17 +1,27 @@
 """The publisher: every publication tells of those before it; a quiet publisher may repeat its record by itself."""
 
 from holdfast.model.messages import Publication
+from holdfast.protocol.effects import Effect
 from holdfast.protocol.records import RecordWriter
 from holdfast.protocol.recovery.cache import Cache
 from holdfast.protocol.recovery.control import Digest, encoded, labels
-from holdfast.protocol.recovery.says import Say, Wish
+from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 
 
 class Teller:
-    def __init__(self, name: str, epoch: int, settings: SrmSettings, first_seq: int, counts: c.Counts) -> None:
+    def __init__(
+        self,
+        name: str,
+        epoch: int,
+        settings: SrmSettings,
+        first_seq: int,
+        counts: c.Counts,
+        channel: ControlChannel,
+    ) -> None:
         self._name = name
+        self._channel = channel
         self._epoch = epoch
         self._settings = settings
         self._counts = counts
@@ -52,7 +62,7 @@ class Teller:
             self._pause_us = self._settings.soft_state_us
             self._due_us = now_us + self._pause_us
 
-    def on_timer(self, now_us: int) -> list[Wish]:
+    def on_timer(self, now_us: int) -> list[Effect]:
         if self._due_us is None or now_us < self._due_us:
             return []
         self._pause_us = min(2 * self._pause_us, self._settings.soft_state_us_max)
@@ -61,4 +71,4 @@ class Teller:
         record = self._writer.record(max(1, self._settings.record), last, now_us, with_book=self._tells_book(0))
         digest = Digest(self._epoch, last, last - len(self._writer) + 1, record)
         self._counts[c.SOFT_STATE] += 1
-        return [Say(labels(digest, (), self._name), encoded(digest))]
+        return self._channel.send_control(labels(digest, (), self._name), encoded(digest), now_us)

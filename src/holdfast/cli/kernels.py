@@ -1,0 +1,50 @@
+"""Compile what numba compiles before somebody waits for it: `holdfast doctor --compile`.
+
+Each kernel is used once, on an input as small as it may be. numba keeps the machine code beside our files or, where it
+may not write there, in the user's cache folder (or NUMBA_CACHE_DIR); later processes load it in no time.
+"""
+
+from collections.abc import Callable
+
+# Conditions for each of the matcher's ways: a run sorted by a bound, filters checked one by one and by bitmaps, texts.
+_SORTED = [f"price < {bound} AND symbol = 'S1'" for bound in range(40)]
+_CHECKED = [f"price < {bound} AND volume > {bound} AND age >= {bound}" for bound in range(600)]
+_TEXTS = ["name LIKE 'a%b%c'", "name LIKE '%b'", "name = 'abc'"]
+
+
+def compile_matching() -> None:
+    import pyarrow as pa
+
+    from holdfast.matching.matcher import Matcher
+
+    matcher = Matcher()
+    for number, condition in enumerate([*_SORTED, *_CHECKED, *_TEXTS]):
+        matcher.add(number, condition)
+    for numbers in (pa.int64(), pa.float64()):
+        columns = {name: pa.array([1, 30], numbers) for name in ("price", "volume", "age")}
+        matcher.match_batch(pa.table({**columns, "symbol": ["S1", "S2"], "name": ["abc", None]}))
+
+
+def compile_simulator() -> None:
+    from holdfast.network.load import parse_text
+    from holdfast.network.presets import preset_text
+    from holdfast.sim.simulator import Simulation
+
+    Simulation(parse_text(preset_text("quickstart"), "quickstart", {"duration_s": 1.0})).run(None)
+
+
+def compile_planner() -> None:
+    from holdfast.network.load import parse_text
+    from holdfast.network.presets import preset_text
+    from holdfast.planner.pairs import Predictor
+    from holdfast.planner.plan import case_of, predict
+
+    case = case_of(parse_text(preset_text("planning-10"), "planning-10", {}))
+    list(predict(case, Predictor(case.overlay, 100, "compile")))
+
+
+STEPS: dict[str, Callable[[], None]] = {
+    "matcher": compile_matching,
+    "simulator": compile_simulator,
+    "planner": compile_planner,
+}

@@ -1,0 +1,102 @@
+"""TLS connections from outside: the handshake, and who fails it and why.
+
+A server of asyncio that is given a TLS context drops whoever fails the handshake without a word to anybody. So we
+accept connections ourselves, and each handshake is a call that succeeds or says why not.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+
+Refused = Callable[[str, Exception], None]  # who failed the handshake, and how
+
+_HANDSHAKES_MAX = 1_000  # at once; each holds a connection and some 50 KB
+_HANDSHAKE_S_MAX = 30.0  # thousands of clients that come back at once take a while, a few milliseconds each
+_AT_ONCE_MAX = 100  # connections accepted before others get their turn
+_AGAIN_S = 1.0  # when the system has no room for another connection
+
+
+class TlsServer:
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        context: ssl.SSLContext,
+        new: Callable[[], asyncio.Protocol],
+        refused: Refused,
+    ) -> None:
+        self.port: int = sockets[0].getsockname()[1]
+        self._context = context
+        self._new = new  # the protocol of a connection that is through
+        self._refused = refused
+        self._sockets = sockets
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        for each in sockets:
+            self._loop.add_reader(each, self._accept, each)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_AT_ONCE_MAX):
+            try:
+                connection, far = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:  # too many files are open
+                self._loop.remove_reader(listener)
+                self._loop.call_later(_AGAIN_S, self._accept_again, listener)
+                return
+            who = f"{far[0]}:{far[1]}"
+            if len(self._handshakes) >= _HANDSHAKES_MAX:
+                connection.close()
+                self._refused(who, ConnectionAbortedError("too many handshakes at once"))
+                continue
+            task = self._loop.create_task(self._shake_hands(connection, who))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    def _accept_again(self, listener: socket.socket) -> None:
+        if listener in self._sockets:
+            self._loop.add_reader(listener, self._accept, listener)
+
+    async def _shake_hands(self, connection: socket.socket, who: str) -> None:
+        connection.setblocking(False)
+        with suppress(OSError):  # it is gone already, as the handshake will find
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            await self._loop.connect_accepted_socket(
+                self._new, connection, ssl=self._context, ssl_handshake_timeout=_HANDSHAKE_S_MAX
+            )
+        except OSError as problem:  # errors of TLS and timeouts as well
+            self._refused(who, problem)
+
+    def close(self) -> None:
+        for each in self._sockets:
+            self._loop.remove_reader(each)
+            each.close()
+        self._sockets.clear()
+        for task in self._handshakes:
+            task.cancel()
+
+
+async def bound(host: str, port: int, backlog: int) -> list[socket.socket]:
+    """A listening socket for each address of the host; an OSError when a port is not to be had."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            listener = socket.socket(family, kind, protocol)
+            sockets.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                with suppress(OSError):
+                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.setblocking(False)
+            listener.listen(backlog)
+    except OSError:
+        for each in sockets:
+            each.close()
+        raise
+    return sockets

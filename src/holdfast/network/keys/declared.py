@@ -1,0 +1,77 @@
+"""Keys that follow from declared settings, and settings made from the values of these keys.
+
+This is the only place where the time of a person, in seconds or milliseconds, meets the microseconds of machines.
+"""
+
+from typing import Any, TypeVar
+
+from holdfast.model import validation
+from holdfast.model.settings import MICROSECONDS, Declared, GoesWith, Settings, SettingsError, declared, suffix
+from holdfast.network.problems import KeyPath, Problems
+from holdfast.network.shapes import Flag, Number, Shape, Text, Word
+from holdfast.network.tables import Key, Values
+
+S = TypeVar("S", bound=Settings)
+
+_UNITS = {"_s": "seconds", "_ms": "milliseconds"}
+
+
+def keys_of(kind: type[Settings], goes_with: GoesWith | None = None) -> tuple[Key, ...]:
+    """The keys of a settings class; all go with this value of another key, unless a field declares its own."""
+    return tuple(_key(each, goes_with) for each in declared(kind).values() if each.setting.key)
+
+
+def made(kind: type[S], values: Values, path: KeyPath, problems: Problems, **others: Any) -> S:
+    """The settings that the values of a table describe; what does not go together is a problem."""
+    keys = {each.name: _key(each, None) for each in declared(kind).values() if each.setting.key}
+    given = {name: values[key.field] for name, key in keys.items() if values.get(key.field) is not None}
+    try:
+        return kind(**(given | others))
+    except SettingsError as error:
+        if not problems.within(*path):
+            for name, message, suggestion in error.wrong:
+                problems.add((*path, keys[name].name), message, suggestion)
+        return kind(**others)
+
+
+def _key(each: Declared, goes_with: GoesWith | None) -> Key:
+    of = each.setting
+    assert of.key is not None
+    return Key(
+        of.key,
+        _shape(each.kind, of.key),
+        of.meaning,
+        _spelled(each.default, of.key) if isinstance(each.kind, validation.Number) else each.default,
+        of.otherwise,
+        goes_with=of.goes_with or goes_with,
+        reason=of.reason,
+        formerly=of.formerly,
+    )
+
+
+def _shape(kind: validation.Kind, key: str) -> Shape:
+    match kind:
+        case validation.Number(low, high, unit, whole, above, below):
+            time = suffix(key, _UNITS)
+            if not time:
+                return Number(low, high, unit, whole, above, below)
+            micro = MICROSECONDS[time]
+            return Number(_spelled(low, key), _spelled(high, key), _UNITS[time], False, above, below, micro)
+        case validation.Word(choices):
+            return Word(choices)
+        case validation.Flag():
+            return Flag()
+        case validation.Text(what, most):
+            return Text(what, most)
+        case validation.AnyOf(kinds):  # in the file words alone
+            return next(_shape(each, key) for each in kinds if isinstance(each, validation.Word))
+    raise AssertionError(f"{key}: the network file has no {kind.words()}")
+
+
+def _spelled(value: Any, key: str) -> Any:
+    """Microseconds as the file has them; other numbers as they are."""
+    time = suffix(key, _UNITS)
+    if not time or value is None:
+        return value
+    micro = MICROSECONDS[time]
+    return value // micro if value % micro == 0 else value / micro

@@ -1,0 +1,67 @@
+"""The layer that makes a broker recover losses by gossip.
+
+Events that the broker does not refuse take their way through `gossip`, and so does what brokers say to each other
+about them. Everything else is the broker's own.
+"""
+
+from typing import get_args
+
+from holdfast.model.messages import Batch, Message, Publish, Stamped
+from holdfast.model.messages import Gossip as GossipMessage
+from holdfast.protocol.broker import Broker
+from holdfast.protocol.effects import Effect, Gauges, Input, Received, Wake
+from holdfast.protocol.gossip.gossip import Gossip
+from holdfast.protocol.node import BrokerLayer
+from holdfast.protocol.recovery.control import CONTROL_SEQ
+
+_BETWEEN_BROKERS = get_args(GossipMessage)
+
+
+class GossipLayer(BrokerLayer[Broker]):
+    def __init__(self, broker: Broker, gossip: Gossip) -> None:
+        super().__init__(broker)
+        self._gossip = gossip
+
+    def next_due_us(self) -> int:
+        due_us, round_us = self.inner.next_due_us(), self._gossip.next_due_us()
+        return due_us if round_us is None else min(round_us, due_us)
+
+    def has_settled(self, now_us: int) -> bool:
+        return self._gossip.has_settled(now_us)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self._gossip.counts
+
+    def gauges(self) -> Gauges:
+        return {**self.inner.gauges(), **self._gossip.gauges()}
+
+    def handle(self, given: Input, now_us: int) -> list[Effect]:
+        if type(given) is Received:
+            return self._on_received(given, given.sender, given.message, now_us)
+        effects = self.inner.handle(given, now_us)
+        return effects + self._gossip.on_timer(now_us) if type(given) is Wake else effects
+
+    def _on_received(self, given: Received, sender: str, message: Message, now_us: int) -> list[Effect]:
+        if type(message) is Publish or type(message) is Stamped:
+            return self._on_event(sender, message, now_us)
+        if type(message) is Batch:
+            refused = self.inner.refusal(sender, message, now_us)
+            if refused is not None:
+                return [refused]
+            return [effect for each in message.published() for effect in self._on_event(sender, each, now_us)]
+        if isinstance(message, _BETWEEN_BROKERS):
+            kind = self.inner.kind_of(sender)
+            if kind == "broker":
+                return self.inner.heard(sender, now_us) + self._gossip.on_message(sender, message, now_us)
+            if kind is None and self._gossip.by_unicast:
+                return self._gossip.on_message(sender, message, now_us)
+        return self.inner.handle(given, now_us)
+
+    def _on_event(self, sender: str, publish: Publish | Stamped, now_us: int) -> list[Effect]:
+        refused = self.inner.refusal(sender, publish, now_us)
+        if refused is not None:
+            return [refused]
+        if publish.publication.seq == CONTROL_SEQ:
+            return self.inner.handle(Received(sender, publish), now_us)
+        return self._gossip.on_event(sender, self.inner.kind_of(sender) == "client", publish, now_us)

@@ -1,0 +1,146 @@
+"""End-to-end recovery of one client: a publisher's half, a subscriber's half, and what arrives for either."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from holdfast.language.subscription import Subscription
+from holdfast.model.errors import PeerError
+from holdfast.model.messages import Batch, Publication, Via
+from holdfast.protocol.effects import Effect, Gauges, Incident
+from holdfast.protocol.recovery.control import (
+    Digest,
+    Greeting,
+    Request,
+    address_condition,
+    decode_untrusted,
+    from_open_untrusted,
+    is_open_repair,
+)
+from holdfast.protocol.recovery.publisher import Publisher
+from holdfast.protocol.recovery.recovery import ControlChannel
+from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.recovery.subscriber import Subscriber
+from holdfast.protocol.seen import Seen
+
+
+class EndToEndRecovery:
+    def __init__(
+        self,
+        name: str,
+        epoch: int,
+        settings: RecoverySettings,
+        seen: Seen,
+        first_seq: int,
+        record_wanted: int,
+        channel: ControlChannel,
+    ) -> None:
+        self._name = name
+        self._channel = channel
+        self._publisher = Publisher(name, epoch, settings, first_seq, channel)
+        self._subscriber = Subscriber(settings, seen, record_wanted, channel)
+
+    def start(self, now_us: int) -> list[Effect]:
+        return self._channel.follow(address_condition(self._name), now_us)
+
+    def next_due_us(self) -> int | None:
+        due = self._publisher.next_due_us(), self._subscriber.next_due_us()
+        return min((each for each in due if each is not None), default=None)
+
+    def on_timer(self, now_us: int) -> list[Effect]:
+        return self._publisher.on_timer(now_us) + self._subscriber.on_timer(now_us)
+
+    def on_link(self, reliable: bool) -> None:
+        self._publisher.on_link(reliable)
+
+    def on_subscriptions(self, subscriptions: Iterable[tuple[int, Subscription]], now_us: int) -> list[Effect]:
+        self._subscriber.on_subscriptions(subscriptions)
+        return []
+
+    def on_absence(self, now_us: int) -> list[Effect]:
+        return self._subscriber.on_absence(now_us)
+
+    # Publishing ----------------------------------------------------------------------------------
+
+    def record_for(self, seq: int, now_us: int) -> bytes:
+        return self._publisher.record_for(seq, now_us)
+
+    def on_published(self, publication: Publication, now_us: int) -> None:
+        self._publisher.on_published(publication, now_us)
+
+    def announces(self, now_us: int) -> bool:
+        return self._publisher.announces(now_us)
+
+    # Receiving -----------------------------------------------------------------------------------
+
+    def on_event(self, publication: Publication, via: Via, now_us: int) -> list[Effect]:
+        effects = self._subscriber.on_event(publication, via, now_us)
+        if publication.record:
+            try:
+                effects += self._subscriber.on_record(publication, now_us)
+            except PeerError:
+                effects.append(Incident("bad_record", source=publication.source))
+        return effects
+
+    def on_batch(self, batch: Batch, seqs: Sequence[int], trusted: bool, now_us: int) -> list[Effect]:
+        return self._subscriber.on_batch(batch, seqs, trusted, now_us)
+
+    def on_control(self, publication: Publication, now_us: int) -> tuple[list[Effect], list[Publication]]:
+        if publication.source == self._name:
+            return [], []
+        if is_open_repair(publication.attributes):
+            repaired = from_open_untrusted(publication)
+            if repaired.source != publication.source:
+                raise PeerError("a repair in another's name")  # only the publisher itself keeps its events here
+            return [], [repaired]
+        control = decode_untrusted(publication)
+        if isinstance(control, Digest):
+            return self._subscriber.on_digest(publication, control, now_us), []
+        if isinstance(control, Request):
+            return self._publisher.on_request(publication.source, control, now_us), []
+        if isinstance(control, Greeting):
+            self._publisher.on_greeting(publication.source, control, now_us)
+            return [], []
+        return self._subscriber.on_repair(publication.source, control)
+
+    def on_repaired(self, publication: Publication, now_us: int) -> None:
+        self._subscriber.on_repaired(publication, now_us)
+
+    # Gaps ----------------------------------------------------------------------------------------
+
+    def frontier(self, source: str) -> int:
+        return self._subscriber.frontier(source)
+
+    def noticed(self, source: str, below: int) -> list[tuple[int, int]]:
+        return self._subscriber.noticed(source, below)
+
+    def has_noticed(self, source: str) -> bool:
+        return self._subscriber.has_noticed(source)
+
+    def cleared(self, source: str) -> list[int]:
+        return self._subscriber.cleared(source)
+
+    def give_up_below(self, source: str, seq: int, reason: str) -> list[Effect]:
+        return self._subscriber.give_up_below(source, seq, reason)
+
+    # Answering for itself ------------------------------------------------------------------------
+
+    @property
+    def settled(self) -> bool:
+        return self._publisher.settled and self._subscriber.settled
+
+    @property
+    def has_announced(self) -> bool:
+        return self._publisher.has_announced
+
+    def missing(self) -> list[tuple[str, int, int]]:
+        return self._subscriber.missing()
+
+    def gauges(self) -> Gauges:
+        return {**self._publisher.gauges(), **self._subscriber.gauges()}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return {}  # what it does is seen in the traffic
+
+    @property
+    def answered_us(self) -> Iterable[int]:
+        return ()

@@ -1,0 +1,496 @@
+"""The layer that helps to replace a broker's neighbours, and that makes a broker a replica.
+
+What it adds happens only when a neighbour fails or a replica speaks to us. Tables are told to a replica as to any
+neighbour, except that a faulty broker and its replica stand in one place: neither is told what came from the other, so
+there is never a second or a circular way.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace as settings_with
+from typing import get_args
+
+from msgspec.structs import replace
+
+from holdfast.model.incidents import REQUESTED
+from holdfast.model.messages import (
+    Batch,
+    CopyDone,
+    CopyOpen,
+    Delta,
+    Detach,
+    Heartbeat,
+    HighWaterMarks,
+    LastAdvertisement,
+    LastSubscription,
+    Message,
+    Neighbours,
+    NodeKind,
+    Publish,
+    ReplicaRequest,
+    ReplicationMessage,
+    ReplicaUse,
+    Retired,
+    Snapshot,
+    Stamped,
+    TableRefused,
+)
+from holdfast.protocol.broker import Broker
+from holdfast.protocol.effects import (
+    Effect,
+    Gauges,
+    Incident,
+    Input,
+    LinkDown,
+    LinkUp,
+    Multicast,
+    NeighboursListed,
+    Received,
+    ReplicaWanted,
+    Send,
+    Wake,
+)
+from holdfast.protocol.hops.settings import WatchSettings
+from holdfast.protocol.hops.watch import Watch
+from holdfast.protocol.node import BrokerLayer
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.replication.directory import Directory
+from holdfast.protocol.replication.neighbour_failover import Failovers, NeighbourFailover
+from holdfast.protocol.replication.queue_watch import QueueWatch
+from holdfast.protocol.replication.reordering import Reorderings
+from holdfast.protocol.replication.replica import Copies
+from holdfast.protocol.replication.replica_session import ReplicaSession
+from holdfast.protocol.replication.settings import ReplicationSettings, Role
+from holdfast.protocol.replication.states import FailoverEvent, FailoverState
+from holdfast.protocol.tree import TreeRouter
+
+_REPLICATION = get_args(ReplicationMessage)
+_EVENTS = (Publish, Stamped, Batch)
+_WAKE = Wake()
+
+
+class ReplicationLayer(BrokerLayer[Broker]):
+    def __init__(
+        self,
+        broker: Broker,
+        tree: TreeRouter,
+        parts: BrokerParts,
+        settings: ReplicationSettings,
+        role: Role | None,
+        watch: WatchSettings,
+    ) -> None:
+        """Around a broker that routes by this tree; with a role, it is a replica."""
+        super().__init__(broker)
+        broker.judge = self._judge
+        self._tree = tree
+        self._book = parts.book
+        self._queue_length = parts.queue_length
+        self._settings = settings
+        self._failovers = Failovers(settings)
+        self._reorderings = Reorderings(settings)
+        self._directory = Directory(parts.name, settings.directory is not None)
+        self._retired: dict[str, str] = {}  # brokers that were replaced, and by whom
+        self._queues = QueueWatch(settings.relieve_queue)
+        # Heartbeats are the beats: watching costs no message.
+        self._watch = Watch(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
+        self._session: ReplicaSession | None = None
+        if role is not None:
+            self._session = ReplicaSession(role, parts.epoch, settings, self._copies, tree, parts.book)
+
+    # Of itself -----------------------------------------------------------------------------------
+
+    def next_due_us(self) -> int:
+        due_us = self.inner.next_due_us()
+        if self._session is not None:
+            due_us = min(due_us, self._session.next_due_us() or due_us)
+        for failover in self._failovers:
+            due_us = min(due_us, failover.next_due_us() or due_us)
+        return due_us
+
+    def gauges(self) -> Gauges:
+        return {
+            **self.inner.gauges(),
+            "waiting for a replica": (self._failovers.waiting, self._settings.pending_max),
+            "waiting for their order": (self._reorderings.held, self._settings.held_max),
+            "kept by a replica": (len(self._session.cache) if self._session else 0, self._settings.cache_max),
+        }
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Entries of queues and caches that it has handled: what the bookkeeping of replication costs."""
+        cached = 0 if self._session is None else self._session.cache.matched
+        return {**self.inner.counts, "replication entries": self._failovers.entries + cached}
+
+    def has_settled(self, now_us: int) -> bool:
+        return not self._reorderings.held and not self._failovers.waiting and self.inner.has_settled(now_us)
+
+    def around(self, broker: str) -> tuple[str, ...]:
+        """Those next to this broker, as far as is known here."""
+        return self._directory.around(broker)
+
+    # Inputs --------------------------------------------------------------------------------------
+
+    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        if not self._is_busy and sender not in self._retired and all(type(each) in _EVENTS for each in messages):
+            return self.inner.receive(sender, messages, now_us)
+        return super().receive(sender, messages, now_us)
+
+    def handle(self, given: Input, now_us: int) -> list[Effect]:
+        if type(given) is Received:
+            effects = self._on_received(given.sender, given.message, now_us)
+        elif type(given) is Wake:
+            effects = self._on_wake(now_us)
+        elif type(given) is LinkUp:
+            effects = self._on_link_up(given.neighbour, given.kind, now_us, given.replaces, given.reliable)
+        elif type(given) is LinkDown:
+            effects = self._on_link_down(given.neighbour, now_us)
+        elif type(given) is NeighboursListed:
+            self._directory.on_neighbours(given.broker, given.neighbours)
+            return []
+        else:
+            effects = self.inner.handle(given, now_us)
+        return self._after(effects, now_us) if self._is_busy else effects
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._failovers or self._reorderings or self._is_copying)
+
+    @property
+    def _is_copying(self) -> bool:
+        return self._session is not None and not self._session.is_done
+
+    def _on_received(self, sender: str, message: Message, now_us: int) -> list[Effect]:
+        if not self.inner.knows(sender):
+            return self._on_stranger(sender, message, now_us)
+        if type(message) is Publish or type(message) is Stamped:
+            return self._on_publish(sender, message, now_us)
+        if type(message) is not Batch:
+            return self._on_control(sender, message, now_us)
+        if not self._is_busy or self.inner.refusal(sender, message, now_us) is not None:
+            return self.inner.handle(Received(sender, message), now_us)
+        return [effect for each in message.published() for effect in self._on_publish(sender, each, now_us)]
+
+    def _on_wake(self, now_us: int) -> list[Effect]:
+        beats = now_us >= self.inner.heartbeat_us
+        effects = self.inner.handle(_WAKE, now_us)
+        if beats:
+            for name in self._watch.names():
+                if not self.inner.knows(name):
+                    self._watch.end(name)
+            brokers = tuple([name for name, counts in self.inner.brokers().items() if counts])
+            effects += self._directory.announce(brokers) if brokers else []
+            effects += self._look_at_queues()
+        if self._session is not None:
+            effects += self._session.on_timer(now_us)
+        for failover in self._failovers:
+            effects += self._on_failover_timer(failover, now_us)
+        return effects
+
+    def _look_at_queues(self) -> list[Effect]:
+        """Whoever has too much waiting for it gets a replica beside it."""
+        apart = self._failovers
+        brokers = [name for name in self.inner.brokers() if name not in apart and not apart.has_replica(name)]
+        use: ReplicaUse = "reordering" if self._settings.reorder else "scheduling"
+        effects: list[Effect] = []
+        for name in self._queues.look((each, self._queue_length(each)) for each in brokers):
+            effects.append(Incident("overloaded", name))
+            effects.append(ReplicaWanted(name, self._directory.around(name), self._settings.copying, use))
+        return effects
+
+    def _on_failover_timer(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if failover.state is FailoverState.SUSPECTED:
+            if now_us >= failover.began_us + self._settings.patience_us:
+                return self._give_up(failover, now_us)
+            if now_us >= failover.ask_us:
+                around = self._directory.around(failover.faulty)
+                failover.ask_us = now_us + self._settings.takeover_us * (1 + len(around))
+                effects.append(ReplicaWanted(failover.faulty, around, self._settings.copying, "failover"))
+        return effects + failover.on_timer(now_us)
+
+    # A neighbour fails ---------------------------------------------------------------------------
+
+    def _judge(self, name: str, now_us: int) -> list[Effect]:
+        """Brokers that can be replaced are judged by how regular they were before, others by the lease."""
+        replaceable = self.inner.kind_of(name) == "broker" and self._settings.replace
+        if not (self._watch.gives_up(name, now_us) if replaceable else self.inner.lease_is_over(name, now_us)):
+            return []
+        if self._failovers.has_replica(name):
+            return [*self._on_replica_gone(name, now_us), *self.inner.expire(name, now_us)]
+        if name in self._failovers:
+            return self._on_broker_gone(name, now_us)
+        return self._suspect(name, now_us, now_us) if replaceable else self.inner.expire(name, now_us)
+
+    def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
+        kind = self.inner.kind_of(name)
+        effects: list[Effect] = []
+        if self._failovers.has_replica(name):
+            effects = self._on_replica_gone(name, now_us)
+        elif kind is not None and name in self._failovers:
+            return self._on_broker_gone(name, now_us)
+        elif kind == "broker" and self._settings.replace and name not in self._retired:
+            return self._suspect(name, now_us, now_us + self._settings.suspect_us)
+        return effects + self.inner.handle(LinkDown(name), now_us)
+
+    def _suspect(self, name: str, now_us: int, ask_us: int) -> list[Effect]:
+        """Its tables are kept as they are, and what is for it waits."""
+        self.inner.suspend(name)
+        self._watch.give_up(name)
+        ask_us += self._directory.rank(name) * self._settings.takeover_us
+        self._failovers.begin(name, now_us, ask_us)
+        return [Incident("suspected", name)]
+
+    def _on_broker_gone(self, name: str, now_us: int) -> list[Effect]:
+        """A broker that has a replica, or is to get one, falls silent: the replica goes on alone."""
+        failover = self._failovers.get(name)
+        self.inner.suspend(name)
+        if failover is None or failover.takes_over:
+            return []
+        failover.on(FailoverEvent.BROKER_GONE)
+        if failover.state is FailoverState.DRAINING:
+            return self._let_go(self._reorderings.end(name)) + self._finish(failover, now_us)
+        return [Incident("suspected", name), *self._let_go(self._reorderings.end(name))]
+
+    def _give_up(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
+        self._failovers.end(failover, FailoverEvent.GIVEN_UP)
+        effects: list[Effect] = [Incident("no_replica", failover.faulty)]
+        if len(failover.out):
+            effects.append(Incident("replica_backlog_dropped", failover.faulty, len(failover.out)))
+        return effects + self.inner.handle(LinkDown(failover.faulty), now_us)
+
+    def _resume(self, failover: NeighbourFailover) -> list[Effect]:
+        """The suspected broker is back before it was replaced: it gets what waited for it."""
+        self._failovers.end(failover, FailoverEvent.BROKER_BACK)
+        self.inner.resume(failover.faulty)
+        waited = [Send(failover.faulty, each) for each in failover.out.held()]
+        return [Incident("suspect_returned", failover.faulty), *waited]
+
+    # Links ---------------------------------------------------------------------------------------
+
+    def _on_link_up(
+        self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None, reliable: bool = False
+    ) -> list[Effect]:
+        if name in self._retired:
+            return [Incident("replaced_broker_returned", name), Send(name, Retired(self._retired[name]))]
+        is_known = self.inner.knows(name)
+        failover = self._failovers.get(name)
+        if failover is not None and failover.state is FailoverState.SUSPECTED and is_known:
+            return [*self._resume(failover), *self.inner.greet(name)]
+        if failover is not None and failover.takes_over:
+            return [Send(name, Retired(failover.replica or self.name))]
+        stands_for = replaces is not None and (self.inner.knows(replaces) or replaces in self._failovers)
+        effects = self._on_link_down(name, now_us) if is_known else []
+        if kind == "broker" and stands_for:
+            self.inner.admit(name, now_us, reliable)  # told nothing until it says what it wants
+        elif is_known:
+            return effects + self._on_link_up(name, kind, now_us, None, reliable)
+        else:
+            effects += self.inner.handle(LinkUp(name, kind, None, reliable), now_us)
+            effects += [] if self._session is None else self._session.on_link_up(name)
+        if kind == "broker":
+            self._watch.begin(name, now_us)
+        return effects
+
+    def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if name in self._retired:
+            return self._on_link_up(name, "broker", now_us)
+        if type(message) is ReplicaRequest:
+            self.inner.admit(name, now_us)
+        elif type(message) is Heartbeat:
+            effects = self._on_link_up(name, message.kind, now_us)
+        else:
+            return self.inner.handle(Received(name, message), now_us)
+        return effects + self._on_control(name, message, now_us) if self.inner.knows(name) else effects
+
+    # Control -------------------------------------------------------------------------------------
+
+    def _on_control(self, name: str, message: Message, now_us: int) -> list[Effect]:
+        kind = self.inner.kind_of(name)
+        if kind == "broker":
+            self._watch.begin(name, now_us)
+            self._watch.on_heard(name, type(message) is Heartbeat, now_us)
+        failover = self._failovers.get(name)
+        is_replaced = failover is not None and failover.takes_over
+        if type(message) in _REPLICATION:
+            if kind != "broker":
+                return [Incident("unexpected_message", name)]
+            heard = [] if is_replaced else self.inner.heard(name, now_us)
+            return heard + self._on_replication(name, message, now_us)
+        effects: list[Effect] = []
+        if failover is not None and is_replaced:
+            if failover.state is not FailoverState.SUSPECTED:
+                return []  # its tables no longer count
+            effects = self._resume(failover)
+        if type(message) is Detach:
+            return effects + self.inner.heard(name, now_us) + self._on_link_down(name, now_us)
+        by_it = self._failovers.by(name)
+        if type(message) is Heartbeat and (self._is_copying or (by_it is not None and by_it.state.copies)):
+            # Tables on their way to a replica take long; what is missing is asked for.
+            self.inner.adopt(name, message.epoch)
+            return effects + self.inner.heard(name, now_us)
+        effects += self.inner.handle(Received(name, message), now_us)
+        if type(message) is Delta or type(message) is Snapshot:
+            refused = any(type(each) is Send and type(each.message) is TableRefused for each in effects)
+            effects += [] if refused else self._on_table(name, message)
+        return effects
+
+    def _on_table(self, name: str, change: Delta | Snapshot) -> list[Effect]:
+        if change.table != "subscriptions":
+            return []
+        given = list(change.add if isinstance(change, Delta) else change.conditions)
+        failover = self._failovers.by(name)
+        if failover is not None:
+            failover.on_subscriptions(given, self._book)
+        return [] if self._session is None else self._session.on_subscriptions(name, given)
+
+    def _on_replication(self, name: str, message: Message, now_us: int) -> list[Effect]:
+        session, failover = self._session, self._failovers.by(name)
+        match message:
+            case ReplicaRequest():
+                return self._on_request(name, message, now_us)
+            case Neighbours():
+                self._directory.on_neighbours(name, message.names)
+            case HighWaterMarks(onwards=True):
+                return self._pass_marks_on(name, message)
+            case HighWaterMarks() if (reordering := self._reorderings.get(name)) is not None:
+                return self._let_go(reordering.on_marks(name, message.marks))
+            case LastAdvertisement() | LastSubscription() if session is not None:
+                return session.on_said(name, message)
+            case CopyOpen(epoch) if failover is not None and failover.epoch == epoch:
+                failover.on_open()
+            case CopyDone(epoch, digest) if failover is not None and failover.epoch == epoch:
+                return self._on_copy_done(failover, name, digest, now_us)
+            case Retired():
+                self._retire(name, message.replica)
+                return [Incident("replaced", message.replica), *self.inner.handle(LinkDown(name), now_us)]
+        return []
+
+    def _on_request(self, name: str, request: ReplicaRequest, now_us: int) -> list[Effect]:
+        faulty = request.faulty
+        if faulty in (self.name, name) or self.inner.kind_of(faulty) == "client":
+            return [Incident("unexpected_message", name)]  # nobody can stand for these
+        failover = self._failovers.get(faulty)
+        if failover is not None and failover.replica not in (None, name) and request.epoch < failover.epoch:
+            return self._dismiss(name, failover.replica or faulty, now_us)
+        if failover is not None and failover.replica == name and failover.epoch == request.epoch:
+            return self._say_all_again(failover)
+        if faulty in self._retired:
+            successor = self._retired[faulty]
+            return [] if successor == name else self._dismiss(name, successor, now_us)
+        if failover is None:
+            failover = self._failovers.begin(faulty, now_us, now_us)
+        effects: list[Effect] = []
+        if failover.replica is not None and failover.replica != name:
+            earlier = failover.replica
+            effects += [*self._on_replica_gone(earlier, now_us), *self._dismiss(earlier, name, now_us)]
+        self._failovers.on_request(failover, name, request, now_us)
+        self._tree.on_link_down(name)
+        self._tree.pair(faulty, name)
+        if failover.takes_over and self.inner.knows(faulty):
+            self.inner.suspend(faulty)
+        if request.use == "reordering":
+            self._reorderings.begin(faulty, name, request.copying)
+        effects.append(Incident(REQUESTED[request.use], faulty, other=name, copying=request.copying))
+        return effects + self._tree.on_link_up(name, "broker", now_us)
+
+    def _dismiss(self, name: str, successor: str, now_us: int) -> list[Effect]:
+        """There is a newer replica: this one would be a second way, and is no neighbour any more."""
+        self._retire(name, successor)
+        forgotten = self.inner.handle(LinkDown(name), now_us)
+        return [Incident("replica_outdated", name), Send(name, Retired(successor)), *forgotten]
+
+    def _retire(self, name: str, successor: str) -> None:
+        if len(self._retired) >= self._settings.retired_max:
+            del self._retired[next(iter(self._retired))]
+        self._retired[name] = successor
+
+    def _say_all_again(self, failover: NeighbourFailover) -> list[Effect]:
+        assert failover.replica is not None
+        failover.said_advertisements = failover.said_subscriptions = None
+        tables = self._tree.sent_tables(failover.replica).values() if failover.state.copies else ()
+        return [Send(failover.replica, part) for each in tables for part in each.whole()]
+
+    # The end of a replication --------------------------------------------------------------------
+
+    def _on_copy_done(self, failover: NeighbourFailover, replica: str, digest: int, now_us: int) -> list[Effect]:
+        if not failover.state.copies or self.inner.heard_summary(replica, "subscriptions")[1] != digest:
+            return []  # something was lost on the way; it is told again, and so is this
+        failover.on_done()
+        return self._finish(failover, now_us) if failover.takes_over else []
+
+    def _finish(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
+        """The replica is the broker now."""
+        assert failover.replica is not None
+        faulty, replica = failover.faulty, failover.replica
+        self._retire(faulty, replica)
+        effects: list[Effect] = [Incident("replaced_by", faulty, other=replica), Send(faulty, Retired(replica))]
+        effects += self._directory.on_replaced(faulty, replica) + self.inner.handle(LinkDown(faulty), now_us)
+        self._tree.unpair(replica)
+        return effects
+
+    def _on_replica_gone(self, name: str, now_us: int) -> list[Effect]:
+        self._tree.unpair(name)
+        effects = self._let_go(self._reorderings.end(name))
+        self._failovers.on_replica_gone(name, now_us)
+        return [Incident("replica_lost", name), *effects]
+
+    def _let_go(self, events: Iterable[tuple[str, Publish]]) -> list[Effect]:
+        return [effect for way, publish in events for effect in self._forward(way, publish)]
+
+    # Events --------------------------------------------------------------------------------------
+
+    def _on_publish(self, sender: str, publish: Publish | Stamped, now_us: int) -> list[Effect]:
+        reordering = self._reorderings.get(sender)
+        if reordering is not None and type(publish) is Publish:
+            return self._let_go(reordering.on_event(sender, publish))
+        refused = self.inner.refusal(sender, publish, now_us)
+        return self._forward(sender, publish) if refused is None else [refused]
+
+    def _forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]:
+        effects = self._tree.forward(sender, publish)
+        if self._session is not None and type(publish) is Publish:
+            effects = self._session.forward(sender, publish, effects)
+        for failover in self._failovers:
+            effects = failover.split_off(effects, self._queue_length)
+        return effects
+
+    def _pass_marks_on(self, sender: str, marks: HighWaterMarks) -> list[Effect]:
+        names = [name for name in self.inner.brokers() if name != sender]
+        if self._session is not None:
+            names = self._session.ready_for_marks(names, marks)
+        return [Multicast(tuple(names), replace(marks, onwards=False))] if names else []
+
+    # After every input ---------------------------------------------------------------------------
+
+    def _after(self, effects: list[Effect], now_us: int) -> list[Effect]:
+        if self._session is not None and self._is_copying:
+            effects = effects + self._session.advance()
+        for failover in self._failovers:
+            if failover.replica is not None:
+                copies, sent = self._copies(failover.replica), self._tree.sent_tables(failover.replica)
+                if failover.state.copies and copies is not None:
+                    effects = failover.queue_tables(effects, copies, sent["subscriptions"].digest, now_us)
+                effects = effects + failover.what_goes(now_us, self._tree.wanting)
+            effects = effects + self._overflows(failover)
+            if failover.state is FailoverState.DRAINING and not len(failover.out):
+                self._failovers.end(failover, FailoverEvent.DRAINED)
+        return effects
+
+    def _overflows(self, failover: NeighbourFailover) -> list[Effect]:
+        effects: list[Effect] = []
+        if failover.out.dropped:
+            effects.append(Incident("replica_backlog_overflow", failover.faulty, failover.out.dropped))
+            failover.out.dropped = 0
+        reordering = self._reorderings.get(failover.faulty)
+        if reordering is not None and reordering.overflowed:
+            effects.append(Incident("reorder_buffer_overflow", failover.faulty, reordering.overflowed))
+            reordering.overflowed = 0
+        return effects
+
+    def _copies(self, name: str) -> Copies | None:
+        sent = self._tree.sent_tables(name)
+        if not sent or not self.inner.knows(name):
+            return None
+        heard = self.inner.heard_summary
+        digests = heard(name, "advertisements")[1], heard(name, "subscriptions")[1]
+        return Copies(*digests, sent["advertisements"].digest)

@@ -1,0 +1,155 @@
+"""The one place where machines are put together: both drivers build the same stack from one description.
+
+A broker at best effort is a bare `Broker`, a client a bare `Client`. Everything more is a layer around it.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from holdfast.model.limits import BATCH_EVENTS_MAX
+from holdfast.model.settings import TIME_US_MAX
+from holdfast.protocol.broker import Broker
+from holdfast.protocol.changes import Stored
+from holdfast.protocol.client import Client
+from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.destinations import DestinationRouter
+from holdfast.protocol.gossip.classes import Classes
+from holdfast.protocol.gossip.gossip import Gossip
+from holdfast.protocol.gossip.layer import GossipLayer
+from holdfast.protocol.gossip.settings import GossipSettings
+from holdfast.protocol.hops.durable import DurableLayer
+from holdfast.protocol.hops.durable_client import BATCH_STORED_MAX, DurableClient
+from holdfast.protocol.hops.hybrid import HybridLayer
+from holdfast.protocol.hops.multipath import MultipathLayer
+from holdfast.protocol.hops.nack import NackLayer
+from holdfast.protocol.hops.settings import BASIC, HopSettings
+from holdfast.protocol.interests import Watch
+from holdfast.protocol.node import BrokerMachine, ClientMachine
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.recovery.end_to_end import EndToEndRecovery
+from holdfast.protocol.recovery.recovery import Recovery
+from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.recovery.srm.recovery import SrmRecovery
+from holdfast.protocol.recovery.srm.settings import SrmSettings
+from holdfast.protocol.reliable_client import Ordered, Recovering
+from holdfast.protocol.replication.layer import ReplicationLayer
+from holdfast.protocol.replication.settings import ReplicationSettings, Role
+from holdfast.protocol.router import Router
+from holdfast.protocol.seen import Seen
+from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings, Reliability
+from holdfast.protocol.tree import ALL_AT_ONCE, SLICE, TreeRouter
+
+RECORD = 10  # publications that each one lists where order is kept: the record of papers 000 and 002
+
+
+def new_broker(
+    parts: BrokerParts,
+    reliability: Reliability,
+    stored: Stored | None = None,
+    role: Role | None = None,
+) -> BrokerMachine:
+    """With what it has stored in an earlier life, if it stores anything; with a role, it is a replica."""
+    hops = reliability.hops
+    if hops.durable:
+        return _storing(parts, hops, stored or Stored())
+    states, around = hops.hops == "basic", hops.hops == "multipath"
+    broker: BrokerMachine
+    if reliability.replication is not None:
+        return _on_its_links(_replicating(parts, reliability.replication, hops, role), hops)
+    if reliability.gossip is not None:
+        broker, router = _gossiping(parts, reliability.gossip, states, around)
+    else:
+        router = new_router(parts, states=states, around=around)
+        broker = Broker(parts, router, states)
+    return MultipathLayer(broker, router, hops.watch, parts.epoch) if around else _on_its_links(broker, hops)
+
+
+def new_router(
+    parts: BrokerParts,
+    watch: Watch | None = None,
+    states: bool = False,
+    slice_max: int = SLICE,
+    around: bool = False,
+) -> Router:
+    if parts.routing == "destinations":
+        own = parts.name, parts.epoch, parts.settings
+        return DestinationRouter(*own, parts.book, parts.new_index, watch, around)
+    advertised, hops_max = parts.routing == "advertisements", parts.settings.hops_max
+    return TreeRouter(parts.book, parts.new_index, advertised, hops_max, watch, states, slice_max)
+
+
+def _on_its_links(broker: BrokerMachine, hops: HopSettings) -> BrokerMachine:
+    """With links that repair their own losses, where that is asked for: this goes with any broker."""
+    return NackLayer(broker, hops.nack) if hops.hops == "nack" else broker
+
+
+def _storing(parts: BrokerParts, hops: HopSettings, stored: Stored) -> BrokerMachine:
+    now_us = parts.epoch
+    epoch = now_us if stored.epoch is None else stored.epoch
+    patient = replace(parts.settings, lease_us=TIME_US_MAX)  # what a silent neighbour wants is kept for it
+    parts = replace(parts, settings=patient, epoch=epoch)
+    router = new_router(parts, slice_max=ALL_AT_ONCE)  # what is told later might be told before it is stored
+    broker = DurableLayer(Broker(parts, router), hops.handover, stored, now_us)
+    if hops.hops != "hybrid":
+        return broker
+    known = [name for name, each in stored.neighbours.items() if each.kind == "broker"]
+    return HybridLayer(broker, router, hops.watch, known, now_us)
+
+
+def _gossiping(
+    parts: BrokerParts, settings: GossipSettings, states: bool, around: bool
+) -> tuple[BrokerMachine, Router]:
+    name, epoch, dice = parts.name, parts.epoch, Random(f"{parts.rng.getrandbits(64)}/gossip")
+    classes = Classes(name, epoch, settings.fading_us, parts.book, parts.new_index)
+    router = new_router(parts, classes, around=around)
+    seen = Seen(parts.settings.dedup_window, parts.settings.dedup_sources)
+    gossip = Gossip(name, epoch, settings, classes, router, seen, parts.settings.hops_max, dice)
+    return GossipLayer(Broker(parts, router, states, gossip.on_local), gossip), router
+
+
+def _replicating(
+    parts: BrokerParts, settings: ReplicationSettings, hops: HopSettings, role: Role | None
+) -> BrokerMachine:
+    advertised, hops_max = parts.routing == "advertisements", parts.settings.hops_max
+    tree = TreeRouter(parts.book, parts.new_index, advertised, hops_max, slice_max=ALL_AT_ONCE, chunk=settings.chunk)
+    return ReplicationLayer(Broker(parts, tree), tree, parts, settings, role, hops.watch)
+
+
+def new_client(
+    name: str,
+    settings: ProtocolSettings,
+    book: ConditionBook,
+    new_index: Callable[[], EventIndex[str]],
+    epoch: int,
+    rng: Random,
+    first_seq: int = 1,
+    guarantees: Guarantees = BEST_EFFORT,
+    hops: HopSettings = BASIC,
+    batches: bool = False,  # nobody counts publications one by one, so that they may leave in batches
+    confirms: bool = False,  # the application says what it is done with; only then are stored events acknowledged
+) -> ClientMachine:
+    """`DurableClient(Ordered(Recovering(Client)))`, of which a network has those that it asks for."""
+    recovers, batch_max = guarantees != BEST_EFFORT, BATCH_EVENTS_MAX if batches else 0
+    if hops.durable:
+        batch_max = BATCH_STORED_MAX if batches and not recovers else 0  # an event with a record is stored by itself
+    client = Client(name, settings, book, new_index, epoch, rng, first_seq, batches=batch_max, recovers=recovers)
+    node: ClientMachine = client
+    if recovers:
+        dice = Random(f"{rng.getrandbits(64)}/recovery")
+        recovery = _new_recovery(client, guarantees, epoch, dice)
+        node = recovering = Recovering(client, recovery, book, epoch)
+        if guarantees.order is not None:
+            requests = isinstance(guarantees.recovery, RecoverySettings) and guarantees.recovery.asks
+            node = Ordered(recovering, recovery, guarantees.order, requests)
+    return DurableClient(node, hops.handover, confirms) if hops.durable else node
+
+
+def _new_recovery(client: Client, guarantees: Guarantees, epoch: int, rng: Random) -> Recovery:
+    settings = guarantees.recovery or RecoverySettings(asks=False)
+    if guarantees.order is not None and not settings.record:
+        settings = replace(settings, record=RECORD)
+    if isinstance(settings, SrmSettings):
+        return SrmRecovery(client.name, epoch, settings, client.seen, client.first_seq, rng, client)
+    wanted = settings.record if guarantees.order else 0
+    return EndToEndRecovery(client.name, epoch, settings, client.seen, client.first_seq, wanted, client)

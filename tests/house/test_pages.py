@@ -1,0 +1,45 @@
+"""Our pages are easy to navigate and to compare: no section occurs twice, and prose is wrapped in one way."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import shown
+from tests.house.wrap import blocks, pages, wrapped
+
+
+def sections_twice(page: str) -> list[str]:
+    headings = Counter(lines[0] for kind, lines in blocks(page) if kind == "other" and lines[0].startswith("#"))
+    return [heading for heading, times in headings.items() if times > 1]
+
+
+@pytest.mark.parametrize("path", pages(), ids=shown)
+def test_no_page_has_a_section_twice(path: Path) -> None:
+    assert not sections_twice(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", pages(), ids=shown)
+def test_prose_is_wrapped(path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
+    assert page == wrapped(page), "run: ./run python -m tests.house.wrap"
+
+
+def test_a_section_that_occurs_twice_is_seen() -> None:
+    assert sections_twice("# A\n```\n## B\n```\n## B\n\n## C\ntext\n\n## B\n") == ["## B"]
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ("one\ntwo\n\nthree\n", "one two\n\nthree\n"),
+        ("- " + "word " * 24 + "`a b`\n- two\n", "- " + ("word " * 23).strip() + "\n  word `a b`\n- two\n"),
+        ("x " * 58 + "[1 %][a]\n", ("x " * 58).strip() + "\n[1 %][a]\n"),
+        ("x " * 60 + "- y\n", ("x " * 59).strip() + "\nx - y\n"),
+        ("| a " * 50 + "|\n", "| a " * 50 + "|\n"),
+        ("```\n" + "x " * 90 + "y\n```\n", "```\n" + "x " * 90 + "y\n```\n"),
+    ],
+)
+def test_a_page_is_wrapped(page: str, expected: str) -> None:
+    assert wrapped(page) == expected
+    assert wrapped(expected) == expected
