@@ -70,11 +70,12 @@ def found_in(tables: dict[str, list[dict[str, Any]]], protocol: CopyProtocol, wa
     """What a trace says of the replacement of f."""
     at: dict[tuple[str, str], int] = {}
     for row in sorted(tables["incidents"], key=lambda row: row["time_us"], reverse=True):
-        at[row["kind"], row["node"]] = row["time_us"]  # the first of its kind
+        if row["kind"] != "failover_requested" or row["copying"] == protocol:
+            at[row["kind"], row["node"]] = row["time_us"]  # the first of its kind
     replica = next((node for kind, node in at if kind == "replica_ready"), "f+1")
-    needed = [("crash", "f"), (f"replication: {protocol}, failover", "s"), ("replica_ready", replica)]
+    needed = [("crash", "f"), ("failover_requested", "s"), ("replica_ready", replica)]
     if missing := [" at ".join(each) for each in needed if each not in at]:
-        found = sorted({f"{row['kind']} ({row['about']})" for row in tables["incidents"]})
+        found = sorted({f"{row['kind']} ({row['peer']})" for row in tables["incidents"]})
         raise SystemExit(f"the trace has no {', '.join(missing)}; it has {', '.join(found)}")
     killed_us, asked_us, done_us = (at[each] for each in needed)
     values = {row["seq"]: row["attr:v"] for row in tables["publications"]}

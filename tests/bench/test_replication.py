@@ -5,8 +5,8 @@ import pytest
 from bench.replication import found_in, network, section, table
 
 
-def incident(node: str, at_us: int, kind: str, about: str = "f") -> dict[str, object]:
-    return {"node": node, "time_us": at_us, "kind": kind, "about": about}
+def incident(node: str, at_us: int, kind: str, peer: str = "f", copying: str | None = None) -> dict[str, object]:
+    return {"node": node, "time_us": at_us, "kind": kind, "peer": peer, "copying": copying}
 
 
 TABLES = {
@@ -14,7 +14,7 @@ TABLES = {
         incident("f", 1_000_000, "crash"),
         incident("s", 1_100_000, "suspected"),
         incident("a", 1_200_000, "suspected"),
-        incident("s", 3_000_000, "replication: ordered, failover", "f by f+1"),
+        incident("s", 3_000_000, "failover_requested", copying="ordered"),
         incident("f+1", 3_500_000, "replica_ready"),
         incident("s", 9_000_000, "suspected", "f+1"),
     ],
@@ -39,7 +39,7 @@ def test_delays_and_losses_are_read_off_the_trace() -> None:
 
 
 def test_a_trace_in_which_nothing_was_replaced_is_told() -> None:
-    with pytest.raises(SystemExit, match="the trace has no replication: ordered, failover at s"):
+    with pytest.raises(SystemExit, match="the trace has no failover_requested at s"):
         found_in({**TABLES, "incidents": TABLES["incidents"][:2]}, "ordered", [1])  # type: ignore[arg-type]
 
 

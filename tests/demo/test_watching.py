@@ -5,8 +5,10 @@ import io
 from rich.console import Console
 
 from holdfast.books.outcome import Outcome
+from holdfast.books.rows import incident_row
 from holdfast.demo.screen import Shape, View, picture
 from holdfast.demo.watch import Watch, rooted
+from holdfast.protocol.effects import Incident
 
 TREE = {"hub": ["a", "b"], "a": ["hub", "c"], "b": ["hub"], "c": ["a"]}
 SHAPE = Shape("a small network", TREE, "hub", 60.0)
@@ -14,11 +16,16 @@ SECOND_US = 1_000_000
 
 
 def sample(watch: Watch, node: str, at_s: int, name: str, value: float) -> None:
-    watch.on_row("samples", (node, at_s * SECOND_US, name, value))
+    watch.on_row("samples", (node, at_s * SECOND_US, name, value, None))
 
 
-def incident(watch: Watch, node: str, at_s: float, kind: str, about: str) -> None:
-    watch.on_row("incidents", (node, int(at_s * SECOND_US), kind, about, 1))
+def carried(watch: Watch, node: str, at_s: int, peer: str, sent: int, lost: int = 0) -> None:
+    """A row of `links`: what went over a link in the second before."""
+    watch.on_row("links", (node, peer, (at_s - 1) * SECOND_US, at_s * SECOND_US, sent, 100 * sent, lost))
+
+
+def incident(watch: Watch, node: str, at_s: float, kind: str, peer: str | None = None, count: int = 1) -> None:
+    watch.on_row("incidents", incident_row(node, int(at_s * SECOND_US), Incident(kind, peer or "", count))[1:])
 
 
 def failing() -> Watch:
@@ -26,9 +33,8 @@ def failing() -> Watch:
     watch = Watch()
     for at_s in (1, 2):
         for node, far in (("hub", "a"), ("a", "hub")):
-            sample(watch, node, at_s, f"messages to {far}", 50.0)
-            sample(watch, node, at_s, f"lost to {far}", 1.0)
-    incident(watch, "hub", 2.5, "crash", "hub")
+            carried(watch, node, at_s, far, 50, 1)
+    incident(watch, "hub", 2.5, "crash")
     incident(watch, "a", 2.6, "suspected", "hub")
     incident(watch, "b", 2.7, "suspected", "hub")
     incident(watch, "hub+1", 3.1, "replica_wanted", "hub")
@@ -47,7 +53,7 @@ def test_links_add_up_both_directions_and_a_replicas_count_for_the_broker_it_rep
     link = watch.links[frozenset(("hub", "a"))]
     assert (link.sent, link.lost, link.loss_ratio) == (200, 4, 0.02)
     assert link.rate_per_s == 0  # of a link to a dead broker
-    sample(watch, "hub+1", 5, "messages to a", 30.0)
+    carried(watch, "hub+1", 5, "a", 30)
     assert (link.sent, link.rate_per_s) == (230, 30)
     assert set(watch.links) == {frozenset(("hub", "a"))}
 
@@ -71,7 +77,7 @@ def test_held_lost_and_dropped_are_counted_over_all_nodes() -> None:
     sample(watch, "reader", 2, "messages held back", 3)
     watch.on_row("messages", ("a", "Publish", 0, SECOND_US, 90, 9_000, 4, 80))
     watch.on_row("messages", ("b", "Repair", 0, SECOND_US, 9, 900, 1, 8))
-    watch.on_row("incidents", ("a", SECOND_US, "dropped", "", 5))
+    incident(watch, "a", 1.0, "dropped", count=5)
     assert (watch.held, watch.lost, watch.overload) == (5, 5, 5)
 
 
@@ -83,7 +89,7 @@ def test_a_terminal_of_24_lines_of_80_characters_shows_all_of_it() -> None:
     watch = failing()
     for second in range(1, 6):
         watch.on_second(10 * second, 40 * second, 3 * second)
-    watch.on_row("incidents", ("a", SECOND_US, "dropped", "", 5))
+    incident(watch, "a", 1.0, "dropped", count=5)
     text = drawn(watch, Outcome(published=50, owed=210, delivered=200, recovered={"repair": 15}, held=9))
     lines = text.splitlines()
     assert len(lines) <= 24 - 1  # the cursor's own
@@ -95,7 +101,7 @@ def test_a_terminal_of_24_lines_of_80_characters_shows_all_of_it() -> None:
 
 def dead() -> Watch:
     watch = Watch()
-    incident(watch, "a", 1.0, "crash", "a")
+    incident(watch, "a", 1.0, "crash")
     return watch
 
 

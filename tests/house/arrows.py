@@ -44,6 +44,7 @@ NOT_YET: dict[str, frozenset[str]] = {  # drivers that still know one; the list 
 }
 
 PAPERS = "holdfast_papers"  # imports the product; the product finds its verb by an entry point and imports none of it
+_APART = {"holdfast.pipeline.audit": "holdfast.pipeline.report"}  # a report shows an audit, which knows no report
 _LIVE = "live"  # the only part of pipeline that touches net and gateway: the source and the sink
 _OLD_NAMES = {"holdfast.wire.runs": "books"}  # documented by version 0.1: they lead to where things live now
 
@@ -59,6 +60,9 @@ def wrong_arrows(source: str, module: str) -> Iterator[str]:
         allowed |= {"net", "gateway"}
     allowed |= {_OLD_NAMES[module]} if module in _OLD_NAMES else set()
     for line, name in imports(ast.parse(source), module):
+        for package, hidden in _APART.items():
+            if module.startswith(f"{package}.") and f"{name}.".startswith(f"{hidden}."):
+                yield f"{module}:{line}: {package} may not import {hidden}"
         top, _, rest = name.partition(".")
         if top == PAPERS:
             yield f"{module}:{line}: the product may not import {PAPERS}"

@@ -39,6 +39,8 @@ def test_allowed_imports_pass(module: str, source: str) -> None:
         ("holdfast.planner.delay", "from holdfast.protocol import hops", "it sees language, matching, model, network"),
         ("holdfast.pipeline.audit.job", "from holdfast.net import client", "pipeline may not import net"),
         ("holdfast.net.broker", "from holdfast.cli import main", "net may not import cli"),
+        ("holdfast.books.live", "from holdfast.net import member", "books may not import net"),
+        ("holdfast.pipeline.audit.folder", "from holdfast.pipeline.report import page", "may not import holdfast.pip"),
         ("holdfast.model.event", "import_module('holdfast.cli')", "model may not import cli"),
         ("holdfast.sim.run", "from holdfast import Matcher", "from the room it lives in"),
         ("holdfast.cli.verbs", "from holdfast_papers import verb", "the product may not import holdfast_papers"),

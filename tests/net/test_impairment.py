@@ -82,4 +82,4 @@ async def test_an_event_that_is_late_is_not_delivered_and_the_trace_can_say_so()
         seq = await publisher.publish({"n": 1}, lifetime=0.01)
         await publisher.publish({"n": 2}, lifetime=60)
         assert values([await anext(wanted)]) == [2]
-        assert [(each.kind, each.about) for each in recorder.incidents] == [("expired", f"p/{seq}")]
+        assert [(each.kind, each.source, each.first) for each in recorder.incidents] == [("expired", "p", seq)]

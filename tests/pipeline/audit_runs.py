@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from holdfast.books.rows import Row, incident_row
 from holdfast.books.trace import TraceWriter
 from holdfast.model.messages import Publication
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
+from holdfast.protocol.effects import Incident
 from holdfast.sim.simulator import Simulation
 
 CHURN = """
@@ -185,8 +187,8 @@ def written(
     events: Sequence[Event] = (),
     wishes: Sequence[Wish] = (),
     arrivals: Sequence[Arrival] = (),
-    incidents: Sequence[tuple[Any, ...]] = (),
-    samples: Sequence[tuple[Any, ...]] = (),
+    incidents: Sequence[tuple[str, int, Incident]] = (),
+    rows: Sequence[Row] = (),
     **about: Any,
 ) -> Path:
     """A trace by hand."""
@@ -197,10 +199,8 @@ def written(
         trace.add("subscriptions", wish[0], f"s{number}", *wish[1:])
     for arrival in arrivals:
         trace.add("deliveries", *arrival, *("original", 0)[len(arrival) - 4 :])
-    for incident in incidents:
-        trace.add("incidents", *incident)
-    for sample in samples:
-        trace.add("samples", *sample)
+    for row in (*(incident_row(*incident) for incident in incidents), *rows):
+        trace.add(*row)
     trace.close()
     return folder
 
@@ -263,26 +263,25 @@ def replaced(folder: Path) -> Path:
     arrivals += [("s", "p", seq, 4_500_000, "original", 4_490_000 - seq * 500_000) for seq in (6, 7, 8)]
     arrivals.append(("s", "p", 9, 4_510_000))
     incidents = [
-        ("b2", 2_000_000, "crash", "b2", 1),
-        ("b3", 2_200_000, "suspected", "b2", 1),
-        ("b1", 2_100_000, "suspected", "b2", 1),
-        ("b2+1", 2_400_000, "replica_started", "b2", 1),
-        ("b1", 2_450_000, "replication: ordered, failover", "b2 by b2+1", 1),
-        ("b3", 2_500_000, "replication: ordered, failover", "b2 by b2+1", 1),
-        ("b2+1", 3_000_000, "replica_ready", "b2", 1),
-        ("b1", 3_100_000, "replaced_by", "b2 by b2+1", 1),
-        ("b3", 3_200_000, "replaced_by", "b2 by b2+1", 1),
+        ("b2", 2_000_000, Incident("crash")),
+        ("b3", 2_200_000, Incident("suspected", "b2")),
+        ("b1", 2_100_000, Incident("suspected", "b2")),
+        ("b2+1", 2_400_000, Incident("replica_started", "b2")),
+        ("b1", 2_450_000, Incident("failover_requested", "b2", other="b2+1", copying="ordered")),
+        ("b3", 2_500_000, Incident("failover_requested", "b2", other="b2+1", copying="ordered")),
+        ("b2+1", 3_000_000, Incident("replica_ready", "b2")),
+        ("b1", 3_100_000, Incident("replaced_by", "b2", other="b2+1")),
+        ("b3", 3_200_000, Incident("replaced_by", "b2", other="b2+1")),
     ]
-    samples = [
-        *(("b1", at, "messages to b2", 10.0) for at in (1_000_000, 2_000_000)),
-        *(("b1", at, "lost to b2", 1.0) for at in (1_000_000, 2_000_000)),
-        ("b1", 2_000_000, "bytes to b2", 900.0),
-        ("b1", 4_000_000, "messages to b2+1", 5.0),
-        ("b2+1", 4_000_000, "messages to b1", 7.0),
-        ("b2", 1_000_000, "messages to b3", 40.0),
-        ("b1", 1_000_000, "queue bytes", 3.0),
+    rows = [
+        ("links", "b1", "b2", 0, 1_000_000, 10, 0, 1),
+        ("links", "b1", "b2", 1_000_000, 2_000_000, 10, 900, 1),
+        ("links", "b1", "b2+1", 3_000_000, 4_000_000, 5, 0, 0),
+        ("links", "b2+1", "b1", 3_000_000, 4_000_000, 7, 0, 0),
+        ("links", "b2", "b3", 0, 1_000_000, 40, 0, 0),
+        ("samples", "b1", 1_000_000, "queue bytes", 3.0, None),
     ]
-    return written(folder, events, [("s", "n = 1", 0, None)], arrivals, incidents, samples, driver="live")
+    return written(folder, events, [("s", "n = 1", 0, None)], arrivals, incidents, rows, driver="live")
 
 
 # Breaking a trace --------------------------------------------------------------------------------------------------
@@ -377,7 +376,7 @@ def missing(deliveries: pa.Table) -> pa.Table:
 
 
 def over_limit(samples: pa.Table) -> pa.Table:
-    rows = [("b1", 1, "cache", 5.0), ("b1", 2, "cache", 11.0), ("b1", 0, "cache limit", 10.0), ("b2", 1, "cache", 99.0)]
+    rows = [("b1", 1, "cache", 5.0, 10.0), ("b1", 2, "cache", 11.0, 10.0), ("b2", 1, "cache", 99.0, None)]
     columns = zip(*rows, strict=True)
     more = pa.Table.from_arrays([pa.array(column) for column in columns], schema=samples.schema)
     return pa.concat_tables([samples, more])

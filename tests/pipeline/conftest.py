@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
 from holdfast.sim.swarm import scenario
+from tests.golden.wire import HERE
 from tests.pipeline import audit_runs
 
 SWARM_SEED = 11  # with churn, crashes, moves and duplicating links
@@ -52,6 +54,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], d
     folders["lives"] = audit_runs.lives(root / "lives")
     folders["replaced"] = audit_runs.replaced(root / "replaced")
     folders["quiet"] = audit_runs.written(root / "quiet")
+    folders["format 2"] = Path(copytree(HERE / "trace-2", root / "format 2"))
     return folders, told
 
 

@@ -18,7 +18,7 @@ BOTH = ("P1", "P2", "P3", "P4", "P7")
 RATES = ("P3", "P4")  # best effort promises neither order nor that nothing is lost
 
 
-@pytest.mark.parametrize("name", ["honest", *BROKEN, "churn", "swarm", "live", "orders", "lives"])
+@pytest.mark.parametrize("name", ["honest", *BROKEN, "churn", "swarm", "live", "orders", "lives", "format 2"])
 def test_both_checkers_count_the_same(audited_traces: Audited, name: str) -> None:
     theirs, ours = check(audited_traces.folders[name]), audited_traces.runs[name].verdicts
     for promise in BOTH:
@@ -122,6 +122,15 @@ def test_order_is_judged_by_what_the_runs_file_promises(audited_traces: Audited,
     assert (run.outcome.fifo_violations, run.figures["behind"], run.figures["deliveries"]) == (1, 1, 50)
     assert judged(run, f"[reliability]\n{order}")["P3"].holds is holds
     assert not judged(run, f"[reliability]\n{order}", violations_max=0.0)["P3"].holds
+
+
+def test_a_trace_of_format_2_is_audited_as_if_it_were_of_today(audited_traces: Audited) -> None:
+    run = audited_traces.runs["format 2"]
+    outcome = run.outcome  # what version 0.1 said of its own run
+    assert (outcome.published, outcome.owed, outcome.delivered, outcome.lost, outcome.late) == (30, 60, 20, 38, 2)
+    assert (outcome.incidents["unrecoverable"], outcome.incidents["failover_requested"]) == (40, 2)
+    assert (outcome.messages["Heartbeat"]["sent"], outcome.messages["Delta"]["sent"]) == (241, 33)
+    assert (run.verdicts["P6"].holds, run.verdicts["P6"].checked, run.verdicts["P7"].checked) == (True, 14, 838)
 
 
 # P8 ----------------------------------------------------------------------------------------------------------------

@@ -20,12 +20,17 @@ pytestmark = pytest.mark.spark
 def out(audited_traces: Audited, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Any]]:
     """The audit of all traces, each with a report of its own, and what these show."""
     from holdfast.pipeline.audit.expectations import Expectation
-    from holdfast.pipeline.audit.folder import room_for, write
+    from holdfast.pipeline.audit.folder import room_for, write_tables
+    from holdfast.pipeline.audit.slices import shown
+    from holdfast.pipeline.report.files import write_reports
 
     expected = [Expectation("in the end", 0.9, 0.875, "share", "measured by hand", 0.125)]
     folder = tmp_path_factory.mktemp("audit") / "out"
     with room_for(folder, overwrite=False) as beside:
-        found = write(audited_traces.audit, beside, side_by_side=False, expect=lambda run, shown: expected)
+        audit = audited_traces.audit
+        found = shown(audit)
+        write_tables(audit, found, beside)
+        write_reports(audit.runs, found, beside, expect=lambda run, shown: expected)
         assert not folder.exists()
     return folder, found
 

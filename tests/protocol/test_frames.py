@@ -118,8 +118,8 @@ def outcome(effects: list[Effect]) -> object:
                 delivered.append((publication, ids))
             case DeliveredBatch(publications=publications, subscriptions=each):
                 delivered += [(publication, tuple(ids)) for publication, ids in zip(publications, each, strict=True)]
-            case Incident(kind=kind, about=about, count=count):
-                incidents[kind, about] += count
+            case Incident(kind=kind, peer=peer, source=source, count=count):
+                incidents[kind, peer, source] += count
     return sent, delivered, incidents
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from holdfast.books.failovers import Failover, failovers
+from holdfast.books.failovers import Failover, Moment, failovers
 from holdfast.books.promises import check
 from holdfast.books.replication_promises import judged
 from holdfast.books.runs import Run
@@ -119,16 +119,16 @@ def test_a_run_without_replicas_has_nothing_to_check(tmp_path: Path) -> None:
 
 def test_moments_are_put_together_by_broker_and_replica() -> None:
     moments = [
-        ("f", 100, "crash", "f"),
-        ("a", 130, "suspected", "f"),
-        ("b", 150, "suspected", "f"),
-        ("b", 900, "suspected", "r"),  # the end of the run
-        ("a", 300, "replication: ordered, failover", "f by r"),
-        ("b", 310, "replication: ordered, failover", "f by r"),
-        ("c", 320, "replication: ordered, failover", "f by r"),  # it had noticed nothing before
-        ("r", 400, "replication: waiting for subscriptions", "f"),
-        ("r", 410, "replica_ready", "f"),
+        Moment("f", 100, "crash"),
+        Moment("a", 130, "suspected", "f"),
+        Moment("b", 150, "suspected", "f"),
+        Moment("b", 900, "suspected", "r"),  # the end of the run
+        Moment("a", 300, "failover_requested", "f", "r", "ordered"),
+        Moment("b", 310, "failover_requested", "f", "r", "ordered"),
+        Moment("c", 320, "failover_requested", "f", "r", "ordered"),  # it had noticed nothing before
+        Moment("r", 400, "replica_awaits_subscriptions", "f"),
+        Moment("r", 410, "replica_ready", "f"),
     ]
     assert failovers(moments) == [Failover("f", "r", "ordered", "failover", 100, 320, 300, 410)]
-    relieved = [("a", 300, "replication: basic, scheduling", "f by r")]
+    relieved = [Moment("a", 300, "scheduling_requested", "f", "r", "basic")]
     assert failovers(relieved) == [Failover("f", "r", "basic", "scheduling", None, 300, 300, None)]

@@ -136,10 +136,9 @@ def test_p3_with_a_target_does_not_count_what_a_subscriber_learns_from(longer: P
 def test_a_sample_over_its_limit_breaks_p7(run: Path) -> None:
     def sampled(table: pa.Table) -> pa.Table:
         rows = [
-            ("b1", 1, "queue", 5.0),
-            ("b1", 2, "queue", 11.0),
-            ("b1", 0, "queue limit", 10.0),
-            ("b2", 1, "queue", 99.0),
+            ("b1", 1, "queue", 5.0, 10.0),
+            ("b1", 2, "queue", 11.0, 10.0),
+            ("b2", 1, "queue", 99.0, None),
         ]
         return pa.Table.from_arrays([pa.array(c) for c in zip(*rows, strict=True)], schema=table.schema)
 

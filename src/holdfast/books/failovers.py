@@ -6,12 +6,26 @@ between the failure and its detection went to a broker that was no more, and nob
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from holdfast.model.incidents import REQUESTED
 from holdfast.model.messages import CopyProtocol, ReplicaUse
 
-Moment = tuple[str, int, str, str]  # node, time, kind, about: an incident
 CRASHED, SUSPECTED, READY, MOVED = "crash", "suspected", "replica_ready", "broker_lost"
-_ASKED = "replication: "  # with the protocol and its use; about "FAULTY by REPLICA"
+_USES = {kind: use for use, kind in REQUESTED.items()}
+REQUESTED_KINDS = frozenset(_USES)
+MOMENTS = (CRASHED, SUSPECTED, READY, MOVED, *_USES)
+
+
+class Moment(NamedTuple):
+    """An incident, in so far as it concerns replication: columns of the table `incidents`."""
+
+    node: str
+    time_us: int
+    kind: str
+    peer: str | None = None
+    other: str | None = None
+    copying: str | None = None
 
 
 @dataclass(frozen=True)
@@ -38,41 +52,37 @@ class Failover:
         return self.failed_us is not None and self.failed_us - transit_us <= published_us <= self.noticed_us
 
 
-def is_moment(kind: str) -> bool:
-    return kind in (CRASHED, SUSPECTED, READY, MOVED) or kind.startswith(_ASKED)
-
-
 def failovers(moments: Iterable[Moment]) -> list[Failover]:
-    rows = sorted(moments, key=lambda row: row[1])
+    rows = sorted(moments, key=lambda row: row.time_us)
     asked: dict[tuple[str, str], list[Moment]] = {}
     for row in rows:
-        if row[2].startswith(_ASKED) and ", " in row[2]:
-            faulty, _, replica = row[3].rpartition(" by ")
-            asked.setdefault((faulty, replica), []).append(row)
+        if row.kind in _USES and row.peer and row.other:
+            asked.setdefault((row.peer, row.other), []).append(row)
     return [_failover(faulty, replica, requests, rows) for (faulty, replica), requests in asked.items()]
 
 
 def _failover(faulty: str, replica: str, requests: list[Moment], rows: list[Moment]) -> Failover:
-    copying, _, use = requests[0][2].removeprefix(_ASKED).partition(", ")
+    use = _USES[requests[0].kind]
     noticed_us = []
-    for neighbour, asked_us, _, _ in requests:
-        doubts = [at for node, at, kind, about in rows if (node, kind, about) == (neighbour, SUSPECTED, faulty)]
-        noticed_us.append(max((at for at in doubts if at <= asked_us), default=asked_us))
-    crashes = [at for node, at, kind, _ in rows if (node, kind) == (faulty, CRASHED) and at <= max(noticed_us)]
-    ready = [at for node, at, kind, _ in rows if (node, kind) == (replica, READY)]
+    for each in requests:
+        doubt = each.node, SUSPECTED, faulty
+        doubts = [row.time_us for row in rows if (row.node, row.kind, row.peer) == doubt]
+        noticed_us.append(max((at for at in doubts if at <= each.time_us), default=each.time_us))
+    crashes = [at for node, at, kind, *_ in rows if (node, kind) == (faulty, CRASHED) and at <= max(noticed_us)]
+    ready = [at for node, at, kind, *_ in rows if (node, kind) == (replica, READY)]
     failed_us = max(crashes, default=min(noticed_us)) if use == "failover" else None
     return Failover(
         faulty,
         replica,
-        copying,  # type: ignore[arg-type]
-        use,  # type: ignore[arg-type]
+        requests[0].copying,  # type: ignore[arg-type]
+        use,
         failed_us,
         max(noticed_us),
-        requests[0][1],
+        requests[0].time_us,
         min(ready, default=None),
     )
 
 
 def moved(moments: Iterable[Moment]) -> set[str]:
     """Clients whose own broker was lost; they miss what is published until they are connected again."""
-    return {node for node, _, kind, _ in moments if kind == MOVED}
+    return {row.node for row in moments if row.kind == MOVED}

@@ -55,9 +55,11 @@ class Ledger(LiveSubscriptions):
             elif len(self._overdue) > _OVERDUE_MAX:
                 self._close(self._overdue.popleft())
 
-    def expired(self, source: str, seq: int) -> None:
-        if (source, seq) in self._open:
-            self._expired.add((source, seq))
+    def incident(self, kind: str, count: int, source: str | None, first: int | None) -> None:
+        incidents = self.outcome.incidents
+        incidents[kind] = incidents.get(kind, 0) + count
+        if kind == "expired" and source and first and (source, first) in self._open:
+            self._expired.add((source, first))
 
     def delivered(
         self, client: str, publication: Publication, now_us: int, via: Via = "original", held_us: int = 0

@@ -18,7 +18,7 @@ from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Delivered
 from holdfast.wire.codec import size_of
 
-_TIMES = {"incidents": (1,), "samples": (1,), "messages": (2, 3)}  # columns that are times of day
+_TIMES = {"incidents": (1,), "samples": (1,), "messages": (2, 3), "links": (2, 3)}  # columns that are times of day
 
 
 class LiveBooks:
@@ -83,20 +83,16 @@ class LiveBooks:
             if self._trace is not None:
                 self._trace.add(table, *values)
 
-    def _count(self, table: str, values: list[object]) -> None:
+    def _count(self, table: str, values: list[Any]) -> None:
         """Into the outcome, as the simulator does."""
-        outcome = self.outcome
         if table == "incidents":
-            _, _, kind, about, count = values
-            outcome.incidents[str(kind)] = outcome.incidents.get(str(kind), 0) + int(str(count))
-            if kind == "expired":
-                source, _, seq = str(about).rpartition("/")
-                self._ledger.expired(source, int(seq))
+            _, _, kind, _, _, source, first, count, _, _ = values
+            self._ledger.incident(kind, count, source, first)
         elif table == "messages":
-            kind, counts = str(values[1]), values[4:]
-            total = outcome.messages.setdefault(kind, {"sent": 0, "bytes": 0, "lost": 0, "received": 0})
+            kind, counts = values[1], values[4:]
+            total = self.outcome.messages.setdefault(kind, {"sent": 0, "bytes": 0, "lost": 0, "received": 0})
             for name, value in zip(total, counts, strict=True):
-                total[name] += int(str(value))
+                total[name] += value
 
     def close(self) -> Outcome:
         for (client, id_), condition in self._ledger.live():

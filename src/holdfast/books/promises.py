@@ -15,11 +15,10 @@ import pyarrow.compute as pc
 
 from holdfast.books.definitions import KNOWN_US, LEARNT, LEARNT_US, STANDARD_ERRORS
 from holdfast.books.owed import EVENT, owed_for_good, owed_of, wanted_of
+from holdfast.books.promised import order_promised
 from holdfast.books.replication_promises import judged
 from holdfast.books.runs import Run, same_bytes
 from holdfast.books.verdict import EXAMPLES_MAX, Verdict
-from holdfast.network.document import document_of
-from holdfast.protocol.order.settings import LatchSettings
 
 
 def check(folder: Path, strict_order: bool = False) -> dict[str, Verdict]:
@@ -58,14 +57,8 @@ def at_most_once(deliveries: pa.Table) -> Verdict:
 
 def may_remain(run: Run) -> float | None:
     """The share of the violations that a run's file allows: none where order is strict, any where it is not kept."""
-    promised = document_of(str(run.about.get("file") or "")).data.get("reliability", {})
-    match promised.get("order"):
-        case "strict":
-            return 0.0
-        case "fifo":
-            return float(promised.get("order_target", LatchSettings().target))
-        case _:
-            return None
+    mode, target = order_promised(run.about)
+    return {"strict": 0.0, "fifo": target}.get(mode)
 
 
 def in_order(deliveries: pa.Table, share_max: float | None) -> Verdict:
@@ -126,19 +119,19 @@ def acknowledged_survives(
 
     Owed to subscriptions that the network knew for a while when the event was published, and that never ended.
     """
-    acknowledged: list[dict[str, Any]] = []
-    expired: list[dict[str, Any]] = []
-    for kind, about, count in zip(*(incidents[name].to_pylist() for name in ("kind", "about", "count")), strict=True):
-        if kind in ("acknowledged", "expired"):
-            source, _, first = about.rpartition("/")
-            found = acknowledged if kind == "acknowledged" else expired
-            found += [{"source": source, "seq": int(first) + at} for at in range(count)]
-    schema = pa.schema([("source", pa.string()), ("seq", pa.int64())])
     owed = owed_for_good(wanted, known_us)
-    owed = owed.join(pa.Table.from_pylist(acknowledged, schema), ["source", "seq"], join_type="left semi")
+    owed = owed.join(_events_of(incidents, "acknowledged"), ["source", "seq"], join_type="left semi")
     missing = owed.join(deliveries.select(EVENT), EVENT, join_type="left anti")
-    missing = missing.join(pa.Table.from_pylist(expired, schema), ["source", "seq"], join_type="left anti")
+    missing = missing.join(_events_of(incidents, "expired"), ["source", "seq"], join_type="left anti")
     return _verdict("P5", owed.num_rows, missing)
+
+
+def _events_of(incidents: pa.Table, kind: str) -> pa.Table:
+    """The events that incidents of one kind name: `count` of a source, from `first` on."""
+    rows = incidents.filter(pc.equal(incidents["kind"], kind)).select(["source", "first", "count"]).to_pylist()
+    events = [(row["source"], seq) for row in rows for seq in range(row["first"], row["first"] + row["count"])]
+    sources, seqs = zip(*events, strict=True) if events else ((), ())
+    return pa.table({"source": pa.array(sources, pa.string()), "seq": pa.array(seqs, pa.int64())})
 
 
 def replication_keeps_its_promises(run: Run) -> Verdict:
@@ -147,13 +140,9 @@ def replication_keeps_its_promises(run: Run) -> Verdict:
 
 
 def within_limits(samples: pa.Table) -> Verdict:
-    """A sample NAME has its limit in the sample `NAME limit` of the same node; the lowest one counts."""
-    limits = samples.filter(pc.ends_with(samples["name"], " limit"))
-    names = pc.replace_substring_regex(limits["name"], " limit$", "")
-    limits = pa.table({"node": limits["node"], "name": names, "limit": limits["value"]})
-    limits = limits.group_by(["node", "name"]).aggregate([("limit", "min")]).rename_columns(["node", "name", "limit"])
-    joined = samples.join(limits, ["node", "name"], join_type="inner")
-    return _verdict("P7", joined.num_rows, joined.filter(pc.greater(joined["value"], joined["limit"])))
+    """Samples that have a limit and are above it."""
+    limited = samples.filter(pc.is_valid(samples["limit"]))
+    return _verdict("P7", limited.num_rows, limited.filter(pc.greater(limited["value"], limited["limit"])))
 
 
 def same_trace(one: Path, other: Path) -> Verdict:

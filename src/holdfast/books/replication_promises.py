@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.books.definitions import CARRIERS, KNOWN_US, LATELY_US
-from holdfast.books.failovers import Failover, failovers, is_moment, moved
+from holdfast.books.failovers import MOMENTS, Failover, Moment, failovers, moved
 from holdfast.books.runs import Run
 
 EventId = tuple[str, int]  # source and number
@@ -74,9 +74,8 @@ class Judged:
 
 def judged(run: Run) -> Judged:
     """P6 of a run: what the protocols of its replications promise, and only that."""
-    columns = ("node", "time_us", "kind", "about")
-    incidents = zip(*(run.table("incidents")[name].to_pylist() for name in columns), strict=True)
-    moments = [row for row in incidents if is_moment(row[2])]
+    incidents = run.table("incidents").select(Moment._fields)
+    moments = [Moment(**row) for row in incidents.to_pylist() if row["kind"] in MOMENTS]
     found = failovers(moments)
     if not found:
         return Judged(0, (), "no broker was replaced or relieved")

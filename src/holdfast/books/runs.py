@@ -8,10 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from holdfast.books import format2
 from holdfast.books.trace import FORMAT, TYPE_NAMES
 from holdfast.model.errors import InputError
 
 _PREFIX = "attr:"
+FORMATS = (format2.FORMAT, FORMAT)
+
+
+def unreadable(found: object) -> str:
+    readable = " and ".join(map(str, FORMATS))
+    return f"written in format {found}, this version reads {readable}; see docs/compatibility.md"
 
 
 class Run:
@@ -21,12 +28,17 @@ class Run:
         self.folder = folder
         if not (folder / "run").is_dir():
             raise InputError(f"{folder}: no run here; `holdfast sim NET --out {folder}` makes one")
-        self.about: dict[str, Any] = self.table("run").to_pylist()[0]
-        if self.about["format"] != FORMAT:
-            raise InputError(f"{folder}: written in format {self.about['format']}, this version reads {FORMAT}")
+        self.about: dict[str, Any] = self._read("run").to_pylist()[0]
+        if self.about["format"] not in FORMATS:
+            raise InputError(f"{folder}: {unreadable(self.about['format'])}")
 
     def table(self, name: str) -> pa.Table:
-        """One of the trace's tables, whole."""
+        """One of the trace's tables, all of it; in an older trace with the columns of today."""
+        if self.about["format"] == format2.FORMAT:
+            return format2.upgraded(name, self._read)
+        return self._read(name)
+
+    def _read(self, name: str) -> pa.Table:
         parts = sorted((self.folder / name).glob("*.parquet"))
         if not parts:
             raise InputError(f"{self.folder}: the table {name} is missing")

@@ -19,10 +19,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.model.errors import InputError
+from holdfast.model.errors import InputError, MisuseError
+from holdfast.model.incidents import KINDS
 from holdfast.model.messages import Publication
 
-FORMAT = 2
+FORMAT = 3
 ROWS_MAX = 50_000  # per table and batch: a few MB in memory, and files that are neither many nor huge
 
 _text, _long = pa.string(), pa.int64()
@@ -52,11 +53,36 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("received", _long),
         ]
     ),
-    "incidents": pa.schema([("node", _text), ("time_us", _long), ("kind", _text), ("about", _text), ("count", _long)]),
-    "samples": pa.schema([("node", _text), ("time_us", _long), ("name", _text), ("value", pa.float64())]),
+    "links": pa.schema(
+        [
+            ("node", _text),
+            ("peer", _text),
+            ("from_us", _long),
+            ("until_us", _long),
+            ("sent", _long),
+            ("sent_bytes", _long),
+            ("lost", _long),
+        ]
+    ),
+    "incidents": pa.schema(
+        [
+            ("node", _text),
+            ("time_us", _long),
+            ("kind", _text),  # one of model/incidents.py
+            ("peer", _text),
+            ("other", _text),
+            ("source", _text),
+            ("first", _long),
+            ("count", _long),
+            ("reason", _text),  # prose for people: nobody parses it
+            ("copying", _text),
+        ]
+    ),
+    "samples": pa.schema(
+        [("node", _text), ("time_us", _long), ("name", _text), ("value", pa.float64()), ("limit", pa.float64())]
+    ),
 }
-# Samples of a live broker, each for one neighbour whose name follows: since the last sample, what the link may lose.
-LINK_SENT, LINK_BYTES, LINK_LOST = "messages to", "bytes to", "lost to"
+_KIND = SCHEMAS["incidents"].get_field_index("kind")
 PUBLICATION = [("source", _text), ("seq", _long), ("time_us", _long), ("lifetime_us", _long), ("bytes", _long)]
 _TYPES: dict[type, pa.DataType] = {
     bool: pa.bool_(),
@@ -122,6 +148,8 @@ class TraceWriter:
 
     def _flush(self, table: str) -> None:
         rows, self._rows[table] = self._rows[table], []
+        if table == "incidents" and (unknown := sorted({row[_KIND] for row in rows} - KINDS.keys())):
+            raise MisuseError(f"no kinds of incidents: {', '.join(unknown)}; model/incidents.py has the list")
         if rows or table not in self._files:
             columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMAS[table])
             arrays = [pa.array(c, field.type) for c, field in zip(columns, SCHEMAS[table], strict=True)]

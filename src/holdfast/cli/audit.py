@@ -60,15 +60,19 @@ def run(
         say("starting Spark")
         spark = session("holdfast audit", master, profile="test" if small else "run")
         plain_interrupts()
-        from holdfast.pipeline.audit.folder import room_for, write
+        from holdfast.pipeline.audit.folder import room_for, write_tables
         from holdfast.pipeline.audit.job import audited
         from holdfast.pipeline.audit.promises import Asked
+        from holdfast.pipeline.audit.slices import shown
+        from holdfast.pipeline.report.files import write_reports
 
         room = room_for(out, overwrite) if out is not None else nullcontext()
         with room as folder, audited(spark, footers, Asked(delivery, violations), say) as audit:
             if folder is not None:
                 say("writing tables and report")
-                write(audit, folder, compare)
+                found = shown(audit)
+                write_tables(audit, found, folder)
+                write_reports(audit.runs, found, folder, compare)
     _print(audit.runs, compare, as_json)
     if out is not None and not as_json:
         print(f"tables and report in {out}")

@@ -138,9 +138,11 @@ def _audit(out: Path, prediction: "Prediction", view: "View") -> tuple["AuditedR
     view.say("audit: starting Spark")
     spark = session("holdfast demo", profile="test")  # the trace of a minute: small
     plain_interrupts()
-    from holdfast.pipeline.audit.folder import room_for, write
+    from holdfast.pipeline.audit.folder import room_for, write_tables
     from holdfast.pipeline.audit.job import audited
     from holdfast.pipeline.audit.promises import Asked
+    from holdfast.pipeline.audit.slices import shown
+    from holdfast.pipeline.report.files import write_reports
 
     asked = Asked(delivery_min=1.0)  # the network recovers what it loses, so nothing may be missing
     with (
@@ -149,5 +151,7 @@ def _audit(out: Path, prediction: "Prediction", view: "View") -> tuple["AuditedR
     ):
         [run] = audit.runs
         view.say("audit: writing tables and report")
-        shown = write(audit, folder, False, lambda run, shown: beside(prediction, run, shown))[run.label]
-    return run, shown, beside(prediction, run, shown)
+        found = shown(audit)
+        write_tables(audit, found, folder)
+        write_reports(audit.runs, found, folder, expect=lambda run, shown: beside(prediction, run, shown))
+    return run, found[run.label], beside(prediction, run, found[run.label])

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.books.trace import LINK_LOST, LINK_SENT
-
 _RECENT_S = 120  # of deliveries a second: twice as long as the demo runs
 _TOLD_MAX = 200  # happenings; a network that has more of them has other problems than a full list
 _HELD = "messages held back"
@@ -50,7 +48,6 @@ class Watch:
         self.ready: set[str] = set()  # replicas that know everything
         self.per_s: deque[tuple[int, int, int]] = deque(maxlen=_RECENT_S)  # published, delivered, recovered
         self._held: dict[str, int] = {}  # by client, now
-        self._sampled_s: dict[tuple[str, str], float] = {}
         self._before = (0, 0, 0)
         self._suspected: dict[str, list[str]] = {}
 
@@ -67,37 +64,30 @@ class Watch:
 
     def on_row(self, table: str, values: Sequence[Any]) -> None:
         if table == "samples":
-            node, time_us, name, value = values
-            self._on_sample(str(node), int(time_us) / 1e6, str(name), float(value))
+            node, _, name, value, _ = values
+            if name == _HELD:
+                self._held[node] = int(value)
+        elif table == "links":
+            self._on_link(*values)
         elif table == "messages":
             self.lost += int(values[6])
         elif table == "incidents":
-            node, time_us, kind, about, count = values
+            node, time_us, kind, peer, _, _, _, count, _, _ = values
             if kind == _OVERLOAD:
-                self.overload += int(count)
-            self._on_incident(str(node), int(time_us) / 1e6, str(kind), str(about))
+                self.overload += count
+            self._on_incident(node, time_us / 1e6, kind, peer)
 
-    def _on_sample(self, node: str, at_s: float, name: str, value: float) -> None:
-        if name == _HELD:
-            self._held[node] = int(value)
-            return
-        what, _, far = name.rpartition(" ")
-        if what not in (LINK_SENT, LINK_LOST):
-            return
-        counts = self.links.setdefault(frozenset((self.place(node), self.place(far))), LinkCounts())
-        if what == LINK_LOST:
-            counts.lost += int(value)
-            return
-        since_s = at_s - self._sampled_s.get((node, far), at_s - 1.0)
-        self._sampled_s[node, far] = at_s
-        counts.sent += int(value)
-        counts.per_s[node] = value / since_s if since_s > 0 else 0.0
+    def _on_link(self, node: str, peer: str, from_us: int, until_us: int, sent: int, _: int, lost: int) -> None:
+        counts = self.links.setdefault(frozenset((self.place(node), self.place(peer))), LinkCounts())
+        counts.lost += lost
+        counts.sent += sent
+        counts.per_s[node] = sent / (until_us - from_us) * 1e6 if until_us > from_us else 0.0
 
     def place(self, node: str) -> str:
         """The broker in whose place a node stands: itself, unless it is a replica."""
         return next((broker for broker, replica in self.replica_of.items() if replica == node), node)
 
-    def _on_incident(self, node: str, at_s: float, kind: str, about: str) -> None:
+    def _on_incident(self, node: str, at_s: float, kind: str, peer: str) -> None:
         if kind == "crash":
             self.down.add(node)
             for ends, counts in self.links.items():
@@ -105,15 +95,15 @@ class Watch:
                     counts.per_s.clear()
             self._tell(at_s, f"kill -9 {node}")
         elif kind == "suspected":
-            noticed = self._suspected.setdefault(about, [])
+            noticed = self._suspected.setdefault(peer, [])
             noticed.append(node)
             if len(noticed) == 1:
-                self._tell(at_s, f"{node} notices that {about} is gone, and keeps events for it")
+                self._tell(at_s, f"{node} notices that {peer} is gone, and keeps events for it")
         elif kind == "replica_wanted":
-            self._tell(at_s, f"a replica for {about} is asked for")
+            self._tell(at_s, f"a replica for {peer} is asked for")
         elif kind == "replica_started":
-            self.replica_of[about] = node
-            self._tell(at_s, f"{node} starts and asks the neighbours of {about}")
+            self.replica_of[peer] = node
+            self._tell(at_s, f"{node} starts and asks the neighbours of {peer}")
         elif kind == "replica_ready":
             self.ready.add(node)
             self._tell(at_s, f"{node} knows everything and takes its place")

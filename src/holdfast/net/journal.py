@@ -78,14 +78,22 @@ class Journal:
 
     def on_incident(self, incident: Incident, now_us: int) -> None:
         times = f", {incident.count:,} times" if incident.count > 1 else ""
-        about = f" ({incident.about})" if incident.about else ""
-        self.note(Note(incident.kind, incident.about, f"{incident.kind}{about}{times}"), incident.count)
+        about = _about(incident)
+        shown = f" ({about})" if about else ""
+        self.note(Note(incident.kind, about, f"{incident.kind}{shown}{times}"), incident.count)
 
     def on_published(self, publication: Publication, now_us: int) -> None: ...
     def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
     def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None: ...
     def on_lost(self, lost: Lost, now_us: int) -> None: ...
     def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None: ...
+
+
+def _about(incident: Incident) -> str:
+    """Whom or what an incident concerns, in one word for a log: a node, an event, or a broker and its replica."""
+    if incident.source:
+        return f"{incident.source}/{incident.first}" if incident.first else incident.source
+    return f"{incident.peer} by {incident.other}" if incident.other else incident.peer
 
 
 def _one_line(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from holdfast.books.rows import Row
+from holdfast.books.rows import Row, incident_row
 from holdfast.model.errors import InputError, TransportError
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
@@ -24,6 +24,7 @@ from holdfast.network.schema import ClientSpec, LinkSpec, Network
 from holdfast.protocol.effects import (
     AdvertiseCall,
     Delivered,
+    Incident,
     ReplicaWanted,
     SubscribeCall,
     UnsubscribeCall,
@@ -279,10 +280,10 @@ class LiveRun:
             try:
                 await self._errands.popleft()
             except TransportError as problem:
-                self.note("run", "task_failed", str(problem))
+                self.note("run", Incident("task_failed", reason=str(problem)))
 
-    def note(self, node: str, kind: str, about: str, times: int = 1) -> None:
-        self._books.on_rows([("incidents", node, self._clock.now_us(), kind, about, times)])
+    def note(self, node: str, incident: Incident) -> None:
+        self._books.on_rows([incident_row(node, self._clock.now_us(), incident)])
 
     def want(self, wanted: ReplicaWanted) -> None:
         """Start a replica as a process like the others, unless there is one already."""
@@ -291,7 +292,7 @@ class LiveRun:
             return
         name = self._replicas[wanted.faulty] = f"{wanted.faulty}+{len(self._roles) + 1}"
         self._roles[name] = Role(wanted.faulty, wanted.neighbours, wanted.copying, wanted.use)
-        self.note(name, "replica_wanted", wanted.faulty)
+        self.note(name, Incident("replica_wanted", wanted.faulty))
         self._do(self._start_replica(name))
 
     async def _start_replica(self, name: str) -> None:
@@ -299,7 +300,7 @@ class LiveRun:
         faulty = role.faulty
         if role.use == "failover":
             if faulty not in self._down and await self._hosts[faulty].answers():
-                self.note(name, "replica_not_needed", f"{faulty} answers")
+                self.note(name, Incident("replica_not_needed", faulty))
                 self._down.add(name)  # it never came up; the next one who asks gets another
                 return
             await self._end(faulty)  # it may only hang, or be cut off: its place is to be free
@@ -308,12 +309,12 @@ class LiveRun:
         except TransportError:
             self._down.add(name)  # the next one who asks gets another
             raise
-        self.note(name, "replica_started", faulty)
+        self.note(name, Incident("replica_started", faulty))
         for neighbour in role.neighbours:
             try:
                 await self._link_replica(name, neighbour)
             except TransportError as problem:  # one of the two has died; the others go on
-                self.note(name, "replica_not_linked", f"{neighbour}: {problem}")
+                self.note(name, Incident("replica_not_linked", neighbour, reason=str(problem)))
 
     async def _start_somewhere(self, name: str, role: Role) -> None:
         """Where the faulty broker's clients look for it, if it takes over and the address is to be had."""
@@ -323,7 +324,7 @@ class LiveRun:
                 await self._start_broker(name)
                 return
             except TransportError as problem:
-                self.note(name, "replica_address_changed", str(problem))
+                self.note(name, Incident("replica_address_changed", reason=str(problem)))
         self._addresses[name] = Address(self.network.transport.kind, self.network.transport.host, 0)
         await self._start_broker(name)
 
@@ -377,7 +378,7 @@ class LiveRun:
                     await self._hosts[one].set_link(other, up)
 
         self._do(set_link())
-        self.note(a, "link_recovered" if up else "link_failed", b)
+        self.note(a, Incident("link_recovered" if up else "link_failed", b))
 
     def crash(self, name: str) -> None:
         self._do(self._end(name))
@@ -393,10 +394,10 @@ class LiveRun:
         if name in self._down:
             return
         self._down.add(name)
-        self.note(name, "crash", name)
+        self.note(name, Incident("crash"))
         for client, home in self._homes.items():
             if self._addresses.get(home) == self._addresses.get(name):
-                self.note(client, "broker_lost", name)
+                self.note(client, Incident("broker_lost", name))
 
     def restart(self, name: str) -> None:
         async def restart() -> None:
@@ -410,4 +411,4 @@ class LiveRun:
                         await self._hosts[name].link(spec, far, address)
 
         self._do(restart())
-        self.note(name, "restart", name)
+        self.note(name, Incident("restart"))

@@ -9,8 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from holdfast.books.rows import Row
-from holdfast.books.trace import LINK_BYTES, LINK_LOST, LINK_SENT
+from holdfast.books.rows import (
+    Row,
+    acknowledged_incident,
+    incident_row,
+    link_row,
+    lost_incident,
+    message_row,
+    sample_rows,
+)
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
@@ -84,40 +91,32 @@ class Rows:
     def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None: ...
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
-        about, count = f"{lost.source}/{lost.first}", lost.last - lost.first + 1
-        self._rows.append(("incidents", self._node, now_us, f"unrecoverable: {lost.reason}", about, count))
+        self.on_incident(lost_incident(lost), now_us)
 
     def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None:
-        about, count = f"{self._node}/{acknowledged.first}", acknowledged.last - acknowledged.first + 1
-        self._rows.append(("incidents", self._node, now_us, "acknowledged", about, count))
+        self.on_incident(acknowledged_incident(self._node, acknowledged), now_us)
 
     def on_incident(self, incident: Incident, now_us: int) -> None:
-        self._rows.append(("incidents", self._node, now_us, incident.kind, incident.about, incident.count))
+        self._rows.append(incident_row(self._node, now_us, incident))
 
     def take(self, driver: Driver, counters: Counters, queue_bytes: int) -> list[Row]:
         """All since the last time."""
         now_us = self._clock.now_us()
         for kind, tally in (driver.tallies or {}).items():
-            counts = tally.sent, tally.sent_bytes, tally.lost, tally.received
-            self._rows.append(("messages", self._node, kind, self._from_us, now_us, *counts))
+            self._rows.append(message_row(self._node, kind, self._from_us, now_us, tally))
         if driver.tallies:
             driver.tallies.clear()
         for far, tally in driver.on_links.items():
-            for name, value in ((LINK_SENT, tally.sent), (LINK_BYTES, tally.sent_bytes), (LINK_LOST, tally.lost)):
-                self._rows.append(("samples", self._node, now_us, f"{name} {far}", float(value)))
+            self._rows.append(link_row(self._node, far, self._from_us, now_us, tally))
         driver.on_links.clear()
         for what in WORTH_TELLING:
             count = getattr(counters, what)
             if count > self._told.get(what, 0):
-                name = what.replace("_", " ")
-                self._rows.append(("incidents", self._node, now_us, name, "", count - self._told.get(what, 0)))
+                self.on_incident(Incident(what, count=count - self._told.get(what, 0)), now_us)
                 self._told[what] = count
         fullest = max((link.outbox.waiting_bytes for link in driver.links.values()), default=0)
-        self._rows.append(("samples", self._node, now_us, "queue bytes", float(fullest)))
-        self._rows.append(("samples", self._node, now_us, "queue bytes limit", float(queue_bytes)))
-        for name, (value, limit) in driver.machine.gauges().items():
-            self._rows.append(("samples", self._node, now_us, name, float(value)))
-            self._rows.append(("samples", self._node, now_us, f"{name} limit", float(limit)))
+        gauges = {"queue bytes": (fullest, queue_bytes), **driver.machine.gauges()}
+        self._rows += sample_rows(self._node, now_us, gauges)
         self._from_us = now_us
         rows, self._rows = self._rows, []
         return rows

@@ -182,19 +182,14 @@ class Published(msgspec.Struct, frozen=True, gc=False):
 class Incident(msgspec.Struct, frozen=True):
     """Something worth a row in the trace: a drop with its reason, an expiry, a neighbour forgotten."""
 
-    kind: str
+    kind: str  # one of model/incidents.py
     peer: str = ""  # the neighbour, broker or client that it concerns
     count: int = 1
     source: str = ""  # the publisher whose event it concerns,
     first: int = 0  # and the event's sequence number, or the first of `count`
     other: str = ""  # a second node: the replica of `peer`
-
-    @property
-    def about(self) -> str:
-        """In one word, as trace format 2 has it."""
-        if self.source:
-            return f"{self.source}/{self.first}" if self.first else self.source
-        return f"{self.peer} by {self.other}" if self.other else self.peer
+    reason: str = ""  # in words, for people: nobody parses it
+    copying: CopyProtocol | None = None  # how a replica copies tables
 
 
 class Lost(msgspec.Struct, frozen=True):

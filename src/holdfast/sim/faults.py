@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from holdfast.network.schema import Fault, LinkSpec
+from holdfast.protocol.effects import Incident
 
 if TYPE_CHECKING:
     from holdfast.sim.simulator import Simulation
@@ -75,12 +76,12 @@ class Faults:
         ends = frozenset((a, b))
         self._removed[ends] = self._links[ends]
         self._simulation.disconnect(a, b)
-        self._simulation.note(a, "link_down", b)
+        self._simulation.note(a, Incident("link_down", b))
 
     def _bring_up(self, spec: LinkSpec) -> None:
         self._removed.pop(frozenset((spec.a, spec.b)), None)
         self._simulation.connect(spec)
-        self._simulation.note(spec.a, "link_up", spec.b)
+        self._simulation.note(spec.a, Incident("link_up", spec.b))
 
     # Random failures -----------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.books.failovers import MOVED
 from holdfast.network.schema import LinkSpec
-from holdfast.protocol.effects import ReplicaWanted
+from holdfast.protocol.effects import Incident, ReplicaWanted
 from holdfast.protocol.replication.settings import Role
 from holdfast.sim.host import Host
 
@@ -46,7 +46,7 @@ class Provisioner:
     def on_wanted(self, wanted: ReplicaWanted) -> None:
         """A broker asks for a replica; one in the place of a broker that works is not given to it."""
         if wanted.use == "failover" and self._is_up(wanted.faulty):
-            self._simulation.note(wanted.faulty, "replica_not_needed", f"{wanted.faulty} answers")
+            self._simulation.note(wanted.faulty, Incident("replica_not_needed", wanted.faulty))
         else:
             self.want(wanted)
 
@@ -59,7 +59,7 @@ class Provisioner:
         self._count += 1
         name = self._latest[wanted.faulty] = f"{wanted.faulty}+{self._count}"
         self._roles[name] = Role(wanted.faulty, wanted.neighbours, wanted.copying, wanted.use)
-        self._simulation.note(name, "replica_wanted", wanted.faulty)
+        self._simulation.note(name, Incident("replica_wanted", wanted.faulty))
         self._simulation.at(self._simulation.now_us + plan.provision_us, self._start, name)
 
     def forget(self, faulty: str) -> None:
@@ -75,7 +75,7 @@ class Provisioner:
         simulation.services[name] = spec
         simulation.service_dice[name] = Random(f"{simulation.seed}/{name}/service")
         simulation.hosts[name] = Host(name, "broker", simulation.new_machine(name, "broker"), spec.service_us > 0)
-        simulation.note(name, "replica_started", role.faulty)
+        simulation.note(name, Incident("replica_started", role.faulty))
         like = self._links[role.faulty]
         for neighbour in role.neighbours:
             link = replace(like[neighbour], a=neighbour, b=name)
@@ -91,6 +91,6 @@ class Provisioner:
         simulation = self._simulation
         for client, channel in list(simulation.hosts[faulty].channels.items()):
             if channel.receiver.kind == "client":
-                simulation.note(client, MOVED, faulty)
+                simulation.note(client, Incident(MOVED, faulty))
                 simulation.detach(client)
                 simulation.at(simulation.now_us + 2, simulation.attach, client, replica)

@@ -13,6 +13,7 @@ from typing import Any
 
 from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
+from holdfast.books.rows import acknowledged_incident, incident_row, lost_incident
 from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Message, NodeKind, Publication, Publish
@@ -271,7 +272,7 @@ class Simulation:
             if channel is not None:
                 channel.link.up = up
         self._redraw()
-        self.note(a, "link_recovered" if up else "link_failed", b)
+        self.note(a, Incident("link_recovered" if up else "link_failed", b))
 
     def crash(self, name: str) -> None:
         """A node stops at once and forgets everything that is not stored. Nobody is told."""
@@ -282,7 +283,7 @@ class Simulation:
         host.up = host.busy = False
         host.incarnation += 1
         self._redraw()
-        self.note(name, "crash", name)
+        self.note(name, Incident("crash"))
 
     def restart(self, name: str) -> None:
         host = self.hosts[name]
@@ -293,7 +294,7 @@ class Simulation:
         host.machine = self.new_machine(name, host.kind)
         host.routes_version = -1  # its tables are new, whatever their number
         self._redraw()
-        self.note(name, "restart", name)
+        self.note(name, Incident("restart"))
         for neighbour, channel in list(host.channels.items()):
             self.give(host, LinkUp(neighbour, channel.receiver.kind))
 
@@ -352,15 +353,14 @@ class Simulation:
             elif type(effect) is ReplicaWanted:
                 self.provisioner.on_wanted(effect)
             elif type(effect) is Lost:
-                about, count = f"{effect.source}/{effect.first}", effect.last - effect.first + 1
-                self.note(host.name, f"unrecoverable: {effect.reason}", about, count)
+                self.note(host.name, lost_incident(effect))
             elif type(effect) is Persist:
                 self._stores[host.name].write(effect.changes)
                 self.at(self.now_us, self._safe, (host, host.incarnation), effect.token)
             elif type(effect) is Acknowledged:
-                self.note(host.name, "acknowledged", f"{host.name}/{effect.first}", effect.last - effect.first + 1)
+                self.note(host.name, acknowledged_incident(host.name, effect))
             else:
-                self._incident(host, effect)  # type: ignore[arg-type]
+                self.note(host.name, effect)  # type: ignore[arg-type]
 
     def _safe(self, of: tuple[Host, int], token: int) -> None:
         """A store has written what it was given; its broker may have crashed meanwhile."""
@@ -425,7 +425,7 @@ class Simulation:
     def _queue(self, host: Host, received: Received, queue_max: int) -> None:
         if host.busy and len(host.waiting) >= queue_max:
             self._flying -= classify(received.message)[1]
-            self.note(host.name, "queue_full", received.sender)
+            self.note(host.name, Incident("queue_full", received.sender))
             return
         host.waiting.append((received.sender, received.message))
         if not host.busy:
@@ -467,16 +467,10 @@ class Simulation:
             row = host.name, publication.source, publication.seq, self.now_us, effect.via, effect.held_us
             self._trace.add("deliveries", *row)
 
-    def _incident(self, host: Host, effect: Incident) -> None:
-        if effect.kind == "expired":
-            self.ledger.expired(effect.source, effect.first)
-        self.note(host.name, effect.kind, effect.about, effect.count)
-
-    def note(self, node: str, kind: str, about: str, times: int = 1) -> None:
-        incidents = self.ledger.outcome.incidents
-        incidents[kind] = incidents.get(kind, 0) + times
+    def note(self, node: str, incident: Incident) -> None:
+        self.ledger.incident(incident.kind, incident.count, incident.source, incident.first)
         if self._trace is not None:
-            self._trace.add("incidents", node, self.now_us, kind, about, times)
+            self._trace.add(*incident_row(node, self.now_us, incident))
 
     def _write_tallies(self, until_us: int) -> None:
         """Add the interval's counts to the totals and begin anew."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from holdfast.books.outcome import DelayHistogram, Outcome
+from holdfast.books.rows import message_row, sample_rows
 from holdfast.books.trace import TraceWriter
 from holdfast.network.schema import BrokerSpec
 from holdfast.sim.host import Host
@@ -15,11 +16,10 @@ def take_tallies(
     for host in hosts:
         for kind, tally in host.tallies.items():
             total = outcome.messages.setdefault(kind, {"sent": 0, "bytes": 0, "lost": 0, "received": 0})
-            counts = tally.sent, tally.sent_bytes, tally.lost, tally.received
-            for name, value in zip(total, counts, strict=True):
+            for name, value in zip(total, (tally.sent, tally.sent_bytes, tally.lost, tally.received), strict=True):
                 total[name] += value
             if trace is not None:
-                trace.add("messages", host.name, kind, from_us, until_us, *counts)
+                trace.add(*message_row(host.name, kind, from_us, until_us, tally))
         host.tallies.clear()
 
 
@@ -29,9 +29,8 @@ def write_samples(hosts: Iterable[Host], brokers: Mapping[str, BrokerSpec], trac
             gauges = host.machine.gauges()
             if host.takes_time:
                 gauges["queue"] = len(host.waiting), brokers[host.name].queue_max + 1  # one is being served
-            for name, (value, limit) in gauges.items():
-                trace.add("samples", host.name, now_us, name, float(value))
-                trace.add("samples", host.name, now_us, f"{name} limit", float(limit))
+            for row in sample_rows(host.name, now_us, gauges):
+                trace.add(*row)
 
 
 def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ from random import Random
 
 from holdfast.model.messages import CopyProtocol, Delta, Message, ReplicaUse
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, SubscriptionSpec
-from holdfast.protocol.effects import Delivered, LinkDown, PublishCall, Received, ReplicaWanted
+from holdfast.protocol.effects import Delivered, Incident, LinkDown, PublishCall, Received, ReplicaWanted
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import ProtocolSettings, Reliability
 from holdfast.sim.host import Host
@@ -142,9 +142,9 @@ class Model(Simulation):
         row = effect.publication.seq, self.now_us, effect.via
         self.arrived.setdefault(host.name, []).append(row)
 
-    def note(self, node: str, kind: str, about: str, times: int = 1) -> None:
-        super().note(node, kind, about, times)
-        self.times_us[kind] = self.now_us
+    def note(self, node: str, incident: Incident) -> None:
+        super().note(node, incident)
+        self.times_us[incident.kind] = self.now_us
 
     # The experiment ------------------------------------------------------------------------------
 

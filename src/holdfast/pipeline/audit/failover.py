@@ -60,7 +60,7 @@ def failovers(audit: Audit) -> dict[str, list[Failover]]:
     over = _over_us(audit.traces)
     found = {
         label: [
-            _failover(row, over.get((label, f"{row['faulty']} by {row['replica']}"), 0))
+            _failover(row, over.get((label, row["faulty"], row["replica"]), 0))
             for row in sorted(rows, key=lambda row: row["failed_us"])[:FAILOVERS_MAX]
         ]
         for label, rows in told.items()
@@ -80,10 +80,10 @@ def _failover(row: Mapping[str, Any], over_us: int) -> Failover:
     return Failover(row["faulty"], row["replica"], **times_us, over_us=max(over_us, row["ready_us"]))
 
 
-def _over_us(runs: Sequence[TraceRun]) -> dict[tuple[str, str], int]:
-    """When the last neighbour was done, by run and the words "BROKER by REPLICA"."""
-    done = together(runs, "incidents").where("kind = 'replaced_by'").groupBy("run", "about").agg(F.max("time_us"))
-    return {(run, about): at_us for run, about, at_us in done.collect()}
+def _over_us(runs: Sequence[TraceRun]) -> dict[tuple[str, str, str], int]:
+    """When the last neighbour was done, by run, broker and replica."""
+    done = together(runs, "incidents").where("kind = 'replaced_by'").groupBy("run", "peer", "other")
+    return {(run, broker, replica): at_us for run, broker, replica, at_us in done.agg(F.max("time_us")).collect()}
 
 
 def became(facts: DataFrame, found: Mapping[str, Sequence[Failover]]) -> dict[tuple[str, int], Became]:

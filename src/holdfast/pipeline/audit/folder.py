@@ -1,4 +1,4 @@
-"""The folder an audit leaves: Parquet tables and the report, all or nothing.
+"""The folder an audit leaves: Parquet tables, beside them the reports (`pipeline/report`), all or nothing.
 
     report.html              one run, or two compared; several runs have one report-NAME.html each
     overall, promises, messages, incidents, distributions
@@ -12,7 +12,7 @@ what is not an audit never.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,12 +23,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from holdfast.model.errors import InputError
-from holdfast.pipeline.audit.expectations import Expectation
 from holdfast.pipeline.audit.job import Audit, AuditedRun
-from holdfast.pipeline.audit.metrics import CHECKED, publisher_counts, seconds
-from holdfast.pipeline.audit.slices import Shown, shown
-from holdfast.pipeline.audit.trace_tables import together
-from holdfast.pipeline.report.page import comparison, report
+from holdfast.pipeline.audit.metrics import CHECKED, publisher_counts
+from holdfast.pipeline.audit.slices import Shown
 from holdfast.pipeline.result_folder import ResultFolder
 
 _LARGE = ("subscribers", "publishers", "pairs", "seconds", "message_seconds")
@@ -61,44 +58,20 @@ def _is_ours(path: Path) -> bool:
     return bool(_REPORT.fullmatch(path.name))
 
 
-Expect = Callable[[AuditedRun, Shown], list[Expectation]]
-
-
-def write(
-    audit: Audit, folder: Path, side_by_side: bool, expect: Expect = lambda run, shown: []
-) -> Mapping[str, Shown]:
-    """All of it; what the reports show, by run. `expect` says what was predicted of a run."""
-    each_second = seconds(audit.facts, together(audit.traces, "publications", "run", "time_us")).persist()
-    try:
-        found = shown(audit, each_second)
-        large = _large_tables(audit, each_second)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(lambda name: _write_large(large[name], folder / name), _LARGE))
-    finally:
-        each_second.unpersist()
+def write_tables(audit: Audit, found: Mapping[str, Shown], folder: Path) -> None:
+    """All tables; `found` is what reports show, by run."""
+    large = _large_tables(audit)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(lambda name: _write_large(large[name], folder / name), _LARGE))
     for name, rows in _small_tables(audit, found).items():
         (folder / name).mkdir()
         pq.write_table(rows, folder / name / "part-00000.parquet", compression="zstd")
-    for name, text in _reports(audit.runs, found, side_by_side, expect).items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return found
-
-
-def _reports(
-    runs: Sequence[AuditedRun], found: Mapping[str, Shown], side_by_side: bool, expect: Expect
-) -> dict[str, str]:
-    if side_by_side:
-        return {"report.html": comparison([(run, found[run.label]) for run in runs])}
-    made = {run.label: report(run, found[run.label], expect(run, found[run.label])) for run in runs}
-    if len(runs) == 1:
-        return {"report.html": made[runs[0].label]}
-    return {f"report-{re.sub(r'[^A-Za-z0-9._-]+', '-', label)}.html": text for label, text in made.items()}
 
 
 # Large tables ------------------------------------------------------------------------------------------------------
 
 
-def _large_tables(audit: Audit, each_second: DataFrame) -> dict[str, DataFrame]:
+def _large_tables(audit: Audit) -> dict[str, DataFrame]:
     figures = audit.figures.drop(*CHECKED)
     of = {scope: figures.where(f"scope = '{scope}'").drop("scope") for scope in ("subscriber", "publisher", "pair")}
     publishers = publisher_counts(audit.traces).join(of["publisher"].drop("subscriber"), ["run", "source"], "left")
@@ -107,7 +80,7 @@ def _large_tables(audit: Audit, each_second: DataFrame) -> dict[str, DataFrame]:
         "subscribers": of["subscriber"].drop("source"),
         "publishers": publishers.fillna({**counts, "held_total_us": 0, "delivery_ratio": 1.0}),
         "pairs": of["pair"],
-        "seconds": each_second.orderBy("run", "second"),
+        "seconds": audit.seconds.orderBy("run", "second"),
         "message_seconds": audit.messages.where("whole = 0").drop("whole"),
     }
 

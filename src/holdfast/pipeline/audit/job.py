@@ -24,6 +24,7 @@ from holdfast.pipeline.audit.metrics import (
     figures,
     incident_counts,
     message_seconds,
+    seconds,
 )
 from holdfast.pipeline.audit.promises import (
     Asked,
@@ -37,7 +38,7 @@ from holdfast.pipeline.audit.promises import (
 )
 from holdfast.pipeline.audit.replication import judged, replicates
 from holdfast.pipeline.audit.trace_footers import RunFooters
-from holdfast.pipeline.audit.trace_tables import TraceRun, open_runs
+from holdfast.pipeline.audit.trace_tables import TraceRun, open_runs, together
 from holdfast.pipeline.spark_errors import explained
 
 # Counted by clients themselves and link by link, which is not in a trace; and what the table of seconds tells instead.
@@ -116,6 +117,7 @@ class Audit:
     facts: DataFrame
     figures: DataFrame
     messages: DataFrame
+    seconds: DataFrame
 
 
 @contextmanager
@@ -133,12 +135,13 @@ def audited(
         found = facts(traces).persist()
         summed = figures(found).persist()
         messages = message_seconds(traces).persist()
+        by_second = seconds(found, together(traces, "publications", "run", "time_us")).persist()
         try:
             progress("adding up")
             runs = _summed_up(spark, traces, found, summed, messages, asked)
-            yield Audit(runs, traces, found, summed, messages)
+            yield Audit(runs, traces, found, summed, messages, by_second)
         finally:
-            for table in (messages, summed, found):
+            for table in (by_second, messages, summed, found):
                 table.unpersist()
 
 
@@ -198,7 +201,7 @@ def _summed_up(
             verdicts["P5"] = acknowledged_survives(found, trace)
         failovers: list[dict[str, Any]] = []
         if replicates(outcome.incidents):
-            verdicts["P6"], failovers = judged(found, trace, outcome.incidents, outcome.messages)
+            verdicts["P6"], failovers = judged(found, trace, outcome.messages)
         runs.append(AuditedRun(trace.label, trace.folder, trace.about, outcome, numbers, verdicts, failovers))
     return _with_examples(runs, found)
 

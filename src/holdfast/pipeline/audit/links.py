@@ -1,4 +1,4 @@
-"""What each link between brokers carried and lost, where the trace has samples of it: those of live runs do.
+"""What each link between brokers carried and lost, where the trace has rows of it: those of live runs do.
 
 A replica counts as the broker in whose place it stands, so that a network keeps its shape when one is replaced.
 """
@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from holdfast.books.trace import LINK_BYTES, LINK_LOST, LINK_SENT
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 
 _DIRECTIONS_MAX = 2_000  # the busiest; a picture of more links than this says nothing
-_NAMES = {LINK_SENT: "sent", LINK_BYTES: "bytes", LINK_LOST: "lost"}
+_SUMS = {"sent": "sent", "bytes": "sent_bytes", "lost": "lost"}
 
 
 @dataclass(frozen=True)
@@ -33,16 +32,10 @@ class Direction:
 
 def link_sums(runs: Sequence[TraceRun]) -> DataFrame:
     """One row for each run, sender and receiver; the busiest first."""
-    samples = together(runs, "samples")
     # Key: run, sender, receiver. As many rows a group as the run has seconds.
-    what = F.regexp_extract("name", f"^({'|'.join(_NAMES)}) (.*)$", 1)
-    to = F.regexp_extract("name", f"^({'|'.join(_NAMES)}) (.*)$", 2)
-    sums = [
-        F.coalesce(F.sum(F.when(F.col("what") == what_, F.col("value"))), F.lit(0.0)).cast("long").alias(name)
-        for what_, name in _NAMES.items()
-    ]
-    named = samples.select("run", F.col("node").alias("sender"), to.alias("receiver"), what.alias("what"), "value")
-    summed = named.where("what <> ''").groupBy("run", "sender", "receiver").agg(*sums)
+    ends = "run", F.col("node").alias("sender"), F.col("peer").alias("receiver")
+    sums = [F.sum(column).alias(name) for name, column in _SUMS.items()]
+    summed = together(runs, "links").groupBy(*ends).agg(*sums)
     return summed.orderBy(F.col("sent").desc(), "run", "sender", "receiver").limit(_DIRECTIONS_MAX)
 
 

@@ -43,9 +43,7 @@ def _matches(run: TraceRun) -> DataFrame:
 def expired(runs: Sequence[TraceRun]) -> DataFrame:
     """Publications that some node threw away because their lifetime was over."""
     incidents = together(runs, "incidents").where("kind = 'expired'")
-    source = F.regexp_extract("about", "^(.*)/[^/]*$", 1)
-    seq = F.regexp_extract("about", "/([0-9]+)$", 1).cast("long")
-    return incidents.select("run", source.alias("source"), seq.alias("seq")).distinct()
+    return incidents.select("run", "source", F.col("first").alias("seq")).distinct()
 
 
 def _events(run: TraceRun) -> Iterator[DataFrame]:

@@ -5,7 +5,6 @@ remains of the violations is within its target. P4 is a rate under best effort, 
 asked for was not delivered, or when events are missing and the trace shows nothing that could have cost them.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -16,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from holdfast.books.definitions import KNOWN_US, STANDARD_ERRORS
+from holdfast.books.promised import file_of, order_promised
 from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.pipeline import readable
 from holdfast.pipeline.audit.metrics import CHECKED
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 from holdfast.pipeline.spark_path import spark_path
-from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.settings import ProtocolSettings
 
 _EVENT = ["subscriber", "source", "seq"]
@@ -60,7 +59,7 @@ def from_figures(
 def _order(run: TraceRun, figures: Mapping[str, Any], asked: float | None) -> Verdict:
     violations, deliveries = figures["fifo_violations"], figures["deliveries"]
     rate = violations / deliveries if deliveries else 0.0
-    mode, target = _order_of(run)
+    mode, target = order_promised(run.about)
     if asked is None and mode == "strict":
         asked = 0.0
     if asked is not None:
@@ -78,19 +77,6 @@ def _remaining(left: int, behind: int, target: float) -> tuple[bool, str]:
     chance = STANDARD_ERRORS * (target * behind) ** 0.5
     note = f"{left:,} remain of {behind:,} after learning, {readable.share(target)} allowed"
     return left <= target * behind + chance, note
-
-
-def _order_of(run: TraceRun) -> tuple[str, float]:
-    """What the run's file says of order: the mode, and for fifo the share of the violations that may remain."""
-    reliability = _file_of(run).get("reliability", {})
-    return str(reliability.get("order", "none")), float(reliability.get("order_target", LatchSettings().target))
-
-
-def _file_of(run: TraceRun) -> dict[str, Any]:
-    try:
-        return tomllib.loads(str(run.about.get("file") or ""))
-    except tomllib.TOMLDecodeError:
-        return {}  # a trace that something else has written; it promises nothing then
 
 
 def _delivery(missing: int, owed: int, causes: Mapping[str, int], unexplained: int, asked: float | None) -> Verdict:
@@ -117,7 +103,7 @@ def causes_of(run: TraceRun, messages: Mapping[str, Mapping[str, int]], incident
     lost = {f"{kind} lost": counts["lost"] for kind, counts in messages.items()}
     moved = messages.get("Detach", {}).get("sent", 0)
     if run.about.get("driver") == "live":  # there every client says good-bye at the end
-        moved = sum(str(fault.get("kind", "")).startswith("client-") for fault in _file_of(run).get("fault", []))
+        moved = sum(str(fault.get("kind", "")).startswith("client-") for fault in file_of(run.about).get("fault", []))
     harmful = {kind: count for kind, count in incidents.items() if kind not in _HARMLESS}
     return {kind: count for kind, count in {**lost, **harmful, "client moved": moved}.items() if count}
 
@@ -134,12 +120,8 @@ def unexplained_missing(facts: DataFrame, run: TraceRun, longest_delay_us: int |
 
 def acknowledged_survives(facts: DataFrame, run: TraceRun) -> Verdict:
     """P5: of what publishers were told is stored, what never came to subscriptions that were known and lived on."""
-    place = F.regexp_extract("about", r"^(.*)/(\d+)$", 2).cast("long")
     told = together([run], "incidents").where("kind = 'acknowledged'")
-    told = told.select(
-        F.regexp_extract("about", r"^(.*)/(\d+)$", 1).alias("source"),
-        F.explode(F.sequence(place, place + F.col("count") - 1)).alias("seq"),
-    )
+    told = told.select("source", F.explode(F.expr("sequence(first, first + count - 1)")).alias("seq"))
     owed = facts.where((F.col("run") == run.label) & F.col("owed") & ~F.col("expired"))
     owed = owed.where(F.col("settled_us") >= KNOWN_US)
     # Key: source and seq. An event has as many rows as it has subscribers.
@@ -175,18 +157,12 @@ def examples(facts: DataFrame) -> dict[tuple[str, str], tuple[dict[str, Any], ..
 
 
 def within_limits(runs: Sequence[TraceRun]) -> dict[str, Verdict]:
-    """A sample NAME against the sample `NAME limit` of its node; where there are several limits, the lowest counts."""
+    """Samples that have a limit, against it."""
     sampled = [run for run in runs if run.rows["samples"]]
     found = {run.label: Verdict("P7", True, 0, 0, note="the trace has no limits") for run in runs}
     if not sampled:
         return found
-    rows = together(sampled, "samples")
-    named = F.regexp_replace("name", " limit$", "").alias("name")
-    limits = (
-        rows.where(F.col("name").endswith(" limit")).groupBy("run", "node", named).agg(F.min("value").alias("limit"))
-    )
-    # Key: run, node and name. The limits are few enough to be broadcast, so skew does not matter.
-    judged = rows.join(limits, ["run", "node", "name"])
+    judged = together(sampled, "samples").where("`limit` IS NOT NULL")
     is_over = (F.col("value") > F.col("limit")) & ~F.isnan("value")  # Spark holds NaN for the largest number
     for run, checked, broken in judged.groupBy("run").agg(F.count("*"), F.count_if(is_over)).collect():
         found[run] = Verdict("P7", not broken, checked, broken)

@@ -14,23 +14,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from holdfast.books.definitions import CARRIERS, KNOWN_US, LATELY_US
-from holdfast.books.failovers import Failover, Moment, failovers, is_moment, moved
+from holdfast.books.failovers import MOMENTS, REQUESTED_KINDS, Failover, Moment, failovers, moved
 from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 
 _EVENT = ["subscriber", "source", "seq"]
-_REPLICATES = "replication: "
 
 
 def replicates(incidents: Mapping[str, int]) -> bool:
-    return any(kind.startswith(_REPLICATES) for kind in incidents)
+    return not REQUESTED_KINDS.isdisjoint(incidents)
 
 
 def judged(
-    facts: DataFrame, run: TraceRun, incidents: Mapping[str, int], messages: Mapping[str, Mapping[str, int]]
+    facts: DataFrame, run: TraceRun, messages: Mapping[str, Mapping[str, int]]
 ) -> tuple[Verdict, list[dict[str, Any]]]:
     """P6 of a run, and its failovers in numbers."""
-    moments = _moments(run, incidents)
+    moments = _moments(run)
     found = failovers(moments)
     if not found:
         return Verdict("P6", True, 0, 0, note="no broker was replaced or relieved"), []
@@ -58,10 +57,9 @@ def judged(
     return verdict, _numbers(own, windows, found, run)
 
 
-def _moments(run: TraceRun, incidents: Mapping[str, int]) -> list[Moment]:
-    kinds = [kind for kind in incidents if is_moment(kind)]
-    rows = together([run], "incidents").where(F.col("kind").isin(kinds))
-    return [tuple(row) for row in rows.select("node", "time_us", "kind", "about").collect()]
+def _moments(run: TraceRun) -> list[Moment]:
+    rows = together([run], "incidents").where(F.col("kind").isin(*MOMENTS))
+    return [Moment(*row) for row in rows.select(*Moment._fields).collect()]
 
 
 def _transit_us(own: DataFrame, found: Sequence[Failover]) -> int:

@@ -42,14 +42,14 @@ class Shown:
     failovers: list[Failover] = field(default_factory=list)
 
 
-def shown(audit: Audit, seconds: DataFrame) -> dict[str, Shown]:
+def shown(audit: Audit) -> dict[str, Shown]:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         spread = pool.submit(distributions(audit.facts).collect)
         worst = pool.submit(_worst(audit.figures).collect)
         marks = pool.submit(_marks(audit.traces))
         links = pool.submit(link_sums(audit.traces).collect)
         replaced = pool.submit(failovers, audit)
-        slice_s, slices = _slices(seconds)
+        slice_s, slices = _slices(audit.seconds)
         by_run = {run.label: Shown(slice_s) for run in audit.runs}
         for row in slices:
             by_run[row.run].slices.append(row.asDict())

@@ -13,12 +13,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from holdfast.books import format2
+from holdfast.books.runs import FORMATS, unreadable
 from holdfast.books.trace import FORMAT, PUBLICATION, SCHEMAS
 from holdfast.model.errors import InputError
 
 ATTRIBUTE = "attr:"
 KINDS = (pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us", "UTC"), pa.uint64())
-_EXPECTED: dict[str, pa.Schema] = {"publications": pa.schema(PUBLICATION), **SCHEMAS}
+_EXPECTED: dict[int, dict[str, pa.Schema]] = {
+    FORMAT: {"publications": pa.schema(PUBLICATION), **SCHEMAS},
+    format2.FORMAT: {"publications": pa.schema(PUBLICATION), **format2.SCHEMAS},
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,8 @@ def _footers(folder: Path, label: str, problems: list[str]) -> RunFooters | None
     about = _about(folder, problems)
     if about is None:
         return None
-    parts = {name: sorted((folder / name).glob("*.parquet")) for name in _EXPECTED}
+    expected = _EXPECTED[about["format"]]
+    parts = {name: sorted((folder / name).glob("*.parquet")) for name in expected}
     missing = [name for name, found in parts.items() if not found]
     if missing:
         problems.append(
@@ -71,9 +77,10 @@ def _footers(folder: Path, label: str, problems: list[str]) -> RunFooters | None
     for name, paths in parts.items():
         found = {path.name: _footer(path, problems) for path in paths}
         known = {part: each for part, each in found.items() if each is not None}
-        _refuse_strangers(folder / name, known, [field.name for field in _EXPECTED[name]], problems)
+        _refuse_strangers(folder / name, known, expected[name].names, problems)
         sizes[name] = {part: each.num_rows for part, each in known.items()}
-        merged = _merged(folder, name, [each.schema.to_arrow_schema() for each in known.values()], problems)
+        found_schemas = [each.schema.to_arrow_schema() for each in known.values()]
+        merged = _merged(folder, name, found_schemas, expected[name], problems)
         if merged is not None:
             schemas[name] = merged
     return RunFooters(label, folder, about, schemas, sizes)
@@ -103,8 +110,8 @@ def _about(folder: Path, problems: list[str]) -> dict[str, Any] | None:
         problems.append(f"{parts[0]}: expected one row, found {len(rows)}; was the file changed?")
         return None
     about: dict[str, Any] = rows[0]
-    if about.get("format") != FORMAT:
-        problems.append(f"{folder}: written in format {about.get('format')}, this version reads {FORMAT}")
+    if about.get("format") not in FORMATS:
+        problems.append(f"{folder}: {unreadable(about.get('format'))}")
         return None
     return about
 
@@ -117,19 +124,21 @@ def _footer(path: Path, problems: list[str]) -> pq.FileMetaData | None:
         return None
 
 
-def _merged(folder: Path, name: str, parts: list[pa.Schema], problems: list[str]) -> pa.Schema | None:
+def _merged(
+    folder: Path, name: str, parts: list[pa.Schema], expected: pa.Schema, problems: list[str]
+) -> pa.Schema | None:
     """One schema of all parts: an attribute that turned up late has no column in the first ones."""
     before = len(problems)
     columns: dict[str, pa.DataType] = {}
     for field in (field for schema in parts for field in schema):
         if columns.setdefault(field.name, field.type) != field.type:
             problems.append(f"{folder}: {name} has {field.name} as {columns[field.name]} and as {field.type}")
-    for field in _EXPECTED[name] if parts else ():
+    for field in expected if parts else ():
         if field.name not in columns:
             problems.append(f"{folder}: {name} has no column {field.name}")
         elif columns[field.name] != field.type:
             problems.append(f"{folder}: {name} has {field.name} as {columns[field.name]}, expected {field.type}")
-    wanted = {field.name for field in _EXPECTED[name]} | {each for each in columns if each.startswith(ATTRIBUTE)}
+    wanted = set(expected.names) | {each for each in columns if each.startswith(ATTRIBUTE)}
     unknown = [f"{each} ({kind})" for each, kind in columns.items() if each in wanted and kind not in KINDS]
     if unknown:
         problems.append(f"{folder}: {name} has columns of types that a trace does not have: {', '.join(unknown)}")

@@ -12,7 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from holdfast.books import format2
 from holdfast.books.runs import attribute_of
+from holdfast.books.trace import SCHEMAS
 from holdfast.pipeline.audit.trace_footers import ATTRIBUTE, KINDS, RunFooters
 from holdfast.pipeline.spark_path import spark_path
 
@@ -62,10 +64,10 @@ def together(runs: Sequence[TraceRun], table: str, *columns: str) -> DataFrame:
 
 
 def _open(spark: SparkSession, footers: RunFooters) -> TraceRun:
-    tables = {
-        name: _table(spark, footers.folder / name, schema).withColumn("run", F.lit(footers.label))
-        for name, schema in footers.schemas.items()
-    }
+    tables = {name: _table(spark, footers.folder / name, schema) for name, schema in footers.schemas.items()}
+    if footers.about["format"] == format2.FORMAT:
+        tables = _upgraded(tables)
+    tables = {name: table.withColumn("run", F.lit(footers.label)) for name, table in tables.items()}
     part, place = F.col("_metadata.file_name"), F.col("_metadata.row_index")
     # Rows of one time keep the order in which they were written, which is the order in which they happened.
     tables["deliveries"] = tables["deliveries"].select("*", part.alias("part"), place.alias("place"))
@@ -78,6 +80,22 @@ def _open(spark: SparkSession, footers: RunFooters) -> TraceRun:
     return TraceRun(footers.label, footers.folder, footers.about, footers.rows, tables)
 
 
+def _upgraded(tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    """Format 2 as format 3. A node's samples come together, because limits and links are rows of their own there."""
+    found = dict(tables)
+    for name in ("incidents", "messages"):
+        origin, upgrade = format2.UPGRADES[name]
+        found[name] = tables[origin].mapInArrow(format2.in_batches(upgrade), _spark_schema(SCHEMAS[name]))
+    for name in ("samples", "links"):
+        origin, upgrade = format2.UPGRADES[name]
+        # Key: node. As many rows a group as a run has seconds, a few dozen times.
+        found[name] = tables[origin].groupBy("node").applyInArrow(upgrade, _spark_schema(SCHEMAS[name]))
+    return found
+
+
 def _table(spark: SparkSession, folder: Path, schema: pa.Schema) -> DataFrame:
-    fields = [T.StructField(field.name, _IN_SPARK[field.type]) for field in schema]
-    return spark.read.schema(T.StructType(fields)).option("pathGlobFilter", "*.parquet").parquet(spark_path(folder))
+    return spark.read.schema(_spark_schema(schema)).option("pathGlobFilter", "*.parquet").parquet(spark_path(folder))
+
+
+def _spark_schema(schema: pa.Schema) -> T.StructType:
+    return T.StructType([T.StructField(field.name, _IN_SPARK[field.type]) for field in schema])

@@ -11,6 +11,7 @@ from typing import get_args
 
 from msgspec.structs import replace
 
+from holdfast.model.incidents import REQUESTED
 from holdfast.model.messages import (
     Batch,
     CopyDone,
@@ -389,7 +390,7 @@ class ReplicationLayer(BrokerLayer[Broker]):
             self.inner.suspend(faulty)
         if request.use == "reordering":
             self._reorderings.begin(faulty, name, request.copying)
-        effects.append(Incident(f"replication: {request.copying}, {request.use}", faulty, other=name))
+        effects.append(Incident(REQUESTED[request.use], faulty, other=name, copying=request.copying))
         return effects + self._tree.on_link_up(name, "broker", now_us)
 
     def _dismiss(self, name: str, successor: str, now_us: int) -> list[Effect]:

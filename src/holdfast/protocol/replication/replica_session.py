@@ -72,12 +72,7 @@ class ReplicaSession:
         began = self._replica.advance()
         if began is None:
             return effects
-        effects.append(
-            Incident(
-                "replica_ready" if began is ReplicaState.REPLICATED else f"replication: {began.value}",
-                self._role.faulty,
-            )
-        )
+        effects.append(Incident(began.value, self._role.faulty))
         if began is ReplicaState.SUBSCRIPTIONS and self._role.copying == "ordered":
             effects.append(Multicast(self._replica.neighbours, CopyOpen(self._replica.epoch)))
         if began is not ReplicaState.REPLICATED:

@@ -50,11 +50,11 @@ class FailoverEvent(Enum):
 
 
 class ReplicaState(Enum):
-    """The replica: what it waits for."""
+    """The replica: what it waits for, as incidents report it."""
 
-    ADVERTISEMENTS = "waiting for advertisements"
-    SUBSCRIPTIONS = "waiting for subscriptions"
-    REPLICATED = "replicated"
+    ADVERTISEMENTS = "replica_awaits_advertisements"
+    SUBSCRIPTIONS = "replica_awaits_subscriptions"
+    REPLICATED = "replica_ready"
 
 
 class ReplicaEvent(Enum):
