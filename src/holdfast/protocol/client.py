@@ -250,7 +250,7 @@ class Client:
         lifetime_us: int | None,
         now_us: int,
         encoded: Raw | None = None,
-        record: bytes | None = None,  # what it says of those before it, for recovery
+        record: bytes | None = None,  # what it lists of those before it, for recovery
     ) -> list[Effect]:
         if self._batches and encoded is not None and lifetime_us is None and not record:
             size = len(encoded) + len(payload) + _EVENT_BYTES

@@ -1,6 +1,6 @@
 """Events of one source that leave in one message, a batch, put together from attributes that are encoded already.
 
-Attributes are encoded once, where an event is published or first forwarded; a batch is then the bytes that are there,
+Attributes are encoded once, where an event is published; a batch is then the bytes that are there,
 behind the numbers and times. What may change from one hop to the next (hops, and what the batch states) lies behind all
 else in a fixed number of bytes: a broker that passes a batch on as it came writes only these anew.
 """
