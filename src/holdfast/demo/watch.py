@@ -110,13 +110,13 @@ class Watch:
             if len(noticed) == 1:
                 self._tell(at_s, f"{node} notices that {about} is gone, and keeps events for it")
         elif kind == "replica_wanted":
-            self._tell(at_s, f"a replica for {about} is asked for")
+            self._tell(at_s, f"the neighbours of {about} request a replica")
         elif kind == "replica_started":
             self.replica_of[about] = node
-            self._tell(at_s, f"{node} starts and asks the neighbours of {about}")
+            self._tell(at_s, f"{node} starts and asks the neighbours of {about} for its tables")
         elif kind == "replica_ready":
             self.ready.add(node)
-            self._tell(at_s, f"{node} knows everything and takes its place")
+            self._tell(at_s, f"{node} knows all tables and replaces it")
 
     def _tell(self, at_s: float, words: str) -> None:
         self.happenings.append(Happening(at_s, words))
