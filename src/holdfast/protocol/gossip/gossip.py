@@ -34,6 +34,7 @@ from holdfast.protocol.gossip.losses import Losses
 from holdfast.protocol.gossip.reconciling import Partners
 from holdfast.protocol.gossip.settings import GossipSettings, ReconcilingSettings
 from holdfast.protocol.gossip.styles import STYLES, AskAnybody, AskOrigin, AskSubscribers, Have, Holdings, Saying
+from holdfast.protocol.recovery.control import CONTROL_SEQ
 from holdfast.protocol.router import Router
 from holdfast.protocol.seen import Seen
 
@@ -115,8 +116,10 @@ class Gossip:
 
     def on_event(self, sender: str, from_client: bool, publish: Publish | Stamped, now_us: int) -> list[Effect]:
         """An event on its way: where it goes, dressed for those who come after us."""
-        self._classes.take_in(now_us)
         publication = publish.publication
+        if publication.seq == CONTROL_SEQ:
+            return self._router.forward(sender, publish)
+        self._classes.take_in(now_us)
         stamp, route = (publish.stamp, publish.route) if type(publish) is Stamped else (None, ())
         if from_client and self._style.numbers:
             stamp = self._classes.stamp(publication)

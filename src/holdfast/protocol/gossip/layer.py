@@ -13,7 +13,6 @@ from holdfast.protocol.broker import Broker
 from holdfast.protocol.effects import Effect, Gauges, Input, Received, Wake
 from holdfast.protocol.gossip.gossip import Gossip
 from holdfast.protocol.node import BrokerLayer
-from holdfast.protocol.recovery.control import CONTROL_SEQ
 
 _BETWEEN_BROKERS = get_args(GossipMessage)
 
@@ -50,13 +49,13 @@ class GossipLayer(BrokerLayer[Broker]):
         return effects + self._gossip.on_timer(now_us) if type(given) is Wake else effects
 
     def _on_received(self, sender: str, message: Message, now_us: int) -> list[Effect]:
-        if type(message) is Publish or type(message) is Stamped:
-            return self._on_event(sender, message, now_us)
-        if type(message) is Batch:
+        if type(message) is Publish or type(message) is Stamped or type(message) is Batch:
             refused = self.inner.refusal(sender, message, now_us)
             if refused is not None:
                 return [refused]
             from_client, on_event = self.inner.kind_of(sender) == "client", self._gossip.on_event
+            if not isinstance(message, Batch):
+                return on_event(sender, from_client, message, now_us)
             singles = message.published()
             return [effect for each in singles for effect in on_event(sender, from_client, each, now_us)]
         if isinstance(message, _BETWEEN_BROKERS):
@@ -66,11 +65,3 @@ class GossipLayer(BrokerLayer[Broker]):
             if kind is None and self._gossip.by_unicast:
                 return self._gossip.on_message(sender, message, now_us)
         return self.inner.receive(sender, (message,), now_us)
-
-    def _on_event(self, sender: str, publish: Publish | Stamped, now_us: int) -> list[Effect]:
-        if publish.publication.seq == CONTROL_SEQ:
-            return self.inner.receive(sender, (publish,), now_us)
-        refused = self.inner.refusal(sender, publish, now_us)
-        if refused is not None:
-            return [refused]
-        return self._gossip.on_event(sender, self.inner.kind_of(sender) == "client", publish, now_us)
