@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from random import Random
 
 import pytest
+from msgspec import Raw
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Batch, Deliver, Delta, Detach, Heartbeat, Message, Publication, Publish
@@ -18,16 +19,20 @@ from holdfast.protocol.effects import (
     DeliveredBatch,
     Effect,
     Incident,
+    LinkDown,
     LinkUp,
     Multicast,
     Received,
     Send,
     SubscribeCall,
+    Wake,
 )
+from holdfast.protocol.node import ClientMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings, Routing
 from holdfast.protocol.stack import new_client
+from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed
 from tests.protocol.wires import bare_broker
 
 NOW_US = 1_000_000
@@ -201,3 +206,73 @@ def test_however_many_want_different_parts_of_a_run_each_gets_one_message() -> N
     spread = [each for each in effects if isinstance(each, Multicast)]
     assert all(isinstance(each.message, Batch) and len(each.message.seqs) == 7 for each in spread)
     assert sorted(name for each in spread for name in each.to) == sorted(["desk", *(f"c{n}" for n in range(8))])
+
+
+# What is published in a row ----------------------------------------------------------------------------------------
+
+
+def publishing(batches: bool = True, reliable: bool = True) -> ClientMachine:
+    made = new_client("p", ProtocolSettings(), ConditionBook(), Index, 1, Random(1), batches=batches)
+    made.handle(LinkUp("b1", "broker", reliable=reliable), 0)
+    return made
+
+
+def publish(made: ClientMachine, n: int, payload: bytes = b"", lifetime_us: int | None = None) -> list[Message]:
+    attributes = {"n": n}
+    effects = made.publish(attributes, payload, lifetime_us, NOW_US, Raw(encode_message(attributes)))
+    return sent(effects)
+
+
+def sent(effects: list[Effect]) -> list[Message]:
+    messages = [
+        each.message for each in effects if isinstance(each, Send) and isinstance(each.message, Publish | Batch)
+    ]
+    return [each for one in messages for each in decode_frame_untrusted(framed([encode_message(one)]))]
+
+
+def seqs(messages: list[Message]) -> list[list[int]]:
+    return [[*each.seqs] if isinstance(each, Batch) else [each.publication.seq] for each in messages]  # type: ignore[union-attr]
+
+
+def test_events_that_are_published_in_a_row_leave_in_one_message_when_the_machine_is_woken() -> None:
+    made = publishing()
+    assert [publish(made, n) for n in range(1, 101)] == [[]] * 100
+    assert made.last_seq == 100
+    assert made.next_due_us() == NOW_US
+    (batch,) = sent(made.handle(Wake(), NOW_US))
+    assert isinstance(batch, Batch)
+    assert (batch.seqs, batch.attributes) == (tuple(range(1, 101)), tuple({"n": n} for n in range(1, 101)))
+    assert sent(made.handle(Wake(), NOW_US)) == []
+
+
+def test_an_event_with_a_lifetime_leaves_alone_and_behind_those_before_it() -> None:
+    made = publishing()
+    publish(made, 1)
+    publish(made, 2)
+    assert seqs(publish(made, 3, lifetime_us=1_000_000)) == [[1, 2], [3]]
+    publish(made, 4)
+    assert seqs(sent(made.handle(Wake(), NOW_US))) == [[4]]
+
+
+def test_a_batch_fits_a_frame_and_an_event_that_does_not_is_one_by_itself() -> None:
+    made = publishing()
+    messages = [each for n in range(100) for each in publish(made, n, b"x" * 2_000)]
+    messages += publish(made, 100, b"x" * 100_000)
+    messages += [*publish(made, 101), *sent(made.handle(Wake(), NOW_US))]
+    assert [seq for each in seqs(messages) for seq in each] == list(range(1, 103))
+    assert [101] in seqs(messages)
+    sizes = [len(encode_message(each)) for each in messages]
+    assert sorted(sizes)[-2] <= 64 * 1024 < sorted(sizes)[-1]
+
+
+@pytest.mark.parametrize(("batches", "reliable"), [(False, True), (True, False)], ids=["counted", "lossy"])
+def test_where_events_are_counted_or_may_be_lost_each_leaves_at_once(batches: bool, reliable: bool) -> None:
+    made = publishing(batches, reliable)
+    assert [seqs(publish(made, n)) for n in range(1, 4)] == [[[1]], [[2]], [[3]]]
+
+
+def test_what_waits_when_the_link_goes_down_is_sent_before_it_does() -> None:
+    made = publishing()
+    publish(made, 1)
+    publish(made, 2)
+    assert seqs(sent(made.handle(LinkDown("b1"), NOW_US))[:1]) == [[1, 2]]

@@ -45,8 +45,9 @@ class Relay:
             body = self._body(self._only)
             if body is not None:
                 return body + _tail(batch.hops, batch.since, batch.upto)
-        if batch.attributes and type(batch.attributes[0]) is Raw:  # this process has published it
-            return encode_batch(batch, batch.attributes)  # type: ignore[arg-type]
+        attributes: Sequence[object] = batch.attributes
+        if attributes and type(attributes[0]) is Raw:  # this process has published it
+            return encode_batch(batch, attributes)  # type: ignore[arg-type]
         return encode_batch(batch, [self._piece(each) for each in batch.attributes])
 
     def _body(self, only: Batch) -> bytes | None:

@@ -211,9 +211,7 @@ class Subscriber:
             effects += self._never_announced(known, closed, _NOT_KEPT)
         known.epoch = digest.epoch
         known.heard_us = now_us
-        if (
-            OF not in publication.attributes and known.unannounced.tries == 1
-        ):  # it is for us alone, and answers our request
+        if OF not in publication.attributes and known.unannounced.tries == 1:  # for us alone: it answers our request
             known.reply.add(now_us - known.unannounced.asked_us)
         effects += self._on_sightings(known, record, now_us)
         if digest.last_seq > known.announced_to and (known.stated or not len(record)):  # it tells when asked
@@ -480,7 +478,6 @@ class Subscriber:
         self._missing -= len(known.missing)
         lost: list[Effect] = [Lost(known.name, seq, seq, reason) for seq in known.missing]
         if reason != _ANEW:  # or lives would be mixed up
-            lost += self._never_announced(
-                known, (*known.unannounced.ranges(), (known.announced_to + 1, known.latest - 1)), reason
-            )
+            ranges = *known.unannounced.ranges(), (known.announced_to + 1, known.latest - 1)
+            lost += self._never_announced(known, ranges, reason)
         return lost + self._channel.unfollow(digest_condition(known.name), now_us)
