@@ -2,7 +2,7 @@
 
 Interpreters are looked for on the path, in PYENV_ROOT and among those of uv. Each gets an environment of its own in the
 temporary folder, with the pinned versions of requirements/dev.lock, but without Spark. Without words the rooms are
-tested that differ most from one Python to the next. Exit code 1: a test failed under one of them, or only one was found.
+tested that differ most from one Python to the next. Exit code 1: a test failed, or there is only one interpreter.
 """
 
 import os

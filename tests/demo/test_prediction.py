@@ -76,7 +76,7 @@ def test_losses_are_measured_in_seconds_without_a_failover() -> None:
     assert (found["without recovery"].measured, found["without recovery"].error) == (0.9, 0.0)
     assert found["in the end"].measured == 0.75
     assert found["replacing the broker"].measured == 1_800_000
-    assert found["held up by it"].measured == pytest.approx(200 + 70 - 300 * 0.09)
+    assert found["delayed by it"].measured == pytest.approx(200 + 70 - 300 * 0.09)
     assert found["without recovery"].measured_words == "90.00 % ± 0.00 %"
 
 

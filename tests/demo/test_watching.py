@@ -64,9 +64,9 @@ def test_what_happens_is_told_once_in_words() -> None:
     assert [each.words for each in watch.happenings] == [
         "kill -9 hub",
         "a notices that hub is gone, and keeps events for it",
-        "a replica for hub is asked for",
-        "hub+1 starts and asks the neighbours of hub",
-        "hub+1 knows everything and takes its place",
+        "the neighbours of hub request a replica",
+        "hub+1 starts and asks the neighbours of hub for its tables",
+        "hub+1 knows all tables and replaces it",
     ]
 
 

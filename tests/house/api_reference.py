@@ -132,6 +132,7 @@ SECTIONS = (
             "holdfast.model.errors:TransportError",
             "holdfast.model.errors:TimedOutError",
             "holdfast.model.errors:MisuseError",
+            "holdfast.model.errors:MissingExtraError",
             "holdfast.model.errors:HoldfastWarning",
         ),
     ),

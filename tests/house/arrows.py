@@ -32,15 +32,11 @@ SEES: dict[str, frozenset[str]] = {
 }
 
 DRIVERS = ("sim", "net")
-CONTRACT = frozenset("changes client_node conditions effects message_kind node parts settings stack".split())
+CONTRACT = frozenset("changes conditions effects message_kind node parts settings stack".split())
 """What drivers may import of protocol, beside the settings of each mechanism: a driver knows nodes and no mechanism."""
 NOT_YET: dict[str, frozenset[str]] = {  # drivers that still know one; the list only shrinks
-    "holdfast.net.client": frozenset({"client", "hops.choice", "hops.durable_client"}),
-    "holdfast.net.durable": frozenset({"hops.durable_client"}),
-    "holdfast.sim.host": frozenset({"hops.choice"}),
     "holdfast.sim.picture": frozenset({"broker"}),
-    "holdfast.sim.simulator": frozenset({"broker", "client", "hops.choice"}),
-    "holdfast.sim.tallies": frozenset({"hops.choice", "recovery.srm.counts"}),
+    "holdfast.sim.simulator": frozenset({"broker"}),
 }
 
 PAPERS = "holdfast_papers"  # imports the product; the product finds its verb by an entry point and imports none of it

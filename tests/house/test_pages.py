@@ -10,8 +10,15 @@ from tests.house.wrap import blocks, pages, wrapped
 
 
 def sections_twice(page: str) -> list[str]:
-    headings = Counter(lines[0] for kind, lines in blocks(page) if kind == "other" and lines[0].startswith("#"))
-    return [heading for heading, times in headings.items() if times > 1]
+    """Headings that occur twice below the same one: each version of a changelog may have its own `### Fixed`."""
+    above: list[str] = []
+    found: Counter[tuple[str, ...]] = Counter()
+    for kind, lines in blocks(page):
+        if kind == "other" and lines[0].startswith("#"):
+            depth = len(lines[0]) - len(lines[0].lstrip("#"))
+            above = [*(each for each in above if len(each) - len(each.lstrip("#")) < depth), lines[0]]
+            found[tuple(above)] += 1
+    return [headings[-1] for headings, times in found.items() if times > 1]
 
 
 @pytest.mark.parametrize("path", pages(), ids=shown)
@@ -27,6 +34,7 @@ def test_prose_is_wrapped(path: Path) -> None:
 
 def test_a_section_that_occurs_twice_is_seen() -> None:
     assert sections_twice("# A\n```\n## B\n```\n## B\n\n## C\ntext\n\n## B\n") == ["## B"]
+    assert sections_twice("# A\n## B\n### D\n## C\n### D\n") == []
 
 
 @pytest.mark.parametrize(

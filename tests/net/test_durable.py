@@ -295,7 +295,7 @@ async def test_what_a_limit_costs_a_client_that_was_away_is_named(tmp_path: Path
         desk, wanted = await desk_of(net, broker)
         loss = await anext(desk.losses())
         assert loss.events > 150
-        assert "more than 100 events came while the client was away" in loss.reason
+        assert "more than 100 events arrived while the client was away" in loss.reason
         assert 0 < loss.since_us < loss.until_us
         left = 250 - loss.events
         assert values(await take(wanted, left)) == list(range(loss.events + 1, 251))
@@ -331,7 +331,7 @@ async def test_a_client_that_goes_to_another_broker_is_told_where_its_events_are
         desk, _ = await desk_of(net, b1)
         await desk.attach(b2.listening[0])
         loss = await anext(desk.losses())
-        assert "kept at b1" in loss.reason
+        assert "stored at b1" in loss.reason
         assert loss.since_us <= loss.until_us
 
 

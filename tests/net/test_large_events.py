@@ -20,8 +20,8 @@ from tests.net.test_gateway import client_of, gateway
 
 LARGE = {"n": 1, "blob": "x" * 8 * 2**20}
 COMPLAINT = (
-    "an event whose attributes take 8388622 bytes, most of them blob; 262144 are allowed: "
-    "put large data into the payload (up to 1048576 bytes), or elsewhere and send where it is"
+    "event too large: its attributes take 8388622 bytes, most of them blob; the limit is 262144. "
+    "Put large data into the payload (up to 1048576 bytes), or store it elsewhere and send its address"
 )
 LARGEST = {"n": 1, "blob": "x" * (ATTRIBUTES_BYTES_MAX - 14)}  # 14 for the map, the names, the 1 and the length
 

@@ -1,12 +1,13 @@
 """`timeout=` ends waiting, and the error says what became of what was not sent; many events go in one call."""
 
-import asyncio
+from pathlib import Path
 
 import pytest
 
 import holdfast
 from holdfast.model.errors import InputError, MisuseError, TimedOutError
-from tests.net.harness import fails, lab, live, take, values
+from holdfast.protocol.hops.settings import HopSettings
+from tests.net.harness import fails, lab, live, take, until, values
 
 
 @live
@@ -37,14 +38,28 @@ async def test_closing_with_a_timeout_says_what_the_broker_has_not_confirmed() -
         b1._listeners[0].close()  # nobody gets in again
         await client.publish_many([{"n": 1}, {"n": 2}])
         b1.crash()
-        await client.states().__anext__()
-        while client.broker is not None:
-            await asyncio.sleep(0.005)
+        await until(lambda: client.broker is None)
         told = await fails(client.close(timeout=0.01), TimedOutError)
         assert "the client is closed, and 2 events that the broker has not confirmed may not have left it" in told
         await client.close(timeout=0.01)
         with pytest.raises(MisuseError, match="closed"):
             await client.publish({"n": 3})
+
+
+@live
+async def test_a_durable_client_says_what_is_not_stored_when_it_closes(tmp_path: Path) -> None:
+    async with lab() as net:
+        b1 = await net.broker("b1", hops=HopSettings("retransmission"), store=tmp_path / "b1.db")
+        client = await net.client(b1, durable=True)
+        await client.publish({"n": 1})
+        await client.flush()
+        b1.crash()
+        await client.publish({"n": 2})
+        await until(lambda: client.broker is None)
+        told = await fails(client.flush(timeout=0.01), TimedOutError)
+        assert "the broker has not confirmed 1 event; sending goes on" in told
+        told = await fails(client.close(timeout=0.01), TimedOutError)
+        assert "the client is closed, and 1 event that the broker has not confirmed" in told
 
 
 @live
@@ -77,5 +92,6 @@ def test_the_same_without_async() -> None:
             client.attached(timeout=0.01)
         with pytest.raises(MisuseError, match="an event is a dict"):
             client.publish([1])  # type: ignore[arg-type]
+        client.attach(broker.address)
         client.close(timeout=60)
         assert repr(client).startswith("<SyncClient client-") and "closed" in repr(client)

@@ -32,7 +32,8 @@ import holdfast
 
 async def main(address):
     async with holdfast.connect(address) as client:
-        cheap = await client.subscribe("symbol = 'IBM' AND price < 120")
+        cheap = client.subscribe("symbol = 'IBM' AND price < 120")
+        await client.flush()
         for price in (130.0, 119.5):
             await client.publish({"symbol": "IBM", "price": price})
         async for delivery in cheap:

@@ -205,9 +205,9 @@ def test_invalid_subscriptions_of_a_stream_can_be_skipped_and_are_kept_as_a_tabl
 
 def test_two_streams_are_not_mixed(spark: Any, place: Path) -> None:
     run(spark, stream(place))
-    with pytest.raises(InputError, match=r"begun otherwise \(key was \['id'\] and is now \['symbol'\]\)"):
+    with pytest.raises(InputError, match=r"started with other settings \(key was \['id'\] and is now \['symbol'\]\)"):
         run(spark, stream(place, key=["symbol"]))
-    with pytest.raises(InputError, match="not of one stream"):
+    with pytest.raises(InputError, match="belong to different streams"):
         run(spark, stream(place, checkpoint=str(place / "another")))
     (place / "taken").mkdir()
     (place / "taken" / "letter.txt").touch()

@@ -307,7 +307,7 @@ def test_spark_shows_what_is_wrong_in_one_line_of_ours(site: Site, spark: Any) -
         (lambda: source.option("gatewy", address).load(), "there is no option gatewy; did you mean gateway?"),
         (
             lambda: spark.range(1).write.format("holdfast").option("gateway", address).mode("overwrite").save(),
-            "what is published cannot be overwritten; use mode append",
+            "published events cannot be overwritten; use mode append",
         ),
     ]:
         with pytest.raises(Exception) as caught:  # of Spark, which wraps ours

@@ -269,7 +269,7 @@ def test_two_sweeps_do_not_work_in_one_folder_at_once(tmp_path: Path) -> None:
         other = subprocess.run(
             [sys.executable, "-c", program, str(folder.path)], capture_output=True, text=True, check=False
         )
-    assert "another sweep is at work in this folder" in other.stderr
+    assert "another sweep is running in this folder" in other.stderr
 
 
 def test_progress_has_a_rate_and_an_estimate() -> None:

@@ -34,7 +34,7 @@ def test_a_table_a_recommendation_and_a_picture(file: str, tmp_path: Path, capsy
     text = capsys.readouterr().out
     assert "basic is enough" in text
     assert "what if middle=0.99" in text
-    assert "held back most by middle" in text
+    assert "limited most by middle" in text
     ElementTree.parse(picture)
 
 

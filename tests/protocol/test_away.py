@@ -448,4 +448,4 @@ def test_who_comes_back_at_another_broker_knows_where_its_events_are() -> None:
     client.handle(LinkDown("b"), 10)
     [lost] = [each for each in client.handle(LinkUp("d", "broker"), 20) if isinstance(each, Lost)]
     assert (lost.since_us, lost.until_us) == (10, 20)
-    assert "kept at b" in lost.reason
+    assert "stored at b" in lost.reason

@@ -230,7 +230,7 @@ def test_destinations_take_the_shortest_way_round_a_ring_and_the_other_when_it_b
 def test_a_condition_that_does_not_parse_is_refused_by_the_broker_and_counted() -> None:
     wires = line()
     effects = wires.nodes["b1"].handle(Received("left", Delta("subscriptions", 99, ("price <",), ())), 0)
-    why = "b1 cannot parse one of the subscriptions: is it of another version?"
+    why = "b1 cannot parse one of the subscriptions; does it run another version?"
     assert effects == [Incident("bad_condition", "left"), Send("left", TableRefused("subscriptions", why))]
     assert wires.publish("left", price=1) == []
 

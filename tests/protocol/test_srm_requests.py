@@ -170,7 +170,7 @@ def test_no_more_are_looked_for_than_allowed() -> None:
     room.run(D)
     gauge = room.nodes["a"].machine.gauges()["publications looked for"]
     assert gauge == (2, 2)
-    assert [reason for _, reason in room.nodes["a"].lost] == ["too many are missing"] * 3
+    assert [reason for _, reason in room.nodes["a"].lost] == ["too many events are missing"] * 3
 
 
 def test_a_forgotten_publisher_leaves_nothing_behind() -> None:

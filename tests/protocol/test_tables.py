@@ -205,7 +205,7 @@ def test_a_client_whose_conditions_are_refused_learns_it_once_and_again_when_it_
 
     for number in range(4):
         exchange(desk.handle(SubscribeCall(f"s{number}", f"x = {number}"), 10 + number), 10 + number)
-    why = "b1 takes at most 2 subscriptions of a neighbour, and refuses more"
+    why = "b1 accepts at most 2 subscriptions of a neighbour"
     assert lost == [Lost("", 0, 0, why, 12)]
 
     def beat(now_us: int) -> None:

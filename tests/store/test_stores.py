@@ -90,7 +90,7 @@ def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     base.execute("CREATE TABLE customers (name)")
     base.commit()
     base.close()
-    assert "something else" in refused(path)
+    assert "not a broker's store" in refused(path)
 
 
 def test_two_brokers_cannot_share_a_store(path: Path) -> None:

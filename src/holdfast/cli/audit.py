@@ -22,22 +22,22 @@ def run(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that `sim --out` or `up --out` wrote.")],
     out: Annotated[Path | None, typer.Option(help="Write the tables and the report into this folder.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an audit that is in the folder already.")] = False,
-    compare: Annotated[bool, typer.Option("--compare", help="Two runs side by side.")] = False,
+    compare: Annotated[bool, typer.Option("--compare", help="Compare two runs side by side.")] = False,
     delivery: Annotated[
         float | None, typer.Option(min=0, max=1, help="P4 is broken below this share of what is owed, such as 0.99.")
     ] = None,
     violations: Annotated[
         float | None, typer.Option(min=0, max=1, help="P3 is broken above this share of the deliveries, such as 0.")
     ] = None,
-    master: Annotated[str | None, typer.Option(help="Spark's address, such as spark://host:7077.")] = None,
+    master: Annotated[str | None, typer.Option(help="Spark's master, such as spark://host:7077.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Work out from a trace what was owed and what became of it.
+    """Compute from a trace what was owed and what became of it.
 
-    A Spark job that matches every publication with the subscriptions that were live, and checks P1 to P8. With --out,
+    A Spark job that matches every publication with the subscriptions that were active, and checks P1 to P8. With --out,
     write Parquet tables per subscriber, publisher, pair and second, and a report that opens in a browser.
 
-    Exit code 0: done. 1: a promise is broken. 2: a run or an option is not acceptable.
+    Exit code 0: done. 1: a promise is broken. 2: a run or an option is invalid.
 
     \b
     Example:

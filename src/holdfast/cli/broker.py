@@ -27,7 +27,7 @@ def run(
     ] = None,
     peers: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="More of them, NAME = ADDRESS on each line; read again at SIGHUP."),
+        typer.Option(metavar="FILE", help="A file with more peers, NAME = ADDRESS on each line; read again on SIGHUP."),
     ] = None,
     routing: Annotated[Routing, flag(NodeSettings, "routing")] = NodeSettings.routing,
     push_back: Annotated[bool, flag(NodeSettings, "push_back", "--push-back")] = NodeSettings.push_back,
@@ -47,10 +47,11 @@ def run(
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
-    """Run one broker until Ctrl-C or SIGTERM. Peers may start in any order; one that is not there is tried again.
+    """Run one broker until Ctrl-C or SIGTERM. Peers may start in any order; the broker dials a missing one again.
 
-    Prints a line when it is ready and one with its counters when it has stopped; incidents are told on stderr.
-    At SIGHUP, peers that are new in the --peers file are dialled and those gone are left; who stays does not notice.
+    Prints a line when it is ready and one with its counters when it has stopped, and logs incidents to stderr. On
+    SIGHUP it reads the --peers file again: it dials new peers, disconnects removed ones, and leaves the others
+    alone.
 
     \b
     Example:

@@ -17,7 +17,7 @@ def run(
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say what a network file describes, or what is wrong with it.
+    """Describe a network file, or list its errors.
 
     Exit code 0: it can be run. 2: it cannot; every problem is listed with its line and key.
 

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 Broker = Annotated[
     list[str] | None,
     typer.Option(
-        "--broker", "-b", metavar="ADDRESS", envvar="HOLDFAST_BROKER", help="Of a broker; several are tried in turn."
+        "--broker",
+        "-b",
+        metavar="ADDRESS",
+        envvar="HOLDFAST_BROKER",
+        help="The address of a broker; several are tried in turn.",
     ),
 ]
 Name = Annotated[str | None, flag(ClientSettings, "name")]

@@ -37,10 +37,10 @@ def run(
 ) -> None:
     """Run a lossy live network, kill a broker, prove what arrived.
 
-    Twelve brokers are processes that talk over sockets of this machine; one is killed and replaced. Everything that is
-    printed was measured in this run. An earlier demo in the folder is replaced. Takes about two minutes.
+    Starts twelve brokers as processes on this machine, kills one and replaces it. Everything that it prints is
+    measured in this run. Replaces an earlier demo in the folder. Takes about two minutes.
 
-    Exit code 0: every promise held. 1: one is broken. 2: an option is not acceptable.
+    Exit code 0: every promise held. 1: one is broken. 2: an option is invalid.
 
     \b
     Example:

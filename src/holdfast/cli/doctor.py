@@ -19,12 +19,12 @@ def run(
     compile_now: Annotated[
         bool, typer.Option("--compile", help="Compile the fast loops now, so that no first run waits for that.")
     ] = False,
-    no_spark: Annotated[bool, typer.Option("--no-spark", help="Leave Java and Spark out.")] = False,
+    no_spark: Annotated[bool, typer.Option("--no-spark", help="Skip Java and Spark.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say whether this machine is fit, and what to do if not.
+    """Check whether this machine is fit, and say what to do if not.
 
-    What brokers and Spark jobs need is tried. Each line is ok, warn (it works, but worse or only in parts) or fail.
+    Tries what brokers and Spark jobs need. Each line is ok, warn (it works, but worse or only in parts) or fail.
     HOLDFAST_NO_SPARK=1 is --no-spark.
 
     With --compile nothing is looked at: matcher, simulator and planner are compiled for this machine, once.

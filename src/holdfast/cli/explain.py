@@ -16,9 +16,9 @@ def run(
     event: Annotated[str | None, typer.Argument(help="An event as a JSON object.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say why an event matches a condition, or why not. Without an event, show how the condition was read.
+    """Explain why an event matches a condition, or why not. Without an event, show how the condition was read.
 
-    Exit code 0: it matches. 1: it does not. 2: the condition or the event is not acceptable.
+    Exit code 0: it matches. 1: it does not. 2: the condition or the event is invalid.
 
     \b
     Example:

@@ -20,7 +20,7 @@ def run(
     log: Annotated[Path, flag(GatewaySettings, "folder", metavar="DIR")],
     broker: Broker = None,
     condition: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help="What to log, as the stream `events`.")
+        str | None, typer.Option(metavar="CONDITION", help="The condition of the stream `events`.")
     ] = None,
     stream: Annotated[
         list[str] | None, typer.Option(metavar="NAME=CONDITION", help="A stream with a name; may be repeated.")
@@ -50,10 +50,9 @@ def run(
 ) -> None:
     """Log events for readers who come later, publish batches once.
 
-    Runs until Ctrl-C or SIGTERM. A stream logs the events that a condition describes. Readers, such as
-    `spark.readStream.format("holdfast")`, fetch any range of it again, exactly, until retention drops it. Streams that
-    the folder holds already are continued. Prints one line when it is ready and one with its counters when it has
-    stopped.
+    Runs until Ctrl-C or SIGTERM. A stream logs the events that match a condition. Readers, such as
+    `spark.readStream.format("holdfast")`, fetch any range of it again, exactly, until retention drops it. Existing
+    streams of the folder continue. Prints one line when it is ready and one with its counters when it has stopped.
 
     \b
     Example:

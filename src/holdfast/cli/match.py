@@ -24,18 +24,18 @@ _POLL_SECONDS = 1  # between two looks at how far Spark is
 
 
 _SkipInvalid = Annotated[
-    bool, typer.Option("--skip-invalid", help="Put invalid subscriptions into a table `rejected` and go on.")
+    bool, typer.Option("--skip-invalid", help="Write invalid subscriptions to a table `rejected` and continue.")
 ]
 _Form = Annotated[
-    str | None, typer.Option("--format", help="parquet, jsonl or csv, where the files' names do not say it.")
+    str | None, typer.Option("--format", help="parquet, jsonl or csv, if the file names do not end in it.")
 ]
 _Schema = Annotated[
-    str | None, typer.Option(help="The events' columns in Spark's words, such as 'at timestamp, price double'.")
+    str | None, typer.Option(help="The events' columns as a Spark schema, such as 'at timestamp, price double'.")
 ]
 _SourceOptions = Annotated[
-    list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="With --stream: for the source.")
+    list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="With --stream: an option of the source.")
 ]
-_Settings = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's.")]
+_Settings = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting.")]
 
 
 def run(
@@ -51,22 +51,24 @@ def run(
     schema: _Schema = None,
     index_mib: Annotated[int, typer.Option(min=1, help="Split an index larger than this into shards.")] = 256,
     stream: Annotated[bool, typer.Option("--stream", help="Match events as they arrive, until stopped.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="With --stream: what is there now, then stop.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="With --stream: match what is there now, then stop.")] = False,
     every: Annotated[float, typer.Option(min=0, help="With --stream: seconds between batches.")] = 1,
-    checkpoint: Annotated[str | None, typer.Option(help="With --stream: its memory, if not in the result.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="With --stream: the folder of its checkpoint, if not in the result.")
+    ] = None,
     source: Annotated[str | None, typer.Option(help="With --stream: a source of Spark's, such as kafka.")] = None,
     options: _SourceOptions = None,
     master: Annotated[str | None, typer.Option(help="Spark's master, such as spark://host:7077.")] = None,
     settings: _Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, or one per batch.")] = False,
 ) -> None:
-    """Find which subscription wants which event, on Spark.
+    """Find which subscriptions match which events, on Spark.
 
     OUT/matches gets the pairs as Parquet: the event's key columns (without --key, its row number), the subscription's
     id, and what --keep names. With --stream they come as OUT/matches/batch=0, batch=1 and so on, each complete when it
-    appears; started again, the stream goes on where it was, also after a crash.
+    appears; started again, the stream continues where it was, also after a crash.
 
-    Exit code 0: done. 2: a table, a condition or an option is not acceptable.
+    Exit code 0: done. 2: a table, a condition or an option is invalid.
 
     \b
     Example:

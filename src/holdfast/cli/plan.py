@@ -29,7 +29,8 @@ def run(
     path: Annotated[str, typer.Argument(metavar="FILE", help="A network file.")],
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value.")] = None,
     target: Annotated[
-        float | None, typer.Option(help="What every subscriber is to get, from 0 to 1, instead of the file's.")
+        float | None,
+        typer.Option(help="The share that every subscriber is to receive, from 0 to 1, instead of the file's."),
     ] = None,
     endpoints: Annotated[
         str | None, typer.Option(metavar="counted|assumed-up", help="Whether the end brokers may fail.")
@@ -39,10 +40,10 @@ def run(
         typer.Option(metavar="CHANGE", help="A case beside the file's: 'remove b3', 'b1-b2=0.999', 'b3.mttr_s=60'."),
     ] = None,
     admit: Annotated[
-        str | None, typer.Option(metavar="BROKER", help="Would a new subscriber there get enough?")
+        str | None, typer.Option(metavar="BROKER", help="Whether a new subscriber at this broker would receive enough.")
     ] = None,
     wants: Annotated[
-        str | None, typer.Option(metavar="CONDITION", help="What the new subscriber wants. [default: TRUE]")
+        str | None, typer.Option(metavar="CONDITION", help="The new subscriber's condition. [default: TRUE]")
     ] = None,
     rank: Annotated[bool, typer.Option(help="Rank the components whose improvement helps most.")] = True,
     picture: Annotated[Path | None, typer.Option(help="Draw the network into this SVG file.")] = None,
@@ -53,13 +54,13 @@ def run(
     out: Annotated[Path | None, typer.Option(help="With --spark: the folder for the table of predictions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Predict which share of its events every subscriber will get.
+    """Predict what share of its events each subscriber will receive.
 
-    That is within their lifetime, for the schemes basic, multipath, retransmission and hybrid, from cheap to dear; the
-    cheapest that gives every subscriber the target is recommended.
+    Counts what arrives within its lifetime, for the schemes basic, multipath, retransmission and hybrid, from cheap
+    to expensive. Recommends the cheapest that gives every subscriber the target.
 
     Exit code 0: done. 1: no scheme reaches the target that was asked for, or a new subscriber is refused. 2: the file
-    or an option is not acceptable.
+    or an option is invalid.
 
     \b
     Example:

@@ -39,7 +39,7 @@ _CHUNKS_MAX = 4  # read ahead of publishing
 def run(
     broker: Broker = None,
     name: Name = None,
-    lifetime: Annotated[float | None, typer.Option(help="Seconds that an event is worth delivering.")] = None,
+    lifetime: Annotated[float | None, typer.Option(help="The lifetime of each event in seconds.")] = None,
     rate: Annotated[float | None, typer.Option(help="At most this many events a second.")] = None,
     certificate: Certificate = None,
     key: PrivateKey = None,
@@ -52,7 +52,7 @@ def run(
 ) -> None:
     """Publish the events on standard input, one JSON object a line.
 
-    A line that is not an event is told on stderr with its number and skipped. A timestamp is written as
+    A line that is not an event is reported on stderr with its number, and skipped. A timestamp is written as
     {"$timestamp": "2026-01-31T09:30:00Z"}, as `holdfast sub` does.
 
     Exit code 0: all are published. 1: some were skipped. 2: there is no such broker, or an option is wrong.
@@ -158,7 +158,7 @@ async def _lines(stop: asyncio.Event) -> AsyncIterator[bytes]:
             return
         chunk = coming.result()
         if isinstance(chunk, OSError):
-            raise InputError(f"standard input cannot be read: {chunk.strerror}")
+            raise InputError(f"cannot read standard input: {chunk.strerror}")
         if not chunk:
             stopped.cancel()
             if rest:

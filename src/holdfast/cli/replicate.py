@@ -20,15 +20,17 @@ def run(
     faulty: Annotated[str, typer.Option(metavar="NAME", help="The broker to replace or to relieve.")],
     peer: Annotated[list[str], typer.Option(metavar="NAME=ADDRESS", help="A neighbour of that broker; name them all.")],
     protocol: Annotated[CopyProtocol, flag(ReplicationSettings, "copying", "--protocol")] = ReplicationSettings.copying,
-    use: Annotated[
-        ReplicaUse, typer.Option(help="Instead of the broker, or sharing its events, with or without order.")
-    ] = ("failover"),
-    id_: Annotated[str | None, typer.Option("--id", metavar="NAME", help="Of the replica; FAULTY+1 otherwise.")] = None,
+    use: Annotated[ReplicaUse, typer.Option(help="Replace the broker, or share its events, with or without order.")] = (
+        "failover"
+    ),
+    id_: Annotated[
+        str | None, typer.Option("--id", metavar="NAME", help="The replica's name. [default: FAULTY+1]")
+    ] = None,
     listen: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", help="The faulty broker's, and its clients find the replica by themselves."),
+        typer.Option(metavar="ADDRESS", help="The faulty broker's address, so that its clients find the replica."),
     ] = "tcp://127.0.0.1:0",
-    routing: Annotated[Routing, typer.Option(help="That of the network.")] = NodeSettings.routing,
+    routing: Annotated[Routing, typer.Option(help="The routing of the network.")] = NodeSettings.routing,
     directory: Directory = None,
     certificate: Certificate = None,
     key: PrivateKey = None,
@@ -37,10 +39,10 @@ def run(
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
-    """Run a replica of a broker until Ctrl-C or SIGTERM. Its tables come from the broker's neighbours.
+    """Run a replica of a broker until Ctrl-C or SIGTERM. It learns its tables from the broker's neighbours.
 
-    The neighbours must have been started with --replaceable. How far the replica is, is told on stderr; once it
-    has everything it is a broker like any other.
+    The neighbours must have been started with --replaceable. Logs its progress to stderr. Once it has everything it
+    is a broker like any other.
 
     \b
     Example:

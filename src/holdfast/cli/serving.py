@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Metrics = Annotated[
     str | None, typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /health there.")
 ]
-Log = Annotated[LogStyle, typer.Option("--log", help="How incidents are told on stderr, one a line.")]
+Log = Annotated[LogStyle, typer.Option("--log", help="The format of the log on stderr, one line per incident.")]
 
 _TICK_S = 1.0  # between looks at the counters that should not grow
 
@@ -120,7 +120,7 @@ def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> It
             peers = read()
             check_peers(node.settings.name, node.settings.listen, peers)
         except InputError as problem:
-            journal.note(Note("reload_refused", "", f"peers stay as they are: {problem}"))
+            journal.note(Note("reload_refused", "", f"peers unchanged: {problem}"))
             return
         node.set_peers(peers)
         journal.note(Note("reloaded", "", f"peers are now {', '.join(peers) or 'none'}"))

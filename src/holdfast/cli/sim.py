@@ -34,11 +34,11 @@ def run(
 ) -> None:
     """Simulate a network file with the real protocol code.
 
-    Links and the brokers' time are modelled. The same file and seed give the same run.
+    The simulator models links and the brokers' processing time. The same file and seed give the same run.
 
-    With --swarm N, draw N whole scenarios with faults (from --seed on), run each, and check the promises.
+    With --swarm N, draw N random scenarios with faults (from --seed on), run each, and check the promises.
 
-    Exit code 0: done. 1: a promise is broken. 2: the file or an option is not acceptable.
+    Exit code 0: done. 1: a promise is broken. 2: the file or an option is invalid.
 
     \b
     Example:

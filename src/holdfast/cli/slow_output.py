@@ -61,7 +61,7 @@ class SlowLines:
 
     def _tell_dropped(self, limit_s: float) -> None:
         if self._dropped:
-            told = f"holdfast: {self._dropped:,} lines of the log were dropped: nobody read them"
+            told = f"holdfast: {self._dropped:,} lines of the log were dropped, because stderr was not read"
             self._lines.put(told, block=limit_s > 0, timeout=limit_s)
             self._dropped = 0
 

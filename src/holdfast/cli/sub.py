@@ -45,14 +45,14 @@ def run(
     durable: Durably = False,
     order: InOrder = "none",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print each event with its source, number, delay and payload.")
+        bool, typer.Option("--json", help="Print each event with its source, sequence number, delay and payload.")
     ] = False,
 ) -> None:
-    """Print the events that a condition describes. One JSON object a line, until Ctrl-C.
+    """Print the events that match a condition. One JSON object a line, until Ctrl-C.
 
     A timestamp is printed as {"$timestamp": "2026-01-31T09:30:00Z"}, which `holdfast pub` reads.
 
-    Exit code 0: done. 1: the time was over before --count events had come. 2: the condition is wrong, or there is
+    Exit code 0: done. 1: --timeout was over before --count events arrived. 2: the condition is wrong, or there is
     no such broker.
 
     \b
@@ -131,7 +131,7 @@ async def _print(subscription: "Subscription", count: int | None, as_json: bool)
         except BrokenPipeError:  # whoever read our output has enough
             return
         except OSError as problem:
-            raise InputError(f"standard output cannot be written: {problem.strerror}") from None
+            raise InputError(f"cannot write to standard output: {problem.strerror}") from None
         if left is not None:
             left -= len(deliveries)
 

@@ -27,22 +27,22 @@ _SHOWN_MAX = 20  # rows and failures that are printed; the tables have them all
 def run(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file; docs/sweep.md explains it.")],
     out: Annotated[Path, typer.Option(help="The folder for tables, charts and traces.")],
-    overwrite: Annotated[bool, typer.Option(help="Begin anew in a folder that holds a sweep.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Overwrite the sweep in the folder.")] = False,
     chart: Annotated[
         list[str] | None,
-        typer.Option(metavar="y=METRIC,x=KEY[,by=KEY+KEY][,log=x|y|xy]", help="Draw this, too; may be repeated."),
+        typer.Option(metavar="y=METRIC,x=KEY[,by=KEY+KEY][,log=x|y|xy]", help="One more chart; may be repeated."),
     ] = None,
     master: Annotated[str | None, typer.Option(help="A Spark cluster, such as spark://host:7077.")] = None,
-    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark's.")] = None,
+    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Simulate over a grid of settings and seeds, on Spark.
 
-    Each run of the network file is a task. A folder that holds a part of the same sweep is continued: only missing and
-    failed runs are run.
+    Each run of the network file is a task. In a folder with a part of the same sweep, it runs only what is missing or
+    failed.
 
     Exit code 0: all runs are done. 1: some failed; they are listed, and the others are in the tables. 2: the file, an
-    option or the folder is not acceptable.
+    option or the folder is invalid.
 
     \b
     Example:

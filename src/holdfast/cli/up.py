@@ -37,9 +37,9 @@ def run(
 ) -> None:
     """Run a network file live, over sockets, with its loss and delay.
 
-    Ends with the file's duration or with Ctrl-C; either way what is on its way arrives first or is accounted for.
+    Ends after the file's duration or with Ctrl-C. Events in flight arrive first, or are accounted for.
 
-    Exit code 0: done. 2: the file or an option is not acceptable, or a port is taken.
+    Exit code 0: done. 2: the file or an option is invalid, or a port is in use.
 
     \b
     Example:

@@ -70,7 +70,7 @@ def beside(prediction: Prediction, run: AuditedRun, shown: Shown) -> list[Expect
             prediction.unaided,
             share,
             "share",
-            "the product of what the links on each way let through, over all that is owed; measured in the seconds "
+            "the product of the links' delivery ratios on each path, over all that is owed; measured in the seconds "
             "without a failover, ± half of the 95 % interval over seconds",
             error,
         ),
@@ -79,7 +79,7 @@ def beside(prediction: Prediction, run: AuditedRun, shown: Shown) -> list[Expect
             prediction.in_the_end,
             run.outcome.delivery_ratio,
             "share",
-            "ten requests for each loss, each lost as events are; measured over the whole run",
+            "ten requests for each loss, each lost as events are; measured over the complete run",
         ),
     ]
     if prediction.outage_us is None or not shown.failovers:
@@ -96,11 +96,11 @@ def beside(prediction: Prediction, run: AuditedRun, shown: Shown) -> list[Expect
             "suspect_s and start_s of the network file; measured from the kill until the replica knows everything",
         ),
         Expectation(
-            "held up by it",
+            "delayed by it",
             prediction.held_up,
             held_up,
             "count",
-            "deliveries a second whose way touches the broker, times the predicted time; measured: what waited for the "
-            "replica, and what was recovered beyond what links cost otherwise",
+            "deliveries a second whose path includes the broker, times the predicted time; measured: what waited for "
+            "the replica, and what was recovered beyond what links cost otherwise",
         ),
     ]

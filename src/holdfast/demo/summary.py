@@ -28,7 +28,7 @@ def _rows(run: AuditedRun, shown: Shown, lag_us: int) -> Iterator[tuple[str, str
     yield "owed", f"{outcome.owed:,} deliveries to {subscribers} subscribers"
     unaided = outcome.delivered - sum(recovered.values())
     yield "delivered", ""
-    yield "  without recovery", _of(unaided, outcome.owed, "by the original way")
+    yield "  without recovery", _of(unaided, outcome.owed, "by the original path")
     yield "  with recovery", _of(outcome.delivered, outcome.owed, _ways(recovered))
     held = run.delay_us("held").get("p50")
     waited = f"; {outcome.held:,} events were held back, half of them less than {readable.time(held)}"
@@ -37,7 +37,7 @@ def _rows(run: AuditedRun, shown: Shown, lag_us: int) -> Iterator[tuple[str, str
     for failover in shown.failovers:
         yield from _failover(failover)
     dropped = outcome.incidents.get("dropped", 0)
-    behind = f"publishers at most {readable.time(lag_us)} behind their times"
+    behind = f"publishers at most {readable.time(lag_us)} behind schedule"
     yield "overload", f"{dropped:,} events dropped; {behind}"
 
 
@@ -59,7 +59,7 @@ def _failover(found: Failover) -> Iterator[tuple[str, str]]:
     )
     extra = f"{found.recovered_for_it:,.0f} more than links alone cost"
     yield "  meanwhile", f"{during.owed:,} owed: {during.replica:,} waited for the replica,"
-    yield "", f"{during.recovered:,} were recovered ({extra}), {during.missing:,} never came;"
+    yield "", f"{during.recovered:,} were recovered ({extra}), {during.missing:,} were lost;"
     slowest = f"the slowest took {readable.time(during.delay_max_us)}"
     yield "", f"{slowest}, half of them {readable.time(during.delay_p50_us)} or less"
 

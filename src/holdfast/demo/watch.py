@@ -100,13 +100,13 @@ class Watch:
             if len(noticed) == 1:
                 self._tell(at_s, f"{node} notices that {peer} is gone, and keeps events for it")
         elif kind == "replica_wanted":
-            self._tell(at_s, f"a replica for {peer} is asked for")
+            self._tell(at_s, f"the neighbours of {peer} request a replica")
         elif kind == "replica_started":
             self.replica_of[peer] = node
-            self._tell(at_s, f"{node} starts and asks the neighbours of {peer}")
+            self._tell(at_s, f"{node} starts and asks the neighbours of {peer} for its tables")
         elif kind == "replica_ready":
             self.ready.add(node)
-            self._tell(at_s, f"{node} knows everything and takes its place")
+            self._tell(at_s, f"{node} knows all tables and replaces it")
 
     def _tell(self, at_s: float, words: str) -> None:
         self.happenings.append(Happening(at_s, words))

@@ -162,7 +162,7 @@ class GatewayClient:
         while lo < hi:
             rows = await self._ask(Fetch(stream.name, stream.log, lo, hi), Rows)
             if rows.first != lo or not 0 < len(rows.rows) <= hi - lo:
-                raise TransportError(f"the gateway at {self._address} answered with other events than those asked for")
+                raise TransportError(f"the gateway at {self._address} answered with other events than requested")
             yield rows
             lo += len(rows.rows)
 
@@ -292,7 +292,7 @@ class _Line:
 
     def on_frame(self, frame: bytes | memoryview) -> None:
         if self._answer is None or self._answer.done():
-            self.on_bad(PeerError("an answer that was not asked for"))
+            self.on_bad(PeerError("an unexpected answer"))
             return
         try:
             self._answer.set_result(decode_answer_untrusted(frame))
@@ -302,7 +302,7 @@ class _Line:
     def on_room(self, room: bool) -> None: ...
 
     def on_bad(self, problem: PeerError) -> None:
-        self.end(f"it is no gateway: {problem}")
+        self.end(f"not a gateway: {problem}")
         self.on_closed("")
 
     def on_closed(self, reason: str) -> None:

@@ -74,7 +74,7 @@ class GatewaySettings(Settings):
         if not self.brokers:
             found.append("a gateway needs the address of a broker, such as tcp://127.0.0.1:7001")
         if any(each.scheme == "udp" for each in self.listen):
-            found.append("a gateway listens on tcp:// or tls://: what it acknowledges must not get lost")
+            found.append("a gateway listens on tcp:// or tls://: UDP can lose what it acknowledges")
         if self.retention.keep_bytes < _KEEP_BYTES_MIN:
             found.append(f"a log of {self.retention.keep_bytes} bytes; it needs {_KEEP_BYTES_MIN} or more")
         if len(self.streams) > self.streams_max:
@@ -221,7 +221,7 @@ class Gateway:
 
     def _on_filled(self, name: str, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
-            self._tell(f"stream {name}: no longer written, because of a mistake of ours: {task.exception()!r}")
+            self._tell(f"stream {name}: no longer written, because of an internal error: {task.exception()!r}")
 
     async def _tidy(self) -> None:
         while True:

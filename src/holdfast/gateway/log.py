@@ -309,7 +309,7 @@ def _found(path: Path, id_: str) -> _Segment:
     if header.log != id_:
         raise LogDamagedError(f"{path}: belongs to another log ({header.log}, this is {id_})")
     if path.name != segment.path_of(path.parent, header.first).name:
-        raise LogDamagedError(f"{path}: begins with event {header.first}, which its name does not say")
+        raise LogDamagedError(f"{path}: begins with event {header.first}, which does not agree with its name")
     return _Segment(path, header.first, path.stat().st_size)
 
 

@@ -68,7 +68,7 @@ def _check_characters(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as problem:
         place = Problem(
-            problem.start, 1, "half a character (a lone surrogate)", "was the text cut, or decoded wrongly?"
+            problem.start, 1, "a lone surrogate, which is not valid text", "was the text cut, or decoded wrongly?"
         )
         raise ConditionError(_SURROGATES.sub("\ufffd", text), [place]) from None
 

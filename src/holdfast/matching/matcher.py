@@ -125,7 +125,7 @@ class Matcher:
         if type(id_) is not str and (type(id_) is not int or not -(2**63) <= id_ < 2**63):
             raise MisuseError(f"an id is a string or a 64-bit integer, not {id_!r}")
         if type(id_) is str and not id_.isascii() and not _encodable(id_):
-            raise MisuseError(f"the id {id_!a} holds half a character (a lone surrogate)")
+            raise MisuseError(f"the id {id_!a} holds a lone surrogate, which is not valid text")
         other = next(iter(self._subscriptions), id_)
         if type(other) is not type(id_):
             raise MisuseError(f"ids are all strings or all integers; {id_!r} does not go with {other!r}")

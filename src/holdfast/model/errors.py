@@ -20,7 +20,7 @@ class MisuseError(HoldfastError):
 
 
 class InputError(HoldfastError):
-    """Something handed to us by a person or a file is not acceptable."""
+    """Something handed to us by a person or a file is invalid."""
 
 
 class MissingExtraError(HoldfastError, ImportError):

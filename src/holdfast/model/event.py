@@ -15,6 +15,8 @@ Attributes = Mapping[str, Value | None]
 
 RESERVED = "~"  # names that begin so belong to the messages by which clients recover losses
 DEPTH_MAX = 16  # deeper nesting is a document, not an event; the bound keeps flattening from recursing
+_FLAT_NAMES_MAX = 10_000  # as many as an application uses, and many more
+flat_names: set[str] = set()  # names without a dot that were seen before: an event of these alone is nested already
 
 _PLAIN = frozenset({str, float, bool, type(None), datetime})
 
@@ -77,6 +79,9 @@ def nested(attributes: Attributes) -> Mapping[str, Any]:
     A name stays dotted below an attribute (`a.b` beside `a`) and where it would be nested too deep.
     """
     if "." not in "".join(attributes):
+        if len(flat_names) + len(attributes) > _FLAT_NAMES_MAX:
+            flat_names.clear()
+        flat_names.update(attributes)
         return attributes
     event = NestedEvent()
     for name, value in attributes.items():

@@ -47,6 +47,7 @@ class Setting:
     expects: str = "a text in quotes"  # of a text
     key: str | None = None  # its name in the network file; None: it is set in Python only
     goes_with: GoesWith | None = None
+    drawn: bool = False  # the file may give [low, high], and each broker or link draws its own
     formerly: str = ""  # an older name of the key, which still works
     otherwise: str = ""  # what holds when it is left out, where the default is None
 

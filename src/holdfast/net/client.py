@@ -32,7 +32,7 @@ from holdfast.net.advertisement import Advertisement
 from holdfast.net.attachment import CLOSE_S, Attachment
 from holdfast.net.client_driver import ClientDriver
 from holdfast.net.clock import Clock
-from holdfast.net.deadline import check_timeout, within
+from holdfast.net.deadline import check_timeout, counted, within
 from holdfast.net.driver import Application
 from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
 from holdfast.net.link import Link
@@ -170,10 +170,11 @@ class Client(Attachment):
         if self._closed:
             return
         try:
-            if in_haste or not self._owes:
+            if in_haste or not (self._owes or (timeout is not None and self._keeps)):
                 return
             if timeout is not None:
-                return await within(timeout, self._finish(), self._why_unfinished)
+                limit = timeout if self._wanted.is_set() else 0  # while it is detached, waiting is of no use
+                return await within(limit, self._finish(), self._why_unfinished)
             with suppress(TimeoutError, TransportError):
                 async with asyncio.timeout(CLOSE_S):
                     await self.flush()
@@ -181,6 +182,12 @@ class Client(Attachment):
                     await self._announced()
         finally:  # also when whoever waits for it is cancelled: our name must not stay taken
             await self._leave()
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether it has events that the broker may not have got."""
+        stored = self._durable is None or not self._durable.unacknowledged
+        return self._returning.owes or bool(self._unsent) or not stored
 
     async def _finish(self) -> None:
         await self.flush()
@@ -192,7 +199,8 @@ class Client(Attachment):
             await asyncio.sleep(_LINGER_LOOK_S)
 
     def _why_unfinished(self) -> str:
-        return f"the client is closed, and {self._unconfirmed} that the broker has not confirmed may not have left it"
+        count = counted(self._unconfirmed)
+        return f"the client is closed, and {count} that the broker has not confirmed may not have left it"
 
     def __repr__(self) -> str:
         where = f"connected to {self.broker}" if self.broker else "closed" if self._closed else "not connected"
@@ -296,15 +304,14 @@ class Client(Attachment):
                 return await self._ping()
 
     @property
-    def _unconfirmed(self) -> str:
+    def _unconfirmed(self) -> int:
         """How many events the broker may not have."""
-        count = self._machine.last_seq - max(self._first_seq - 1, self._flushed)
         if self._durable is not None:
-            count = self._durable.unacknowledged
-        return "1 event" if count == 1 else f"{count:,} events"
+            return self._durable.unacknowledged
+        return self._machine.last_seq - max(self._first_seq - 1, self._flushed)
 
     def _why_unflushed(self) -> str:
-        return f"the broker has not confirmed {self._unconfirmed}; sending goes on, and another flush waits for it"
+        return f"the broker has not confirmed {counted(self._unconfirmed)}; sending goes on: flush again to wait for it"
 
     async def _ping(self) -> None:
         link = await self._connection()

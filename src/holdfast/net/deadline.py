@@ -17,6 +17,10 @@ def check_timeout(seconds: float | None) -> None:
         raise InputError(f"timeout is {seconds!r}; it must be a number of seconds, 0 or more, or None for no limit")
 
 
+def counted(events: int) -> str:
+    return "1 event" if events == 1 else f"{events:,} events"
+
+
 async def within(seconds: float | None, work: Coroutine[Any, Any, T], why: Callable[[], str]) -> T:
     """The result of the work; a TimedOutError with what `why` says when it takes longer."""
     try:

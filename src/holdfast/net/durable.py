@@ -100,7 +100,7 @@ class Durable:
         self._answer = asyncio.Event()  # for whoever waits for a broker to have stored something; a new one each time
         self._loop = asyncio.get_running_loop()
         self._token = 0  # up to here the machine knows that the application is done with it,
-        self._told = "", 0  # and of the next message
+        self._sent_part = "", 0  # and of the next message
         self._part_s = 0.0  # when that may be said again
         self._later: asyncio.TimerHandle | None = None
         self._begun = self._closed = self._ended = self._looks = False
@@ -206,8 +206,8 @@ class Durable:
         if token == self._token and not at_once and self._was_lately():
             return
         source, seq = self._within_next()
-        if not self._ended and (token, source, seq) != (self._token, *self._told):
-            self._token, self._told = token, (source, seq)
+        if not self._ended and (token, source, seq) != (self._token, *self._sent_part):
+            self._token, self._sent_part = token, (source, seq)
             self._driver.give(Consumed(token, source, seq))
 
     def _was_lately(self) -> bool:

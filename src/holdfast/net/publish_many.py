@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from holdfast.model.errors import InputError, MisuseError, TimedOutError
+from holdfast.net.deadline import counted
 
 Event = Mapping[str, object]
 Publish = Callable[[Event], Awaitable[int]]
 
 
 async def publish_many(publish: Publish, events: Iterable[Event], timeout: float | None, before: int = 0) -> int:
-    """How many were published, with those before; an error says how many, and names the one that is not acceptable."""
+    """How many were published, with those before; an error says how many, and names the one that is invalid."""
     count = before
     limit = asyncio.timeout(timeout)
     try:
@@ -33,4 +34,4 @@ def check_events(events: Iterable[Event]) -> None:
 
 
 def _sent(count: int) -> str:
-    return "1 event was sent" if count == 1 else f"{count:,} events were sent"
+    return f"{counted(count)} {'was' if count == 1 else 'were'} sent"

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from holdfast.model.errors import InputError
-from holdfast.model.event import nested
+from holdfast.model.event import flat_names, nested
 from holdfast.model.messages import Publication, Via
 from holdfast.net.accounting import Account
 from holdfast.net.losses import Growing
@@ -41,7 +41,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
         `publication.attributes` has them flat.
         """
-        return nested(self.publication.attributes)
+        attributes = self.publication.attributes
+        return attributes if flat_names.issuperset(attributes) else nested(attributes)
 
     @property
     def payload(self) -> bytes:

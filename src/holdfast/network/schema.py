@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from heapq import merge
 from operator import attrgetter
 from random import Random
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from holdfast.network.document import Document
+from holdfast.model.settings import setting
 from holdfast.network.graph import neighbours_of
+from holdfast.network.limits import DELAY_S_MAX, QUEUE_MAX
 from holdfast.network.replacement import Replacer
 from holdfast.network.settings import PlanSettings, Transport
 from holdfast.network.workload.listed import Scheduled, scheduled
@@ -21,6 +22,10 @@ from holdfast.network.workload.workloads import Silent, Workload
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import ProtocolSettings, Reliability, Routing
 
+if TYPE_CHECKING:
+    from holdfast.network.document import Document
+
+_DELAY_US_MAX = DELAY_S_MAX * 1_000_000
 ServiceTime = Literal["fixed", "exponential"]
 FaultKind = Literal[
     "crash",
@@ -38,9 +43,26 @@ FaultKind = Literal[
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
     id: str
-    service_us: int = 0  # mean time to handle one message; 0 takes no time
-    service: ServiceTime = "fixed"
-    queue_max: int = 10_000  # messages that wait to be handled; one more is dropped and counted
+    service_us: int = setting(
+        0,
+        "mean time to handle a message",
+        "the papers' models of loss have none",
+        at_least=0,
+        at_most=_DELAY_US_MAX,
+        key="service_ms",
+        drawn=True,
+    )
+    service: ServiceTime = setting(
+        "fixed", "whether that time is always the same or random", "queues are shortest then", key="service"
+    )
+    queue_max: int = setting(
+        10_000,
+        "messages that may wait to be handled; one more is dropped and counted",
+        "a second's worth at 10,000 a second",
+        unit="messages",
+        at_most=QUEUE_MAX,
+        key="queue",
+    )
     mtbf_us: int | None = None  # mean time up between random crashes; None never crashes by itself
     mttr_us: int | None = None  # mean time down
     listen: str | None = None  # host:port of the live broker; None lets the driver choose
@@ -58,14 +80,52 @@ class Burst(NamedTuple):
 class LinkSpec:
     a: str
     b: str
-    delay_us: int = 1_000
-    jitter_us: int = 0  # the delay varies evenly by up to this much either way
-    loss_ratio: float = 0.0
+    delay_us: int = setting(
+        1_000,
+        "one way",
+        "two machines in one city",
+        at_least=0,
+        at_most=_DELAY_US_MAX,
+        key="delay_ms",
+        drawn=True,
+    )
+    jitter_us: int = setting(
+        0,
+        "the delay varies evenly by up to so much either way",
+        "the papers' links have none",
+        at_least=0,
+        at_most=_DELAY_US_MAX,
+        key="jitter_ms",
+        drawn=True,
+    )
+    loss_ratio: float = setting(0.0, "share of messages lost", "a network that works", key="loss", drawn=True)
     burst: Burst | None = None
-    bytes_per_s: int | None = None  # None is unlimited
-    queue_max: int = 10_000  # messages that wait for a link with a capacity
-    duplicate_ratio: float = 0.0
-    reorder_ratio: float = 0.0  # share of messages that get an extra random delay
+    bytes_per_s: int | None = setting(
+        None,
+        "capacity of each direction",
+        "the papers' links have no limit",
+        unit="bytes",
+        at_most=10**12,
+        key="bytes_per_s",
+        otherwise="unlimited",
+    )
+    queue_max: int = setting(
+        10_000,
+        "messages that may wait for a link with a capacity; one more is dropped",
+        "as for brokers",
+        unit="messages",
+        at_most=QUEUE_MAX,
+        key="queue",
+    )
+    duplicate_ratio: float = setting(
+        0.0, "share of messages that arrive twice", "a network that works", key="duplicate"
+    )
+    reorder_ratio: float = setting(
+        0.0,
+        "share of messages held up for a random while, so that others overtake them",
+        "a network that works",
+        key="reorder",
+    )
     mtbf_us: int | None = None
     mttr_us: int | None = None
 
@@ -135,12 +195,12 @@ class Network:
     reconfiguration: Reconfiguration | None = None
     slice_us: int | None = None  # events are also counted by when they were published, in slices of this length
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant
-    document: Document = field(default_factory=Document, compare=False, repr=False)
+    document: "Document | None" = field(default=None, compare=False, repr=False)  # the file that describes it
 
     @property
     def text(self) -> str:
         """A network file that describes this network, with all settings in it."""
-        return self.document.toml()
+        return "" if self.document is None else self.document.toml()
 
     @property
     def replication(self) -> ReplicationSettings | None:

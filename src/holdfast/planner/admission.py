@@ -33,7 +33,7 @@ class Admission:
     def words(self) -> str:
         verdict = "accepted" if self.accepted else "refused"
         said = f"{verdict}: a subscriber at {self.broker} gets {self.value:.6f} with {self.scheme}, "
-        said += f"and {self.target:g} is asked for"
+        said += f"and the target is {self.target:g}"
         enough = next((each for each in SCHEMES if self.values[each] >= self.target), None)
         if not self.accepted:
             said += f"; {enough} would give {self.values[enough]:.6f}" if enough else "; no scheme is enough"
@@ -59,7 +59,7 @@ def admission(network: Network, broker: str, condition: str, target: float, sett
         hint = did_you_mean(broker, names) or f"there are {', '.join(names[:8])}"
         raise InputError(f'--admit: there is no broker "{broker}"; {hint}')
     if not parse(condition).filters:  # a mistake in it is told here, before anything is computed
-        raise InputError(f"--wants {condition!r}: no event can match this; write TRUE to want all of them")
+        raise InputError(f"--wants {condition!r}: no event can match this; write TRUE for all of them")
     client = ClientSpec("newcomer", broker, (SubscriptionSpec("s1", condition),))
     case = Case(overlay_of(network), demand_of(network, [client]))
     newcomer = len(case.demand.subscribers) - 1

@@ -346,13 +346,13 @@ class Broker:
         added, dropped = heard.change_by(change)
         most = self._settings.conditions_max
         if added and len(heard.conditions) + len(added) - len(dropped) > most:
-            why = f"{self.name} takes at most {most} {change.table} of a neighbour, and refuses more"
+            why = f"{self.name} accepts at most {most} {change.table} of a neighbour"
             return [Incident("too_many_conditions", name), Send(name, TableRefused(change.table, why))]
         try:
             for each in added:
                 self._book.subscription(each)
         except ConditionError:
-            why = f"{self.name} cannot parse one of the {change.table}: is it of another version?"
+            why = f"{self.name} cannot parse one of the {change.table}; does it run another version?"
             return [Incident("bad_condition", name), Send(name, TableRefused(change.table, why))]
         refused = self._router.why_refused(added) if added and change.table == "subscriptions" else ""
         if refused:

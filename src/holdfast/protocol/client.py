@@ -79,7 +79,7 @@ class Client:
         self._book = book
         self._epoch = epoch
         self.first_seq = first_seq
-        self._last_seq = first_seq - 1
+        self.last_seq = first_seq - 1  # of the last publication
         self.broker: str | None = None
         self._sent_tables: dict[Table, SentTable] = {}
         self._wants_version = 0  # of our subscriptions as sent to the broker, when we last began to want more
@@ -97,10 +97,6 @@ class Client:
         self._payloads: list[bytes] = []
         self._batch_bytes = 0
         self._batch_record: bytes | None = None
-
-    @property
-    def last_seq(self) -> int:
-        return self._last_seq
 
     def next_due_us(self) -> int | None:
         if self._times_us:
@@ -254,13 +250,13 @@ class Client:
         lifetime_us: int | None,
         now_us: int,
         encoded: Raw | None = None,
-        record: bytes | None = None,  # what it says of those before it, for recovery
+        record: bytes | None = None,  # what it lists of those before it, for recovery
     ) -> list[Effect]:
         if self._batches and encoded is not None and lifetime_us is None and not record:
             size = len(encoded) + len(payload) + _EVENT_BYTES
             full = self._batch_bytes + size > _BATCH_BYTES_MAX or len(self._times_us) >= self._batches_max
             effects = self._send_batch() if full and self._times_us else []
-            self._last_seq += 1
+            self.last_seq += 1
             self._times_us.append(now_us)
             self._bodies.append(encoded)
             self._payloads.append(payload)
@@ -268,7 +264,7 @@ class Client:
             self._batch_record = record
             return effects
         effects = self._send_batch() if self._times_us else []
-        seq = self._last_seq = self._last_seq + 1
+        seq = self.last_seq = self.last_seq + 1
         publication = Publication(self.name, seq, now_us, lifetime_us, attributes, payload, record)  # type: ignore[arg-type]
         effects.append(Published(publication))
         if self.broker is None:
@@ -284,7 +280,7 @@ class Client:
         payloads, self._payloads = self._payloads, []
         self._batch_bytes = 0
         assert self.broker is not None
-        last, record = self._last_seq, self._batch_record
+        last, record = self.last_seq, self._batch_record
         if len(times_us) == 1 and record is None:  # it is through sooner than as a batch
             alone = Publication(self.name, last, times_us[0], None, bodies[0], payloads[0])  # type: ignore[arg-type]
             return [Send(self.broker, Publish(alone))]

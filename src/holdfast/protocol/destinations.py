@@ -84,8 +84,8 @@ class DestinationRouter:
         if len(wanted) <= limits.CONDITIONS_MAX and sum(map(bytes_of, wanted)) <= limits.LINK_STATE_BYTES_MAX:
             return ""
         return (
-            f"{self._name} tells all brokers of at most {limits.CONDITIONS_MAX} different conditions of its clients, "
-            f"in {limits.LINK_STATE_BYTES_MAX} bytes: route by subscriptions, or attach some clients to other brokers"
+            f"{self._name} accepts at most {limits.CONDITIONS_MAX} different conditions of its clients, "
+            f"in {limits.LINK_STATE_BYTES_MAX} bytes: route by subscriptions, or connect some clients to other brokers"
         )
 
     def on_timer(self, now_us: int) -> list[Effect]:

@@ -103,7 +103,7 @@ class Recovering(ClientLayer):
     def _on_subscriptions(self, call: SubscribeCall | UnsubscribeCall, now_us: int) -> list[Effect]:
         """Which losses matter has changed."""
         if isinstance(call, SubscribeCall) == (call.id in self._subscriptions):
-            return self.inner.handle(call, now_us)  # which says what is wrong with it
+            return self.inner.handle(call, now_us)  # which raises
         if isinstance(call, SubscribeCall):
             self._subscriptions[call.id] = now_us, self._book.subscription(call.condition)
         else:

@@ -99,8 +99,8 @@ class SqliteStore:
     def _check_in_place(self) -> None:
         if self._now_in_place() != self._places:
             raise StoreError(
-                f"{self.path}: it or its log was removed or replaced while in use, and would be gone after a crash; "
-                "nothing more is acknowledged until the broker is started again"
+                f"{self.path}: the file or its log was removed or replaced while in use; "
+                "the broker acknowledges nothing more until it is restarted"
             )
 
     def _open(self) -> None:
@@ -111,7 +111,7 @@ class SqliteStore:
             application, version = (run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
             tables = run("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if tables and application != _APPLICATION:
-                raise InputError(f"{path}: a database of something else, not a broker's store; choose another path")
+                raise InputError(f"{path}: not a broker's store, but another database; choose another path")
             if version > VERSION:
                 message = f"{path}: a store of version {version}; this Holdfast reads version {VERSION}"
                 raise InputError(f"{message}. Use a newer one, or another path")
@@ -199,7 +199,7 @@ def _log_pages(path: Path) -> int:
 
 
 def _damaged(path: Path, why: str) -> str:
-    return f"{path}: the store is damaged ({why}); it was left as it is. Restore a copy of it, or choose another path"
+    return f"{path}: the store is damaged ({why}); it was not changed. Restore a copy of it, or choose another path"
 
 
 def _message(data: bytes) -> Body:

@@ -1,6 +1,6 @@
 """Events of one source that leave in one message, a batch, put together from attributes that are encoded already.
 
-Attributes are encoded once, where an event is published or first forwarded; a batch is then the bytes that are there,
+Attributes are encoded once, where an event is published; a batch is then the bytes that are there,
 behind the numbers and times. What may change from one hop to the next (hops, and what the batch states) lies behind all
 else in a fixed number of bytes: a broker that passes a batch on as it came writes only these anew.
 """
@@ -45,6 +45,8 @@ class Relay:
             body = self._body(self._only)
             if body is not None:
                 return body + _tail(batch.hops, batch.since, batch.upto)
+        if batch.attributes and type(batch.attributes[0]) is Raw:  # this process has published it
+            return encode_batch(batch, batch.attributes)  # type: ignore[arg-type]
         return encode_batch(batch, [self._piece(each) for each in batch.attributes])
 
     def _body(self, only: Batch) -> bytes | None:
@@ -53,9 +55,7 @@ class Relay:
         as_ours = encoded[: len(BATCH_HEAD)] == BATCH_HEAD and encoded.endswith(_tail(only.hops, only.since, only.upto))
         return encoded[:-_TAIL_BYTES] if as_ours and count_in(encoded) == len(only.seqs) else None
 
-    def _piece(self, attributes: dict[str, Scalar] | Raw) -> bytes | Raw:
-        if type(attributes) is Raw:  # its publisher is this process
-            return attributes
+    def _piece(self, attributes: dict[str, Scalar]) -> bytes:
         piece = self._encoded.get(id(attributes))
         if piece is None:
             piece = self._encoded[id(attributes)] = encode_message(attributes)

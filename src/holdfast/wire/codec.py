@@ -128,7 +128,7 @@ def decode_untrusted(data: bytes) -> Message:
     """The one message of a frame from outside; raises only PeerError."""
     messages = decode_frame_untrusted(data)
     if len(messages) != 1:
-        raise PeerError(f"a frame of {len(messages)} messages where one was expected")
+        raise PeerError(f"expected one message in a frame, received {len(messages)}")
     return messages[0]
 
 
@@ -160,7 +160,7 @@ def _check_sizes_untrusted(messages: list[Message], events: list[dict[str, Scala
     for attributes in events:
         size = len(_encoder.encode(attributes))
         if size > ATTRIBUTES_BYTES_MAX:
-            raise PeerError(f"an event whose attributes take {size} bytes; {ATTRIBUTES_BYTES_MAX} are allowed")
+            raise PeerError(f"event too large: its attributes take {size} bytes, the limit is {ATTRIBUTES_BYTES_MAX}")
     for message in messages:
         each = message.message if type(message) is Handover else message
         payloads: Sequence[bytes] = each.payloads if type(each) is Batch else ()
@@ -168,13 +168,13 @@ def _check_sizes_untrusted(messages: list[Message], events: list[dict[str, Scala
             payloads = (each.publication.payload,)
         size = max(map(len, payloads), default=0)
         if size > PAYLOAD_BYTES_MAX:
-            raise PeerError(f"an event with a payload of {size} bytes; {PAYLOAD_BYTES_MAX} are allowed")
+            raise PeerError(f"payload too large: {size} bytes, the limit is {PAYLOAD_BYTES_MAX}")
 
 
 def _check_lengths_untrusted(batch: Batch) -> None:
     count = len(batch.seqs)
     if len(batch.times_us) != count or len(batch.attributes) != count or len(batch.payloads) not in (0, count):
-        raise PeerError("a batch whose lists are not of one length")
+        raise PeerError("a batch with lists of different lengths")
 
 
 # Timestamps ------------------------------------------------------------------------------------------------------
@@ -237,11 +237,11 @@ def _check_scalars_untrusted(events: Sequence[dict[str, Any]]) -> None:
 
 def check_head_untrusted(data: bytes | memoryview, kind: int) -> None:
     if not 2 < len(data) <= FRAME_BYTES_MAX:
-        raise PeerError(f"a frame of {len(data)} bytes; it may have 3 to {FRAME_BYTES_MAX}")
+        raise PeerError(f"a frame of {len(data)} bytes; expected 3 to {FRAME_BYTES_MAX}")
     if data[0] != VERSION:
-        raise PeerError(f"a frame of protocol version {data[0]}; this is version {VERSION}")
+        raise PeerError(f"protocol version {data[0]}; this is version {VERSION}")
     if data[1] != kind:
-        raise PeerError(f"a frame of kind {data[1]} where {kind} was expected")
+        raise PeerError(f"expected a frame of kind {kind}, received {data[1]}")
 
 
 def _check_sendable(attributes: Mapping[str, Scalar]) -> None:

@@ -62,28 +62,28 @@ def _checked(event: Mapping[str, object]) -> tuple[dict[str, Scalar], Raw]:
     _warn_of_naive(event)
     flat = dict(attributes_of(event))
     if len(flat) > ATTRIBUTES_MAX:
-        raise InputError(f"an event of {len(flat)} attributes; {ATTRIBUTES_MAX} are allowed")
+        raise InputError(f"too many attributes: {len(flat)}, the limit is {ATTRIBUTES_MAX}")
     for name, value in flat.items():
         if type(name) is not str:
             raise InputError(f"event attribute {name!r}: expected a name that is a string")
         if name.startswith(RESERVED):
-            raise InputError(f"event attribute {name}: names that begin with {RESERVED} are taken; use another one")
+            raise InputError(f"event attribute {name}: names that begin with {RESERVED} are reserved; use another one")
         if len(name) > NAME_CHARACTERS_MAX:
             raise InputError(
-                f"event attribute {name[:20]}…: a name of {len(name)} characters; {NAME_CHARACTERS_MAX} are allowed"
+                f"event attribute {name[:20]}…: a name of {len(name)} characters; the limit is {NAME_CHARACTERS_MAX}"
             )
         if type(value) is datetime:
             flat[name] = utc(value)
     try:
         encoded = _encode(flat)
     except UnicodeEncodeError:
-        raise InputError(f"event attribute {_unencodable(flat)}: half a character (a lone surrogate)") from None
+        raise InputError(f"event attribute {_unencodable(flat)}: a lone surrogate, which is not valid text") from None
     if len(encoded) > ATTRIBUTES_BYTES_MAX:
         largest = max(flat, key=lambda name: len(_encode(flat[name])))
         raise InputError(
-            f"an event whose attributes take {len(encoded)} bytes, most of them {largest}; "
-            f"{ATTRIBUTES_BYTES_MAX} are allowed: put large data into the payload (up to {PAYLOAD_BYTES_MAX} bytes), "
-            "or elsewhere and send where it is"
+            f"event too large: its attributes take {len(encoded)} bytes, most of them {largest}; the limit is "
+            f"{ATTRIBUTES_BYTES_MAX}. Put large data into the payload (up to {PAYLOAD_BYTES_MAX} bytes), "
+            "or store it elsewhere and send its address"
         )
     if len(_names) + len(flat) > _NAMES_MAX:
         _names.clear()
@@ -114,8 +114,8 @@ def sendable_payload(payload: bytes | bytearray | memoryview) -> bytes:
         raise InputError(f"the payload must be bytes, not {type(payload).__name__}")
     if len(payload) > PAYLOAD_BYTES_MAX:
         raise InputError(
-            f"a payload of {len(payload)} bytes; {PAYLOAD_BYTES_MAX} are allowed: "
-            "put larger data elsewhere and send where it is"
+            f"payload too large: {len(payload)} bytes, the limit is {PAYLOAD_BYTES_MAX}; "
+            "store larger data elsewhere and send its address"
         )
     return bytes(payload)
 

@@ -6,12 +6,14 @@ from itertools import count
 from random import Random
 
 from holdfast.network.building.graph import known_broker
+from holdfast.network.keys.declared import fields_of
 from holdfast.network.keys.root import ROOT
 from holdfast.network.limits import CLIENTS_MAX, PUBLISHERS_MAX, SUBSCRIPTIONS_MAX
 from holdfast.network.problems import KeyPath, Problems
 from holdfast.network.schema import ClientSpec, SubscriptionSpec
 from holdfast.network.tables import Repeated, Values
 from holdfast.network.workload.listed import Scheduled
+from holdfast.network.workload.publication import EventTraits
 from holdfast.network.workload.workloads import Workload
 
 
@@ -127,8 +129,7 @@ def _scheduled(found: Iterable[Values], path: KeyPath, problems: Problems) -> It
             attributes=entry["attributes"] or {},
             every_us=entry["every_us"],
             until_us=until_us,
-            payload_bytes=entry["payload_bytes"],
-            lifetime_us=entry["lifetime_us"],
+            **fields_of(EventTraits, entry),
         )
 
 

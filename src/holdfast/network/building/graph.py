@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from holdfast.model.validation import did_you_mean
 from holdfast.network import topology
 from holdfast.network.graph import a_cycle, components, neighbours_of
+from holdfast.network.keys.declared import fields_of
 from holdfast.network.keys.graph import FAILURES
 from holdfast.network.keys.root import ROOT
 from holdfast.network.limits import BROKERS_MAX, LINKS_MAX
@@ -112,17 +113,8 @@ def _brokers(
     for name in names:
         drawn = _drawn(_merged(base, settings.get(name, {})), f"{seed}/{name}/settings")
         mtbf_us, mttr_us = _up_and_down(drawn)
-        specs.append(
-            BrokerSpec(
-                id=name,
-                service_us=round(drawn["service_us"]),
-                service=drawn["service"],
-                queue_max=drawn["queue"],
-                mtbf_us=mtbf_us,
-                mttr_us=mttr_us,
-                listen=drawn.get("listen"),
-            )
-        )
+        own_fields = fields_of(BrokerSpec, drawn)
+        specs.append(BrokerSpec(name, **own_fields, mtbf_us=mtbf_us, mttr_us=mttr_us, listen=drawn.get("listen")))
     return tuple(specs)
 
 
@@ -218,16 +210,10 @@ def _link(a: str, b: str, values: Values, seed: int) -> LinkSpec:
     mtbf_us, mttr_us = _up_and_down(drawn)
     burst = drawn["burst"]
     return LinkSpec(
-        a=a,
-        b=b,
-        delay_us=round(drawn["delay_us"]),
-        jitter_us=round(drawn["jitter_us"]),
-        loss_ratio=drawn["loss"],
+        a,
+        b,
+        **fields_of(LinkSpec, drawn),
         burst=None if burst is None else Burst(*(burst[name] or 0.0 for name in ("to_bad", "to_good", "loss"))),
-        bytes_per_s=drawn["bytes_per_s"],
-        queue_max=drawn["queue"],
-        duplicate_ratio=drawn["duplicate"],
-        reorder_ratio=drawn["reorder"],
         mtbf_us=mtbf_us,
         mttr_us=mttr_us,
     )

@@ -7,6 +7,7 @@ from holdfast.model.errors import InputError
 from holdfast.model.validation import did_you_mean
 from holdfast.network.building.clients import Draft, add_subscription
 from holdfast.network.keys.clients import SUBSCRIPTION
+from holdfast.network.keys.declared import fields_of
 from holdfast.network.limits import PAIRS_MAX, SUBSCRIPTIONS_MAX
 from holdfast.network.problems import KeyPath, Problems
 from holdfast.network.tables import Values
@@ -16,7 +17,7 @@ from holdfast.network.workload.publication import Window
 from holdfast.network.workload.rates import Rates
 from holdfast.network.workload.rows import SUFFIXES, columns, rows
 from holdfast.network.workload.stock import Stock
-from holdfast.network.workload.traffic import Profile, Traffic
+from holdfast.network.workload.traffic import Profile, Traffic, TrafficTraits
 from holdfast.network.workload.workloads import Silent, Workload
 from holdfast.network.workload.zipf import Zipf
 
@@ -48,11 +49,11 @@ def build_workload(values: Values, drafts: list[Draft], folder: Path, problems: 
                     problems.add(("workload", name), message, f"at most {values['patterns']}")
             if any(problems.within("workload", name) for name in ("per_event", "per_client", "patterns")):
                 return Silent()  # so that nobody draws for ever
-            return Patterns(_traffic(values), values["per_client"], values["patterns"], values["per_event"])
+            return Patterns(_traffic(values), **fields_of(Patterns, values))
         case "zipf":
-            return Zipf(_traffic(values), values["per_client"], values["values"], values["skew"], values["favour"])
+            return Zipf(_traffic(values), **fields_of(Zipf, values))
         case "stock":
-            return Stock(_traffic(values), values["per_client"], values["symbols"], values["skew"])
+            return Stock(_traffic(values), **fields_of(Stock, values))
         case "rates":
             return _rates(values, drafts, problems)
         case "files":
@@ -61,7 +62,7 @@ def build_workload(values: Values, drafts: list[Draft], folder: Path, problems: 
 
 
 def _traffic(values: Values) -> Traffic:
-    return Traffic(values["rate_per_s"], values["spacing"], values["payload_bytes"], values["lifetime_us"])
+    return Traffic(values["rate_per_s"], **fields_of(TrafficTraits, values))
 
 
 def _rates(values: Values, drafts: list[Draft], problems: Problems) -> Rates:
@@ -74,11 +75,9 @@ def _rates(values: Values, drafts: list[Draft], problems: Problems) -> Rates:
         high_per_s=high,
         hold_us=tuple(values["hold_us"]),
         spike_ratio=values["spikes"],
-        spacing=values["spacing"],
-        payload_bytes=values["payload_bytes"],
-        lifetime_us=values["lifetime_us"],
+        **fields_of(TrafficTraits, values),
     )
-    return Rates(profile, tuple(values["match"]), values["popularity"], values["attributes"], subscribers)
+    return Rates(profile, tuple(values["match"]), subscribers=subscribers, **fields_of(Rates, values))
 
 
 def _files(values: Values, folder: Path, problems: Problems) -> Files:

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 
 from holdfast.network import limits
-from holdfast.network.keys.units import EVENT_KEYS, MOMENT, SPAN
+from holdfast.network.keys.declared import keys_of
+from holdfast.network.keys.units import MOMENT, SPAN
 from holdfast.network.shapes import Attributes, Condition, Either, Flag, Listed, Name, Number, Word
 from holdfast.network.tables import Key, Table
+from holdfast.network.workload.publication import EventTraits
 
 _EVERYBODY = Word(("all",))
 CLIENTS = Table(
@@ -52,7 +54,7 @@ PUBLISH = Table(
         Key("attributes", Attributes(), "the event", required=True),
         Key("every_s", SPAN, "how often", default_words="once"),
         Key("until_s", MOMENT, "when to stop repeating", default_words="the end of the run"),
-        *EVENT_KEYS,
+        *keys_of(EventTraits),
     ),
 )
 CLIENT = Table(

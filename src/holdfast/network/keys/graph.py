@@ -1,7 +1,9 @@
 """The keys of topology, brokers and links."""
 
 from holdfast.network import limits
-from holdfast.network.keys.units import DELAY, QUEUE, SEED, SHARE, SPAN
+from holdfast.network.keys.declared import keys_of
+from holdfast.network.keys.units import SEED, SHARE, SPAN
+from holdfast.network.schema import BrokerSpec, LinkSpec
 from holdfast.network.shapes import PAIR, Drawn, Either, Flag, Listed, Name, Number, Place, Word
 from holdfast.network.tables import Key, Table
 
@@ -69,12 +71,7 @@ TOPOLOGY = Table(
     },
 )
 
-_BROKER_KEYS = (
-    Key("service_ms", Drawn(DELAY), "mean time to handle a message; 0: the papers' models of loss have none", 0),
-    Key("service", Word(("fixed", "exponential")), "whether that time is always the same or random", "fixed"),
-    Key("queue", QUEUE, "messages that may wait; a second's worth at 10,000 a second", 10_000),
-    *FAILURES,
-)
+_BROKER_KEYS = (*keys_of(BrokerSpec), *FAILURES)
 BROKERS_TABLE = Table("brokers", "What holds for every broker.", _BROKER_KEYS)
 BROKER = Table(
     "broker",
@@ -96,24 +93,7 @@ BURST = Table(
         Key("loss", SHARE, "share of messages lost while bad; while good it is `links.loss`", required=True),
     ),
 )
-_LINK_KEYS = (
-    Key("delay_ms", Drawn(DELAY), "one way; 1: two machines in one city", 1),
-    Key("jitter_ms", Drawn(DELAY), "the delay varies evenly by up to so much either way", 0),
-    Key("loss", Drawn(SHARE), "share of messages lost", 0),
-    Key("burst", BURST, "losses in bursts"),
-    Key(
-        "bytes_per_s",
-        Number(1, 10**12, "bytes", whole=True),
-        "capacity of each direction",
-        default_words="unlimited",
-    ),
-    Key(
-        "queue", QUEUE, "messages that may wait for a link with a capacity; one more is dropped; as for brokers", 10_000
-    ),
-    Key("duplicate", SHARE, "share of messages that arrive twice", 0),
-    Key("reorder", SHARE, "share of messages held up for a random while, so that others overtake them", 0),
-    *FAILURES,
-)
+_LINK_KEYS = (*keys_of(LinkSpec), Key("burst", BURST, "losses in bursts"), *FAILURES)
 LINKS = Table(
     "links",
     "What holds for every link between brokers, in each direction by itself.",

@@ -1,10 +1,14 @@
 """The keys of the workload, by its kind."""
 
-from holdfast.network import limits
-from holdfast.network.keys.units import EVENT_KEYS, MOMENT, RATE, SHARE, SPAN, START, STOP
-from holdfast.network.shapes import Bounds, Number, Text, Word
+from holdfast.network.keys.declared import keys_of
+from holdfast.network.keys.units import MOMENT, RATE, SHARE, SPAN, START, STOP
+from holdfast.network.shapes import Bounds, Text, Word
 from holdfast.network.tables import Key, Table
-from holdfast.network.workload.stock import SYMBOLS_MAX
+from holdfast.network.workload.patterns import Patterns
+from holdfast.network.workload.rates import Rates
+from holdfast.network.workload.stock import Stock
+from holdfast.network.workload.traffic import TrafficTraits
+from holdfast.network.workload.zipf import Zipf
 
 _TRAFFIC = (
     Key("start_s", MOMENT, "when publishing begins: subscriptions need a while to spread", default_words=START),
@@ -14,23 +18,12 @@ _TRAFFIC = (
         "when it ends: the last events need a while to arrive",
         default_words=STOP,
     ),
-    Key(
-        "spacing",
-        Word(("exponential", "periodic")),
-        "random gaps, or equal ones from a random first publication on; random as independent people are",
-        "exponential",
-    ),
-    *EVENT_KEYS,
+    *keys_of(TrafficTraits),
 )
 
 
 def _rate(default: int, why: str) -> Key:
-    return Key("rate_per_s", RATE, f"publications a second of each publisher; {why}", default)
-
-
-def _per_client(default: int, why: str) -> Key:
-    most = Number(0, 10_000, "subscriptions", whole=True)
-    return Key("per_client", most, f"subscriptions of each subscriber; {why}", default)
+    return Key("rate_per_s", RATE, "publications a second of each publisher", default, reason=why)
 
 
 WORKLOAD = Table(
@@ -46,19 +39,10 @@ WORKLOAD = Table(
     ),
     {
         "none": (),
-        "patterns": (
-            Key("patterns", Number(1, 100_000, whole=True), "how many there are; 70 as in paper 001", 70),
-            Key("per_event", Number(1, limits.ATTRIBUTES_MAX, whole=True), "different ones in each event; 3, too", 3),
-            _per_client(2, "2 as in paper 001"),
-            _rate(50, "50 as in paper 001"),
-            *_TRAFFIC,
-        ),
+        "patterns": (*keys_of(Patterns), _rate(50, "as in paper 001"), *_TRAFFIC),
         "zipf": (
-            Key("values", Number(2, 1_000_000, whole=True), "the attribute's values, from 1; 20 as in paper 003", 20),
-            Key("skew", Number(0, 10), "the n-th value comes in proportion to 1/n**skew; 0.5 as in paper 003", 0.5),
-            Key("favour", Word(("low", "high")), "which values publications prefer; conditions prefer low ones", "low"),
-            _per_client(1, "1 as in paper 003"),
-            _rate(10, "10: a second of 100 publishers is the paper's 1,000 pending ones"),
+            *keys_of(Zipf),
+            _rate(10, "a second of 100 publishers is the paper's 1,000 pending ones"),
             *_TRAFFIC,
         ),
         "rates": (
@@ -66,22 +50,10 @@ WORKLOAD = Table(
             Key("hold_s", Bounds(SPAN), "how long a rate lasts; short against a run, long against a gap", [0.5, 2]),
             Key("spikes", SHARE, "share of these times in which the rate is the highest there is; 0: jumps alone", 0),
             Key("match", Bounds(SHARE), "chance that a subscriber wants an event, drawn for each pair", [0, 0.1]),
-            Key("popularity", Number(0, 5), "spread of the log-normal factor on all chances of one event; 0: none", 0),
-            Key(
-                "attributes",
-                Number(1, limits.ATTRIBUTES_MAX, whole=True),
-                "of each event at least, filled up with noise; 10 as in paper 000",
-                10,
-            ),
+            *keys_of(Rates),
             *_TRAFFIC,
         ),
-        "stock": (
-            Key("symbols", Number(1, SYMBOLS_MAX, whole=True), "stocks traded; 2,000: a large exchange", 2_000),
-            Key("skew", Number(0, 10), "the n-th symbol is traded in proportion to 1/n**skew; 1: Zipf's law", 1),
-            _per_client(1, "1 to begin with"),
-            _rate(10, "10 to begin with"),
-            *_TRAFFIC,
-        ),
+        "stock": (*keys_of(Stock), _rate(10, "to begin with"), *_TRAFFIC),
         "files": (
             Key("events", Text("a path in quotes"), "a .parquet or .jsonl file, a column an attribute"),
             Key("time", Text(), "the column that says when: seconds of the run in order, or timestamps"),

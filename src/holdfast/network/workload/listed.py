@@ -4,17 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.model.values import Value
-from holdfast.network.workload.publication import Publication
+from holdfast.network.workload.publication import EventTraits, Publication
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduled:
+class Scheduled(EventTraits):
     at_us: int
     attributes: dict[str, Value]
     every_us: int | None = None  # None publishes once
     until_us: int | None = None
-    payload_bytes: int = 0
-    lifetime_us: int | None = None
 
 
 def scheduled(client: str, each: Scheduled, duration_us: int) -> Iterator[Publication]:

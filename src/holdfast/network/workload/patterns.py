@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from holdfast.model.settings import setting
 from holdfast.model.values import Value
+from holdfast.network.limits import ATTRIBUTES_MAX
 from holdfast.network.workload.publication import Publication, Window, publication
 from holdfast.network.workload.traffic import Traffic, dice_of
 
@@ -16,9 +18,19 @@ from holdfast.network.workload.traffic import Traffic, dice_of
 @dataclass(frozen=True)
 class Patterns:
     traffic: Traffic
-    per_client: int = 2
-    patterns: int = 70
-    per_event: int = 3
+    per_client: int = setting(
+        2,
+        "subscriptions of each subscriber",
+        "as in paper 001",
+        unit="subscriptions",
+        at_least=0,
+        at_most=10_000,
+        key="per_client",
+    )
+    patterns: int = setting(70, "how many patterns there are", "as in paper 001", at_most=100_000, key="patterns")
+    per_event: int = setting(
+        3, "different patterns in each event", "as in paper 001", at_most=ATTRIBUTES_MAX, key="per_event"
+    )
 
     def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
         names = [f"p{number}" for number in range(1, self.patterns + 1)]

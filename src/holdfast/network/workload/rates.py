@@ -13,7 +13,9 @@ from math import exp, log1p
 from random import Random
 from typing import ClassVar
 
+from holdfast.model.settings import setting
 from holdfast.model.values import Value
+from holdfast.network.limits import ATTRIBUTES_MAX
 from holdfast.network.workload.publication import Publication, Window, publication
 from holdfast.network.workload.traffic import Profile, dice_of
 
@@ -24,8 +26,22 @@ _FILLER_BITS = 16  # fillers only make events as long as the paper's; 65,536 val
 class Rates:
     traffic: Profile
     match: tuple[float, float] = (0.0, 0.1)
-    popularity: float = 0.0
-    attributes: int = 10
+    popularity: float = setting(
+        0.0,
+        "spread of the log-normal factor on all chances of one event",
+        "the chances alone",
+        at_least=0,
+        at_most=5,
+        key="popularity",
+    )
+    attributes: int = setting(
+        10,
+        "of each event at least, filled up with noise",
+        "as in paper 000",
+        unit="attributes",
+        at_most=ATTRIBUTES_MAX,
+        key="attributes",
+    )
     subscribers: int = 0
     per_client: ClassVar[int] = 1
 

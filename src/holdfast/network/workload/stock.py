@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from holdfast.model.settings import setting
 from holdfast.model.values import Value
 from holdfast.network.workload.publication import Publication, Window, publication
 from holdfast.network.workload.traffic import Traffic, dice_of
@@ -38,9 +39,19 @@ def condition(symbols: int, dice: Random) -> str:
 @dataclass(frozen=True)
 class Stock:
     traffic: Traffic
-    per_client: int = 1
-    symbols: int = 2_000
-    skew: float = 1.0
+    per_client: int = setting(
+        1,
+        "subscriptions of each subscriber",
+        "to begin with",
+        unit="subscriptions",
+        at_least=0,
+        at_most=10_000,
+        key="per_client",
+    )
+    symbols: int = setting(2_000, "stocks traded", "a large exchange", at_most=SYMBOLS_MAX, key="symbols")
+    skew: float = setting(
+        1.0, "the n-th symbol is traded in proportion to 1/n**skew", "Zipf's law", at_least=0, at_most=10, key="skew"
+    )
 
     def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
         names = [symbol(number) for number in range(self.symbols)]

@@ -10,7 +10,8 @@ from math import exp, log
 from random import Random
 from typing import Literal
 
-from holdfast.network.workload.publication import Window
+from holdfast.model.settings import setting
+from holdfast.network.workload.publication import EventTraits, Window
 
 Spacing = Literal["exponential", "periodic"]
 
@@ -19,12 +20,19 @@ def dice_of(seed: int, client: str) -> Random:
     return Random(f"{seed}/{client}/workload")
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrafficTraits(EventTraits):
+    spacing: Spacing = setting(
+        "exponential",
+        "random gaps, or equal ones from a random first publication on",
+        "independent people publish at random",
+        key="spacing",
+    )
+
+
 @dataclass(frozen=True)
-class Traffic:
+class Traffic(TrafficTraits):
     rate_per_s: float  # of one publisher
-    spacing: Spacing = "exponential"
-    payload_bytes: int = 0
-    lifetime_us: int | None = None
 
     def times(self, dice: Random, window: Window) -> Iterator[int]:
         return _times(dice, self.rate_per_s, self.spacing, window)
@@ -34,16 +42,13 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(TrafficTraits):
     """A rate that jumps: constant for a while, then drawn again, log-uniform between two bounds (paper 000)."""
 
     low_per_s: float
     high_per_s: float
     hold_us: tuple[float, float]  # how long a rate lasts is drawn evenly from this
     spike_ratio: float  # share of these times in which the rate is the highest there is
-    spacing: Spacing = "exponential"
-    payload_bytes: int = 0
-    lifetime_us: int | None = None
 
     def times(self, dice: Random, window: Window) -> Iterator[int]:
         at, stop = float(window.start_us), window.stop_us

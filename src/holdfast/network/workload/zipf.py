@@ -12,6 +12,7 @@ from itertools import accumulate
 from random import Random
 from typing import Literal
 
+from holdfast.model.settings import setting
 from holdfast.model.values import Value
 from holdfast.network.workload.publication import Publication, Window, publication
 from holdfast.network.workload.traffic import Traffic, dice_of
@@ -29,10 +30,29 @@ def cumulative(count: int, skew: float) -> tuple[float, ...]:
 @dataclass(frozen=True)
 class Zipf:
     traffic: Traffic
-    per_client: int
-    values: int = 20
-    skew: float = 0.5
-    favour: Literal["low", "high"] = "low"
+    per_client: int = setting(
+        1,
+        "subscriptions of each subscriber",
+        "as in paper 003",
+        unit="subscriptions",
+        at_least=0,
+        at_most=10_000,
+        key="per_client",
+    )
+    values: int = setting(
+        20, "the attribute's values, from 1", "as in paper 003", at_least=2, at_most=1_000_000, key="values"
+    )
+    skew: float = setting(
+        0.5,
+        "the n-th value comes in proportion to 1/n**skew",
+        "as in paper 003",
+        at_least=0,
+        at_most=10,
+        key="skew",
+    )
+    favour: Literal["low", "high"] = setting(
+        "low", "which values publications prefer", "as conditions do", key="favour"
+    )
 
     def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
         bounds = cumulative(self.values, self.skew)

@@ -141,7 +141,7 @@ def _missing(found: StreamOptions, named: set[str]) -> list[str]:
     if named == {"broker"}:
         broker = found.broker[0] if found.broker else "ADDRESS"
         return [
-            "option broker alone is not enough, because a broker keeps nothing that could be read again: start "
+            "option broker alone is not enough, because a broker keeps no events to read again: start "
             f"`holdfast gateway --broker {broker} --log DIR` and give its address as option gateway, "
             "or give option log, a folder, for a gateway that lives as long as the query"
         ]

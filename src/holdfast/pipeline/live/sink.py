@@ -100,7 +100,7 @@ class LiveBatchWriter(DataSourceArrowWriter):
 
     def __init__(self, schema: StructType, overwrite: bool, options: StreamOptions) -> None:
         if overwrite:
-            raise InputError("what is published cannot be overwritten; use mode append")
+            raise InputError("published events cannot be overwritten; use mode append")
         self._staging = _Staging(schema, options)
         self._query = options.query or f"write-{uuid4().hex}"
         self._batch = options.batch

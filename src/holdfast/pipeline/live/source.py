@@ -241,5 +241,5 @@ def _lost(start: dict[str, Any], now: Stream) -> str | None:
 def _data_loss(stream: str, problem: str) -> InputError:
     return InputError(
         f"stream {stream}: {problem}; keep more (holdfast gateway --keep-mb, --keep-hours), "
-        "or go on without what is missing by setting option failOnDataLoss to false"
+        "or set option failOnDataLoss to false to continue without them"
     )

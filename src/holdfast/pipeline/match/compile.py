@@ -125,7 +125,7 @@ def _rejected(bad: DataFrame, skip_invalid: bool) -> tuple[Rejected, ...]:
     if count and not skip_invalid:
         raise InvalidSubscriptionsError(rejected, count)
     if count > _REJECTED_MAX:
-        raise InputError(f"{count:,} subscriptions are not valid, too many to leave out; the first: {rejected[0]}")
+        raise InputError(f"{count:,} subscriptions are not valid, too many to skip; the first: {rejected[0]}")
     return rejected
 
 

@@ -140,11 +140,13 @@ def _earlier(out: Path, checkpoint: Path, settings: Mapping[str, Any]) -> dict[s
             raise InputError(f"{out} exists already, and no stream has written it; choose another folder")
         return None
     if here is None or there is None or here["id"] != there["id"]:
-        raise InputError(f"the result in {out} and the checkpoint in {checkpoint} are not of one stream; use both anew")
+        raise InputError(
+            f"the result in {out} and the checkpoint in {checkpoint} belong to different streams; use new ones"
+        )
     changed = [name for name, value in settings.items() if here[name] != value]
     if changed:
         told = ", ".join(f"{name} was {here[name]} and is now {settings[name]}" for name in changed)
-        raise InputError(f"{out}: this stream was begun otherwise ({told}); go on as before, or choose another folder")
+        raise InputError(f"{out}: this stream was started with other settings ({told}); choose another folder")
     return here
 
 
@@ -155,7 +157,7 @@ def _read_mark(folder: Path) -> dict[str, Any] | None:
     except ValueError:
         found = {}
     if found is not None and not (isinstance(found, dict) and {"id", "events", "key", "keep", "schema"} <= {*found}):
-        raise InputError(f"{mark}: damaged; begin the stream anew, in another folder")
+        raise InputError(f"{mark}: damaged; start a new stream in another folder")
     return found
 
 

@@ -162,7 +162,7 @@ class InvalidSubscriptionsError(InputError):
         count = len(rejected) if count is None else count
         self.number = f"{count:,} subscriptions are" if count > 1 else "1 subscription is"
         self.listed = _listed(rejected, count)
-        super().__init__(f"{self.number} not valid (mend them, or leave them out with --skip-invalid):\n{self.listed}")
+        super().__init__(f"{self.number} not valid (correct them, or skip them with --skip-invalid):\n{self.listed}")
 
 
 def _listed(rejected: Sequence[Rejected], count: int) -> str:

@@ -19,10 +19,10 @@ def failover(found: Failover) -> str:
     rows = [
         [words, *_cells(name, found.during), *_cells(name, found.otherwise)]
         for name, words in (
-            ("original", "the original way"),
+            ("original", "the original path"),
             ("replica", "waited for the replica"),
             ("recovered", "recovered"),
-            ("missing", "never came"),
+            ("missing", "lost"),
         )
     ]
     rows.append(["owed", readable.count(found.during.owed), "", readable.count(found.otherwise.owed), ""])

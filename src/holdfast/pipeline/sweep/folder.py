@@ -132,7 +132,7 @@ class SweepFolder:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise InputError(f"{self.path}: another sweep is at work in this folder") from None
+                raise InputError(f"{self.path}: another sweep is running in this folder") from None
             try:
                 if overwrite:
                     self._clear(there)
@@ -176,7 +176,7 @@ class SweepFolder:
             listed = "\n".join(f"  {each}" for each in changes)
             raise InputError(
                 f"{self.path} holds another sweep; name another folder, "
-                f"or give --overwrite to begin anew. What has changed:\n{listed}"
+                f"or give --overwrite to start from nothing. What has changed:\n{listed}"
             )
 
     def _unwritable(self, problem: OSError) -> InputError:
@@ -217,7 +217,7 @@ def _plan_in(path: Path) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise InputError(f"{path}: damaged; name another folder, or give --overwrite to begin anew")
+        raise InputError(f"{path}: damaged; name another folder, or give --overwrite to start from nothing")
     return found
 
 
@@ -227,9 +227,9 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
         yield f"the folder is of format {before.get('format')}, this version writes {now['format']}"
         return
     if before["version"] != now["version"]:
-        yield f"it was begun by holdfast {before['version']}, this is {now['version']}"
+        yield f"it was started by holdfast {before['version']}, this is {now['version']}"
     elif before["code"] != now["code"]:
-        yield f"the simulator: it was begun by another holdfast {now['version']} than this one"
+        yield f"the simulator: it was started by another holdfast {now['version']} than this one"
     if before["network"] != now["network"]:
         yield "the network file"
     for key in ("seeds", "traces"):

@@ -4,6 +4,7 @@ Events that the broker does not refuse take their way through `gossip`, and so d
 about them. Everything else is the broker's own.
 """
 
+from collections.abc import Sequence
 from typing import get_args
 
 from holdfast.model.messages import Batch, Message, Publish, Stamped
@@ -36,32 +37,40 @@ class GossipLayer(BrokerLayer[Broker]):
     def gauges(self) -> Gauges:
         return {**self.inner.gauges(), **self._gossip.gauges()}
 
+    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for message in messages:
+            effects += self._on_received(sender, message, now_us)
+        return effects
+
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
-            return self._on_received(given, given.sender, given.message, now_us)
+            return self._on_received(given.sender, given.message, now_us)
         effects = self.inner.handle(given, now_us)
         return effects + self._gossip.on_timer(now_us) if type(given) is Wake else effects
 
-    def _on_received(self, given: Received, sender: str, message: Message, now_us: int) -> list[Effect]:
+    def _on_received(self, sender: str, message: Message, now_us: int) -> list[Effect]:
         if type(message) is Publish or type(message) is Stamped:
             return self._on_event(sender, message, now_us)
         if type(message) is Batch:
             refused = self.inner.refusal(sender, message, now_us)
             if refused is not None:
                 return [refused]
-            return [effect for each in message.published() for effect in self._on_event(sender, each, now_us)]
+            from_client, on_event = self.inner.kind_of(sender) == "client", self._gossip.on_event
+            singles = message.published()
+            return [effect for each in singles for effect in on_event(sender, from_client, each, now_us)]
         if isinstance(message, _BETWEEN_BROKERS):
             kind = self.inner.kind_of(sender)
             if kind == "broker":
                 return self.inner.heard(sender, now_us) + self._gossip.on_message(sender, message, now_us)
             if kind is None and self._gossip.by_unicast:
                 return self._gossip.on_message(sender, message, now_us)
-        return self.inner.handle(given, now_us)
+        return self.inner.receive(sender, (message,), now_us)
 
     def _on_event(self, sender: str, publish: Publish | Stamped, now_us: int) -> list[Effect]:
+        if publish.publication.seq == CONTROL_SEQ:
+            return self.inner.receive(sender, (publish,), now_us)
         refused = self.inner.refusal(sender, publish, now_us)
         if refused is not None:
             return [refused]
-        if publish.publication.seq == CONTROL_SEQ:
-            return self.inner.handle(Received(sender, publish), now_us)
         return self._gossip.on_event(sender, self.inner.kind_of(sender) == "client", publish, now_us)

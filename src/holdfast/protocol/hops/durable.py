@@ -433,7 +433,7 @@ class DurableLayer(BrokerLayer[Broker]):
         """Give up the oldest of what is kept for a client that is away."""
         outgoing = self._outgoing[client]
         gone = outgoing.give_up(most - most // _ROOM_PARTS)
-        self._give_up(client, gone, f"more than {most:,} events came while the client was away")
+        self._give_up(client, gone, f"more than {most:,} events arrived while the client was away")
         self._changes += [Skipped(client, seq) for seq, _ in gone]
         self._release(outgoing, [kept for _, kept in gone])
 
@@ -496,5 +496,5 @@ class DurableLayer(BrokerLayer[Broker]):
         if self._takes.get(client) and self.inner.heard_summary(client, "subscriptions")[1]:
             events = self._outgoing[client].events if client in self._outgoing else 0
             since_us = self._away.since_us(client, self._heard_us[client])
-            reason = f"away for longer than {self._settings.keep_us / 1e6:g} s; what came after that is not counted"
+            reason = f"away for longer than {self._settings.keep_us / 1e6:g} s; later events are not counted"
             self._changes += self._away.give_up(client, since_us, 0, events, reason)

@@ -231,7 +231,7 @@ class DurableClient(ClientLayer):
         if self._left is None or self._left[0] == broker or not self._subscriptions:
             return []
         left, since_us = self._left
-        reason = f"what came meanwhile is kept at {left}, and this is {broker}"
+        reason = f"the events of the meantime are stored at {left}, and this is {broker}"
         return self.inner.handle(Absence(since_us, now_us, reason), now_us)
 
     def _detach(self, given: LinkDown, now_us: int) -> list[Effect]:

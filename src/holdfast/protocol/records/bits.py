@@ -70,7 +70,7 @@ class BitReader:
         if ones == window:
             self._at += window
             if window < _ONES_MAX:
-                raise PeerError("a record that ends early")
+                raise PeerError("a truncated record")
             return self.take(_ESCAPED_BITS)
         self._at += ones + 1
         return ones << k | self.take(k)
@@ -93,12 +93,12 @@ class BitReader:
         """Nothing may follow but the zeros that fill the last byte."""
         left = self._end - self._at
         if left >= 8 or self._peek(left):
-            raise PeerError("a record that goes on after its end")
+            raise PeerError("a record with bytes after its end")
 
     def _peek(self, bits: int) -> int:
         end = self._at + bits
         if end > self._end:
-            raise PeerError("a record that ends early")
+            raise PeerError("a truncated record")
         last = (end + 7) >> 3
         return int.from_bytes(self._data[self._at >> 3 : last], "big") >> (8 * last - end) & (1 << bits) - 1
 

@@ -114,7 +114,7 @@ def head_untrusted(data: bytes) -> tuple[Head, bytes]:
     unit_us = source.number(1_000_000)
     gap_k = source.byte()
     if count == 0 or unit_us == 0 or gap_k > _GAP_K_MAX:
-        raise PeerError("a record with an impossible head")
+        raise PeerError("a record with an invalid header")
     return Head(book_id, book_data, behind, count, ago, unit_us, gap_k), source.rest()
 
 
@@ -131,7 +131,7 @@ def _read(body: bytes, count: int, gap_k: int, book: Codebook | None) -> Entries
     for gap in reversed(gaps):
         ago += gap
         if abs(ago) > TIME_US_MAX:
-            raise PeerError("a record with an impossible time")
+            raise PeerError("a record with an invalid time")
         times.append(ago)
     codes = None if book is None else _codes_untrusted(bits, count, book)
     return Entries(tuple(reversed(times)), codes)

@@ -84,7 +84,7 @@ class RecordReader:
         last_time = time_us // head.unit_us - head.ago
         earliest, latest = last_time - max(entries.ago), last_time - min(entries.ago)
         if first_seq < 0 or earliest < 0 or latest * head.unit_us > TIME_US_MAX:
-            raise PeerError("a record of publications that cannot have been")
+            raise PeerError("a record of impossible publications")
         return Record(head.book_id, book, first_seq, last_time, head.unit_us, entries.ago, entries.codes)
 
     def _book_untrusted(self, source: str, book_id: int, data: bytes | None) -> Codebook | None:
@@ -95,7 +95,7 @@ class RecordReader:
         if book is None and data is not None:
             book = book_untrusted(data)
             if book.id != book_id:
-                raise PeerError("a record with a codebook that is not its own")
+                raise PeerError("a record with the wrong codebook")
         if book is not None:
             self._keep(source, book, books)
         return book

@@ -76,7 +76,7 @@ class OctetReader:
     def raw(self, count: int) -> bytes:
         end = self._at + count
         if end > len(self._data):
-            raise PeerError("a record that ends early")
+            raise PeerError("a truncated record")
         value = self._data[self._at : end]
         self._at = end
         return value
@@ -93,4 +93,4 @@ class OctetReader:
 
     def end(self) -> None:
         if self._at != len(self._data):
-            raise PeerError("a codebook that goes on after its end")
+            raise PeerError("a codebook with bytes after its end")

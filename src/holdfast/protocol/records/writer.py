@@ -105,7 +105,7 @@ class RecordWriter:
         """
         names = None if attributes is None else sorted(set(attributes))
         if names is not None and (len(names) > COLUMNS_MAX or any(len(each) > NAME_CHARACTERS_MAX for each in names)):
-            raise MisuseError(f"a record tells of at most {COLUMNS_MAX} attributes, not of {len(names)}")
+            raise MisuseError(f"a record describes at most {COLUMNS_MAX} attributes, not {len(names)}")
         focus = None if names is None else tuple(names)
         if focus != self._focus:
             self._focus = focus

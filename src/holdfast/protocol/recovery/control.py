@@ -30,7 +30,7 @@ CONTROL_ADVERTISEMENT = str(Constraint(KIND, "IS NOT NULL", None))  # of every r
 
 ASKED_MAX = 4_096  # numbers or ranges in one request
 _REPAIRED_MAX = 1_024  # publications in one repair
-_TESTED_MAX = 512  # attributes that a subscriber says it tests; more count as all
+_TESTED_MAX = 512  # attributes that a subscriber names as tested; more count as all
 
 _NO_RECORD = b""  # what is repaired comes without its record, from a publisher that tells
 
@@ -43,7 +43,7 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
 
     epoch: Count  # of the publisher: a later one is a new life
     last_seq: Count
-    oldest: Count  # earlier numbers cannot be told of any more
+    oldest: Count  # earlier numbers are not kept any more
     record: Annotated[bytes, Meta(max_length=PAYLOAD_BYTES_MAX)]
 
 
@@ -60,7 +60,7 @@ class Request(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
     """Send me these publications, and tell me again of those."""
 
     wanted: Annotated[tuple[Count, ...], Meta(max_length=ASKED_MAX)]  # the first number, then distances
-    untold: Annotated[tuple[tuple[Count, Count], ...], Meta(max_length=ASKED_MAX)] = ()  # ranges of numbers
+    unannounced: Annotated[tuple[tuple[Count, Count], ...], Meta(max_length=ASKED_MAX)] = ()  # ranges of numbers
     book: bool = False  # I do not know your codebook
 
 
@@ -127,13 +127,13 @@ def encoded(control: Control) -> bytes:
 
 
 def decode_untrusted(publication: Publication) -> Control:
-    """What a control publication says; raises only PeerError."""
+    """The control message inside a publication; raises only PeerError."""
     try:
         control: Control = _decode(publication.payload)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as problem:
-        raise PeerError(f"not about recovery: {problem}") from None
+        raise PeerError(f"not a recovery message: {problem}") from None
     if isinstance(control, Request) and sum(control.wanted) > TIME_US_MAX:
-        raise PeerError("a request for numbers that no publication has")
+        raise PeerError("a request for impossible sequence numbers")
     if isinstance(control, Repair):
         for each in control.publications:
             _check_attributes(each.attributes)
@@ -176,10 +176,10 @@ def from_open_untrusted(repair: Publication) -> Publication:
     marks = repair.attributes
     source, numbers = marks.get(OF), [marks.get(SEQ), marks.get(TIME), marks.get(LIFETIME, 0)]
     if not isinstance(source, str) or not all(type(each) is int and each >= 0 for each in numbers):
-        raise PeerError("a repair that does not say what it repairs")
+        raise PeerError("a repair without a sequence number")
     seq, time_us, lifetime_us = numbers
     if seq == CONTROL_SEQ:
-        raise PeerError("a repair of what is no event")
+        raise PeerError("a repair without an event")
     attributes = {name: value for name, value in marks.items() if not name.startswith(RESERVED)}
     return Publication(source, seq, time_us, lifetime_us or None, attributes, repair.payload, _NO_RECORD)  # type: ignore[arg-type]
 

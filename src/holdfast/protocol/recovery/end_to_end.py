@@ -89,7 +89,9 @@ class EndToEndRecovery:
         if is_open_repair(publication.attributes):
             repaired = from_open_untrusted(publication)
             if repaired.source != publication.source:
-                raise PeerError("a repair in another's name")  # only the publisher itself keeps its events here
+                raise PeerError(
+                    "a repair of another publisher's event"
+                )  # only the publisher itself keeps its events here
             return [], [repaired]
         control = decode_untrusted(publication)
         if isinstance(control, Digest):

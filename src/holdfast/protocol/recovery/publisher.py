@@ -31,15 +31,15 @@ from holdfast.protocol.recovery.control import (
 from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.settings import RecoverySettings
 
-_FOLLOWERS_MAX = 10_000  # subscribers whose greetings are remembered; with more, all attributes are told
+_FOLLOWERS_MAX = 10_000  # subscribers whose greetings are remembered; with more, all attributes are announced
 _FOCUS_MAX = 512  # attributes that a digest tells of; when more are tested, of those that are published most
 _RECORD_MAX = 64  # entries that a subscriber can make every publication carry; the papers have ten
-_RANGES_MAX = 16  # that are told again at one request,
+_RANGES_MAX = 16  # that are announced again at one request,
 _ANSWERED_MAX = 1_000  # publications sent again in one go, which takes some ten milliseconds; the rest at once after it
-_RETOLD_MAX = 4_096  # with so many numbers each: what a record can hold
-_TOLD_BYTES = 48_000  # of one digest, so that a datagram can hold it; who lacks the rest asks for it
+_REPEATED_MAX = 4_096  # with so many numbers each: what a record can hold
+_DIGEST_BYTES = 48_000  # of one digest, so that a datagram can hold it; who lacks the rest asks for it
 _SENT_MAX = 64  # digests whose time is remembered: a dozen seconds
-_FOCUS_US = 1_000_000  # how often the told attributes may change: every change costs a codebook
+_FOCUS_US = 1_000_000  # how often the announced attributes may change: every change costs a codebook
 _SOON = 4  # repeats of the last digest at the usual pace; then they come ever more rarely
 _ENOUGH = 7  # repeats after which all should know: if a third is lost on the way, one in several thousand does not
 _NOBODY = 2  # repeats after which somebody who follows us would have greeted
@@ -47,7 +47,7 @@ _MARKS = 4  # attributes that a repair to all adds to the event's own
 _HEAD_BYTES = 100  # of a publication in a repair, beside its attributes and payload, with room to spare
 
 
-class _Asked:
+class _Requested:
     """A publication that some subscribers miss, until it is sent again."""
 
     __slots__ = ("by", "due_us")
@@ -69,19 +69,19 @@ class Publisher:
         self._writer = RecordWriter(settings.records, first_seq, max(settings.kept_max, settings.records.kept))
         self._cache = Cache(settings.kept_max, settings.kept_bytes_max, settings.kept_us)
         self._digests: deque[int] = deque([first_seq] * settings.told, settings.told)  # where the last ones began
-        self._told_to = first_seq - 1
+        self._announced_to = first_seq - 1
         self._book_left = 0  # digests that have yet to carry the present codebook
         self._book_id = self._writer.book_id
         self._followers: dict[str, Greeting] = {}
-        self._tells = True
+        self._lists_events = True
         self._focus_due_us: int | None = None
         self._sent: deque[tuple[int, int]] = deque(maxlen=_SENT_MAX)  # digests: first number that was news, and when
         self.record = settings.record
         self._due_us: int | None = None  # the next digest
-        self._repeats = 0  # digests since the last that told anything new
-        self._asked: dict[int, _Asked] = {}  # by number
+        self._repeats = 0  # digests since the last that announced anything new
+        self._requested: dict[int, _Requested] = {}  # by number
         # As many as we may have kept; with a small cache, a whole request, so that it learns what is gone.
-        self._asked_max = max(settings.kept_max, ASKED_MAX)
+        self._requested_max = max(settings.kept_max, ASKED_MAX)
         self._answer_us: int | None = None
 
     def next_due_us(self) -> int | None:
@@ -89,23 +89,23 @@ class Publisher:
 
     @property
     def settled(self) -> bool:
-        """Everything has been told, and the end of it often enough."""
-        return self._told(_ENOUGH) or not len(self._writer)
+        """Everything has been announced, and the end of it often enough."""
+        return self._announced(_ENOUGH) or not len(self._writer)
 
     @property
     def has_announced(self) -> bool:
         """As often as makes sense for somebody who wants to leave: less often when nobody seems to listen."""
-        enough = self._told(_ENOUGH if self._followers else _NOBODY)
-        return (enough and not self._asked) or not len(self._writer)
+        enough = self._announced(_ENOUGH if self._followers else _NOBODY)
+        return (enough and not self._requested) or not len(self._writer)
 
-    def _told(self, repeats: int) -> bool:
-        return self._told_to == self._writer.last_seq and self._repeats >= repeats
+    def _announced(self, repeats: int) -> bool:
+        return self._announced_to == self._writer.last_seq and self._repeats >= repeats
 
     def gauges(self) -> Gauges:
         return {
             "publications kept": (len(self._cache), self._cache.count_max),
             "bytes kept": (self._cache.bytes, self._cache.bytes_max),
-            "publications asked for": (len(self._asked), self._asked_max),
+            "publications asked for": (len(self._requested), self._requested_max),
         }
 
     # Publishing ----------------------------------------------------------------------------------
@@ -125,22 +125,22 @@ class Publisher:
         """Whether digests, and publications themselves, tell of events: not where nobody needs it, for it costs more
         than all the rest.
         """
-        self._tells = not self._reliable or any([each.records for each in self._followers.values()])
+        self._lists_events = not self._reliable or any([each.records for each in self._followers.values()])
         asked = max([each.record for each in self._followers.values()], default=0)
         self.record = max(0 if self._reliable else self._settings.record, min(asked, _RECORD_MAX))
 
     def on_published(self, publication: Publication, now_us: int) -> None:
-        self._writer.add(publication.attributes, publication.time_us, learns=self._tells)
+        self._writer.add(publication.attributes, publication.time_us, learns=self._lists_events)
         self._cache.add(publication, now_us)
         self._forget()
-        if self._tells:
+        if self._lists_events:
             self._announce()
-        first_untold = self._told_to + 1
-        if publication.seq == first_untold:
+        first_unannounced = self._announced_to + 1
+        if publication.seq == first_unannounced:
             self._repeats = 0
             self._due_us = now_us + self._settings.wait_us_max
-        if publication.seq - first_untold + 1 == self._settings.entries_min:
-            first = self._cache.get(first_untold)
+        if publication.seq - first_unannounced + 1 == self._settings.entries_min:
+            first = self._cache.get(first_unannounced)
             began_us = now_us if first is None else first.time_us
             self._due_us = max(now_us, began_us + self._settings.digest_us)
 
@@ -160,25 +160,25 @@ class Publisher:
 
     def _digest(self, now_us: int) -> list[Effect]:
         self._expire(now_us)
-        if self._tells:
+        if self._lists_events:
             self._refocus(now_us)
         last = self._writer.last_seq
-        if last > self._told_to:
-            self._digests.append(self._told_to + 1)
-            self._sent.append((self._told_to + 1, now_us))
-            first, self._told_to = self._digests[0], last
-            self._due_us = now_us + self._settings.digest_us  # for what nobody has been told of a second time
+        if last > self._announced_to:
+            self._digests.append(self._announced_to + 1)
+            self._sent.append((self._announced_to + 1, now_us))
+            first, self._announced_to = self._digests[0], last
+            self._due_us = now_us + self._settings.digest_us  # for what was announced only once
         else:  # nothing new: once more, and ever more rarely, for those who missed the end
             first = self._digests[-1]
             self._repeats += 1
             pause_us = self._settings.digest_us << min(max(0, self._repeats - _SOON), _ENOUGH)
             self._due_us = now_us + min(pause_us, self._settings.quiet_us_max)
         record = b""
-        if self._tells:
+        if self._lists_events:
             with_book = self._book_left > 0
             self._book_left -= with_book
-            first = max(first, last - _RETOLD_MAX + 1)
-            record = self._writer.digest(first, last, now_us, with_book=with_book, bytes_max=_TOLD_BYTES)
+            first = max(first, last - _REPEATED_MAX + 1)
+            record = self._writer.digest(first, last, now_us, with_book=with_book, bytes_max=_DIGEST_BYTES)
         digest = Digest(self._epoch, last, self._oldest, record)
         return self._channel.send_control(labels(digest, (), self._name), encoded(digest), now_us)
 
@@ -208,7 +208,7 @@ class Publisher:
 
     def _refocus(self, now_us: int) -> None:
         """Tell of what the followers test, and give the newcomers among them the codebook."""
-        if self._focus_due_us is None or (self._tells and now_us < self._focus_due_us):
+        if self._focus_due_us is None or (self._lists_events and now_us < self._focus_due_us):
             return
         self._focus_due_us = None
         self._writer.focus(self._tested())
@@ -236,57 +236,57 @@ class Publisher:
         if wanted:
             due_us = now_us + self._gather_us(wanted[-1], now_us)
             for seq in wanted:
-                asked = self._asked.get(seq)
+                asked = self._requested.get(seq)
                 if asked is None:
-                    if len(self._asked) >= self._asked_max:
+                    if len(self._requested) >= self._requested_max:
                         break  # who asks in earnest asks again
-                    asked = self._asked[seq] = _Asked(due_us)
+                    asked = self._requested[seq] = _Requested(due_us)
                 if len(asked.by) <= self._settings.scope_max:  # one more than that, and all get it
                     asked.by[requester] = None
                 asked.due_us = min(asked.due_us, due_us)
             self._answer_us = due_us if self._answer_us is None else min(self._answer_us, due_us)
         book = request.book
         effects: list[Effect] = []
-        if request.untold:
+        if request.unannounced:
             self._expire(now_us)
-            if not self._tells:  # nobody has the book, and nothing was learned for it
+            if not self._lists_events:  # nobody has the book, and nothing was learned for it
                 self._refocus(now_us)
                 self._writer.learn()
                 book = True
-        for first, last in request.untold[:_RANGES_MAX]:
-            effects += self._retell(requester, first, last, now_us, book)
+        for first, last in request.unannounced[:_RANGES_MAX]:
+            effects += self._repeat_digest(requester, first, last, now_us, book)
             book = False
         return effects
 
     def _gather_us(self, seq: int, now_us: int) -> int:
-        """How long to wait for others who miss the same: by how long ago this was told."""
+        """How long to wait for others who miss the same: by how long ago this was announced."""
         settings = self._settings
-        if not self._tells:  # each asks when it sees a hole of its own
+        if not self._lists_events:  # each asks when it sees a hole of its own
             return settings.gather_us_min
-        told_us = next((sent_us for first, sent_us in reversed(self._sent) if first <= seq), None)
-        if told_us is None:
+        announced_us = next((sent_us for first, sent_us in reversed(self._sent) if first <= seq), None)
+        if announced_us is None:
             return settings.gather_us_min
-        took_us = int(settings.gather_ratio * (now_us - told_us))
+        took_us = int(settings.gather_ratio * (now_us - announced_us))
         return max(settings.gather_us_min, min(took_us, settings.gather_us_max))
 
-    def _retell(self, requester: str, first: int, last: int, now_us: int, book: bool) -> list[Effect]:
+    def _repeat_digest(self, requester: str, first: int, last: int, now_us: int, book: bool) -> list[Effect]:
         greeting = self._followers.get(requester)
         since_us = 0 if greeting is None else greeting.since_us
         last_seq = self._writer.last_seq
         oldest = self._writer.since(since_us)  # that is of interest to the one who asks
         since, last = max(first, oldest), min(last, last_seq)
-        if last - since >= _RETOLD_MAX:
-            last = since + _RETOLD_MAX - 1  # the first of them, because order waits for these
-        record = self._writer.digest(since, last_seq, now_us, upto=last, with_book=book, bytes_max=_TOLD_BYTES)
+        if last - since >= _REPEATED_MAX:
+            last = since + _REPEATED_MAX - 1  # the first of them, because order waits for these
+        record = self._writer.digest(since, last_seq, now_us, upto=last, with_book=book, bytes_max=_DIGEST_BYTES)
         digest = Digest(self._epoch, last_seq, oldest, record)
         return self._channel.send_control(labels(digest, (requester,)), encoded(digest), now_us)
 
     def _answer(self, now_us: int) -> list[Effect]:
-        ripe = ((seq, each.by) for seq, each in self._asked.items() if each.due_us <= now_us)
+        ripe = ((seq, each.by) for seq, each in self._requested.items() if each.due_us <= now_us)
         due = dict(islice(ripe, _ANSWERED_MAX))
         for seq in due:
-            del self._asked[seq]
-        self._answer_us = min((each.due_us for each in self._asked.values()), default=None)
+            del self._requested[seq]
+        self._answer_us = min((each.due_us for each in self._requested.values()), default=None)
         effects: list[Effect] = []
         groups: dict[tuple[str, ...], list[Publication]] = {}
         gone: dict[str, list[int]] = {}

@@ -70,7 +70,7 @@ class Recovery(Gaps, Protocol):
     # Publishing
 
     def record_for(self, seq: int, now_us: int) -> bytes:
-        """What the publication with this number, which is about to be made, says of those before it."""
+        """What the publication with this number, which is about to be made, lists of those before it."""
         ...
 
     def on_published(self, publication: Publication, now_us: int) -> None: ...

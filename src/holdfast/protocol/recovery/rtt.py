@@ -33,5 +33,5 @@ class RttEstimator:
         return int(self._mean_us)
 
     @property
-    def patience_us(self) -> int:
+    def timeout_us(self) -> int:
         return int(self._mean_us + max(_LEAST_US, _DEVIATIONS * self._deviation_us))

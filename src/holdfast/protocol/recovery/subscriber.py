@@ -2,11 +2,11 @@
 
 Whoever has sent us an event is followed: we subscribe to its digests. A publication that a digest tells of, that our
 conditions may match and that has not come in the time it usually takes is missing. What is missing of one publisher
-goes into one request. Numbers that no digest told us of, because we lost all that did, are asked for as well: so a
+goes into one request. Numbers that no digest announced to us, because we lost all that did, are requested as well: so a
 loss is overlooked only if the publisher itself has forgotten it. What was published before we subscribed is not owed.
 
 Over links that lose nothing, events come with a statement: of these numbers you have been sent all that you want. Then
-nothing needs to be told, and a hole in what is stated is a range of numbers that we were not told of.
+nothing needs to be announced, and a hole in what is stated is a range of numbers that was not.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,6 @@ from holdfast.model.limits import TIME_US_MAX
 from holdfast.model.messages import Batch, Publication, Via
 from holdfast.protocol.effects import Effect, Gauges, Lost
 from holdfast.protocol.records import Record, RecordReader
-from holdfast.protocol.recovery.asking import NEVER_US, Interest, Missing, Source
 from holdfast.protocol.recovery.control import (
     OF,
     Digest,
@@ -30,6 +29,7 @@ from holdfast.protocol.recovery.control import (
     labels,
     publication_of,
 )
+from holdfast.protocol.recovery.publisher_state import NEVER_US, Interest, Missing, Source
 from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.rtt import RttEstimator
 from holdfast.protocol.recovery.settings import RecoverySettings
@@ -37,18 +37,18 @@ from holdfast.protocol.seen import Seen
 
 _TOGETHER_US = 10_000  # what is due so soon after something else goes into the same request
 _ASKED_MAX = 1_000  # numbers in one request: 2 kB
-_UNTOLD_MAX = 8_192  # numbers that one request asks to be told of: four digests
-_UNSTATED_MAX = 3  # digests in a row before which nothing was stated, after which we want to be told again
-_LOOKED_FOR = 8_192  # missing ones of a publisher beyond which we do not ask to be told of more
+_UNANNOUNCED_MAX = 8_192  # numbers that one request wants announced again: four digests
+_UNSTATED_MAX = 3  # digests in a row before which nothing was stated, after which we want digests with records again
+_LOOKED_FOR = 8_192  # missing ones of a publisher beyond which we do not ask for more announcements
 _NOTED_US = 5_000_000  # how long a missing one is kept in mind by who does not ask: no latch waits longer
 _SILENT_US = 15_000_000  # a publisher that is there is heard of more often
 _GROWTH = 1.5  # of the wait from one request to the next: losses need less patience than congestion, which doubles it
 _LONGER = 8.0  # and the longest wait is so many usual ones, until
 _TRIES = 16  # requests were in vain: with a third lost each way once in ten thousand. Then something is down
-_FIRST_US = 2_000_000  # a new publisher is told which attributes matter to us, and when it knows, asked what we missed
+_FIRST_US = 2_000_000  # a new publisher learns which attributes matter to us, and then is asked what we missed
 _GOSSIP_US_MAX = 3_000_000  # what brokers need longer for, they may not get at all: a second would ask twice as often
-_NOT_KEPT = "the publisher does not keep it any more"
-_ANEW = "the publisher has begun anew"
+_NOT_KEPT = "the publisher no longer keeps it"
+_ANEW = "the publisher restarted"
 _GREETINGS_MAX = 8  # if it still does not tell of them after so many greetings, all that it tells of counts as missing
 
 
@@ -77,7 +77,7 @@ class Subscriber:
 
     @property
     def settled(self) -> bool:
-        return not self._missing and not any(each.untold for each in self._sources.values())
+        return not self._missing and not any(each.unannounced for each in self._sources.values())
 
     def gauges(self) -> Gauges:
         return {
@@ -101,8 +101,8 @@ class Subscriber:
             known, effects = self._meet(publication.source, publication.time_us, now_us)
             if known is None:
                 return []
-            known.untold.open(0, publication.seq - 1, now_us + _FIRST_US)
-            known.first = known.told_to = publication.seq
+            known.unannounced.open(0, publication.seq - 1, now_us + _FIRST_US)
+            known.first = known.announced_to = publication.seq
             self._rearm(known, known.next_due_us(self._settings.forget_us))
         elif via == "original":
             known.travel.add(now_us - publication.time_us)
@@ -130,9 +130,9 @@ class Subscriber:
             if known is None:
                 return []
             known.first = batch.since if states else seqs[0]
-            known.told_to = known.first - 1
+            known.announced_to = known.first - 1
             if batch.since > 1 or not states:
-                known.untold.open(0, known.told_to, now_us if states else now_us + _FIRST_US)
+                known.unannounced.open(0, known.announced_to, now_us if states else now_us + _FIRST_US)
         elif seqs:
             known.travel.add(now_us - batch.times_us[-1])
         known.heard_us = now_us
@@ -147,20 +147,20 @@ class Subscriber:
         return effects
 
     def _stated(self, known: Source, since: int, upto: int, now_us: int) -> None:
-        """All that we want of these numbers has come; what lies between them and those before, nobody has told us."""
+        """All that we want of these numbers has come; what lies between them and those before was not announced."""
         known.stated = True
         known.unstated = 0
-        if since > known.told_to + 1:
-            first = known.told_to + 1
-            known.untold.open(first, since - 1, now_us)
+        if since > known.announced_to + 1:
+            first = known.announced_to + 1
+            known.unannounced.open(first, since - 1, now_us)
             if self._record:  # one number stands for the range until we know more
                 unseen = self._seen.lowest_new(known.name, first, since - 1)
                 if unseen is not None:
                     known.noticed.append((unseen, now_us - known.travel.mean_us))
                     known.stand_ins.append(unseen)
-        if known.untold:
-            known.untold.close(0 if since == 1 else since, upto, upto)  # from the beginning
-        known.told_to = max(known.told_to, upto)
+        if known.unannounced:
+            known.unannounced.close(0 if since == 1 else since, upto, upto)  # from the beginning
+        known.announced_to = max(known.announced_to, upto)
 
     def _end(self, known: Source, seq: int, now_us: int, is_repair: bool) -> None:
         """It has come; perhaps it was missing."""
@@ -186,7 +186,7 @@ class Subscriber:
         assert publication.record is not None
         record = self._reader.read_untrusted(known.name, publication.record, publication.seq, publication.time_us)
         # What lies between the last digest and this record, the next digest will tell.
-        return self._told(known, record, now_us, self._settings.wait_us_max + self._settings.digest_us)
+        return self._on_sightings(known, record, now_us, self._settings.wait_us_max + self._settings.digest_us)
 
     def on_digest(self, publication: Publication, digest: Digest, now_us: int) -> list[Effect]:
         """Raises only PeerError."""
@@ -201,23 +201,25 @@ class Subscriber:
             if known is None:
                 return effects
             known.first = record.first_seq if len(record) else digest.oldest
-            known.told_to = known.first - 1
-            known.untold.open(digest.oldest, known.told_to, now_us)
+            known.announced_to = known.first - 1
+            known.unannounced.open(digest.oldest, known.announced_to, now_us)
         elif digest.epoch < known.epoch:
             return []
-        closed = known.untold.close_below(digest.oldest)
-        self._rearm(known, known.untold.due_us)
+        closed = known.unannounced.close_below(digest.oldest)
+        self._rearm(known, known.unannounced.due_us)
         if known.epoch:  # before the first digest of a publisher these may be numbers that there never were
-            effects += self._never_told(known, closed, _NOT_KEPT)
+            effects += self._never_announced(known, closed, _NOT_KEPT)
         known.epoch = digest.epoch
         known.heard_us = now_us
-        if OF not in publication.attributes and known.untold.tries == 1:  # it is for us alone, and answers our request
-            known.reply.add(now_us - known.untold.asked_us)
-        effects += self._told(known, record, now_us)
-        if digest.last_seq > known.told_to and (known.stated or not len(record)):  # it tells when asked
-            known.untold.open(known.told_to + 1, digest.last_seq, now_us)
-            known.told_to = digest.last_seq
-            self._rearm(known, known.untold.due_us)
+        if (
+            OF not in publication.attributes and known.unannounced.tries == 1
+        ):  # it is for us alone, and answers our request
+            known.reply.add(now_us - known.unannounced.asked_us)
+        effects += self._on_sightings(known, record, now_us)
+        if digest.last_seq > known.announced_to and (known.stated or not len(record)):  # it tells when asked
+            known.unannounced.open(known.announced_to + 1, digest.last_seq, now_us)
+            known.announced_to = digest.last_seq
+            self._rearm(known, known.unannounced.due_us)
             known.unstated += not len(record)
             if known.stated and known.unstated >= _UNSTATED_MAX:  # its events reach us over links that may lose some
                 known.stated = False
@@ -245,7 +247,7 @@ class Subscriber:
         for known in self._sources.values():
             known.heard_us = now_us  # it could not be heard
             if self._settings.asks:
-                request = Request((), ((known.told_to + 1, TIME_US_MAX),))
+                request = Request((), ((known.announced_to + 1, TIME_US_MAX),))
                 effects += self._channel.send_control(labels(request, (known.name,)), encoded(request), now_us)
         return effects
 
@@ -269,50 +271,50 @@ class Subscriber:
         known.stated = stated
         return known, effects + self._channel.follow(digest_condition(name), now_us) + self._greet(known, now_us)
 
-    def _told(self, known: Source, record: Record, now_us: int, wait_us: int = 0) -> list[Effect]:
+    def _on_sightings(self, known: Source, record: Record, now_us: int, wait_us: int = 0) -> list[Effect]:
         """Numbers that the record skips are asked for after a while."""
         if not len(record):
             return []
         effects: list[Effect] = []
         first, last = record.first_seq, record.last_seq
-        if first > known.told_to + 1:
-            known.untold.open(known.told_to + 1, first - 1, now_us + wait_us)
+        if first > known.announced_to + 1:
+            known.unannounced.open(known.announced_to + 1, first - 1, now_us + wait_us)
         if record.book is None:
             # The next digests may bring the codebook: publishers announce it to those who have just come.
-            known.untold.open(max(first, known.told_to + 1), last, now_us + 2 * self._settings.digest_us)
+            known.unannounced.open(max(first, known.announced_to + 1), last, now_us + 2 * self._settings.digest_us)
             known.needs_book = True
         elif self._interest.blind(record.book) and known.greetings <= _GREETINGS_MAX:
-            known.untold.open(max(first, known.told_to + 1), last, now_us + _FIRST_US)
+            known.unannounced.open(max(first, known.announced_to + 1), last, now_us + _FIRST_US)
             effects += self._greet_again(known, now_us)
         else:
             known.needs_book = False
-            self._examine(known, record, known.untold.close(first, last, known.told_to), now_us)
-        known.told_to = max(known.told_to, last)
-        self._rearm(known, known.untold.due_us)
+            self._examine(known, record, known.unannounced.close(first, last, known.announced_to), now_us)
+        known.announced_to = max(known.announced_to, last)
+        self._rearm(known, known.unannounced.due_us)
         return effects + self._within_limit(known, now_us)
 
     def _examine(self, known: Source, record: Record, news: Iterator[int], now_us: int) -> None:
         assert record.book is not None
-        has, source, patience_us = self._seen.has, known.name, self._patience_for_others_us(known)
+        has, source, timeout_us = self._seen.has, known.name, self._arrival_timeout_us(known)
         relevant = self._interest.relevant(record.book, -known.travel.mean_us - record.unit_us)
         for seq in news:
             if has(source, seq) or seq in known.missing:
                 continue
             sighting = record.sighting(seq)
             if relevant(sighting):
-                due_us = max(now_us, sighting.departure_us + patience_us) + (0 if self._settings.asks else _NOTED_US)
+                due_us = max(now_us, sighting.departure_us + timeout_us) + (0 if self._settings.asks else _NOTED_US)
                 known.miss(seq, sighting.departure_us, due_us)
                 if self._record:
                     known.noticed.append((seq, sighting.departure_us))
                 self._missing += 1
                 self._rearm(known, due_us)
 
-    def _patience_for_others_us(self, known: Source) -> int:
+    def _arrival_timeout_us(self, known: Source) -> int:
         """How long after its departure an event may come without our asking: brokers may get it back by themselves."""
         travel = known.travel
         if not self._gossip.known:
-            return travel.patience_us
-        return max(travel.patience_us, travel.mean_us + min(self._gossip.patience_us, _GOSSIP_US_MAX))
+            return travel.timeout_us
+        return max(travel.timeout_us, travel.mean_us + min(self._gossip.timeout_us, _GOSSIP_US_MAX))
 
     def noticed(self, source: str, below: int) -> list[tuple[int, int]]:
         """Numbers and departures of publications below this one that are missing, each handed out once."""
@@ -333,7 +335,7 @@ class Subscriber:
         known = self._sources.get(source)
         if known is None or not known.stand_ins:
             return []
-        known.stand_ins, before = [each for each in known.stand_ins if known.untold.has(each)], known.stand_ins
+        known.stand_ins, before = [each for each in known.stand_ins if known.unannounced.has(each)], known.stand_ins
         return [each for each in before if each not in known.stand_ins and each not in known.missing]
 
     def frontier(self, source: str) -> int:
@@ -342,10 +344,10 @@ class Subscriber:
         return NEVER_US if known is None else known.frontier(self._seen)
 
     def missing(self) -> list[tuple[str, int, int]]:
-        """Publishers, and ranges of their numbers that are missing, or of which nobody has told us."""
+        """Publishers, and ranges of their numbers that are missing, or were not announced."""
         found: list[tuple[str, int, int]] = []
         for known in self._sources.values():
-            ranges = [*known.untold.ranges(), *((seq, seq) for seq in known.missing)]
+            ranges = [*known.unannounced.ranges(), *((seq, seq) for seq in known.missing)]
             for first, last in sorted(ranges):
                 if found and found[-1][0] == known.name and first <= found[-1][2] + 1:
                     found[-1] = known.name, found[-1][1], max(last, found[-1][2])
@@ -361,16 +363,16 @@ class Subscriber:
         effects: list[Effect] = []
         for each in sorted(each for each in known.missing if each < seq):
             effects += self._give_up(known, each, reason)
-        closed = known.untold.close_below(seq)
-        if known.told_to < seq - 1:
-            closed.append((known.told_to + 1, seq - 1))
-            known.told_to = seq - 1
-        return effects + self._never_told(known, closed, reason)
+        closed = known.unannounced.close_below(seq)
+        if known.announced_to < seq - 1:
+            closed.append((known.announced_to + 1, seq - 1))
+            known.announced_to = seq - 1
+        return effects + self._never_announced(known, closed, reason)
 
     def _within_limit(self, known: Source, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         while self._missing > self._settings.missing_max:
-            effects += self._give_up(known, next(iter(known.missing)), "too many are missing")
+            effects += self._give_up(known, next(iter(known.missing)), "too many events are missing")
         return effects
 
     def _give_up(self, known: Source, seq: int, reason: str) -> list[Effect]:
@@ -378,8 +380,8 @@ class Subscriber:
         self._missing -= 1
         return [Lost(known.name, seq, seq, reason)]
 
-    def _never_told(self, known: Source, ranges: Iterable[tuple[int, int]], reason: str) -> list[Effect]:
-        """Nobody has told us of these numbers, and nobody will: events for us may be among them."""
+    def _never_announced(self, known: Source, ranges: Iterable[tuple[int, int]], reason: str) -> list[Effect]:
+        """Nobody has announced these numbers to us, and nobody will: events for us may be among them."""
         if not self._settings.asks:
             return []
         effects: list[Effect] = []
@@ -414,22 +416,22 @@ class Subscriber:
                 continue
             if not missing.tries:
                 missing.asked_us = now_us
-            known.put_off(seq, missing, now_us + self._patience_us(known, missing.tries, now_us))
+            known.put_off(seq, missing, now_us + self._retry_timeout_us(known, missing.tries, now_us))
             missing.tries += 1
             wanted.append(seq)
         ranges: tuple[tuple[int, int], ...] = ()
-        untold = False
-        if len(known.missing) < _LOOKED_FOR or not known.untold:
-            ranges = known.untold.ranges()
-            untold = known.untold.due(
-                now_us, self._patience_us(known, known.untold.tries, now_us), self._settings.search_us
+        unannounced = False
+        if len(known.missing) < _LOOKED_FOR or not known.unannounced:
+            ranges = known.unannounced.ranges()
+            unannounced = known.unannounced.due(
+                now_us, self._retry_timeout_us(known, known.unannounced.tries, now_us), self._settings.search_us
             )
         else:
-            known.untold.put_off(now_us + self._patience_us(known, 0, now_us))
-        if ranges and not known.untold:
-            effects += self._never_told(known, ranges, "nobody answers")
-        if wanted or untold:
-            effects += self._request(known, sorted(wanted), untold, now_us)
+            known.unannounced.put_off(now_us + self._retry_timeout_us(known, 0, now_us))
+        if ranges and not known.unannounced:
+            effects += self._never_announced(known, ranges, "nobody answers")
+        if wanted or unannounced:
+            effects += self._request(known, sorted(wanted), unannounced, now_us)
         return effects
 
     def _let_go(self, known: Source, now_us: int) -> None:
@@ -437,7 +439,7 @@ class Subscriber:
         for seq, _ in known.due(now_us + _TOGETHER_US, len(known.missing)):
             self._found(known, seq)
 
-    def _patience_us(self, known: Source, tries: int, now_us: int) -> int:
+    def _retry_timeout_us(self, known: Source, tries: int, now_us: int) -> int:
         if tries < _TRIES:
             longer = min(_GROWTH**tries, _LONGER)
         elif now_us - known.heard_us < _SILENT_US:
@@ -445,8 +447,8 @@ class Subscriber:
         else:
             longer = _LONGER * _GROWTH ** min(tries - _TRIES, _TRIES)
         # A publisher gathers requests for a moment before it repairs, however soon it answers others.
-        patience_us = max(known.reply.patience_us * longer, 2 * self._settings.gather_us_min)
-        return int(min(patience_us, self._settings.retry_us_max))
+        timeout_us = max(known.reply.timeout_us * longer, 2 * self._settings.gather_us_min)
+        return int(min(timeout_us, self._settings.retry_us_max))
 
     def _greet_again(self, known: Source, now_us: int) -> list[Effect]:
         """The publisher does not seem to know what matters to us: the greeting was lost, or is on its way."""
@@ -462,9 +464,9 @@ class Subscriber:
         greeting = Greeting(since_us, interest.tests, 0 if known.stated else self._record, not known.stated)
         return self._channel.send_control(labels(greeting, (known.name,)), encoded(greeting), now_us)
 
-    def _request(self, known: Source, wanted: list[int], untold: bool, now_us: int) -> list[Effect]:
-        ranges = known.untold.asked(_UNTOLD_MAX, apart=known.epoch > 0) if untold else ()
-        request = Request(distances(wanted), ranges, untold and known.needs_book)
+    def _request(self, known: Source, wanted: list[int], unannounced: bool, now_us: int) -> list[Effect]:
+        ranges = known.unannounced.asked(_UNANNOUNCED_MAX, apart=known.epoch > 0) if unannounced else ()
+        request = Request(distances(wanted), ranges, unannounced and known.needs_book)
         return self._channel.send_control(labels(request, (known.name,)), encoded(request), now_us)
 
     def _rearm(self, known: Source, due_us: int) -> None:
@@ -478,5 +480,7 @@ class Subscriber:
         self._missing -= len(known.missing)
         lost: list[Effect] = [Lost(known.name, seq, seq, reason) for seq in known.missing]
         if reason != _ANEW:  # or lives would be mixed up
-            lost += self._never_told(known, (*known.untold.ranges(), (known.told_to + 1, known.latest - 1)), reason)
+            lost += self._never_announced(
+                known, (*known.unannounced.ranges(), (known.announced_to + 1, known.latest - 1)), reason
+            )
         return lost + self._channel.unfollow(digest_condition(known.name), now_us)

@@ -1,6 +1,6 @@
 """What is said: a request, routed by content, and a repair, which is the event once more with some marks.
 
-A request's attributes are the bits of the entry that a record told, and the publisher's name; its payload names the
+A request's attributes are the bits of the entry that a record listed, and the publisher's name; its payload names the
 numbers. So one request asks for publications with the same entry only: with the bits of two entries together it
 would reach the holders of both, but every bit more brings it to nodes that hold neither, and codes of columns cannot
 be put together at all. An entry with too many bits for one event goes to the publisher alone.
@@ -46,8 +46,7 @@ def encoded(wanted: Wanted) -> bytes:
 
 
 def routing_of(source: str, book: Codebook, entry: Entry) -> Routing:
-    told = request_attributes(book, entry) or {}
-    return {**labels(Request(()), (), source), **told}
+    return {**labels(Request(()), (), source), **(request_attributes(book, entry) or {})}
 
 
 def is_request(publication: Publication) -> bool:
@@ -58,7 +57,7 @@ def wanted_untrusted(publication: Publication) -> tuple[str, Wanted]:
     """The publisher and what is asked for; raises only PeerError."""
     source = publication.attributes.get(OF)
     if not isinstance(source, str):
-        raise PeerError("a request that does not say whose publications it is about")
+        raise PeerError("a request without a publisher")
     try:
         return source, _decode(publication.payload)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as problem:

@@ -8,7 +8,6 @@ from holdfast.model.errors import PeerError
 from holdfast.model.messages import Batch, Publication, Via
 from holdfast.protocol.effects import Effect, Gauges, Incident
 from holdfast.protocol.records import Record, RecordReader, first_book
-from holdfast.protocol.recovery.asking import NEVER_US, Interest
 from holdfast.protocol.recovery.control import (
     Digest,
     decode_untrusted,
@@ -16,8 +15,10 @@ from holdfast.protocol.recovery.control import (
     from_open_untrusted,
     is_open_repair,
 )
+from holdfast.protocol.recovery.publisher_state import NEVER_US, Interest
 from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.srm import counts as c
+from holdfast.protocol.recovery.srm.announcer import Announcer
 from holdfast.protocol.recovery.srm.distances import Distances
 from holdfast.protocol.recovery.srm.listening import Listening
 from holdfast.protocol.recovery.srm.messages import (
@@ -33,7 +34,6 @@ from holdfast.protocol.recovery.srm.rings import Rings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.recovery.srm.source import Source
 from holdfast.protocol.recovery.srm.sources import Sources
-from holdfast.protocol.recovery.srm.telling import Teller
 from holdfast.protocol.seen import Seen
 
 
@@ -53,7 +53,7 @@ class SrmRecovery:
         self._settings = settings
         self._seen = seen
         self._counts = c.new_counts()
-        self._teller = Teller(name, epoch, settings, first_seq, self._counts, channel)
+        self._announcer = Announcer(name, epoch, settings, first_seq, self._counts, channel)
         self._reader = RecordReader(settings.records, settings.sources_max)
         self._interest = Interest(())
         self._listening = Listening(first_book(settings.records.encoding), channel)
@@ -70,16 +70,16 @@ class SrmRecovery:
         return follow(own_requests(self._name), now_us) + follow(own_repairs(self._name), now_us)
 
     def next_due_us(self) -> int | None:
-        due = self._teller.next_due_us(), self._requester.next_due_us(), self._repairer.next_due_us()
+        due = self._announcer.next_due_us(), self._requester.next_due_us(), self._repairer.next_due_us()
         return min((each for each in due if each is not None), default=None)
 
     @property
     def settled(self) -> bool:
-        return self._teller.settled and not len(self._requester) and not len(self._repairer)
+        return self._announcer.settled and not len(self._requester) and not len(self._repairer)
 
     @property
     def has_announced(self) -> bool:
-        return self._teller.settled and not len(self._repairer)
+        return self._announcer.settled and not len(self._repairer)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -91,16 +91,16 @@ class SrmRecovery:
         return self._requester.answered_us
 
     def record_for(self, seq: int, now_us: int) -> bytes:
-        return self._teller.record_for(seq, now_us)
+        return self._announcer.record_for(seq, now_us)
 
     def on_published(self, publication: Publication, now_us: int) -> None:
-        self._teller.on_published(publication, now_us)
+        self._announcer.on_published(publication, now_us)
 
     def announces(self, now_us: int) -> bool:
         return False  # every publication does
 
     def gauges(self) -> Gauges:
-        settings, published = self._settings, self._teller.published
+        settings, published = self._settings, self._announcer.published
         return {
             "publications looked for": (len(self._requester), settings.missing_max),
             "repairs about to be sent": (len(self._repairer), settings.repairs_max),
@@ -116,7 +116,7 @@ class SrmRecovery:
         return self._listening.on_subscriptions(wanted, now_us)
 
     def on_timer(self, now_us: int) -> list[Effect]:
-        return self._teller.on_timer(now_us) + self._requester.on_timer(now_us) + self._repairer.on_timer(now_us)
+        return self._announcer.on_timer(now_us) + self._requester.on_timer(now_us) + self._repairer.on_timer(now_us)
 
     def on_link(self, reliable: bool) -> None:
         """It makes no difference."""
@@ -145,7 +145,7 @@ class SrmRecovery:
         return []
 
     def frontier(self, source: str) -> int:
-        """The lowest that is missing. What no record told us of is not known to be: strict order cannot wait for it."""
+        """The lowest that is missing. What no record listed is not known to be: strict order cannot wait for it."""
         known = self._sources.get(source)
         return NEVER_US if known is None else min(known.gaps, default=NEVER_US)
 
@@ -239,7 +239,7 @@ class SrmRecovery:
         """Someone asks for what we have had."""
         if self._repairer.is_answered(known.name, seq, now_us):
             return
-        held = self._teller.published.get(seq) if known.name == self._name else known.ring.kept.get(seq)
+        held = self._announcer.published.get(seq) if known.name == self._name else known.ring.kept.get(seq)
         if held is not None or known.name != self._name:
             known.ring.on_hit(held is not None)
             self._counts[c.MISSES if held is None else c.HITS] += 1

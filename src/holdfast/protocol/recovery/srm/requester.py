@@ -76,7 +76,7 @@ class Requester:
     def _open(self, known: Source, seq: int, gap: Gap, now_us: int) -> list[Effect]:
         if len(self._alarms) >= self._settings.missing_max:
             self._counts[c.REFUSED] += 1
-            return self.give_up(known, seq, "too many are missing")
+            return self.give_up(known, seq, "too many events are missing")
         known.requests.on_new_loss(known.group.size(now_us), known.group.log_size())
         known.gaps[seq] = gap
         if gap.book is not None:

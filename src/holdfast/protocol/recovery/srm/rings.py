@@ -4,7 +4,7 @@ The length follows how long a request takes to come and how many events come mea
 what it leaves open settled: the result is clamped, not ignored, when out of bounds; it falls by a tenth
 at a time also when the formula asks for much less; the hit ratio leaves out what we never had, and is that of the last
 requests, because one miss long ago would keep a mean below H = 1 for ever. The closest provider is who has sent a
-repair lately and has not been told by a nearer one's repair that it need not.
+repair lately and has not seen from a nearer one's repair that it need not.
 """
 
 from collections import deque

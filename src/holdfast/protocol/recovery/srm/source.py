@@ -31,7 +31,7 @@ class Gap:
     ) -> None:
         self.departure_us = departure_us
         self.detected_us = detected_us
-        self.book = book  # and the entry, when a record told of it,
+        self.book = book  # and the entry, when a record listed it,
         self.code = code
         self.heard = heard  # or else the attributes of the request that did
         self.round = 0  # how often it was asked for, by us or by others

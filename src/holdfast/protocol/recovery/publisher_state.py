@@ -1,4 +1,4 @@
-"""What a subscriber remembers of one publisher: what is missing, what it was not told of, how long things take."""
+"""What a subscriber remembers of one publisher: what is missing, what was not announced, how long things take."""
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
@@ -11,8 +11,8 @@ from holdfast.protocol.recovery.rtt import RttEstimator
 from holdfast.protocol.seen import Seen
 
 NEVER_US = 2**62
-_RANGES_MAX = 64  # of numbers not told of; when there are more, two neighbours become one and some are told twice
-_TOLD_MAX = 2_048  # numbers of one range in a request: a digest of twenty bytes each can tell of them
+_RANGES_MAX = 64  # of numbers not announced; with more, two neighbours become one and some are announced twice
+_ANNOUNCED_MAX = 2_048  # numbers of one range in a request: a digest of twenty bytes each can list them
 _TESTED_MAX = 512  # attributes worth naming; a subscriber with more tests anything
 
 
@@ -29,7 +29,7 @@ class Interest:
         self.tests = tuple(names) if len(names) <= _TESTED_MAX else None
 
     def blind(self, book: Codebook) -> bool:
-        """Whether the book says nothing about what one of our conditions tests."""
+        """Whether the book leaves out what one of our conditions tests."""
         return any(relevance.blind(book) for _, relevance in self._ages)
 
     def relevant(self, book: Codebook, offset_us: int) -> Callable[[Sighting], bool]:
@@ -52,8 +52,8 @@ class Missing(msgspec.Struct, gc=False):
     tries: int = 0
 
 
-class Untold:
-    """Ranges of numbers that no digest has told us of."""
+class Unannounced:
+    """Ranges of sequence numbers that no digest has announced to us."""
 
     def __init__(self) -> None:
         self._ranges: list[list[int]] = []  # first and last, ascending
@@ -82,7 +82,7 @@ class Untold:
         """What to ask for now: the lowest of them, because order waits for these.
 
         Ranges go `apart`, each in parts that one answer can tell of, if they hold numbers that there were. Before the
-        first digest of a publisher most of them were never used, and the answer says where they begin.
+        first digest of a publisher most of them were never used, and the answer shows where they begin.
         """
         if not apart:
             self._asked_to = self._ranges[-1][1]
@@ -91,7 +91,7 @@ class Untold:
         left = numbers_max
         for first, last in self._ranges:
             while first <= last and left:
-                upto = min(last, first + _TOLD_MAX - 1, first + left - 1)
+                upto = min(last, first + _ANNOUNCED_MAX - 1, first + left - 1)
                 asked.append((first, upto))
                 left -= upto - first + 1
                 first = upto + 1
@@ -121,8 +121,8 @@ class Untold:
     def put_off(self, due_us: int) -> None:
         self._due_us = max(self._due_us, due_us)
 
-    def close(self, first: int, last: int, told_to: int) -> Iterator[int]:
-        """A record tells of these: those of them that are news, because they are in a range or beyond `told_to`."""
+    def close(self, first: int, last: int, announced_to: int) -> Iterator[int]:
+        """A record lists these: those of them that are news, in a range or beyond `announced_to`."""
         left: list[list[int]] = []
         news: list[range] = []
         for begin, end in self._ranges:
@@ -138,7 +138,7 @@ class Untold:
             self._ranges, self.tries = left, 0  # somebody answers
             if left and left[0][0] > self._asked_to:
                 self._due_us = 0
-        news.append(range(max(first, told_to + 1), last + 1))
+        news.append(range(max(first, announced_to + 1), last + 1))
         return (seq for each in news for seq in each)
 
     def close_below(self, oldest: int) -> list[tuple[int, int]]:
@@ -149,13 +149,13 @@ class Untold:
         self._ranges = [[max(first, oldest), last] for first, last in self._ranges if last >= oldest]
         return closed
 
-    def due(self, now_us: int, patience_us: int, search_us: int) -> bool:
-        """Whether to ask now; then the next time is later. After too long what was not told is let go."""
+    def due(self, now_us: int, timeout_us: int, search_us: int) -> bool:
+        """Whether to request them now; then the next time is later. After too long they are given up."""
         if now_us < self.due_us:
             return False
         if not self.tries:
             self.asked_us = now_us
-        self._due_us = now_us + patience_us
+        self._due_us = now_us + timeout_us
         self.tries += 1
         if now_us - self.asked_us >= search_us:
             self._ranges.clear()
@@ -170,19 +170,19 @@ class Source:
         self.travel = RttEstimator(0)  # arrival - departure, with the difference of the two clocks
         self.reply = RttEstimator(reply_us)
         self.first = 0  # the first number that we know of; what was before is not owed
-        self.told_to = 0  # the highest number that we know of
+        self.announced_to = 0  # the highest number that we know of
         self.latest = 0  # the highest number that has come
         self.missing: dict[int, Missing] = {}
         self._lowest: list[int] = []  # a heap of missing numbers; those that are not missing any more count for nothing
         self._asks: list[tuple[int, int]] = []  # a heap: when to ask for which; an entry counts if it is its `due_us`
-        self._unseen = 0  # all numbers from `told_to` up to here have come
+        self._unseen = 0  # all numbers from `announced_to` up to here have come
         self.noticed: list[tuple[int, int]] = []  # missing ones, with their departures, of which order has not heard
-        self.stand_ins: list[int] = []  # numbers that order waits for in place of a range that we were not told of
-        self.untold = Untold()
+        self.stand_ins: list[int] = []  # numbers that order waits for in place of a range that was not announced
+        self.unannounced = Unannounced()
         self.stated = False  # its last events came with a statement of what there was
-        self.unstated = 0  # digests since then that told of more than was stated
+        self.unstated = 0  # digests since then that announced more than was stated
         self.needs_book = False
-        self.greetings = 0  # how often it was told what matters to us,
+        self.greetings = 0  # how often we have sent it what matters to us,
         self.greeted_us = now_us  # and when last
         self.due_us = NEVER_US  # nothing is due before this
 
@@ -214,15 +214,15 @@ class Source:
 
     def next_due_us(self, forget_us: int) -> int:
         ask_us = self._ask_us()
-        return min(NEVER_US if ask_us is None else ask_us, self.untold.due_us, self.heard_us + forget_us)
+        return min(NEVER_US if ask_us is None else ask_us, self.unannounced.due_us, self.heard_us + forget_us)
 
     def frontier(self, seen: Seen) -> int:
         """The lowest number that is missing or may be: all below it have come, are not for us, or are lost."""
         while self._lowest and self._lowest[0] not in self.missing:
             heappop(self._lowest)
         lowest = self._lowest[0] if self._lowest else NEVER_US
-        unseen = self.untold.lowest_unseen(self.name, seen)
-        tail = seen.lowest_new(self.name, max(self.told_to + 1, self._unseen), NEVER_US)
+        unseen = self.unannounced.lowest_unseen(self.name, seen)
+        tail = seen.lowest_new(self.name, max(self.announced_to + 1, self._unseen), NEVER_US)
         assert tail is not None
         self._unseen = tail
         return min(lowest, NEVER_US if unseen is None else unseen, tail)

@@ -10,7 +10,7 @@ from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 
 
-class Teller:
+class Announcer:
     def __init__(
         self,
         name: str,
@@ -26,8 +26,8 @@ class Teller:
         self._settings = settings
         self._counts = counts
         self._writer = RecordWriter(settings.records, first_seq)
-        self._known_book = self._writer.book_id  # to all, without being told
-        self._book_since = first_seq  # the first number that was told under the present book
+        self._known_book = self._writer.book_id  # to all from the beginning
+        self._book_since = first_seq  # the first number that was listed under the present book
         self._book_id = self._known_book
         self._pause_us = settings.soft_state_us
         self._due_us: int | None = None
@@ -38,15 +38,15 @@ class Teller:
 
     @property
     def settled(self) -> bool:
-        """The end has been told several times, where it is told at all."""
+        """The end has been announced several times, where it is announced at all."""
         often_us = min(8 * self._settings.soft_state_us, self._settings.soft_state_us_max)
         return self._due_us is None or self._pause_us >= often_us
 
     def record_for(self, seq: int, now_us: int) -> bytes:
-        return self._writer.record(self._settings.record, seq, now_us, with_book=self._tells_book(seq))
+        return self._writer.record(self._settings.record, seq, now_us, with_book=self._carries_book(seq))
 
-    def _tells_book(self, seq: int) -> bool:
-        """A learned book is told at once to those who are there, and every so often to those who come later."""
+    def _carries_book(self, seq: int) -> bool:
+        """A learned book is sent at once to those who are there, and every so often to those who come later."""
         if self._writer.book_id == self._known_book:
             return False
         every = self._settings.book_every
@@ -68,7 +68,7 @@ class Teller:
         self._pause_us = min(2 * self._pause_us, self._settings.soft_state_us_max)
         self._due_us = now_us + self._pause_us
         last = self._writer.last_seq
-        record = self._writer.record(max(1, self._settings.record), last, now_us, with_book=self._tells_book(0))
+        record = self._writer.record(max(1, self._settings.record), last, now_us, with_book=self._carries_book(0))
         digest = Digest(self._epoch, last, last - len(self._writer) + 1, record)
         self._counts[c.SOFT_STATE] += 1
         return self._channel.send_control(labels(digest, (), self._name), encoded(digest), now_us)

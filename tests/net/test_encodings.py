@@ -1,0 +1,77 @@
+"""How often an event is encoded and decoded on its way: what ARCHITECTURE.md says in "The life of an event"."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from holdfast.model.messages import Batch
+from holdfast.net import driver, session
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.wire import batch_writer, outgoing
+from tests.net.harness import lab, live, settled, take
+
+EVENTS = 200
+QUIET = ProtocolSettings(heartbeat_us=60_000_000, lease_us=200_000_000)  # a batch has its frame to itself
+
+
+def events_in(message: Any) -> int:
+    """Events of the test whose attributes would be encoded, or were decoded, with it."""
+    if isinstance(message, list):
+        return sum(map(events_in, message))
+    if isinstance(message, Batch):
+        return sum(map(events_in, message.attributes))
+    inner = getattr(message, "publication", None)
+    return events_in(inner.attributes) if inner is not None else isinstance(message, dict) and "n" in message
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    counts: Counter[str] = Counter()
+
+    def count(module: Any, name: str, what: str, of_result: bool = False) -> None:
+        real: Callable[[Any], Any] = getattr(module, name)
+
+        def counting(given: Any) -> Any:
+            found = real(given)
+            counts[what] += events_in(found if of_result else given)
+            return found
+
+        monkeypatch.setattr(module, name, counting)
+
+    count(outgoing, "_encode", "encoded by publishers")
+    count(driver, "encode_message", "encoded to be sent")
+    count(batch_writer, "encode_message", "encoded to be sent")
+    count(session, "decode_frame_untrusted", "decoded", of_result=True)
+    return counts
+
+
+@pytest.mark.parametrize("guarantees", [{}, {"recovery": True, "order": "strict"}], ids=["best effort", "recovery"])
+@live
+async def test_an_event_is_encoded_once_and_decoded_once_by_each_node(
+    counted: Counter[str], guarantees: dict[str, Any]
+) -> None:
+    async with lab() as room:
+        b1, b2 = await room.pair(protocol=QUIET)
+        desk = await room.client(b2, settings=QUIET, **guarantees)
+        subscription = desk.subscribe("n >= 0")
+        await desk.flush()
+        feed = await room.client(b1, name="feed", settings=QUIET, **guarantees)
+        await settled(desk, feed)
+        await feed.publish({"n": 0})  # names that are seen for the first time are looked at more closely
+        await take(subscription, 1)
+        counted.clear()
+        for n in range(EVENTS):
+            await feed.publish({"n": n})
+        await take(subscription, EVENTS)
+    assert counted["encoded by publishers"] == EVENTS
+    assert counted["decoded"] == 3 * EVENTS
+    if not guarantees:  # the first of a turn leaves at once and alone, and each broker encodes its message anew
+        assert counted["encoded to be sent"] == 2
+
+
+def test_attributes_that_are_bytes_already_do_not_count() -> None:
+    assert events_in(Batch((1,), "p", (0,), (Raw(b"\x80"),), (), 0)) == 0  # type: ignore[arg-type]
+    assert events_in([Batch((1, 2), "p", (0, 0), ({"n": 1}, {"n": 2}), (), 0)]) == 2
