@@ -156,7 +156,7 @@ def test_another_version_or_another_file_is_refused_and_kept(tmp_path: Path) -> 
     with pytest.raises(LogDamagedError, match="belongs to another log"):
         Log(tmp_path, "f" * 32, Retention(), 0)
     file.rename(tmp_path / f"{7:020}.events")
-    with pytest.raises(LogDamagedError, match="which its name does not say"):
+    with pytest.raises(LogDamagedError, match="which does not agree with its name"):
         opened(tmp_path)
 
 
