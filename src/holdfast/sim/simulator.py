@@ -343,27 +343,30 @@ class Simulation:
         may_be_lost = flies or kind in RECOVERY_KINDS or self._lossy_control
         size, now_us = size_of(message), self.now_us
         publication: Publication | None = message.publication if flies else None  # type: ignore[union-attr]
-        event = None if publication is None else self._event_key(publication.source, publication.seq)
+        event: int | None = None  # its key, where a link wants it
         tally = host.tallies.get(kind) or host.tally(kind)
         tally.sent += len(names)
         tally.sent_bytes += len(names) * size
         received = Received(host.name, message)
-        channels, heap = host.channels, self._heap
-        watched = self._watched
+        channels, heap, watched = host.channels, self._heap, self._watched
         for name in names:
             channel = channels.get(name)
-            arrivals = () if channel is None else channel.link.arrivals_us(size, now_us, may_be_lost, event)
-            if watched and channel is not None:
-                channel.event_bytes += size if flies else 0
-                channel.recovery_bytes += size if kind in RECOVERY_KINDS else 0
-            if not arrivals:
+            if channel is None:
                 tally.lost += 1
                 continue
+            if watched:
+                channel.event_bytes += size if flies else 0
+                channel.recovery_bytes += size if kind in RECOVERY_KINDS else 0
+            link = channel.link
+            if event is None and publication is not None and not link.is_sure:
+                event = self._event_key(publication.source, publication.seq)
+            arrivals = link.arrivals_us(size, now_us, may_be_lost, event)
+            if not arrivals:
+                tally.lost += 1
             for arrives_us in arrivals:
                 self._counter += 1
-                heappush(heap, (arrives_us, self._counter, channel.receiver, received))  # type: ignore[union-attr]
-            if flies:
-                self.flying += len(arrivals)
+                heappush(heap, (arrives_us, self._counter, channel.receiver, received))
+                self.flying += flies
 
     def _perform_at(self, host: Host, effects: list[Effect], time_us: int) -> None:
         """The same for what was to be done at another time."""
