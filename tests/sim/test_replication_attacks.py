@@ -1,5 +1,6 @@
 """Everything that can go wrong while a broker is replaced: the network ends whole, or says what is missing."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -108,8 +109,8 @@ def test_a_replica_that_nobody_answers_says_so_and_asks_on() -> None:
 def test_a_broker_that_others_only_cannot_hear_is_not_replaced() -> None:
     simulation = Simulation(network("synchronous"))
     for each in "abc":
-        simulation.at(FAILS_US, lambda name, _: simulation.set_link(name, "f", False), each)
-        simulation.at(FAILS_US + 6_000_000, lambda name, _: simulation.set_link(name, "f", True), each)
+        simulation.at(FAILS_US, partial(simulation.set_link, each, "f", False))
+        simulation.at(FAILS_US + 6_000_000, partial(simulation.set_link, each, "f", True))
     outcome = simulation.run()
     assert outcome.incidents["replica_not_needed"] >= 1
     assert "replica_started" not in outcome.incidents

@@ -114,7 +114,7 @@ def told(network: Network) -> Ear:
         try:
             await run.start()
             books.begin(run.zero_us)
-            Faults(run)  # type: ignore[arg-type]
+            Faults(run)
             await run.run(asyncio.Event(), lambda: None)
         finally:
             await run.stop()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -153,7 +153,7 @@ async def run_live(
                 return None
             starting.result()
             books.begin(live.zero_us)
-            Faults(cast(Any, live))  # the same faults at the same times as in the simulator
+            Faults(live)  # the same faults at the same times as in the simulator
             await live.run(stop, lambda: (show or _show)(live, books))
         finally:
             await live.stop()

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from holdfast.books.rows import Row, incident_row
 from holdfast.model.errors import InputError, TransportError
@@ -111,9 +111,9 @@ class LiveRun:
     def now_us(self) -> int:
         return self._clock.now_us() - self.zero_us
 
-    def at(self, time_us: int, action: Callable[[Any, Any], None], first: Any = None, second: Any = None) -> None:
+    def at(self, time_us: int, action: Callable[[], object]) -> None:
         wait_s = max(0, time_us - self.now_us) / 1e6
-        self._timers.append(asyncio.get_running_loop().call_later(wait_s, action, first, second))
+        self._timers.append(asyncio.get_running_loop().call_later(wait_s, action))
 
     # Starting ------------------------------------------------------------------------------------
 
@@ -203,9 +203,9 @@ class LiveRun:
         if from_us == 0:
             self.subscribe(client, id_, condition)
         else:
-            self.at(from_us, lambda *_: self.subscribe(client, id_, condition))
+            self.at(from_us, lambda: self.subscribe(client, id_, condition))
         if until_us is not None:
-            self.at(until_us, lambda *_: self.unsubscribe(client, id_))
+            self.at(until_us, lambda: self.unsubscribe(client, id_))
 
     async def _publish_all(self) -> None:
         """The workload, each publication at its time; nobody waits for a slow broker, as in the simulator."""

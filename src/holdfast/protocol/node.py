@@ -7,7 +7,7 @@ before the node inside does, and the effects before the driver does; what does n
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Raw
 
@@ -44,6 +44,37 @@ class Node(Protocol):
     @property
     def counts(self) -> Mapping[str, int]:
         """What it has done to recover losses, by its own count."""
+        ...
+
+
+@runtime_checkable
+class Routes(Protocol):
+    """What a node offers besides if it keeps nothing about events: where it sends one follows from this alone.
+
+    A driver may then work out the ways of many events at once instead of handing over each.
+    """
+
+    @property
+    def routes_version(self) -> int:
+        """Goes up whenever an event may begin to take another way from here."""
+        ...
+
+    def routes(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Each condition with the neighbours that want it, one bit each; and each neighbour's bit."""
+        ...
+
+    def knows(self, neighbour: str) -> bool:
+        """Whether events from this neighbour are sent on."""
+        ...
+
+
+@runtime_checkable
+class Asks(Protocol):
+    """What a node offers besides if it asks others for what it has lost."""
+
+    @property
+    def answered_us(self) -> Iterable[int]:
+        """How long its last requests took to be answered."""
         ...
 
 
@@ -113,7 +144,7 @@ class BrokerLayer(Layer[B]):
         return self.inner.keeps_for(client)
 
 
-class ClientMachine(Node, Protocol):
+class ClientMachine(Node, Asks, Protocol):
     """A node that publishes and subscribes."""
 
     @property
@@ -157,11 +188,6 @@ class ClientMachine(Node, Protocol):
 
     def held(self, id_: str | None = None) -> int:
         """Events that are held back from this subscription, or from any, for the sake of order."""
-        ...
-
-    @property
-    def answered_us(self) -> Iterable[int]:
-        """How long the last requests for lost events took to be answered."""
         ...
 
 

@@ -2,14 +2,15 @@
 
 A best-effort broker on a tree keeps nothing about an event: what it does with one follows from its tables. As long as
 no table, link or node changes, the ways of all events follow from one picture of the network, and compiled code
-(sim/flights.py) can work them out at once. So events wait here; before anything changes they are carried up to that
-moment with the picture as it was, and the rest of their way with the new one. Machines make the events and the tables,
-as always: only the passing on is taken off the brokers' hands, and off the clients' the look at what they have
-asked for. An event on its way during a change, or where nobody asked for it, is given to the client's
-machine. The outcome is the same either way (tests/sim/test_express.py), because the dice are keyed.
+(sim/flights.py) can work them out at once. So the layer around a client takes over the events that it publishes, and
+they wait here. Before anything changes they are carried up to that moment with the picture as it was, and the rest of
+their way with the new one: the layer around a broker notices a change of its table, the simulator announces all else.
+Machines make the events and the tables, as always: only the passing on is taken off the brokers' hands, and off the
+clients' the look at what they have asked for. An event on its way during a change, or where nobody asked for it, is
+given to the client's machine. The outcome is the same either way (tests/sim/test_express.py): the dice are keyed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,18 @@ from numpy.typing import NDArray
 from holdfast.books.ledger import Ledger
 from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
-from holdfast.model.messages import Deliver, Publication, Publish
+from holdfast.model.messages import Deliver, NodeKind, Publication, Publish
 from holdfast.network.schema import Network
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Received
+from holdfast.protocol.effects import Delivered, Effect, Input, PublishCall, Published, Received, Send
+from holdfast.protocol.node import Layer, Node, Routes
 from holdfast.protocol.settings import BEST_EFFORT
+from holdfast.sim.carrier import Carrier
 from holdfast.sim.flights import EDGE, EVENT, HOPS, TIME_US, Events, World, account, fly, keys_of_events
 from holdfast.sim.host import Host
 from holdfast.sim.keyed_dice import source_key
 from holdfast.sim.picture import Picture
+from holdfast.sim.topology import Topology
 from holdfast.wire.codec import event_bytes, size_of
 
 _WAITING_MAX = 4_096  # events: enough that calling compiled code costs nothing beside them, and a few MB
@@ -35,7 +39,7 @@ _PUBLISH_BYTES = size_of(Publish(_NOTHING)) - event_bytes(_NOTHING)
 _DELIVER_BYTES_LESS = size_of(Publish(_NOTHING)) - size_of(Deliver(_NOTHING))
 
 _Rows = NDArray[np.int64]  # of messages on their way
-See = Callable[[Host, Received, int], bool]
+Perform = Callable[[Host, list[Effect], int], None]  # what a node wanted done at that time
 
 
 def suits(network: Network) -> bool:
@@ -53,25 +57,27 @@ def suits(network: Network) -> bool:
     )
 
 
-class Express:
+class Express(Carrier):
     def __init__(
         self,
         seed: int,
         hops_max: int,
-        hosts: Mapping[str, Host],
+        topology: Topology,
         book: ConditionBook,
         index: SharedIndex,
         ledger: Ledger,
         trace: TraceWriter | None,
-        see: See,
+        perform: Perform,
     ) -> None:
         self._seed = seed
         self._hops_max = hops_max
         self._index = index
         self._ledger = ledger
         self._trace = trace
-        self._see = see  # gives a machine what has arrived
-        self._picture = Picture(hosts, book, index)
+        self._perform = perform
+        self._nodes: dict[str, Node] = {}
+        self._routes: dict[str, Routes] = {}  # of the brokers among them
+        self._picture = Picture(topology, self._routes, book, index)
         self._events: list[Publication] = []
         self._bytes: list[int] = []
         self._source_keys: dict[str, int] = {}
@@ -84,39 +90,41 @@ class Express:
         self._numbered_at, self._numbers = -1, np.zeros(0, np.int64)  # the ledger's numbers of nodes
         self._counts = np.zeros((0, 2, 4), np.int64)
 
-    def __bool__(self) -> bool:
-        """Whether anything is on its way."""
+    @property
+    def is_busy(self) -> bool:
         return bool(self._flights)
 
-    def publish(self, publication: Publication, now_us: int) -> None:
-        """An event comes into being. It is owed to those whose subscriptions are live now."""
+    def around(self, node: Node, kind: NodeKind) -> Node:
+        self._nodes[node.name] = node
+        if kind == "client":
+            return _Publisher(node, self)
+        assert isinstance(node, Routes), f"{node.name} keeps more of an event than its route"
+        self._routes[node.name] = node
+        self._picture.table_changed(node.name)  # it is new, whatever there was before
+        return _Forwarder(node, node, self)
+
+    def publish(self, publication: Publication, broker: str | None, now_us: int) -> None:
+        """An event comes into being, and leaves if there is a broker. It is owed to whoever subscribes to it now."""
         if len(self._events) >= _WAITING_MAX:
             self.carry(now_us)
+        number, bytes_ = len(self._events), event_bytes(publication)
         self._events.append(publication)
-        self._bytes.append(0)
+        self._bytes.append(bytes_)
         self._matched.append(self._index.match_once(publication.attributes))
+        if broker is not None:
+            self._flights.append((now_us, ~self._picture.edge(publication.source, broker), number, 0))
+            self._picture.refresh()
+        if self._trace is not None:
+            self._trace.publication(publication, bytes_ + _PUBLISH_BYTES)
 
-    def send(self, sender: Host, receiver: str, publish: Publish, now_us: int) -> None:
-        """The client that has published an event sends it to its broker."""
-        assert self._events[-1] is publish.publication
-        self._bytes[-1] = event_bytes(publish.publication)
-        edge = self._picture.edge(sender.name, receiver)
-        self._flights.append((now_us, ~edge, len(self._events) - 1, 0))
-        self._picture.refresh()
-
-    def table_changed(self, broker: Host, now_us: int) -> None:
+    def table_changed(self, broker: str, now_us: int) -> None:
         """A broker's table has just changed; up to now, the old one holds."""
         self.carry(now_us)
-        self._picture.table_changed(broker.name)
-        if self:
+        self._picture.table_changed(broker)
+        if self.is_busy:
             self._picture.refresh()
 
-    def links_changed(self) -> None:
-        """A link or node has changed, after everything was carried up to that moment."""
-        self._picture.links_changed()
-
     def carry(self, until_us: int) -> None:
-        """Let everything happen that happens before this time."""
         if not self._events:
             return
         self._picture.refresh()
@@ -155,7 +163,6 @@ class Express:
         return left, arrived
 
     def count(self) -> None:
-        """Add what was sent and received to the tallies of the nodes."""
         counts = self._counts
         for node in np.flatnonzero(counts.any(axis=(1, 2))).tolist():
             host = self._picture.in_order[node]
@@ -213,7 +220,13 @@ class Express:
         """Let a machine see an arrival; True when it was delivered to the application."""
         sender, receiver = self._picture.ends[edge]
         message = Deliver(publication) if receiver.kind == "client" else Publish(publication, (), hops)
-        return self._see(receiver, Received(sender.name, message), time_us)
+        effects = self._nodes[receiver.name].handle(Received(sender.name, message), time_us)
+        others = [effect for effect in effects if type(effect) is not Delivered]
+        if others:
+            self._perform(receiver, others, time_us)
+        if len(others) < len(effects):
+            self._ledger.strike_off(receiver.name, publication)
+        return len(others) < len(effects)
 
     def _write(
         self, events: list[Publication], which: NDArray[np.int32], nodes: NDArray[np.int32], time_us: NDArray[np.int64]
@@ -243,3 +256,50 @@ class Express:
         self._watched = len(chosen)
         left[:, EVENT] = numbers
         self._flights = list(map(tuple, left.tolist()))
+
+
+class _Publisher(Layer[Node]):
+    """Around a client: the lane takes over the events that it publishes."""
+
+    def __init__(self, inner: Node, express: Express) -> None:
+        super().__init__(inner)
+        self._express = express
+
+    def handle(self, given: Input, now_us: int) -> list[Effect]:
+        effects = self.inner.handle(given, now_us)
+        if type(given) is PublishCall and given.lifetime_us is None:
+            return self._hand_over(effects, now_us)
+        if type(given) is Received and any(type(effect) is Delivered for effect in effects):
+            self._express.carry(now_us)  # earlier deliveries come first in the books
+        return effects
+
+    def _hand_over(self, effects: list[Effect], now_us: int) -> list[Effect]:
+        """What is left for the simulator of what follows from a publication."""
+        publication, broker, left = None, None, []
+        for effect in effects:
+            if type(effect) is Published:
+                publication = effect.publication
+            elif type(effect) is Send and type(effect.message) is Publish:
+                broker = effect.to
+            else:
+                left.append(effect)
+        if publication is not None:
+            self._express.publish(publication, broker, now_us)
+        return left
+
+
+class _Forwarder(Layer[Node]):
+    """Around a broker: the lane learns of every change of its table."""
+
+    def __init__(self, inner: Node, routes: Routes, express: Express) -> None:
+        super().__init__(inner)
+        self._routes = routes
+        self._express = express
+        self._version = routes.routes_version
+
+    def handle(self, given: Input, now_us: int) -> list[Effect]:
+        effects = self.inner.handle(given, now_us)
+        if self._routes.routes_version != self._version:
+            self._version = self._routes.routes_version
+            self._express.table_changed(self.name, now_us)
+        return effects

@@ -2,35 +2,32 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import final
 
 from holdfast.books.tally import Tally
 from holdfast.model.messages import Message, NodeKind
-from holdfast.protocol.node import BrokerMachine, ClientMachine
+from holdfast.protocol.node import Node
 from holdfast.sim.links import Link
 
 
+@final
 @dataclass(slots=True, eq=False)
 class Host:
     name: str
     kind: NodeKind
-    machine: BrokerMachine | ClientMachine
+    machine: Node
     takes_time: bool = False  # messages are served one after the other
     channels: dict[str, "Channel"] = field(default_factory=dict)
     up: bool = True
     wake_us: int = -1  # the wake-up that counts; earlier ones still in the queue are stale
     waiting: deque[tuple[str, Message]] = field(default_factory=deque)  # messages for a broker that is busy
     busy: bool = False
-    routes_version: int = 0  # of the broker's tables, when they were last looked at
     incarnation: int = 0  # counts crashes: work begun before one is not finished after it
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def has_settled(self, now_us: int) -> bool:
         """Whether nothing more is to be expected of it when nothing is on its way."""
         return not self.up or self.machine.has_settled(now_us)
-
-    @property
-    def client(self) -> ClientMachine | None:
-        return self.machine if self.kind == "client" else None  # type: ignore[return-value]
 
     def tally(self, kind: str) -> Tally:
         found = self.tallies.get(kind)

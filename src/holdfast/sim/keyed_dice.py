@@ -45,6 +45,11 @@ class EventKeys:
         return event_key(known, seq)
 
 
+def first_number(link_key: int, event: int, now_us: int) -> float:
+    """The first of the numbers below, where no other is needed."""
+    return (mix((link_key ^ (event + now_us * GOLDEN & _WORD)) + GOLDEN & _WORD) >> 11) * 2.0**-53
+
+
 class KeyedDice:
     """The numbers for one event that is sent on one link at one time."""
 

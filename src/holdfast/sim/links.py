@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 
 from holdfast.network.schema import LinkSpec
-from holdfast.sim.keyed_dice import KeyedDice, key_of
+from holdfast.sim.keyed_dice import KeyedDice, first_number, key_of
 
 REORDERED_MAX = 5  # an overtaken message is late by up to this many link delays
 
@@ -26,10 +26,11 @@ class Link:
         self._free_us = 0  # when the line has sent everything that waits
         self._plain = spec.burst is None and spec.bytes_per_s is None and not spec.duplicate_ratio
         self._plain = self._plain and not spec.reorder_ratio and not spec.jitter_us
+        self.is_sure = self._plain and not spec.loss_ratio  # while it is up, a message arrives after its delay
 
     def heal(self) -> None:
         """From now on nothing is lost, doubled or overtaken; the delay stays."""
-        self.up = self._plain = True
+        self.up = self._plain = self.is_sure = True
         self.spec = LinkSpec(self.spec.a, self.spec.b, self.spec.delay_us)
 
     def arrivals_us(self, size: int, now_us: int, may_be_lost: bool, event: int | None = None) -> tuple[int, ...]:
@@ -37,12 +38,16 @@ class Link:
         if not self.up:
             return ()
         spec, draw = self.spec, self._random
-        if self._plain and not spec.loss_ratio:
+        if self.is_sure:
+            return (now_us + spec.delay_us,)
+        if self._plain:
+            if may_be_lost:
+                number = draw() if event is None else first_number(self.key, event, now_us)
+                if number < spec.loss_ratio:
+                    return ()
             return (now_us + spec.delay_us,)
         if event is not None and spec.burst is None:
             draw = KeyedDice(self.key, event, now_us).random
-        if self._plain:
-            return () if may_be_lost and draw() < spec.loss_ratio else (now_us + spec.delay_us,)
         departs_us = self._departure_us(size, now_us)
         if departs_us is None or (may_be_lost and self._loses(draw)):
             return ()

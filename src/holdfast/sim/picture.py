@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.network.schema import LinkSpec
-from holdfast.protocol.broker import Broker
 from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.node import Routes
 from holdfast.sim.flights import Edges, Nodes, Tables
 from holdfast.sim.host import Host
+from holdfast.sim.topology import Topology
 
 _WORD_BITS = 64
 _WORD = 2**_WORD_BITS - 1
@@ -24,15 +25,19 @@ _NOWHERE = LinkSpec("", "")  # the properties of an edge whose link has gone do 
 
 
 class Picture:
-    def __init__(self, hosts: Mapping[str, Host], book: ConditionBook, index: SharedIndex) -> None:
-        self._hosts = hosts
+    def __init__(
+        self, topology: Topology, routes: Mapping[str, Routes], book: ConditionBook, index: SharedIndex
+    ) -> None:
+        self._topology = topology
+        self._hosts = topology.hosts
+        self._routes = routes  # of each broker
         self._book = book
         self._index = index
         self._nodes: dict[str, int] = {}
         self._numbers: dict[tuple[str, str], int] = {}  # a direction of a link -> its edge
         self._conditions: dict[str, int] = {}  # condition -> its number in the index
         self._changed: dict[str, None] = {}  # brokers whose tables differ from the picture
-        self._redraw = True  # links or nodes do
+        self._drawn_at = -1  # the version of the topology that it shows
         self.in_order: list[Host] = []  # nodes by their numbers
         self.names: list[str] = []
         self.version = 0  # goes up when nodes are numbered anew
@@ -46,27 +51,24 @@ class Picture:
         if number is None:
             number = self._numbers[sender, receiver] = len(self.ends)
             self.ends.append((self._hosts[sender], self._hosts[receiver]))
-            self._redraw = True
+            self._drawn_at = -1
         return number
 
     def node(self, name: str) -> int:
         return self._nodes[name]
-
-    def links_changed(self) -> None:
-        self._redraw = True
 
     def table_changed(self, broker: str) -> None:
         self._changed[broker] = None
 
     def refresh(self) -> None:
         """Take anew what has changed."""
-        while self._redraw or self._changed:  # a table may name an edge that is not in the picture yet
-            if self._redraw:
-                self._redraw = False
+        topology = self._topology
+        while self._drawn_at != topology.version or self._changed:
+            if self._drawn_at != topology.version:
                 self._draw()
             changed, self._changed = self._changed, {}
             for name in changed:
-                self._read_table(self._hosts[name])
+                self._read_table(self._hosts[name])  # it may name an edge that is not in the picture yet
         if self._index.size > self.tables.wanted.shape[1]:  # events may meet conditions that no broker has heard of
             self._make_room(self._index.size, 1)
 
@@ -81,7 +83,7 @@ class Picture:
         for host in order:
             for name in host.channels:
                 self.edge(host.name, name)
-        self._redraw = False
+        self._drawn_at = self._topology.version
         self.nodes = Nodes(np.array([host.kind == "client" for host in order]), np.array([host.up for host in order]))
         self.edges = Edges(*_edge_columns([self._edge_row(*ends) for ends in self.ends]))
 
@@ -93,15 +95,13 @@ class Picture:
             self._nodes[sender.name],
             self._nodes[receiver.name],
             sender.name in receiver.channels,
-            _knows(receiver, sender),
+            self._knows(receiver.name, sender.name),
             0 if channel is None else channel.link.key,
             (spec.loss_ratio if works else 1.0, spec.delay_us, spec.jitter_us, spec.reorder_ratio),
         )
 
     def _read_table(self, host: Host) -> None:
-        broker = host.machine
-        assert isinstance(broker, Broker)
-        wanted, places = broker.routes()
+        wanted, places = self._routes[host.name].routes()
         row, numbers = self._nodes[host.name], [self._number(condition) for condition in wanted]
         self._make_room(self._index.size, max(places.values(), default=1).bit_length())
         bits, place_edges = self.tables
@@ -115,7 +115,10 @@ class Picture:
         for name in host.channels:
             edge = self._numbers.get((name, host.name))
             if edge is not None and edge < self.edges.known.size:
-                self.edges.known[edge] = _knows(host, self._hosts[name])
+                self.edges.known[edge] = self._knows(host.name, name)
+
+    def _knows(self, receiver: str, sender: str) -> bool:
+        return receiver not in self._routes or self._routes[receiver].knows(sender)
 
     def _number(self, condition: str) -> int:
         number = self._conditions.get(condition)
@@ -130,10 +133,6 @@ class Picture:
             width = bits.shape[1] if conditions <= bits.shape[1] else max(conditions, 2 * bits.shape[1])
             words = max(words, bits.shape[2])
             self.tables = Tables(_grown(bits, (rows, width, words)), _grown(place_edges, (rows, words * _WORD_BITS)))
-
-
-def _knows(receiver: Host, sender: Host) -> bool:
-    return not isinstance(receiver.machine, Broker) or receiver.machine.knows(sender.name)
 
 
 def _edge_columns(rows: list[tuple[Any, ...]]) -> list[NDArray[Any]]:

@@ -5,14 +5,13 @@ wanted. Clients of a broker that is down find its replica, as live ones do at th
 """
 
 from dataclasses import replace
-from random import Random
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.books.failovers import MOVED
 from holdfast.network.schema import LinkSpec
 from holdfast.protocol.effects import Incident, ReplicaWanted
 from holdfast.protocol.replication.settings import Role
-from holdfast.sim.host import Host
 
 if TYPE_CHECKING:
     from holdfast.sim.simulator import Simulation
@@ -60,7 +59,7 @@ class Provisioner:
         name = self._latest[wanted.faulty] = f"{wanted.faulty}+{self._count}"
         self._roles[name] = Role(wanted.faulty, wanted.neighbours, wanted.copying, wanted.use)
         self._simulation.note(name, Incident("replica_wanted", wanted.faulty))
-        self._simulation.at(self._simulation.now_us + plan.provision_us, self._start, name)
+        self._simulation.at(self._simulation.now_us + plan.provision_us, partial(self._start, name))
 
     def forget(self, faulty: str) -> None:
         """Whoever asks next gets another replica, whatever became of the last one."""
@@ -69,12 +68,10 @@ class Provisioner:
     def _is_up(self, name: str) -> bool:
         return self._simulation.hosts[name].up
 
-    def _start(self, name: str, _: object) -> None:
+    def _start(self, name: str) -> None:
         simulation, role = self._simulation, self._roles[name]
         spec = self._specs[name] = replace(self._specs[role.faulty], id=name, mtbf_us=None, mttr_us=None)
-        simulation.services[name] = spec
-        simulation.service_dice[name] = Random(f"{simulation.seed}/{name}/service")
-        simulation.hosts[name] = Host(name, "broker", simulation.new_machine(name, "broker"), spec.service_us > 0)
+        simulation.add_broker(spec)
         simulation.note(name, Incident("replica_started", role.faulty))
         like = self._links[role.faulty]
         for neighbour in role.neighbours:
@@ -93,4 +90,4 @@ class Provisioner:
             if channel.receiver.kind == "client":
                 simulation.note(client, Incident(MOVED, faulty))
                 simulation.detach(client)
-                simulation.at(simulation.now_us + 2, simulation.attach, client, replica)
+                simulation.at(simulation.now_us + 2, partial(simulation.attach, client, replica))

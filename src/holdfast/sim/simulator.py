@@ -1,15 +1,16 @@
 """Run a network: one heap of things to happen, the real machines, and modelled links in between.
 
-The loop is: take the next thing, let a machine handle it, perform the effects, re-arm its wake-up. The same network
-file and seed give the same run, to the byte.
+The loop is: take the next thing, let a machine handle it, perform the effects, re-arm its wake-up. Messages and timers
+of nodes are one kind of thing; all else comes from outside the protocol, such as applications and faults, and is an
+action. The same network file and seed give the same run, to the byte.
 """
 
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from heapq import heappop, heappush
 from random import Random
-from typing import Any
 
 from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
@@ -17,9 +18,8 @@ from holdfast.books.rows import acknowledged_incident, incident_row, lost_incide
 from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Message, NodeKind, Publication, Publish
-from holdfast.network.schema import ClientSpec, LinkSpec, Network
+from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import Publication as Planned
-from holdfast.protocol.broker import Broker
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Acknowledged,
@@ -45,18 +45,20 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.message_kind import RECOVERY_KINDS, classify
-from holdfast.protocol.node import BrokerMachine, ClientMachine
+from holdfast.protocol.node import Node
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.protocol.stack import new_broker, new_client
+from holdfast.sim.carrier import Carrier
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
-from holdfast.sim.host import Channel, Host
+from holdfast.sim.host import Host
 from holdfast.sim.keyed_dice import EventKeys
-from holdfast.sim.links import Link
 from holdfast.sim.provisioner import Provisioner
 from holdfast.sim.rare_collections import rare_collections
+from holdfast.sim.serving import Serving
 from holdfast.sim.tallies import add_recovery, take_tallies, write_samples
+from holdfast.sim.topology import Topology
 from holdfast.sim.unicast import UnicastNetwork
 from holdfast.store.memory import MemoryStore
 from holdfast.wire.codec import size_of
@@ -65,7 +67,7 @@ _DRAIN_US = 30_000_000  # how long after the last publication a run waits for wh
 _SEARCH_US = 120_000_000  # and for what is being recovered: past the last request for it
 _TALLY_US = 1_000_000  # the interval of the `messages` table
 
-Action = Callable[[Any, Any], None]
+Action = Callable[[], object]
 
 
 class Simulation:
@@ -75,40 +77,45 @@ class Simulation:
         self.network = network
         self.seed = network.seed if seed is None else seed
         self.now_us = 0
-        self.hosts: dict[str, Host] = {}
+        self.flying = 0  # events on links and in queues
+        self._topology = Topology(self.seed)
+        self.hosts = self._topology.hosts
         self._trace = trace
         self._book = ConditionBook()
         self._index = SharedIndex()
         self._lossy_control = network.lossy_control
         self.ledger = Ledger(self._book, self._index, network.slice_us)
-        self._heap: list[tuple[int, int, Action, Any, Any]] = []
+        # What is to happen: when, in which order, and a message or a timer (its time) for a node; or an action.
+        self._heap: list[tuple[int, int, Host | Action, Received | int]] = []
         self._counter = 0
-        self._flying = 0  # events on links and in queues
-        self._express: Express | None = None
-        if express and suits(network):
-            self._express = Express(
-                self.seed, network.protocol.hops_max, self.hosts, self._book, self._index, self.ledger, trace, self._see
-            )
+        self._carrier = self._express() if express and suits(network) else Carrier()
         self._stores = defaultdict[str, MemoryStore](MemoryStore)  # of brokers that store events: they outlive crashes
         self._event_key = EventKeys(self.seed).of
         self._tallied_us = 0
         self._gossips = network.reliability.gossip is not None
         self._watched = self._gossips or network.reliability.guarantees != BEST_EFFORT  # bytes are counted by link
         self._since: dict[tuple[str, str], int] = {}  # live subscriptions, and since when
-        self.services = {spec.id: spec for spec in network.brokers}
         self._unicast = UnicastNetwork(self)
-        self.service_dice = {spec.id: Random(f"{self.seed}/{spec.id}/service") for spec in network.brokers}
+        self._serving = self.new_serving()
         self.provisioner = Provisioner(self)
         plan = network.replication and replace(network.replication, directory=None)  # nothing is outside a simulation
         self._reliability = replace(network.reliability, replication=plan)
         self._build()
 
+    def _express(self) -> Express:
+        parts = self._topology, self._book, self._index, self.ledger, self._trace, self._perform_at
+        return Express(self.seed, self.network.protocol.hops_max, *parts)
+
+    def new_serving(self) -> Serving:
+        """How long brokers take for a message."""
+        return Serving(self)
+
     # Time ----------------------------------------------------------------------------------------
 
-    def at(self, time_us: int, action: Action, first: Any = None, second: Any = None) -> None:
+    def at(self, time_us: int, action: Action) -> None:
         """Let something happen later. Things at the same time happen in the order they were asked for."""
         self._counter += 1
-        heappush(self._heap, (time_us, self._counter, action, first, second))
+        heappush(self._heap, (time_us, self._counter, action, 0))
 
     def run(self, progress: Callable[[int], None] | None = None) -> Outcome:
         """Run to the end of the file's duration, and on until nothing is on its way."""
@@ -118,7 +125,7 @@ class Simulation:
 
     def _run(self, progress: Callable[[int], None] | None) -> None:
         end_us = self.network.duration_us
-        self.at(0, self._each_second, progress)
+        self.at(0, lambda: self._each_second(progress))
         for planned in self.network.publications(self.seed):
             if planned.at_us > end_us:
                 break
@@ -132,37 +139,32 @@ class Simulation:
 
     def _run_until(self, until_us: int) -> None:
         """Let everything happen up to a time, and let the clock show that time."""
-        heap = self._heap
+        heap, carry, arrive, wake = self._heap, self._carrier.carry, self._arrive, self._wake
         while heap and heap[0][0] <= until_us:
-            self.now_us, _, action, first, second = heappop(heap)
-            action(first, second)
+            self.now_us, _, whose, what = heappop(heap)
+            if type(whose) is not Host:
+                carry(self.now_us)  # it may look at anything, and change it
+                whose()
+            elif isinstance(what, Received):
+                arrive(whose, what)
+            else:
+                wake(whose, what)
         self.now_us = until_us
 
     def _landed(self, time_us: int) -> bool:
         """Whether nothing is on its way any more, and nobody looks for anything."""
-        self._carry(time_us)
-        waits = self._flying or self._express or any(store.holds_events for store in self._stores.values())
+        self._carrier.carry(time_us)
+        waits = self.flying or self._carrier.is_busy or any(store.holds_events for store in self._stores.values())
         waits = waits or not self.provisioner.is_settled
         return not waits and all(each.has_settled(time_us) for each in self._recovering)
 
-    def _carry(self, until_us: int | None = None) -> None:
-        """Bring the express lane up to date: before a look at the books, and before anything changes."""
-        if self._express is not None:
-            self._express.carry(self.now_us if until_us is None else until_us)
-
-    def _redraw(self) -> None:
-        """Links or nodes have changed."""
-        if self._express is not None:
-            self._express.links_changed()
-
-    def _each_second(self, progress: Callable[[int], None] | None, _: object) -> None:
+    def _each_second(self, progress: Callable[[int], None] | None) -> None:
         if progress is not None:
             progress(self.now_us)
-        self._carry()
         if self._trace is not None and self.now_us:
             self._write_tallies(self.now_us)
-            write_samples(self.hosts.values(), self.services, self._trace, self.now_us)
-        self.at(self.now_us + _TALLY_US, self._each_second, progress)
+            write_samples(self.hosts.values(), self._serving, self._trace, self.now_us)
+        self.at(self.now_us + _TALLY_US, lambda: self._each_second(progress))
 
     def _publish(self, planned: Planned) -> None:
         call = PublishCall(planned.attributes, bytes(planned.payload_bytes), planned.lifetime_us)  # type: ignore[arg-type]
@@ -172,10 +174,9 @@ class Simulation:
 
     def _build(self) -> None:
         for broker in self.network.brokers:
-            machine = self.new_machine(broker.id, "broker")
-            self.hosts[broker.id] = Host(broker.id, "broker", machine, broker.service_us > 0)
+            self.add_broker(broker)
         for client in self.network.clients:
-            self.hosts[client.id] = Host(client.id, "client", self.new_machine(client.id, "client"))
+            self._topology.add(Host(client.id, "client", self._new_machine(client.id, "client")))
         recovers = {"client": True, "broker": self._gossips or self.network.reliability.hops.hops == "nack"}
         self._recovering = [host for host in self.hosts.values() if recovers[host.kind]]
         for link in self.network.links:
@@ -185,7 +186,15 @@ class Simulation:
             self._schedule_calls(client)
         Faults(self)
 
-    def new_machine(self, name: str, kind: NodeKind) -> BrokerMachine | ClientMachine:
+    def add_broker(self, spec: BrokerSpec) -> None:
+        self._serving.add(spec)
+        machine = self._new_machine(spec.id, "broker")
+        self._topology.add(Host(spec.id, "broker", machine, spec.service_us > 0))
+
+    def _new_machine(self, name: str, kind: NodeKind) -> Node:
+        return self._carrier.around(self._new_node(name, kind), kind)
+
+    def _new_node(self, name: str, kind: NodeKind) -> Node:
         dice, hops = Random(f"{self.seed}/{name}/heartbeat"), self.network.reliability.hops
         common = self.network.protocol, self._book, self._index.view, self.now_us, dice
         if kind == "broker":
@@ -203,56 +212,48 @@ class Simulation:
         for number, condition in enumerate(client.advertisements):
             self.give(host, AdvertiseCall(f"a{number}", condition))
         for each in client.subscriptions:
-            self.at(each.from_us, lambda host, each: self.subscribe(host.name, each.id, each.condition), host, each)
+            self.at(each.from_us, partial(self.subscribe, client.id, each.id, each.condition))
             if each.until_us is not None:
-                self.at(each.until_us, lambda host, each: self.unsubscribe(host.name, each.id), host, each)
+                self.at(each.until_us, partial(self.unsubscribe, client.id, each.id))
+
+    # Links ---------------------------------------------------------------------------------------
 
     def connect(self, spec: LinkSpec, replaces: str | None = None) -> None:
         """A link appears, and both ends learn of it; the second may be the replica of a broker."""
-        self._carry()
-        for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
-            link = Link(spec, self.seed, one, other)
-            self.hosts[one].channels[other] = Channel(link, self.hosts[other])
-        self._redraw()
-        for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
-            self.give(self.hosts[one], LinkUp(other, self.hosts[other].kind, replaces if other == spec.b else None))
+        self._topology.link(spec)
+        a, b = self.hosts[spec.a], self.hosts[spec.b]
+        self.give(a, LinkUp(b.name, b.kind, replaces))
+        self.give(b, LinkUp(a.name, a.kind))
 
     def disconnect(self, a: str, b: str) -> None:
         """A link is gone, and both ends learn of it."""
-        self._carry()
         for one, other in ((a, b), (b, a)):
-            if self.hosts[one].channels.pop(other, None) is not None:
+            if self._topology.unlink(one, other):
                 self.give(self.hosts[one], LinkDown(other))
-        self._redraw()
 
     def attach(self, client: str, broker: str) -> None:
         self.connect(LinkSpec(broker, client, delay_us=0))
 
     def detach(self, client: str) -> None:
         """A client says good-bye and its link goes away behind the message."""
-        self._carry()
-        host = self.hosts[client]
-        for broker, channel in list(host.channels.items()):
-            self.give(host, LinkDown(broker))
-            del host.channels[broker]
-            self.at(self.now_us + 1, self._unplug, channel.receiver, client)
-        self._redraw()
+        for broker in list(self.hosts[client].channels):
+            self.give(self.hosts[client], LinkDown(broker))
+            self._topology.unlink(client, broker)
+            self.at(self.now_us + 1, partial(self._topology.unlink, broker, client))
 
-    def _unplug(self, server: Host, client: str) -> None:
-        self._carry()
-        server.channels.pop(client, None)
-        self._redraw()
+    def set_link(self, a: str, b: str, up: bool) -> None:
+        """A link fails or recovers without anybody being told."""
+        self._topology.set_link(a, b, up)
+        self.note(a, Incident("link_recovered" if up else "link_failed", b))
 
     # Applications --------------------------------------------------------------------------------
 
     def subscribe(self, client: str, id_: str, condition: str) -> None:
-        self._carry()
         self.give(self.hosts[client], SubscribeCall(id_, condition))
         self.ledger.subscribed(client, id_, condition)
         self._since[client, id_] = self.now_us
 
     def unsubscribe(self, client: str, id_: str) -> None:
-        self._carry()
         condition = self.ledger.unsubscribed(client, id_)
         self.give(self.hosts[client], UnsubscribeCall(id_))
         self._record_subscription(client, id_, condition, self.now_us)
@@ -264,47 +265,24 @@ class Simulation:
 
     # Crashes -------------------------------------------------------------------------------------
 
-    def set_link(self, a: str, b: str, up: bool) -> None:
-        """A link fails or recovers without anybody being told."""
-        self._carry()
-        for one, other in ((a, b), (b, a)):
-            channel = self.hosts[one].channels.get(other)
-            if channel is not None:
-                channel.link.up = up
-        self._redraw()
-        self.note(a, Incident("link_recovered" if up else "link_failed", b))
-
     def crash(self, name: str) -> None:
         """A node stops at once and forgets everything that is not stored. Nobody is told."""
-        self._carry()
-        host = self.hosts[name]
-        self._flying -= sum(classify(message)[1] for _, message in host.waiting)
-        host.waiting.clear()
-        host.up = host.busy = False
-        host.incarnation += 1
-        self._redraw()
+        dropped = self._topology.stop(self.hosts[name])
+        self.flying -= sum(classify(message)[1] for message in dropped)
         self.note(name, Incident("crash"))
 
     def restart(self, name: str) -> None:
         host = self.hosts[name]
         if host.up:
             return
-        self._carry()
-        host.up = True
-        host.machine = self.new_machine(name, host.kind)
-        host.routes_version = -1  # its tables are new, whatever their number
-        self._redraw()
+        self._topology.start(host, self._new_machine(name, host.kind))
         self.note(name, Incident("restart"))
         for neighbour, channel in list(host.channels.items()):
             self.give(host, LinkUp(neighbour, channel.receiver.kind))
 
     def heal(self) -> None:
         """Everything is mended at once: links lose nothing, what was down is up."""
-        self._carry()
-        for host in self.hosts.values():
-            for channel in host.channels.values():
-                channel.link.heal()
-        self._redraw()
+        self._topology.heal_links()
         for name in self.hosts:
             self.restart(name)
 
@@ -316,15 +294,14 @@ class Simulation:
             return
         machine = host.machine
         effects = machine.handle(given, self.now_us)
-        if self._express is not None and type(machine) is Broker and machine.routes_version != host.routes_version:
-            host.routes_version = machine.routes_version
-            self._express.table_changed(host, self.now_us)
         if effects:
             self._perform(host, effects)
         due_us = machine.next_due_us()
         if due_us is not None and due_us != host.wake_us:
             host.wake_us = due_us
-            self.at(max(due_us, self.now_us), self._wake, host, due_us)  # it may be overdue: who was away had no timers
+            self._counter += 1
+            at_us = max(due_us, self.now_us)  # it may be overdue: who was away had no timers
+            heappush(self._heap, (at_us, self._counter, host, due_us))
 
     def _wake(self, host: Host, due_us: int) -> None:
         if host.wake_us == due_us:
@@ -336,14 +313,7 @@ class Simulation:
             if type(effect) is Multicast:
                 self._send(host, effect.to, effect.message)
             elif type(effect) is Send:
-                if (
-                    self._express is not None
-                    and type(effect.message) is Publish
-                    and not effect.message.publication.lifetime_us
-                ):
-                    self._express.send(host, effect.to, effect.message, self.now_us)
-                else:
-                    self._send(host, (effect.to,), effect.message)
+                self._send(host, (effect.to,), effect.message)
             elif type(effect) is Delivered:
                 self._deliver(host, effect)
             elif type(effect) is Unicast:
@@ -356,16 +326,16 @@ class Simulation:
                 self.note(host.name, lost_incident(effect))
             elif type(effect) is Persist:
                 self._stores[host.name].write(effect.changes)
-                self.at(self.now_us, self._safe, (host, host.incarnation), effect.token)
+                self.at(self.now_us, partial(self._safe, host, host.incarnation, effect.token))
             elif type(effect) is Acknowledged:
                 self.note(host.name, acknowledged_incident(host.name, effect))
             else:
                 self.note(host.name, effect)  # type: ignore[arg-type]
 
-    def _safe(self, of: tuple[Host, int], token: int) -> None:
+    def _safe(self, host: Host, incarnation: int, token: int) -> None:
         """A store has written what it was given; its broker may have crashed meanwhile."""
-        if of[1] == of[0].incarnation:
-            self.give(of[0], Persisted(token))
+        if incarnation == host.incarnation:
+            self.give(host, Persisted(token))
 
     def _send(self, host: Host, names: tuple[str, ...], message: Message) -> None:
         """The inner loop of every simulation: one message to some neighbours."""
@@ -373,95 +343,59 @@ class Simulation:
         may_be_lost = flies or kind in RECOVERY_KINDS or self._lossy_control
         size, now_us = size_of(message), self.now_us
         publication: Publication | None = message.publication if flies else None  # type: ignore[union-attr]
-        event = None if publication is None else self._event_key(publication.source, publication.seq)
+        event: int | None = None  # its key, where a link wants it
         tally = host.tallies.get(kind) or host.tally(kind)
         tally.sent += len(names)
         tally.sent_bytes += len(names) * size
         received = Received(host.name, message)
-        channels, heap, arrive = host.channels, self._heap, self._arrive
-        watched = self._watched
+        channels, heap, watched = host.channels, self._heap, self._watched
         for name in names:
             channel = channels.get(name)
-            arrivals = () if channel is None else channel.link.arrivals_us(size, now_us, may_be_lost, event)
-            if watched and channel is not None:
-                channel.event_bytes += size if flies else 0
-                channel.recovery_bytes += size if kind in RECOVERY_KINDS else 0
-            if not arrivals:
+            if channel is None:
                 tally.lost += 1
                 continue
+            if watched:
+                channel.event_bytes += size if flies else 0
+                channel.recovery_bytes += size if kind in RECOVERY_KINDS else 0
+            link = channel.link
+            if event is None and publication is not None and not link.is_sure:
+                event = self._event_key(publication.source, publication.seq)
+            arrivals = link.arrivals_us(size, now_us, may_be_lost, event)
+            if not arrivals:
+                tally.lost += 1
             for arrives_us in arrivals:
                 self._counter += 1
-                heappush(heap, (arrives_us, self._counter, arrive, channel.receiver, received))  # type: ignore[union-attr]
-            if flies:
-                self._flying += len(arrivals)
+                heappush(heap, (arrives_us, self._counter, channel.receiver, received))
+                self.flying += flies
 
-    def _see(self, host: Host, received: Received, time_us: int) -> bool:
-        """What the express lane has brought to a machine; True when it is delivered."""
+    def _perform_at(self, host: Host, effects: list[Effect], time_us: int) -> None:
+        """The same for what was to be done at another time."""
         now_us, self.now_us = self.now_us, time_us
-        effects = host.machine.handle(received, time_us)
-        for effect in effects:
-            if type(effect) is Delivered:
-                self.ledger.strike_off(host.name, effect.publication)
-            else:
-                self._perform(host, [effect])
+        self._perform(host, effects)
         self.now_us = now_us
-        return any(type(effect) is Delivered for effect in effects)
 
     def _arrive(self, host: Host, received: Received) -> None:
         kind, flies = classify(received.message)
         if not host.up or received.sender not in host.channels:
-            self._flying -= flies
+            self.flying -= flies
             return
         tally = host.tallies.get(kind) or host.tally(kind)
         tally.received += 1
         if host.takes_time:
-            self._queue(host, received, self.services[host.name].queue_max)
+            self._serving.on_message(host, received)
             return
-        self._flying -= flies
+        self.flying -= flies
         self.give(host, received)
-
-    # Brokers that take their time ----------------------------------------------------------------
-
-    def _queue(self, host: Host, received: Received, queue_max: int) -> None:
-        if host.busy and len(host.waiting) >= queue_max:
-            self._flying -= classify(received.message)[1]
-            self.note(host.name, Incident("queue_full", received.sender))
-            return
-        host.waiting.append((received.sender, received.message))
-        if not host.busy:
-            self._serve(host)
-
-    def _serve(self, host: Host) -> None:
-        spec = self.services[host.name]
-        host.busy = True
-        took_us = spec.service_us
-        if spec.service == "exponential":
-            took_us = max(1, int(self.service_dice[host.name].expovariate(1 / spec.service_us)))
-        self.at(self.now_us + took_us, self._served, host, host.incarnation)
-
-    def _served(self, host: Host, incarnation: int) -> None:
-        if incarnation != host.incarnation:
-            return
-        sender, message = host.waiting.popleft()
-        self._flying -= classify(message)[1]
-        self.give(host, Received(sender, message))
-        host.busy = False
-        if host.waiting:
-            self._serve(host)
 
     # The books -----------------------------------------------------------------------------------
 
     def _count_published(self, effect: Published) -> None:
-        if self._express is not None and effect.publication.lifetime_us is None:
-            self._express.publish(effect.publication, self.now_us)
-        else:
-            self.ledger.published(effect.publication, self.now_us)
+        self.ledger.published(effect.publication, self.now_us)
         if self._trace is not None:
             self._trace.publication(effect.publication, size_of(Publish(effect.publication)))
 
     def _deliver(self, host: Host, effect: Delivered) -> None:
         publication = effect.publication
-        self._carry()  # earlier deliveries come first in the books
         self.ledger.delivered(host.name, publication, self.now_us, effect.via, effect.held_us)
         if self._trace is not None:
             row = host.name, publication.source, publication.seq, self.now_us, effect.via, effect.held_us
@@ -474,13 +408,12 @@ class Simulation:
 
     def _write_tallies(self, until_us: int) -> None:
         """Add the interval's counts to the totals and begin anew."""
-        if self._express is not None:
-            self._express.count()
+        self._carrier.count()
         take_tallies(self.hosts.values(), self.ledger.outcome, self._trace, self._tallied_us, until_us)
         self._tallied_us = until_us
 
     def _finish(self) -> Outcome:
-        self._carry()
+        self._carrier.carry(self.now_us)
         self._write_tallies(self.now_us + 1)
         for (client, id_), condition in self.ledger.live():
             self._record_subscription(client, id_, condition, None)

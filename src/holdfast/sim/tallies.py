@@ -1,12 +1,13 @@
 """What nodes have sent and what they hold, second by second, for the trace and the totals."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from holdfast.books.outcome import DelayHistogram, Outcome
 from holdfast.books.rows import message_row, sample_rows
 from holdfast.books.trace import TraceWriter
-from holdfast.network.schema import BrokerSpec
+from holdfast.protocol.node import Asks
 from holdfast.sim.host import Host
+from holdfast.sim.serving import Serving
 
 
 def take_tallies(
@@ -23,12 +24,12 @@ def take_tallies(
         host.tallies.clear()
 
 
-def write_samples(hosts: Iterable[Host], brokers: Mapping[str, BrokerSpec], trace: TraceWriter, now_us: int) -> None:
+def write_samples(hosts: Iterable[Host], serving: Serving, trace: TraceWriter, now_us: int) -> None:
     for host in hosts:
         if host.up:
             gauges = host.machine.gauges()
             if host.takes_time:
-                gauges["queue"] = len(host.waiting), brokers[host.name].queue_max + 1  # one is being served
+                gauges["queue"] = len(host.waiting), serving.places(host)
             for row in sample_rows(host.name, now_us, gauges):
                 trace.add(*row)
 
@@ -37,7 +38,7 @@ def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:
     """What recovery did, counted by nodes, and how much of it the most burdened leaf of the network carried."""
     answers = DelayHistogram()
     for host in hosts:
-        for answer_us in () if host.client is None else host.client.answered_us:
+        for answer_us in host.machine.answered_us if isinstance(host.machine, Asks) else ():
             answers.add(answer_us)
         for name, count in host.machine.counts.items():
             outcome.recovery[name] = outcome.recovery.get(name, 0) + count

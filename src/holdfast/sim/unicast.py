@@ -3,6 +3,7 @@
 What lies between two brokers of an overlay is the network below it, of which the file says a delay and a loss.
 """
 
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ class UnicastNetwork:
             tally.lost += 1
             return
         simulation, received = self._simulation, Received(sender.name, message)
-        simulation.at(simulation.now_us + self._delay_us, self._arrive, receiver, received)
+        simulation.at(simulation.now_us + self._delay_us, partial(self._arrive, receiver, received))
 
     def _arrive(self, host: Host, received: Received) -> None:
         if host.up:

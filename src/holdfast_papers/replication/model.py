@@ -9,15 +9,17 @@ with a test of its own that always holds, so that none covers another: the paper
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from random import Random
 
-from holdfast.model.messages import CopyProtocol, Delta, Message, ReplicaUse
+from holdfast.model.messages import CopyProtocol, Delta, ReplicaUse
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, SubscriptionSpec
-from holdfast.protocol.effects import Delivered, Incident, LinkDown, PublishCall, Received, ReplicaWanted
+from holdfast.protocol.effects import Delivered, Incident, LinkDown, PublishCall, ReplicaWanted
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import ProtocolSettings, Reliability
 from holdfast.sim.host import Host
+from holdfast.sim.serving import Serving
 from holdfast.sim.simulator import Simulation
 
 SOURCE, FAULTY, PUBLISHERS = "p", "f", "a"
@@ -88,13 +90,39 @@ def ordering_degree(seqs: Sequence[int]) -> float:
     return sum(size - abs(place - places[seq]) for place, seq in enumerate(seqs)) / size**2
 
 
+class _CostlyServing(Serving):
+    """What the paper's machines took for a message, before it is handled and after."""
+
+    def __init__(self, model: "Model") -> None:
+        super().__init__(model)
+        self._model = model
+        self._entries: dict[str, int] = {}  # of queues and caches that each broker has handled, at the last look
+
+    def time_us(self, host: Host) -> int:
+        if not self._model.at_work:
+            return 0
+        setting, (_, message) = self._model.setting, host.waiting[0]
+        cost_us = setting.costs.message_us
+        if host.name.startswith(FAULTY):
+            cost_us = (setting.congested_us if host.name == FAULTY else setting.replica_us) or cost_us
+        if isinstance(message, Delta) and message.table == "advertisements" and host.name.startswith("s"):
+            cost_us += setting.costs.scan_us * (setting.subscriptions // setting.neighbours)
+        return cost_us
+
+    def finish(self, host: Host) -> None:
+        model, incarnation, go_on = self._model, host.incarnation, super().finish
+        entries = host.machine.counts.get("replication entries", 0)
+        rest_us = model.setting.costs.entry_us * (entries - self._entries.get(host.name, 0)) if model.at_work else 0
+        self._entries[host.name] = entries
+        model.at(model.now_us + rest_us, lambda: go_on(host) if incarnation == host.incarnation else None)
+
+
 class Model(Simulation):
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.at_work = False  # before that nothing takes time: the network is being set up
         self.times_us: dict[str, int] = {}  # incident -> when it was last noted
         self.arrived: dict[str, list[tuple[int, int, str]]] = {}
-        self._entries: dict[str, int] = {}  # of queues and caches that each broker has handled, at the last look
         self._last_us = 0  # when the last publication leaves
         dice = Random(f"{setting.seed}/values")
         popular = setting.popular
@@ -102,39 +130,8 @@ class Model(Simulation):
         self.wanted = zipf(dice, setting.degree, setting.subscriptions, popular is False)
         super().__init__(_network(setting, self.wanted), setting.seed)
 
-    # Costs ---------------------------------------------------------------------------------------
-
-    def _serve(self, host: Host) -> None:
-        host.busy = True
-        self.at(self.now_us + self._cost_us(host, *host.waiting[0]), self._served, host, host.incarnation)
-
-    def _cost_us(self, host: Host, sender: str, message: Message) -> int:
-        if not self.at_work:
-            return 0
-        costs, setting = self.setting.costs, self.setting
-        cost_us = costs.message_us
-        if host.name.startswith(FAULTY):
-            cost_us = (setting.congested_us if host.name == FAULTY else setting.replica_us) or cost_us
-        if isinstance(message, Delta) and message.table == "advertisements" and host.name.startswith("s"):
-            cost_us += costs.scan_us * (setting.subscriptions // setting.neighbours)
-        return cost_us
-
-    def _served(self, host: Host, incarnation: int) -> None:
-        if incarnation != host.incarnation:
-            return
-        sender, message = host.waiting.popleft()
-        self.give(host, Received(sender, message))
-        entries = host.machine.counts.get("replication entries", 0)
-        extra_us = self.setting.costs.entry_us * (entries - self._entries.get(host.name, 0))
-        self._entries[host.name] = entries
-        self.at(self.now_us + (extra_us if self.at_work else 0), self._rest, host, incarnation)
-
-    def _rest(self, host: Host, incarnation: int) -> None:
-        if incarnation != host.incarnation:
-            return
-        host.busy = False
-        if host.waiting:
-            self._serve(host)
+    def new_serving(self) -> Serving:
+        return _CostlyServing(self)
 
     # Observing -----------------------------------------------------------------------------------
 
@@ -168,8 +165,7 @@ class Model(Simulation):
         for number, value in enumerate(self.values[setting.pending :]):
             self.at(
                 self.now_us + setting.every_us * (number + 1),
-                lambda value, _: self.give(publisher, PublishCall({"v": value})),
-                value,
+                partial(self.give, publisher, PublishCall({"v": value})),
             )
         self._last_us = self.now_us + setting.every_us * setting.more
         while self._heap and self.now_us < _LONG_US and not self._is_over():

@@ -1,0 +1,57 @@
+"""The nodes of a run and the links between them, and every way in which either can change.
+
+Nobody is told of a change here: that is the business of the simulator, where somebody is to be told at all.
+"""
+
+from holdfast.model.messages import Message
+from holdfast.network.schema import LinkSpec
+from holdfast.protocol.node import Node
+from holdfast.sim.host import Channel, Host
+from holdfast.sim.links import Link
+
+
+class Topology:
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.hosts: dict[str, Host] = {}
+        self.version = 0  # goes up with every change
+
+    def add(self, host: Host) -> None:
+        self.version += 1
+        self.hosts[host.name] = host
+
+    def link(self, spec: LinkSpec) -> None:
+        self.version += 1
+        for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
+            self.hosts[one].channels[other] = Channel(Link(spec, self._seed, one, other), self.hosts[other])
+
+    def unlink(self, one: str, other: str) -> bool:
+        """One end has no link to the other any more; False if it had none."""
+        self.version += 1
+        return self.hosts[one].channels.pop(other, None) is not None
+
+    def set_link(self, a: str, b: str, up: bool) -> None:
+        self.version += 1
+        for one, other in ((a, b), (b, a)):
+            channel = self.hosts[one].channels.get(other)
+            if channel is not None:
+                channel.link.up = up
+
+    def heal_links(self) -> None:
+        self.version += 1
+        for host in self.hosts.values():
+            for channel in host.channels.values():
+                channel.link.heal()
+
+    def stop(self, host: Host) -> list[Message]:
+        """A node is gone at once; what waited for it is returned."""
+        self.version += 1
+        dropped = [message for _, message in host.waiting]
+        host.waiting.clear()
+        host.up = host.busy = False
+        host.incarnation += 1
+        return dropped
+
+    def start(self, host: Host, machine: Node) -> None:
+        self.version += 1
+        host.up, host.machine = True, machine
