@@ -34,11 +34,6 @@ SEES: dict[str, frozenset[str]] = {
 DRIVERS = ("sim", "net")
 CONTRACT = frozenset("changes conditions effects message_kind node parts settings stack".split())
 """What drivers may import of protocol, beside the settings of each mechanism: a driver knows nodes and no mechanism."""
-NOT_YET: dict[str, frozenset[str]] = {  # drivers that still know one; the list only shrinks
-    "holdfast.sim.picture": frozenset({"broker"}),
-    "holdfast.sim.simulator": frozenset({"broker"}),
-}
-
 PAPERS = "holdfast_papers"  # imports the product; the product finds its verb by an entry point and imports none of it
 _APART = {"holdfast.pipeline.audit": "holdfast.pipeline.report"}  # a report shows an audit, which knows no report
 _LIVE = "live"  # the only part of pipeline that touches net and gateway: the source and the sink
@@ -63,7 +58,7 @@ def wrong_arrows(source: str, module: str) -> Iterator[str]:
         if top == PAPERS:
             yield f"{module}:{line}: the product may not import {PAPERS}"
         target, _, inside = rest.partition(".")
-        if room in DRIVERS and target == "protocol" and _is_mechanism(inside, NOT_YET.get(module, frozenset())):
+        if room in DRIVERS and target == "protocol" and _is_mechanism(inside):
             seen = ", ".join(sorted(CONTRACT))
             yield f"{module}:{line}: drivers know no mechanism, but {inside}: of protocol they see {seen} and settings"
         if top != "holdfast" or target in allowed or target == "__version__":
@@ -75,9 +70,7 @@ def wrong_arrows(source: str, module: str) -> Iterator[str]:
             yield f"{module}:{line}: import {name} from the room it lives in, not through the front door"
 
 
-def _is_mechanism(inside: str, not_yet: frozenset[str]) -> bool:
+def _is_mechanism(inside: str) -> bool:
     """Whether a name in protocol is neither part of the contract nor of a mechanism's settings."""
     first, *others = inside.split(".")
-    if first in CONTRACT or "settings" in others:
-        return False
-    return not any(f"{inside}.".startswith(f"{each}.") for each in not_yet)
+    return first not in CONTRACT and "settings" not in others
