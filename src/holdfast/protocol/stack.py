@@ -141,7 +141,7 @@ def new_client(
         node = recovering = Recovering(client, recovery, book, epoch)
         if guarantees.order is not None:
             requests = isinstance(guarantees.recovery, RecoverySettings) and guarantees.recovery.asks
-            node = Ordered(recovering, recovery, guarantees.order, requests)
+            node = Ordered(recovering, recovery.gaps, guarantees.order, requests)
     return DurableClient(node, hops.handover, confirms) if hops.durable else node
 
 

@@ -16,7 +16,7 @@ from holdfast.protocol.recovery.control import (
     is_open_repair,
 )
 from holdfast.protocol.recovery.publisher import Publisher
-from holdfast.protocol.recovery.recovery import ControlChannel
+from holdfast.protocol.recovery.recovery import ControlChannel, Gaps
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.subscriber import Subscriber
 from holdfast.protocol.seen import Seen
@@ -106,24 +106,11 @@ class EndToEndRecovery:
     def on_repaired(self, publication: Publication, now_us: int) -> None:
         self._subscriber.on_repaired(publication, now_us)
 
-    # Gaps ----------------------------------------------------------------------------------------
-
-    def frontier(self, source: str) -> int:
-        return self._subscriber.frontier(source)
-
-    def noticed(self, source: str, below: int) -> list[tuple[int, int]]:
-        return self._subscriber.noticed(source, below)
-
-    def has_noticed(self, source: str) -> bool:
-        return self._subscriber.has_noticed(source)
-
-    def cleared(self, source: str) -> list[int]:
-        return self._subscriber.cleared(source)
-
-    def give_up_below(self, source: str, seq: int, reason: str) -> list[Effect]:
-        return self._subscriber.give_up_below(source, seq, reason)
-
     # Answering for itself ------------------------------------------------------------------------
+
+    @property
+    def gaps(self) -> Gaps:
+        return self._subscriber
 
     @property
     def settled(self) -> bool:

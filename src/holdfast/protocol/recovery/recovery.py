@@ -1,7 +1,7 @@
 """What a client that recovers losses asks of its recovery: ours (`end_to_end`) and that of paper 000 (`srm`) are two.
 
 Facts go in, ordinary effects come out. Control messages and the subscriptions to them go through a `ControlChannel`,
-which the client is. The first half is for whoever recovers, the second for whoever keeps the order.
+which the client is. What it knows of gaps is for whoever keeps the order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ class Gaps(Protocol):
         ...
 
 
-class Recovery(Gaps, Protocol):
+class Recovery(Protocol):
     def start(self, now_us: int) -> list[Effect]: ...
 
     def next_due_us(self) -> int | None: ...
@@ -101,6 +101,9 @@ class Recovery(Gaps, Protocol):
         ...
 
     # Answering for itself
+
+    @property
+    def gaps(self) -> Gaps: ...
 
     @property
     def settled(self) -> bool:

@@ -16,7 +16,7 @@ from holdfast.protocol.recovery.control import (
     is_open_repair,
 )
 from holdfast.protocol.recovery.publisher_state import NEVER_US, Interest
-from holdfast.protocol.recovery.recovery import ControlChannel
+from holdfast.protocol.recovery.recovery import ControlChannel, Gaps
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.announcer import Announcer
 from holdfast.protocol.recovery.srm.distances import Distances
@@ -72,6 +72,10 @@ class SrmRecovery:
     def next_due_us(self) -> int | None:
         due = self._announcer.next_due_us(), self._requester.next_due_us(), self._repairer.next_due_us()
         return min((each for each in due if each is not None), default=None)
+
+    @property
+    def gaps(self) -> Gaps:
+        return self
 
     @property
     def settled(self) -> bool:
