@@ -29,7 +29,7 @@ from holdfast.net.stream import Stream
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.effects import LinkDown
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.wire.signals import Hello, Mark, Missed, Refusal, Welcome
+from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Refusal, Welcome
 
 CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 
@@ -91,7 +91,7 @@ class Attachment(ABC):
     # Coming and going ----------------------------------------------------------------------------
 
     async def _enter(self, epoch: int, lossless: bool, stored: bool) -> None:
-        self._hello = Hello(self.name, "client", epoch, lossless=lossless, durable=stored)
+        self._hello = Hello(self.name, "client", epoch, lossless=lossless, durable=stored, level=LEVEL)
         self._stored = stored  # our broker keeps events for us whatever happens, and we for it: no session is needed
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is
@@ -251,7 +251,9 @@ class Attachment(ABC):
         if self._link is None:
             self.connections += 1
             stream = Stream(welcome.session) if welcome.session else None
-            self._link = Link(welcome.node, "broker", session.wire, self._clock, self.counters, stream=stream)
+            self._link = Link(
+                welcome.node, "broker", session.wire, self._clock, self.counters, stream=stream, level=welcome.level
+            )
         self._session = session
         self._link.hold_up(self._holds_up)
         self._attached.set()

@@ -46,7 +46,7 @@ from holdfast.wire.codec import (
     encode_message,
     framed,
 )
-from holdfast.wire.signals import Hold, encode_signal
+from holdfast.wire.signals import LEVEL, Hold, encode_signal
 
 WAKE = Wake()
 _HOLD = encode_signal(Hold())
@@ -161,7 +161,7 @@ class Driver:
         if self._full:
             self._pause_or_resume()
         self._pass_on_hold()
-        self.give(LinkUp(link.name, link.kind, link.replaces, reliable=link.takes_batches))
+        self.give(LinkUp(link.name, link.kind, link.replaces, reliable=link.takes_statements))
 
     def detach(self, link: Link) -> None:
         link.end()
@@ -389,7 +389,8 @@ class Driver:
         """Tell each broker that it is to wait for us if somebody else here is to lose nothing: once a connection."""
         lossless = sum([link.lossless for link in self.links.values()]) if self.passes_on_hold else 0
         for link in self.links.values() if lossless else ():
-            if link.kind == "broker" and link.wire.reliable and not link.asked_to_wait and lossless > link.lossless:
+            knows = link.kind == "broker" and link.wire.reliable and link.level >= LEVEL
+            if knows and not link.asked_to_wait and lossless > link.lossless:
                 link.asked_to_wait = True
                 link.wire.send(_HOLD)
 

@@ -21,7 +21,7 @@ from holdfast.net.outbox import BYTES_MAX, Outbox
 from holdfast.net.stream import Stream
 from holdfast.net.wires import Wire
 from holdfast.wire.codec import FRAME_BYTES, MESSAGES, decode_frame_untrusted, is_event
-from holdfast.wire.signals import Mark, Missed, encode_signal
+from holdfast.wire.signals import LEVEL, Mark, Missed, encode_signal
 
 _ADDED_BYTES = 5_000  # what brokers and recovery may add to an event: names, numbers in 500 classes, earlier ones
 _DELAYED_MAX = 100_000  # messages on an injected delay: a second at 100,000 a second
@@ -48,8 +48,10 @@ class Link:
         stream: Stream | None = None,
         pushes_back: bool = False,
         is_told: bool = False,
+        level: int = 0,
     ) -> None:
         self.name = name
+        self.level = level  # of the messages that the far end knows
         self.stream = stream  # None: the link ends with its wire
         self.queue_bytes = bytes_max
         self.pushes_back = pushes_back  # when more than this waits, others are held up before anything is dropped
@@ -92,6 +94,11 @@ class Link:
     def takes_batches(self) -> bool:
         """Not where events can be lost, because each is to have a fate of its own."""
         return self.wire.reliable and self.impairment is None
+
+    @property
+    def takes_statements(self) -> bool:
+        """Whether a batch may state that it is all: nothing is lost here, and the far end knows what that means."""
+        return self.takes_batches and self.level >= LEVEL
 
     def hold_up(self, held_up: bool) -> None:
         self.held_up = held_up

@@ -43,7 +43,7 @@ from holdfast.protocol.stack import new_broker
 from holdfast.store.sqlite import SqliteStore
 from holdfast.wire.codec import encode_message
 from holdfast.wire.outgoing import sendable_name
-from holdfast.wire.signals import Hello, Mark, Missed, Refusal, Welcome
+from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Refusal, Welcome
 
 _SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still
 _GREETING_MAX = 1_000  # more that have not said who they are; they get a few seconds for it
@@ -75,7 +75,8 @@ class BrokerNode:
         machine = self._machine = self._new_machine(epoch, stored)
         if stored is not None and stored.epoch is not None:
             epoch = stored.epoch  # to its neighbours a broker that remembers has only been silent
-        self.hello = Hello(settings.name, "broker", epoch, settings.role.faulty if settings.role else None)
+        faulty = settings.role.faulty if settings.role else None
+        self.hello = Hello(settings.name, "broker", epoch, faulty, level=LEVEL)
         self.driver = Driver(machine, self._clock, self.counters, application, tallied, self._committer)
         self.driver.passes_on_hold = settings.routing != "destinations"
         self._directory: DirectoryService | None = None
@@ -359,6 +360,7 @@ class BrokerNode:
             Stream(client.session) if client is not None and keeps else None,
             self.settings.push_back,
             is_told=client is not None and bool(client.session),
+            level=far.level,
         )
         if client is not None and client.lossless:
             link.push_back()
@@ -385,7 +387,9 @@ class BrokerNode:
     def on_let_in(self, link: Link) -> Welcome:
         own, stream = self.hello, link.stream
         session = (0, 0) if stream is None else (stream.id, stream.received)
-        return Welcome(own.node, own.kind, own.epoch, self._committer is not None, *session, self._clock.now_us())
+        return Welcome(
+            own.node, own.kind, own.epoch, self._committer is not None, *session, self._clock.now_us(), LEVEL
+        )
 
     def on_open(self, session: Session) -> None: ...
     def on_missed(self, session: Session, missed: Missed) -> None: ...

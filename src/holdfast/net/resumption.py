@@ -16,7 +16,7 @@ from holdfast.net.link import Link
 from holdfast.net.session import Session
 from holdfast.protocol.effects import Absence, Gauges
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.wire.signals import Hello, Mark, Missed, Welcome
+from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Welcome
 
 _ID_BITS = 61  # nobody guesses one, so nobody takes over a session that is not his
 _ABSENT_MAX = 10_000  # as many as may be connected
@@ -50,7 +50,9 @@ class Returning:
         """The same with what we would go on with."""
         stream = None if self.link is None else self.link.stream
         resumes = (0, 0) if stream is None else (stream.id, stream.received)
-        return Hello(own.node, own.kind, own.epoch, None, randbits(_ID_BITS) | 1, *resumes, own.lossless, own.durable)
+        return Hello(
+            own.node, own.kind, own.epoch, None, randbits(_ID_BITS) | 1, *resumes, own.lossless, own.durable, LEVEL
+        )
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | None:
         """The link that goes on; None when the session is a new one."""

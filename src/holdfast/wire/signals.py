@@ -15,6 +15,7 @@ from holdfast.model.messages import Count, NodeKind, NodeName
 from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 
 SIGNAL: Final = 1  # the kind of a frame that holds one signal
+LEVEL: Final = 2  # of what we know: 2 adds statements, outages and `Hold` (0.2); 0 is a peer that names none (0.1)
 
 RefusalCode = Literal[
     "version",  # the two do not speak the same protocol
@@ -37,6 +38,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     received: Count = 0  # how many frames of that it has
     lossless: bool = False  # it would rather be waited for than lose anything, because it recovers or orders events
     durable: bool | None = None  # whether what it is subscribed to outlives it; None from one that does not say
+    level: Count = 0  # of the messages that it knows: it is sent no others
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
@@ -47,6 +49,7 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
     session: Count = 0  # the one that holds now: the new one, or the one that goes on; 0: it ends with the connection
     received: Count = 0  # how many frames of it have come from the client
     now_us: Count = 0  # by the broker's clock
+    level: Count = 0  # of the messages that it knows: it is sent no others
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
