@@ -178,11 +178,11 @@ MESSAGES: list[tuple[str, Message]] = [
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [
-    ("01 01 9a a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2 c0", Hello("b1", "broker", 5)),
-    ("01 01 9a a568656c6c6f a163 a6636c69656e74 05 c0 09 07 03 c3 c0", Hello("c", "client", 5, None, 9, 7, 3, True)),
-    ("01 01 9a a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c3", Hello("c", "client", 5, durable=True)),
-    ("01 01 98 a777656c636f6d65 a26232 a662726f6b6572 06 c3 00 00 00", Welcome("b2", "broker", 6, True)),
-    ("01 01 98 a777656c636f6d65 a26232 a662726f6b6572 06 c0 07 03 08", Welcome("b2", "broker", 6, None, 7, 3, 8)),
+    ("01 01 9b a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2 c0 00", Hello("b1", "broker", 5)),
+    ("01 01 9b a568656c6c6f a163 a6636c69656e74 05 c0 09 07 03 c3 c0 00", Hello("c", "client", 5, None, 9, 7, 3, True)),
+    ("01 01 9b a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c3 00", Hello("c", "client", 5, durable=True)),
+    ("01 01 99 a777656c636f6d65 a26232 a662726f6b6572 06 c3 00 00 00 00", Welcome("b2", "broker", 6, True)),
+    ("01 01 99 a777656c636f6d65 a26232 a662726f6b6572 06 c0 07 03 08 00", Welcome("b2", "broker", 6, None, 7, 3, 8)),
     (
         "01 01 93 a77265667573616c a574616b656e"
         "d923616e6f7468657220636c69656e74206e616d6564207820697320636f6e6e6563746564",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.books.tally import Tally
-from holdfast.model.messages import Batch, Message, NodeKind, Publication, Publish
+from holdfast.model.messages import Batch, Message, NodeKind, Publication, Publish, with_statement
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
@@ -256,14 +256,17 @@ class Driver:
         return encoded
 
     def _multicast_batch(self, to: tuple[str, ...], batch: Batch) -> None:
-        whole: bytes | None = None
+        together: dict[bool, bytes] = {}  # with or without the statement
         apart: dict[NodeKind, list[bytes]] = {}
         for name in to:
             link = self.links.get(name)
             if link is None or link.takes_batches:
-                if whole is None:
-                    whole = self._relay.encoded(batch)
-                self._outgoing[name].append(whole)
+                states = link is None or link.takes_statements
+                if states not in together:
+                    stated = batch if states or not batch.since else with_statement(batch, batch.hops, 1, 0)
+                    together[states] = self._relay.encoded(stated)
+                if states or batch.seqs:
+                    self._outgoing[name].append(together[states])
                 continue
             if link.kind not in apart:  # what the batch states is nothing for a link that may lose some of it
                 singles = batch.delivered() if link.kind == "client" else batch.published()

@@ -1,0 +1,39 @@
+"""A peer of an older version is sent only messages that it knows."""
+
+from typing import cast
+
+import pytest
+
+from holdfast.model.messages import Batch, Deliver, Delta, Heartbeat
+from holdfast.wire.signals import LEVEL, Hello, Welcome
+from tests.net.harness import lab, live, settled
+from tests.net.raw import RawPeer
+
+EVENTS = 200
+
+
+@pytest.mark.parametrize("level", [0, LEVEL])
+@live
+async def test_only_who_knows_statements_gets_them(level: int) -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        publisher = await net.client(broker, recovery=True)
+        async with RawPeer(broker.listening[0]) as peer:
+            peer.signal(Hello("peer", "client", 1, level=level))
+            assert cast(Welcome, await peer.heard_signal()).level == LEVEL
+            peer.say(Heartbeat(1, ((0, 0), (0, 0)), kind="client"), Delta("subscriptions", 1, ("n >= 0",), ()))
+            await settled(publisher)
+            for n in range(EVENTS):
+                await publisher.publish({"n": n})
+            seqs: list[int] = []
+            stated = 0
+            while len(seqs) < EVENTS:
+                for message in await peer.heard():
+                    if isinstance(message, Batch):
+                        seqs += message.seqs
+                        assert message.seqs or level, "a statement alone is no batch to version 0.1"
+                        stated = max(stated, message.upto if message.since <= message.upto else 0)
+                    elif isinstance(message, Deliver) and message.publication.seq:
+                        seqs.append(message.publication.seq)
+        assert seqs == list(range(seqs[0], seqs[0] + EVENTS))
+        assert bool(stated) == bool(level)
