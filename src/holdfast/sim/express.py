@@ -103,18 +103,17 @@ class Express(Carrier):
         self._picture.table_changed(node.name)  # it is new, whatever there was before
         return _Forwarder(node, node, self)
 
-    def publish(self, publication: Publication, brokers: list[str], now_us: int) -> None:
-        """An event comes into being and leaves for a broker. It is owed to those whose subscriptions are live now."""
+    def publish(self, publication: Publication, broker: str | None, now_us: int) -> None:
+        """An event comes into being, and leaves if there is a broker. It is owed to whoever subscribes to it now."""
         if len(self._events) >= _WAITING_MAX:
             self.carry(now_us)
         number, bytes_ = len(self._events), event_bytes(publication)
         self._events.append(publication)
         self._bytes.append(bytes_)
         self._matched.append(self._index.match_once(publication.attributes))
-        for broker in brokers:
-            edge = self._picture.edge(publication.source, broker)
-            self._flights.append((now_us, ~edge, number, 0))
-        self._picture.refresh()
+        if broker is not None:
+            self._flights.append((now_us, ~self._picture.edge(publication.source, broker), number, 0))
+            self._picture.refresh()
         if self._trace is not None:
             self._trace.publication(publication, bytes_ + _PUBLISH_BYTES)
 
@@ -276,16 +275,16 @@ class _Publisher(Layer[Node]):
 
     def _hand_over(self, effects: list[Effect], now_us: int) -> list[Effect]:
         """What is left for the simulator of what follows from a publication."""
-        publication, brokers, left = None, [], []
+        publication, broker, left = None, None, []
         for effect in effects:
             if type(effect) is Published:
                 publication = effect.publication
             elif type(effect) is Send and type(effect.message) is Publish:
-                brokers.append(effect.to)
+                broker = effect.to
             else:
                 left.append(effect)
         if publication is not None:
-            self._express.publish(publication, brokers, now_us)
+            self._express.publish(publication, broker, now_us)
         return left
 
 
