@@ -25,7 +25,7 @@ from holdfast.books.trace import TraceWriter
 from holdfast.books.verdict import Verdict
 from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
-from holdfast.network.workload.publication import Window
+from holdfast.network.workload.publication import PublishingWindow
 from holdfast.network.workload.workloads import Silent
 from holdfast.protocol.gossip.settings import GossipSettings, StyleName, Transfer
 from holdfast.protocol.hops.settings import HandoverSettings, Hops, HopSettings, WatchSettings
@@ -136,7 +136,7 @@ def scenario(seed: int) -> Network:
         links=tuple(links),
         clients=tuple(clients),
         workload=Silent(),
-        window=Window(0, _END_US),
+        window=PublishingWindow(0, _END_US),
         protocol=_SETTINGS,
         faults=tuple(faults),
     )
