@@ -24,7 +24,7 @@ from holdfast.protocol.hops.hybrid import HybridLayer
 from holdfast.protocol.hops.multipath import MultipathLayer
 from holdfast.protocol.hops.nack import NackLayer
 from holdfast.protocol.hops.settings import BASIC, HopSettings
-from holdfast.protocol.interests import Watch
+from holdfast.protocol.interests import InterestObserver
 from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.recovery.end_to_end import EndToEndRecovery
@@ -67,7 +67,7 @@ def new_broker(
 
 def new_router(
     parts: BrokerParts,
-    watch: Watch | None = None,
+    watch: InterestObserver | None = None,
     states: bool = False,
     slice_max: int = SLICE,
     around: bool = False,
