@@ -24,7 +24,7 @@ from holdfast.model.messages import (
     Snapshot,
     StoredAck,
 )
-from holdfast.protocol.broker import Broker
+from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.changes import (
     AckedUpTo,
     At,
@@ -78,8 +78,8 @@ class _SafeThen:
         self.effects: list[Effect] = []
 
 
-class DurableLayer(BrokerLayer[Broker]):
-    def __init__(self, broker: Broker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
+class DurableLayer(BrokerLayer[CoreBroker]):
+    def __init__(self, broker: CoreBroker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
         super().__init__(broker)
         self._settings = settings
         self._takes: dict[str, bool] = {}  # neighbours, and whether they say what they have taken

@@ -34,7 +34,7 @@ from holdfast.model.messages import (
     Stamped,
     TableRefused,
 )
-from holdfast.protocol.broker import Broker
+from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.effects import (
     Effect,
     Gauges,
@@ -68,10 +68,10 @@ _EVENTS = (Publish, Stamped, Batch)
 _WAKE = Wake()
 
 
-class ReplicationLayer(BrokerLayer[Broker]):
+class ReplicationLayer(BrokerLayer[CoreBroker]):
     def __init__(
         self,
-        broker: Broker,
+        broker: CoreBroker,
         tree: TreeRouter,
         parts: BrokerParts,
         settings: ReplicationSettings,
