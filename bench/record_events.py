@@ -11,7 +11,7 @@ from itertools import islice
 from random import Random
 
 from holdfast.model.values import Value
-from holdfast.network.workload.publication import Window
+from holdfast.network.workload.publication import PublishingWindow
 from holdfast.network.workload.rates import Rates
 from holdfast.network.workload.stock import Stock
 from holdfast.network.workload.traffic import Profile, Traffic
@@ -58,7 +58,7 @@ def local_events(changed_ratio: float, seed: int = 5) -> Iterator[Timed]:
         yield int(at_us), event
 
 
-_WINDOW = Window(0, 600_000_000)
+_WINDOW = PublishingWindow(0, 600_000_000)
 _SPIKES = Profile(20, 500, (500_000, 2_000_000), 0.05)  # the paper's rates
 _SPIKES_LARGE = Profile(20, 250, (500_000, 2_000_000), 0.05)
 TOPICS_SMALL = tuple(f"t{number}" for number in range(1, 55))

@@ -20,7 +20,7 @@ from bench.results import load, machine, saved_at
 from holdfast.books.runs import Run
 from holdfast.model.messages import CopyProtocol
 from holdfast.network.writing import to_toml
-from holdfast_papers.replication.model import Model, Setting, ordering_degree, zipf
+from holdfast_papers.replication.model import Model, ReplicationSetting, ordering_degree, zipf
 
 _PROTOCOLS: tuple[CopyProtocol, ...] = ("synchronous", "incremental", "ordered")
 _KILLED_S, _END_S = 30, 58  # tables of ten thousand conditions take a while to be everywhere on a busy machine
@@ -98,7 +98,7 @@ def found_in(tables: dict[str, list[dict[str, Any]]], protocol: CopyProtocol, wa
 
 
 def modelled(protocol: CopyProtocol, subscriptions: int, seed: int) -> dict[str, float]:
-    found = Model(Setting(protocol, subscriptions=subscriptions, pending=_PENDING, seed=seed)).experiment()
+    found = Model(ReplicationSetting(protocol, subscriptions=subscriptions, pending=_PENDING, seed=seed)).experiment()
     return {"resumption_s": found.resumption_s, "replication_s": found.replication_s, "ordering": found.ordering}
 
 

@@ -19,12 +19,12 @@ from bench.results import machine
 from holdfast.pipeline.sweep.cell import run_cell
 from holdfast.pipeline.sweep.check import plan
 from holdfast.pipeline.sweep.folder import SweepFolder
-from holdfast.pipeline.sweep.plan import Plan, preset_document
+from holdfast.pipeline.sweep.plan import SweepPlan, preset_document
 
 TARGET = 1.7
 
 
-def equal_runs(runs: int, seconds: float) -> Plan:
+def equal_runs(runs: int, seconds: float) -> SweepPlan:
     """The tree of paper 001; only the seed differs."""
     return plan(preset_document("epidemic-100"), seeds=runs, settings={"duration_s": seconds})
 
@@ -59,7 +59,7 @@ def on_spark(spark: Any, runs: int, seconds: float) -> tuple[float, float]:
     return took_s, seen[-1].seconds
 
 
-def _check_same(folder: SweepFolder, asked: Plan) -> None:
+def _check_same(folder: SweepFolder, asked: SweepPlan) -> None:
     here, there = run_cell(asked, 0), folder.record(0)
     if there is None or (here.counts, here.measures) != (there.counts, there.measures):
         raise SystemExit("Spark and one process give different numbers for the same run")

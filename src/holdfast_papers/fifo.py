@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from holdfast.pipeline.charts.lines import Line, LineChart, Spot
 from holdfast.pipeline.sweep.check import plan
-from holdfast.pipeline.sweep.plan import Plan
+from holdfast.pipeline.sweep.plan import SweepPlan
 from holdfast.protocol.order.settings import EstimatorName
 from holdfast_papers.claims import Claim, Estimate, ratio_of_sums, spot
 from holdfast_papers.study import Runs, Scale, Study
@@ -45,7 +45,7 @@ def _variant(estimator: str, target: float) -> str:
     return f"{estimator}, {target:g}"
 
 
-def _plans(scale: Scale) -> Mapping[str, Plan]:
+def _plans(scale: Scale) -> Mapping[str, SweepPlan]:
     variants: dict[str, dict[str, object]] = {_NONE: {"reliability.order": "none"}}
     for target in _TARGETS:
         for estimator in _ESTIMATORS:

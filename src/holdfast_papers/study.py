@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from holdfast.model.errors import HoldfastError
 from holdfast.pipeline.charts.lines import LineChart, svg
 from holdfast.pipeline.sweep.folder import SweepFolder
-from holdfast.pipeline.sweep.plan import Plan
+from holdfast.pipeline.sweep.plan import SweepPlan
 from holdfast_papers.claims import Claim, write
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Runs:
 class Study:
     name: str
     title: str
-    plans: Callable[[Scale], Mapping[str, Plan]]
+    plans: Callable[[Scale], Mapping[str, SweepPlan]]
     claims: Callable[[Mapping[str, Runs]], Iterable[Claim]]
     figures: Callable[[Mapping[str, Runs]], Iterable[LineChart]] = field(default=lambda runs: ())
     # What is not a sweep of the simulator: tables of its own, by name, from a job that may use the folder.

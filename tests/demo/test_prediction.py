@@ -10,7 +10,7 @@ from holdfast.demo.prediction import beside, predict
 from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
 from holdfast.pipeline.audit.expectations import share_and_error
-from holdfast.pipeline.audit.failover import Became, Failover
+from holdfast.pipeline.audit.failover import AuditedFailover, Became
 
 SECOND_US = 1_000_000
 LINE: dict[str, Any] = {
@@ -55,7 +55,7 @@ class Seen:
     """As much of an audit as a prediction is held against."""
 
     slices: list[dict[str, int]]
-    failovers: list[Failover]
+    failovers: list[AuditedFailover]
     slice_s: int = 1
 
 
@@ -70,7 +70,7 @@ def test_losses_are_measured_in_seconds_without_a_failover() -> None:
     slices = [{"second": at, **(torn if 5 <= at <= 7 else calm)} for at in range(10)]
     during, otherwise = Became(300, 30, 200, 70, 0), Became(700, 630, 0, 63, 7)
     times = (5_100_000, 5_200_000, 6_000_000, 6_900_000, 7_100_000)
-    seen: Any = Seen(slices, [Failover("b2", "b2+1", *times, during, otherwise)])
+    seen: Any = Seen(slices, [AuditedFailover("b2", "b2+1", *times, during, otherwise)])
     run: Any = Run()
     found = {each.what: each for each in beside(predict(parse_text(LINE)), run, seen)}
     assert (found["without recovery"].measured, found["without recovery"].error) == (0.9, 0.0)

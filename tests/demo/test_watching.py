@@ -6,31 +6,31 @@ from rich.console import Console
 
 from holdfast.books.outcome import Outcome
 from holdfast.books.rows import incident_row
-from holdfast.demo.screen import Shape, View, picture
-from holdfast.demo.watch import Watch, rooted
+from holdfast.demo.screen import NetworkOutline, RunScreen, picture
+from holdfast.demo.watch import RunWatch, rooted
 from holdfast.protocol.effects import Incident
 
 TREE = {"hub": ["a", "b"], "a": ["hub", "c"], "b": ["hub"], "c": ["a"]}
-SHAPE = Shape("a small network", TREE, "hub", 60.0)
+SHAPE = NetworkOutline("a small network", TREE, "hub", 60.0)
 SECOND_US = 1_000_000
 
 
-def sample(watch: Watch, node: str, at_s: int, name: str, value: float) -> None:
+def sample(watch: RunWatch, node: str, at_s: int, name: str, value: float) -> None:
     watch.on_row("samples", (node, at_s * SECOND_US, name, value, None))
 
 
-def carried(watch: Watch, node: str, at_s: int, peer: str, sent: int, lost: int = 0) -> None:
+def carried(watch: RunWatch, node: str, at_s: int, peer: str, sent: int, lost: int = 0) -> None:
     """A row of `links`: what went over a link in the second before."""
     watch.on_row("links", (node, peer, (at_s - 1) * SECOND_US, at_s * SECOND_US, sent, 100 * sent, lost))
 
 
-def incident(watch: Watch, node: str, at_s: float, kind: str, peer: str | None = None, count: int = 1) -> None:
+def incident(watch: RunWatch, node: str, at_s: float, kind: str, peer: str | None = None, count: int = 1) -> None:
     watch.on_row("incidents", incident_row(node, int(at_s * SECOND_US), Incident(kind, peer or "", count))[1:])
 
 
-def failing() -> Watch:
+def failing() -> RunWatch:
     """The hub has carried events for two seconds, dies, and is replaced."""
-    watch = Watch()
+    watch = RunWatch()
     for at_s in (1, 2):
         for node, far in (("hub", "a"), ("a", "hub")):
             carried(watch, node, at_s, far, 50, 1)
@@ -42,7 +42,7 @@ def failing() -> Watch:
     return watch
 
 
-def drawn(watch: Watch, outcome: Outcome) -> str:
+def drawn(watch: RunWatch, outcome: Outcome) -> str:
     console = Console(width=80, height=24, file=io.StringIO(), record=True)
     console.print(picture(SHAPE, watch, outcome, 5.0))
     return console.export_text()
@@ -71,7 +71,7 @@ def test_what_happens_is_told_once_in_words() -> None:
 
 
 def test_held_lost_and_dropped_are_counted_over_all_nodes() -> None:
-    watch = Watch()
+    watch = RunWatch()
     sample(watch, "reader", 1, "messages held back", 7)
     sample(watch, "writer", 1, "messages held back", 2)
     sample(watch, "reader", 2, "messages held back", 3)
@@ -99,15 +99,15 @@ def test_a_terminal_of_24_lines_of_80_characters_shows_all_of_it() -> None:
     assert "killed" in drawn(dead(), Outcome())
 
 
-def dead() -> Watch:
-    watch = Watch()
+def dead() -> RunWatch:
+    watch = RunWatch()
     incident(watch, "a", 1.0, "crash")
     return watch
 
 
 def test_without_a_terminal_there_are_plain_lines() -> None:
     said, watch = io.StringIO(), failing()
-    with View(SHAPE, watch, Console(file=said)) as view:
+    with RunScreen(SHAPE, watch, Console(file=said)) as view:
         view.say("starting")
         for second in range(1, 12):
             watch.on_second(10 * second, 40 * second, 3 * second)

@@ -13,7 +13,7 @@ from holdfast.cli import main
 from holdfast.gateway.client import connect_gateway
 from holdfast.model.errors import InputError
 from holdfast.model.settings import MICROSECONDS, Declared, Settings, SettingsError, declared, suffix
-from holdfast.model.validation import Flag, Kind, Number, Word
+from holdfast.model.validation import ChoiceRule, FlagRule, NumberRule, ValueRule
 from holdfast.net.client import connect
 from holdfast.net.settings import ClientSettings, NodeSettings
 from holdfast.network.keys.protocol import PLAN, PROTOCOL, RELIABILITY, REPLICATION, TRANSPORT
@@ -71,23 +71,23 @@ def test_every_setting_has_a_meaning_and_its_default_a_reason(kind: type, each: 
     assert of.meaning and (of.reason or each.default is dataclasses.MISSING)
     assert each.default is dataclasses.MISSING or each.problem(each.default) == ""
     number = each.kind
-    if isinstance(number, Number) and of.key is not None:
+    if isinstance(number, NumberRule) and of.key is not None:
         assert number.high < inf, "a number that a file can set has an upper bound"
         assert bool(suffix(each.name, {"_us": 1})) == bool(suffix(of.key, MICROSECONDS)), "names say their unit"
 
 
-def outside(kind: Kind) -> Iterator[object]:
+def outside(kind: ValueRule) -> Iterator[object]:
     """Values just beyond what a kind accepts."""
     match kind:
-        case Number(low, high, _, whole, above, below):
+        case NumberRule(low, high, _, whole, above, below):
             step = 1 if whole else 0.001
             yield low if above else low - step
             if high < inf:
                 yield high if below else high * 2
             yield "many"
-        case Word():
+        case ChoiceRule():
             yield "no such word"
-        case Flag():
+        case FlagRule():
             yield "maybe"
 
 
@@ -134,9 +134,9 @@ def test_a_word_that_python_refuses_is_refused_by_the_flag(
     assert all(word in told for word in ("no such word", *(str(each) for each in words_of(declared(kind)[field].kind))))
 
 
-def words_of(kind: Kind) -> tuple[str | int, ...]:
+def words_of(kind: ValueRule) -> tuple[str | int, ...]:
     kinds = getattr(kind, "kinds", (kind,))
-    return next(each.choices for each in kinds if isinstance(each, Word))
+    return next(each.choices for each in kinds if isinstance(each, ChoiceRule))
 
 
 def test_the_same_words_work_in_python_as_in_the_file() -> None:

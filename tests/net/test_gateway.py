@@ -16,19 +16,19 @@ from holdfast.gateway.client import GatewayClient, RefusedError, connect_gateway
 from holdfast.gateway.gateway import Gateway, GatewaySettings
 from holdfast.gateway.log import GoneError, Retention
 from holdfast.gateway.messages import (
-    Ack,
+    AckOffset,
     AskCounts,
     AskEnds,
     Commit,
+    EventToPublish,
     Fetch,
     ListStreams,
     OpenStream,
-    Outgoing,
     Part,
     Refused,
     Request,
     Stage,
-    Stream,
+    StreamState,
     decode_answer_untrusted,
     encode_gateway,
 )
@@ -69,7 +69,7 @@ async def listening_to(made: Gateway, broker: BrokerNode) -> None:
     await made._subscribed.wait()
 
 
-async def logged(client: GatewayClient, stream: Stream, count: int) -> list[Any]:
+async def logged(client: GatewayClient, stream: StreamState, count: int) -> list[Any]:
     """The first so many events of a stream, as soon as they are there."""
     now = await client.ends(stream.name, count - 1, wait_s=60)
     assert now.end == count
@@ -180,7 +180,7 @@ async def test_what_retention_has_dropped_is_told_with_where_the_log_begins(tmp_
                     (59, 60, "x", "other log"),
                 ]:
                     with pytest.raises(RefusedError) as caught:
-                        await client._ask(Fetch("all", log, lo, hi), Stream)
+                        await client._ask(Fetch("all", log, lo, hi), StreamState)
                     assert caught.value.code == code
 
 
@@ -336,8 +336,8 @@ REQUESTS: list[Request] = [
     OpenStream("a = 1", "name"),
     AskEnds("all", 3, 1_000),
     Fetch("all", "0" * 32, 0, 10),
-    Ack("all", "reader", 7),
-    Stage("query", 1, 2, "attempt", 3, [Outgoing({"a": 1, "b": "text", "c": 0.5, "d": None}, b"payload", 5)]),
+    AckOffset("all", "reader", 7),
+    Stage("query", 1, 2, "attempt", 3, [EventToPublish({"a": 1, "b": "text", "c": 0.5, "d": None}, b"payload", 5)]),
     Commit("query", 1, [Part(0, "attempt", 1)]),
     AskCounts(),
 ]

@@ -1,7 +1,7 @@
 """A live run on one machine can show what a wide-area run would: messages are lost and delayed as the file says."""
 
 from holdfast.network.schema import LinkSpec
-from holdfast.sim.links import Link as ModelledLink
+from holdfast.sim.links import SimLink as ModelledLink
 from tests.net.harness import Recorder, lab, live, settled, take, until, values
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.gateway.client import RefusedError
-from holdfast.gateway.messages import Outgoing
+from holdfast.gateway.messages import EventToPublish
 from holdfast.model.errors import InputError
 from holdfast.model.limits import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
 from holdfast.model.messages import Publication, Publish
@@ -74,7 +74,9 @@ async def test_a_gateway_stages_nothing_that_could_not_be_published(tmp_path: Pa
         broker = await net.broker("b1")
         async with gateway(tmp_path, broker) as running, client_of(running) as writer:
             assert await fails(writer.publish([LARGE], query="q", batch=1), InputError) == COMPLAINT
-            staged = writer.stage("q", 1, 0, iter([[Outgoing({"n": 1, "blob": "x" * 2**19})]]))  # past our own look
+            staged = writer.stage(
+                "q", 1, 0, iter([[EventToPublish({"n": 1, "blob": "x" * 2**19})]])
+            )  # past our own look
             assert "524302 bytes" in await fails(staged, RefusedError)
 
 

@@ -260,7 +260,7 @@ async def raw(server: http.HttpServer, request: bytes) -> bytes:
     return answer
 
 
-PAGES: http.Pages = {"/here": lambda: http.Answer("yes")}
+PAGES: http.Pages = {"/here": lambda: http.HttpResponse("yes")}
 
 
 @pytest.mark.parametrize(

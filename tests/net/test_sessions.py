@@ -11,7 +11,7 @@ from holdfast.model.errors import PeerError, TransportError
 from holdfast.net.client import Client
 from holdfast.net.losses import Loss
 from holdfast.net.node import BrokerNode
-from holdfast.net.stream import Stream
+from holdfast.net.stream import SessionStream
 from holdfast.protocol.settings import Order, ProtocolSettings
 from holdfast.wire.signals import Ack, Hello, Welcome
 from tests.net.certificates import Authority
@@ -404,7 +404,7 @@ async def test_who_acknowledges_what_was_never_sent_is_not_listened_to() -> None
 
 
 def test_a_stream_keeps_what_is_not_acknowledged_and_asks_for_acknowledgements_in_bulk() -> None:
-    stream = Stream(1)
+    stream = SessionStream(1)
     for frame in (b"aa", b"bbb", b"c"):
         stream.keep(frame)
     stream.on_ack(1)
@@ -420,7 +420,7 @@ def test_a_stream_keeps_what_is_not_acknowledged_and_asks_for_acknowledgements_i
 
 
 def test_a_window_closes_and_opens_again() -> None:
-    stream = Stream(1)
+    stream = SessionStream(1)
     while stream.has_room:
         stream.keep(KILOBYTE)
     assert 8 * 2**20 <= stream.kept_bytes < 8 * 2**20 + len(KILOBYTE)

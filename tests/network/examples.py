@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from holdfast.network.load import parse_text
-from holdfast.network.problems import NetworkError, Problem
+from holdfast.network.problems import FileProblem, NetworkError
 
 FULL = """\
 name = "full"
@@ -106,12 +106,12 @@ condition = "p2 = TRUE"
 TREE = {"topology": {"kind": "tree", "brokers": 10}}
 
 
-def problems_of(source: str | Mapping[str, object]) -> tuple[Problem, ...]:
+def problems_of(source: str | Mapping[str, object]) -> tuple[FileProblem, ...]:
     with pytest.raises(NetworkError) as caught:
         parse_text(source)
     return caught.value.problems
 
 
-def only_problem(source: str | Mapping[str, object]) -> Problem:
+def only_problem(source: str | Mapping[str, object]) -> FileProblem:
     (problem,) = problems_of(source)
     return problem

@@ -4,7 +4,7 @@ from collections import Counter
 
 from holdfast.network.load import parse_text
 from holdfast.network.schema import SubscriptionSpec
-from holdfast.network.workload.publication import Publication
+from holdfast.network.workload.publication import ScheduledEvent
 from tests.network.examples import FULL, TREE
 
 
@@ -44,8 +44,8 @@ def test_subscriptions_may_begin_and_end() -> None:
 
 def test_what_is_spelled_out_is_published_when_it_says() -> None:
     own = [each for each in parse_text(FULL).publications() if each.client == "desk"]
-    once = Publication(2_000_000, "desk", {"x": 5, "home.team": "Yankees"}, 0, 1_000_000)
-    often = [Publication(at * 1_000_000, "desk", {"x": 1}, 0, None) for at in (0, 4, 8, 12)]
+    once = ScheduledEvent(2_000_000, "desk", {"x": 5, "home.team": "Yankees"}, 0, 1_000_000)
+    often = [ScheduledEvent(at * 1_000_000, "desk", {"x": 1}, 0, None) for at in (0, 4, 8, 12)]
     assert own == sorted([once, *often], key=lambda each: each.at_us)
 
 

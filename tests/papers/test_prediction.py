@@ -10,7 +10,7 @@ from holdfast_papers.prediction.failures import SCHEMES
 from holdfast_papers.prediction.networks import (
     CLASSES,
     TOPOLOGIES,
-    Setting,
+    PredictionSetting,
     exact_misses,
     hop_errors,
     network_of,
@@ -36,7 +36,7 @@ OTHERS = {
         ]
     ),
     "orders": Runs([exact_misses(quality, seed) for quality in CLASSES for seed in (1, 2, 3)]),
-    "shared": Runs(list(hop_errors(Setting("trees", "low-end", 1, 1)))),
+    "shared": Runs(list(hop_errors(PredictionSetting("trees", "low-end", 1, 1)))),
     "losses": Runs(
         [
             {"variant": variant, "links.loss": loss, "seed": 1, "owed": 100, "delivered": 100}
@@ -50,7 +50,7 @@ OTHERS = {
 @pytest.mark.parametrize("quality", CLASSES)
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_networks_are_as_the_slides_describe_them(topology: str, quality: str) -> None:
-    network = network_of(Setting(topology, quality, 1, 1))
+    network = network_of(PredictionSetting(topology, quality, 1, 1))
     assert len(network.brokers) == 10
     assert len(network.links) == (9 if topology == "trees" else 20)
     low, high = CLASSES[quality]
@@ -65,7 +65,10 @@ def test_networks_are_as_the_slides_describe_them(topology: str, quality: str) -
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Any]]:
     settings = [
-        Setting(topology, quality, seed, 2_000) for topology in TOPOLOGIES for quality in CLASSES for seed in (1, 2)
+        PredictionSetting(topology, quality, seed, 2_000)
+        for topology in TOPOLOGIES
+        for quality in CLASSES
+        for seed in (1, 2)
     ]
     return [row for setting in settings for row in rows_of(setting)]
 

@@ -8,7 +8,7 @@ import pytest
 from holdfast.books.replication_promises import incomplete, unordered
 from holdfast_papers.replication.cells import measure, models
 from holdfast_papers.replication.experiment import STUDY
-from holdfast_papers.replication.model import Model, Setting, zipf
+from holdfast_papers.replication.model import Model, ReplicationSetting, zipf
 from holdfast_papers.study import Runs
 
 
@@ -40,7 +40,7 @@ def test_the_most_frequent_value_is_at_the_end_that_was_asked_for() -> None:
 
 @pytest.mark.parametrize("neighbours", [1, 3])
 def test_messages_are_as_many_as_the_corrected_complexity_says(neighbours: int) -> None:
-    found = Model(Setting("synchronous", subscriptions=60, neighbours=neighbours)).experiment()
+    found = Model(ReplicationSetting("synchronous", subscriptions=60, neighbours=neighbours)).experiment()
     everybody = neighbours + 1
     assert found.messages["ReplicaRequest"] == everybody
     assert found.messages["Delta"] == everybody + 2 * found.matching  # each goes there and on
@@ -48,7 +48,7 @@ def test_messages_are_as_many_as_the_corrected_complexity_says(neighbours: int) 
 
 
 def test_synchronous_resumes_when_all_is_there_and_incremental_before() -> None:
-    setting = Setting(subscriptions=300)
+    setting = ReplicationSetting(subscriptions=300)
     synchronous = Model(replace(setting, copying="synchronous")).experiment()
     incremental = Model(setting).experiment()
     ordered = Model(replace(setting, copying="ordered")).experiment()

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.pipeline.charts.lines import Line, LineChart, Spot
 from holdfast.pipeline.sweep.check import plan
-from holdfast.pipeline.sweep.plan import Plan
+from holdfast.pipeline.sweep.plan import SweepPlan
 from holdfast_papers.claims import Claim, estimate, html, markdown, ratio_of_sums, shown
 from holdfast_papers.studies import STUDIES
 from holdfast_papers.study import Runs, Scale, Study, reproduce
@@ -24,7 +24,7 @@ NETWORK = {
 }
 
 
-def _plans(scale: Scale) -> Mapping[str, Plan]:
+def _plans(scale: Scale) -> Mapping[str, SweepPlan]:
     variants = {"none": {"reliability.recovery": "none"}, "all": {"reliability.recovery": "end-to-end"}}
     return {"one": plan(NETWORK, variants=variants, seeds=2)}
 

@@ -13,7 +13,7 @@ from holdfast.pipeline.plan.folder import planned
 from holdfast.pipeline.plan.job import predictions
 from holdfast.planner.advice import advise
 from holdfast.planner.demand import Origin
-from holdfast.planner.plan import Case, Prediction, case_of, plan
+from holdfast.planner.plan import Case, SubscriberPrediction, case_of, plan
 from holdfast.planner.what_if import changed
 
 FAILING = {"availability": [0.9, 0.95], "cycle_s": 60_000.0}
@@ -41,12 +41,12 @@ LARGE = {  # too large for exact numbers, and only a few of its brokers have cli
 SAMPLES = 300
 
 
-def flat(case: int, each: Prediction) -> tuple[object, ...]:
+def flat(case: int, each: SubscriberPrediction) -> tuple[object, ...]:
     return (case, each.subscriber, each.broker, *each.counted, *each.assumed_up, each.multipath_method, each.error)
 
 
 def on_spark(spark: SparkSession, cases: list[Case], seed: str) -> list[tuple[object, ...]]:
-    columns = [*(f"counted_{each}" for each in Prediction.__annotations__["counted"]._fields)]
+    columns = [*(f"counted_{each}" for each in SubscriberPrediction.__annotations__["counted"]._fields)]
     columns += [each.replace("counted", "assumed_up") for each in columns]
     rows = predictions(spark, cases, SAMPLES, seed).collect()
     return [

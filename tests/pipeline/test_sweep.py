@@ -21,11 +21,11 @@ from holdfast.model.errors import InputError
 from holdfast.network.problems import NetworkError
 from holdfast.network.schema import Network
 from holdfast.network.writing import to_toml
-from holdfast.pipeline.sweep.cell import Record, run_cell
+from holdfast.pipeline.sweep.cell import CellRecord, run_cell
 from holdfast.pipeline.sweep.chart import Chart, draw
 from holdfast.pipeline.sweep.check import plan
 from holdfast.pipeline.sweep.folder import SweepFolder
-from holdfast.pipeline.sweep.plan import Axis, Cell, Plan, Point, network_document
+from holdfast.pipeline.sweep.plan import Point, SweepAxis, SweepCell, SweepPlan, network_document
 from holdfast.pipeline.sweep.process import run_apart
 from holdfast.pipeline.sweep.progress import Progress
 from holdfast.sim.simulator import Simulation
@@ -51,14 +51,14 @@ x = "links.loss"
 """
 
 
-def small_plan(**more: Any) -> Plan:
+def small_plan(**more: Any) -> SweepPlan:
     return plan(NETWORK, {"links.loss": LOSSES}, seeds=3, **more)
 
 
-def half_broken() -> Plan:
+def half_broken() -> SweepPlan:
     """A plan of which every second cell fails: made by hand, because a check would refuse it."""
     points = tuple(Point(loss, {"links.loss": loss}) for loss in (0.2, 5.0))
-    return Plan(network_document(NETWORK), (Axis("links.loss", points),), (1, 2))
+    return SweepPlan(network_document(NETWORK), (SweepAxis("links.loss", points),), (1, 2))
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -89,7 +89,7 @@ def finished(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_row_is_what_the_simulator_says_to_the_same_settings(finished: Path) -> None:
     for row in rows_of(finished):
-        network = small_plan().network_of(Cell(0, row["seed"], {"links.loss": row["links.loss"]}, {}))
+        network = small_plan().network_of(SweepCell(0, row["seed"], {"links.loss": row["links.loss"]}, {}))
         outcome = Simulation(network).run()
         assert (row["published"], row["owed"], row["delivered"]) == (
             outcome.published,
@@ -208,8 +208,8 @@ def test_failures_are_rows_with_their_error_and_do_not_lose_the_rest(spark: Any,
     assert changed == {"00002.failed.json", "00003.failed.json"}  # tried again, the others not
 
 
-class _Deadly(Plan):
-    def network_of(self, cell: Cell) -> Network:
+class _Deadly(SweepPlan):
+    def network_of(self, cell: SweepCell) -> Network:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
@@ -225,7 +225,7 @@ def test_a_cell_that_is_killed_is_recorded_and_its_worker_lives_on(tmp_path: Pat
 
 
 def test_a_mistake_of_ours_in_a_cell_is_recorded_with_its_calls(tmp_path: Path) -> None:
-    broken = Plan(network_document(NETWORK), seeds=("seven",))  # type: ignore[arg-type]
+    broken = SweepPlan(network_document(NETWORK), seeds=("seven",))  # type: ignore[arg-type]
     record = run_cell(broken, 0)
     assert record.error is not None and record.counts == {}
 
@@ -233,7 +233,7 @@ def test_a_mistake_of_ours_in_a_cell_is_recorded_with_its_calls(tmp_path: Path) 
 def test_another_sweep_in_the_same_folder_is_refused_with_what_changed(tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path / "out")
     with folder.taken(small_plan()):
-        folder.write(Record(0, 1))
+        folder.write(CellRecord(0, 1))
     changed = plan(NETWORK | {"duration_s": 3}, {"links.loss": [0.0, 0.4]}, seeds=2, settings={"links.delay_ms": 2})
     with pytest.raises(InputError) as caught, folder.taken(changed):
         pass
@@ -263,8 +263,8 @@ def test_two_sweeps_do_not_work_in_one_folder_at_once(tmp_path: Path) -> None:
     with folder.taken(small_plan()):
         program = (
             "import sys; from pathlib import Path; from holdfast.pipeline.sweep.folder import SweepFolder\n"
-            "from holdfast.pipeline.sweep.plan import Plan, network_document\n"
-            "with SweepFolder(Path(sys.argv[1])).taken(Plan(network_document({}))): pass"
+            "from holdfast.pipeline.sweep.plan import SweepPlan, network_document\n"
+            "with SweepFolder(Path(sys.argv[1])).taken(SweepPlan(network_document({}))): pass"
         )
         other = subprocess.run(
             [sys.executable, "-c", program, str(folder.path)], capture_output=True, text=True, check=False

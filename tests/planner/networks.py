@@ -6,7 +6,7 @@ from random import Random
 
 from holdfast.network.topology import attached_tree, random_graph
 from holdfast.planner.components import NEVER_FAILS, Component, with_share
-from holdfast.planner.overlay import Link, Overlay
+from holdfast.planner.overlay import Overlay, OverlayLink
 
 CYCLE_S = 60_000.0  # paper 004
 LIFETIME_S = 3_600.0
@@ -17,7 +17,7 @@ def overlay(brokers: Sequence[float], links: Sequence[tuple[int, int, float]], c
     return Overlay(
         tuple(f"b{at + 1}" for at in range(len(brokers))),
         tuple(with_share(each, cycle_s) for each in brokers),
-        tuple(Link(a, b, with_share(share, cycle_s)) for a, b, share in links),
+        tuple(OverlayLink(a, b, with_share(share, cycle_s)) for a, b, share in links),
     )
 
 

@@ -10,7 +10,7 @@ from holdfast.planner.advice import advise, gains
 from holdfast.planner.demand import demand_of
 from holdfast.planner.pairs import Predictor
 from holdfast.planner.picture import svg
-from holdfast.planner.plan import Case, Prediction, case_of, plan, predict
+from holdfast.planner.plan import Case, SubscriberPrediction, case_of, plan, predict
 from holdfast.planner.what_if import changed
 
 TEXT = """
@@ -58,7 +58,7 @@ def network(**settings: object) -> Network:
     return parse_text(TEXT, settings={key.replace("__", "."): value for key, value in settings.items()})
 
 
-def of(case: Case) -> dict[str, Prediction]:
+def of(case: Case) -> dict[str, SubscriberPrediction]:
     return {each.subscriber: each for each in plan(case, 1_000, 1)}
 
 

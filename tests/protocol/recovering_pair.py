@@ -5,7 +5,7 @@ from random import Random
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Deliver, Publication, Publish, Scalar, Via
-from holdfast.protocol.client import Client
+from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
@@ -101,8 +101,8 @@ def _client(name: str, order: Order, first_seq: int, is_plain: bool = False, epo
     return made
 
 
-def channel(name: str) -> Client:
+def channel(name: str) -> CoreClient:
     """How half of a recovery reaches other clients."""
-    made = Client(name, ProtocolSettings(), ConditionBook(), Index, 1, Random(1), recovers=True)
+    made = CoreClient(name, ProtocolSettings(), ConditionBook(), Index, 1, Random(1), recovers=True)
     made.handle(LinkUp("b1", "broker"), 1)
     return made

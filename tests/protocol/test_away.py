@@ -40,7 +40,7 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.hops.away import Away
-from holdfast.protocol.hops.outgoing import Kept, Outgoing
+from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
 from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.protocol.parts import BrokerParts
@@ -342,7 +342,7 @@ def test_who_asks_to_be_forgotten_leaves_nothing() -> None:
 def test_what_has_arrived_is_not_sent_again_before_the_client_comes_back() -> None:
     outgoing = Outgoing(5, HandoverSettings(window=4), to_client=True)
     for number in range(1, 7):
-        outgoing.put(Kept(number, Publish(Publication("p", number, 0, None, {})), 0, 10**9))
+        outgoing.put(KeptMessage(number, Publish(Publication("p", number, 0, None, {})), 0, 10**9))
     assert [each.seq for each in outgoing.release(6, 0)] == [1, 2, 3, 4]
     assert outgoing.on_taken(StoredAck(5, 0, (), 4), 100) == []
     assert outgoing.due_us is None  # nothing to wait for but the application
@@ -355,7 +355,7 @@ def test_what_has_arrived_is_not_sent_again_before_the_client_comes_back() -> No
 def test_of_a_run_only_what_is_not_taken_is_sent_again() -> None:
     outgoing = Outgoing(5, HandoverSettings(), to_client=True)
     batch = Batch((11, 12, 13), "p", (1, 2, 3), ({"n": 1}, {"n": 2}, {"n": 3}), (), 0)
-    outgoing.put(Kept(1, batch, 0, 10**9))
+    outgoing.put(KeptMessage(1, batch, 0, 10**9))
     outgoing.release(1, 0)
     outgoing.on_taken(StoredAck(5, 0, (), 1, 12), 100)
     [again] = outgoing.try_again(200)

@@ -11,8 +11,8 @@ from msgspec import Raw
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Batch, Deliver, Delta, Detach, Heartbeat, Message, Publication, Publish
-from holdfast.protocol.broker import Broker
-from holdfast.protocol.client import Client
+from holdfast.protocol.broker import CoreBroker
+from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
@@ -38,8 +38,8 @@ from tests.protocol.wires import bare_broker
 NOW_US = 1_000_000
 
 
-def client() -> Client:
-    made = Client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1))
+def client() -> CoreClient:
+    made = CoreClient("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1))
     made.handle(LinkUp("b1", "broker"), 0)
     made.handle(SubscribeCall("s1", "n > 0"), 0)
     return made
@@ -71,7 +71,7 @@ def test_a_clients_frame_is_its_messages_in_their_order() -> None:
     assert len(effects) >= len(MESSAGES) - 1
 
 
-def broker(routing: Routing = "subscriptions") -> Broker:
+def broker(routing: Routing = "subscriptions") -> CoreBroker:
     made = bare_broker(BrokerParts("b1", routing, ProtocolSettings(hops_max=5), ConditionBook(), Index, 1, Random(1)))
     for name in ("p", "desk"):
         made.handle(LinkUp(name, "client"), 0)
@@ -140,7 +140,7 @@ def drawn_run(rng: Random, source: str) -> Batch:
     )
 
 
-def busy_broker(routing: Routing, rng: Random) -> Broker:
+def busy_broker(routing: Routing, rng: Random) -> CoreBroker:
     """With neighbours of both kinds that want different things."""
     made = broker(routing)
     for name, kind in {"b2": "broker", "b3": "broker", **{f"c{n}": "client" for n in range(4)}}.items():

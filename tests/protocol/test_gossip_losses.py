@@ -11,7 +11,7 @@ from holdfast.protocol.effects import PublishCall, SubscribeCall, UnsubscribeCal
 from holdfast.protocol.gossip.answers import beyond, left_of
 from holdfast.protocol.gossip.buffer import Buffer
 from holdfast.protocol.gossip.classes import tag_of
-from holdfast.protocol.gossip.losses import Losses
+from holdfast.protocol.gossip.losses import LossTracker
 from holdfast.protocol.gossip.settings import GossipSettings
 from tests.protocol.wires import Wires
 
@@ -23,13 +23,13 @@ def stamp(number: int, began_ms: int = 5, epoch: int = 0, tag: int = TAG) -> Sta
     return Stamp("b1", epoch, ((tag, number, began_ms),))
 
 
-def losses(wanted_us: int = 0, lost_max: int = 100) -> Losses:
-    known = Losses(lost_max, 10_000_000, 100)
+def losses(wanted_us: int = 0, lost_max: int = 100) -> LossTracker:
+    known = LossTracker(lost_max, 10_000_000, 100)
     known.want(TAG, wanted_us)
     return known
 
 
-def numbers(known: Losses) -> list[int]:
+def numbers(known: LossTracker) -> list[int]:
     return [number for *_, each in known.of_class(TAG, 1_000) for number in each]
 
 
@@ -93,7 +93,7 @@ def test_losses_are_given_up_when_they_are_old_or_too_many() -> None:
 
 
 def test_a_loss_counts_once_also_for_who_forgot_how_far_it_was() -> None:
-    known = Losses(100, 10_000_000, streams_max=1)
+    known = LossTracker(100, 10_000_000, streams_max=1)
     known.want(TAG, 0)
     known.want(TAG + 1, 0)
     for _ in range(2):

@@ -25,9 +25,9 @@ from holdfast.protocol.changes import Knows, Learned, Stored
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkUp, Multicast, Persist, Received, Send
 from holdfast.protocol.hops.incoming import Incoming
-from holdfast.protocol.hops.outgoing import Kept, Outgoing
+from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings, WatchSettings
-from holdfast.protocol.hops.watch import Watch
+from holdfast.protocol.hops.watch import NeighbourWatch
 from holdfast.protocol.node import BrokerMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import ProtocolSettings, Reliability, Routing
@@ -76,8 +76,8 @@ def test_each_event_arrives_once_and_in_order_whoever_dies_wherever(
         assert not store.holds_events, name
 
 
-def kept(number: int, lifetime_us: int | None = None) -> Kept:
-    return Kept(number, Publish(Publication("p", number, 0, lifetime_us, {})), 0, 1_000_000)
+def kept(number: int, lifetime_us: int | None = None) -> KeptMessage:
+    return KeptMessage(number, Publish(Publication("p", number, 0, lifetime_us, {})), 0, 1_000_000)
 
 
 def test_no_more_than_a_window_is_under_way() -> None:
@@ -157,8 +157,8 @@ def test_a_receiver_that_forgot_how_far_it_was_is_told_by_the_sender() -> None:
 BEAT_US = WatchSettings().beat_us
 
 
-def watched(silences_us: list[int]) -> tuple[Watch, int]:
-    watch, now_us = Watch(WatchSettings(), 0), 0
+def watched(silences_us: list[int]) -> tuple[NeighbourWatch, int]:
+    watch, now_us = NeighbourWatch(WatchSettings(), 0), 0
     watch.begin("n", 0)
     for each in silences_us:
         now_us += each
@@ -184,7 +184,7 @@ def test_a_regular_neighbour_is_missed_within_a_second_and_an_irregular_one_late
 
 @pytest.mark.parametrize("lost_every", [3, 10])
 def test_beats_that_are_lost_now_and_then_make_nobody_suspect(lost_every: int) -> None:
-    watch, now_us = Watch(WatchSettings(), 0), 0
+    watch, now_us = NeighbourWatch(WatchSettings(), 0), 0
     watch.begin("n", 0)
     suspicions = 0
     for number in range(1, 1_000):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from holdfast.matching.index import Index
 from holdfast.model.errors import PeerError
 from holdfast.model.messages import Deliver, Publication, Publish, Scalar
-from holdfast.protocol.client import Client
+from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
@@ -152,7 +152,7 @@ def test_a_repair_is_delivered_once_and_says_how_it_came() -> None:
 
 
 def test_who_does_not_recover_ignores_it_all() -> None:
-    plain = Client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1))
+    plain = CoreClient("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1))
     plain.handle(LinkUp("b1", "broker"), 0)
     plain.handle(SubscribeCall("s", "TRUE"), 0)
     for payload in real_messages():

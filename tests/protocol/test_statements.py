@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Batch, Message, Publication
-from holdfast.protocol.broker import Broker
+from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
@@ -51,7 +51,7 @@ class Network:
     rng: Random
     strict: bool = False
     now_us: int = 10 * MS
-    nodes: dict[str, Broker | ClientMachine] = field(default_factory=dict)
+    nodes: dict[str, CoreBroker | ClientMachine] = field(default_factory=dict)
     wires: dict[tuple[str, str], deque[Message]] = field(default_factory=dict)
     delivered: dict[str, list[Publication]] = field(default_factory=dict)
     lost: dict[str, list[Lost]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Network:
         for one, other in (("b1", "b2"), ("b2", "b3"), ("feed", "b1"), ("c1", "b1"), ("c2", "b2"), ("c3", "b3")):
             self.link(one, other)
 
-    def _broker(self, name: str) -> Broker:
+    def _broker(self, name: str) -> CoreBroker:
         parts = BrokerParts(
             name, "subscriptions", ProtocolSettings(), ConditionBook(), Index, self.now_us, Random(name)
         )
@@ -78,7 +78,7 @@ class Network:
     def link(self, one: str, other: str) -> None:
         self.wires[one, other], self.wires[other, one] = deque(), deque()
         for name, far in ((one, other), (other, one)):
-            kind = "broker" if isinstance(self.nodes[far], Broker) else "client"
+            kind = "broker" if isinstance(self.nodes[far], CoreBroker) else "client"
             self.give(name, LinkUp(far, kind, reliable=True))  # type: ignore[arg-type]
 
     def cut(self, one: str, other: str) -> None:

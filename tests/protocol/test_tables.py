@@ -7,8 +7,8 @@ import pytest
 from holdfast.matching.index import Index
 from holdfast.model.limits import CONDITIONS_BYTES_AIM
 from holdfast.model.messages import Batch, Delta, Heartbeat, LinkState, Snapshot, TableRefused
-from holdfast.protocol.broker import Broker
-from holdfast.protocol.client import Client
+from holdfast.protocol.broker import CoreBroker
+from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.destinations import DestinationRouter
 from holdfast.protocol.effects import (
@@ -178,7 +178,7 @@ def test_who_speaks_after_every_message_is_not_sent_the_whole_table_each_time() 
 # Tables that are refused ---------------------------------------------------------------------------------------
 
 
-def broker(routing: str = "subscriptions", slice_max: int = SLICE, **settings: int) -> Broker:
+def broker(routing: str = "subscriptions", slice_max: int = SLICE, **settings: int) -> CoreBroker:
     parts = BrokerParts("b1", routing, ProtocolSettings(**settings), ConditionBook(), Index, 1, Random(0))  # type: ignore[arg-type]
     made = bare_broker(parts, slice_max=slice_max)
     made.handle(LinkUp("desk", "client"), 0)
@@ -191,7 +191,7 @@ def said(effects: list[object]) -> list[object]:
 
 def test_a_client_whose_conditions_are_refused_learns_it_once_and_again_when_it_has_tried_with_fewer() -> None:
     server = broker(conditions_max=2)
-    desk = Client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(0))
+    desk = CoreClient("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(0))
     desk.handle(LinkUp("b1", "broker"), 0)
     lost: list[Lost] = []
     incidents: list[str] = []

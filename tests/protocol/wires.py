@@ -6,8 +6,8 @@ from random import Random
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Message, NodeKind
-from holdfast.protocol.broker import Broker
-from holdfast.protocol.client import Client
+from holdfast.protocol.broker import CoreBroker
+from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
@@ -36,7 +36,7 @@ BEAT_US = SETTINGS.heartbeat_us
 class Wires:
     def __init__(self, routing: Routing = "subscriptions", gossip: GossipSettings | None = None) -> None:
         self.now_us = 0
-        self.nodes: dict[str, BrokerMachine | Client] = {}
+        self.nodes: dict[str, BrokerMachine | CoreClient] = {}
         self.links: dict[tuple[str, str], None] = {}
         self.sent: list[tuple[str, str, Message]] = []
         self.delivered: list[tuple[str, dict[str, object]]] = []
@@ -57,7 +57,7 @@ class Wires:
                 self.nodes[name] = new_broker(parts, Reliability(gossip=self._gossip))
 
     def client(self, name: str, broker: str, *conditions: str) -> None:
-        self.nodes[name] = Client(name, SETTINGS, self._book, Index, self.now_us, Random(f"0/{name}"))
+        self.nodes[name] = CoreClient(name, SETTINGS, self._book, Index, self.now_us, Random(f"0/{name}"))
         self.link(broker, name)
         for condition in conditions:
             self.give(name, SubscribeCall(condition, condition))
@@ -69,7 +69,7 @@ class Wires:
         self._carry()
 
     def _kind(self, name: str) -> NodeKind:
-        return "client" if isinstance(self.nodes[name], Client) else "broker"
+        return "client" if isinstance(self.nodes[name], CoreClient) else "broker"
 
     def cut(self, a: str, b: str) -> None:
         del self.links[a, b], self.links[b, a]
@@ -130,8 +130,8 @@ class Wires:
         return set(router.sent_tables(to)["subscriptions"].conditions)
 
 
-def bare_broker(parts: BrokerParts, states: bool = False, slice_max: int = SLICE) -> Broker:
-    return Broker(parts, new_router(parts, states=states, slice_max=slice_max), states)
+def bare_broker(parts: BrokerParts, states: bool = False, slice_max: int = SLICE) -> CoreBroker:
+    return CoreBroker(parts, new_router(parts, states=states, slice_max=slice_max), states)
 
 
 def line(routing: Routing = "subscriptions") -> Wires:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
-from holdfast.network.workload.publication import Window
+from holdfast.network.workload.publication import PublishingWindow
 from holdfast.network.workload.workloads import Silent
 
 SECOND = 1_000_000
@@ -36,6 +36,6 @@ def network(brokers: list[BrokerSpec], links: list[LinkSpec], clients: list[Clie
         links=tuple(links),
         clients=tuple(clients),
         workload=Silent(),
-        window=Window(0, duration_us),
+        window=PublishingWindow(0, duration_us),
         lossy_control=False,
     )

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Network, SubscriptionSpec
 from holdfast.network.workload.patterns import Patterns
-from holdfast.network.workload.publication import Window
+from holdfast.network.workload.publication import PublishingWindow
 from holdfast.network.workload.traffic import Traffic
 from holdfast.sim.simulator import Simulation
 from tests.sim.networks import SECOND, line
@@ -76,7 +76,7 @@ def test_a_single_broker_waits_as_the_m_m_1_formula_says() -> None:
         links=(),
         clients=(ClientSpec("c", "b", (SubscriptionSpec("s", "p1 = TRUE"),), publishes=True, works=True),),
         workload=Patterns(Traffic(rate_per_s), patterns=1, per_event=1, per_client=1),
-        window=Window(SECOND, duration_us),
+        window=PublishingWindow(SECOND, duration_us),
     )
     outcome = Simulation(network).run()
     # Sojourn times of M/M/1 are exponential with rate mu - lambda: here mean 2 ms, median 2 ms * ln 2.

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import Publish
-from holdfast.protocol.changes import Began, Done, Erase, Keep, Met, Opened, Stored
+from holdfast.protocol.changes import AckedUpTo, Began, Erase, Keep, Met, Opened, Stored
 from holdfast.store.interface import Store, StoreError
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite import VERSION, SqliteStore
@@ -126,7 +126,7 @@ def test_the_log_never_fills_a_small_disk_by_itself(path: Path, monkeypatch: pyt
     store = SqliteStore(path)
     for number in range(1_000, 1_100):
         store.write([Keep(number, 0, Publish(event(number)), (("b2", number),))])
-        store.write([Done("b2", number), Erase((number,))])
+        store.write([AckedUpTo("b2", number), Erase((number,))])
     assert log_of(path).stat().st_size < 2 * 2**20
 
 

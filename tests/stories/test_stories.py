@@ -25,7 +25,7 @@ from holdfast.network.schema import Network
 from holdfast.protocol.effects import Delivered
 from holdfast.protocol.replication.settings import Role
 from holdfast.sim.faults import Faults
-from holdfast.sim.links import Link
+from holdfast.sim.links import SimLink
 from holdfast.sim.simulator import Simulation
 
 Deliveries = set[tuple[str, str, int]]
@@ -108,7 +108,7 @@ def told(network: Network) -> Ear:
         books, clock = Ear(), Clock()
 
         def new_host(name: str, role: Role | None, on_wanted: OnWanted) -> Member:
-            return Member(name, network, lambda spec, one, other: Link(spec, 1, one, other), clock, role, on_wanted)
+            return Member(name, network, lambda spec, one, other: SimLink(spec, 1, one, other), clock, role, on_wanted)
 
         run = LiveRun(network, network.seed, new_host, books, clock)
         try:

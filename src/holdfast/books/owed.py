@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.books.runs import Run
-from holdfast.matching.shared_index import SharedIndex, View
+from holdfast.matching.shared_index import IndexView, SharedIndex
 from holdfast.model.event import Attributes
 from holdfast.protocol.conditions import ConditionBook
 
@@ -21,7 +21,7 @@ class LiveSubscriptions:
     def __init__(self, book: ConditionBook, index: SharedIndex) -> None:
         self.version = 0  # goes up with every subscription that comes or goes
         self._book = book
-        self._view: View[tuple[str, str]] = View(index)
+        self._view: IndexView[tuple[str, str]] = IndexView(index)
         self._conditions: dict[tuple[str, str], str] = {}
 
     def subscribed(self, client: str, id_: str, condition: str) -> None:

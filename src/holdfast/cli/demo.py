@@ -11,9 +11,9 @@ from holdfast.model.errors import InputError
 from holdfast.model.extras import require
 
 if TYPE_CHECKING:
-    from holdfast.demo.prediction import Prediction
-    from holdfast.demo.screen import View
-    from holdfast.demo.watch import Watch
+    from holdfast.demo.prediction import DemoPrediction
+    from holdfast.demo.screen import RunScreen
+    from holdfast.demo.watch import RunWatch
     from holdfast.net.live import LiveRun
     from holdfast.network.schema import Network
     from holdfast.pipeline.audit.expectations import Expectation
@@ -50,13 +50,13 @@ def run(
     require("pyspark")  # before two minutes of work that could not be judged
     network = _network(out, seed, settings or [])
     from holdfast.demo.prediction import predict
-    from holdfast.demo.screen import Shape, view_on_stderr
-    from holdfast.demo.watch import Watch
+    from holdfast.demo.screen import NetworkOutline, view_on_stderr
+    from holdfast.demo.watch import RunWatch
 
-    watch = Watch()
+    watch = RunWatch()
     title = f"{len(network.brokers)} brokers, {len(network.clients)} clients, {_loss(network)}"
     root = max(network.neighbours().items(), key=lambda each: len(each[1]))[0]
-    shape = Shape(f"Holdfast demo: {title}", network.neighbours(), root, network.duration_us / 1e6)
+    shape = NetworkOutline(f"Holdfast demo: {title}", network.neighbours(), root, network.duration_us / 1e6)
     with view_on_stderr(shape, watch) as view:
         view.say(f"starting {title}")
         lag_us = _live(network, out, in_process, watch, view)
@@ -102,7 +102,7 @@ def _loss(network: "Network") -> str:
     return f"links lose {low} %" if low == high else f"links lose {low} to {high} %"
 
 
-def _live(network: "Network", out: Path, in_process: bool, watch: "Watch", view: "View") -> int:
+def _live(network: "Network", out: Path, in_process: bool, watch: "RunWatch", view: "RunScreen") -> int:
     """By how much the workload was behind its times at most."""
     from holdfast.books.live import LiveBooks
     from holdfast.books.trace import TraceWriter
@@ -129,7 +129,9 @@ def _live(network: "Network", out: Path, in_process: bool, watch: "Watch", view:
     return lag_us
 
 
-def _audit(out: Path, prediction: "Prediction", view: "View") -> tuple["AuditedRun", "Shown", list["Expectation"]]:
+def _audit(
+    out: Path, prediction: "DemoPrediction", view: "RunScreen"
+) -> tuple["AuditedRun", "Shown", list["Expectation"]]:
     from holdfast.demo.prediction import beside
     from holdfast.pipeline.audit.trace_footers import read_footers
     from holdfast.pipeline.session import plain_interrupts, session

@@ -17,7 +17,7 @@ from holdfast.model.errors import InputError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from holdfast.pipeline.match.job import Outcome
+    from holdfast.pipeline.match.job import MatchOutcome
     from holdfast.pipeline.match.stream import BatchDone, MatchStream
 
 _POLL_SECONDS = 1  # between two looks at how far Spark is
@@ -130,7 +130,7 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
     return dict(each.split("=", 1) for each in given or ())
 
 
-def _summary(outcome: "Outcome", out: str) -> str:
+def _summary(outcome: "MatchOutcome", out: str) -> str:
     rows = [
         ("events", f"{outcome.events:,}"),
         ("subscriptions", f"{outcome.subscriptions:,}"),

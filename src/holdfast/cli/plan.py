@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.planner.advice import Advice
     from holdfast.planner.loss import Forecast
     from holdfast.planner.pairs import Predictor
-    from holdfast.planner.plan import Case, Endpoints, Prediction
+    from holdfast.planner.plan import Case, Endpoints, SubscriberPrediction
 
 _ROWS_MAX = 40  # subscribers in the table on a screen; --json and --out have all
 _TARGET = 0.99  # what a recommendation is for where nobody has said anything
@@ -145,7 +145,7 @@ def _settings(plan: "PlanSettings", target: float | None, endpoints: str | None)
 class _Result:
     name: str
     case: "Case"
-    predictions: list["Prediction"]
+    predictions: list["SubscriberPrediction"]
     advice: "Advice"
     cases: dict[str, "Advice"]  # by the words of --what-if
     ranked: bool
@@ -200,11 +200,11 @@ class _Result:
         return "\n".join([*lines, "", self.advice.words()])
 
 
-def _mean(predictions: Sequence["Prediction"], scheme: str, endpoints: "Endpoints") -> float:
+def _mean(predictions: Sequence["SubscriberPrediction"], scheme: str, endpoints: "Endpoints") -> float:
     return sum(each.of(scheme, endpoints) for each in predictions) / len(predictions)
 
 
-def _table(predictions: Sequence["Prediction"], asked: "PlanSettings") -> list[str]:
+def _table(predictions: Sequence["SubscriberPrediction"], asked: "PlanSettings") -> list[str]:
     from holdfast.planner.plan import SCHEMES
 
     lines = [f"  {'subscriber':<16}{'broker':<10}" + "".join(f"{each:>16}" for each in SCHEMES) + "  method"]

@@ -17,7 +17,7 @@ from holdfast.model.extras import require
 if TYPE_CHECKING:
     from holdfast.pipeline.sweep.chart import Chart
     from holdfast.pipeline.sweep.folder import SweepFolder
-    from holdfast.pipeline.sweep.plan import Plan
+    from holdfast.pipeline.sweep.plan import SweepPlan
     from holdfast.pipeline.sweep.progress import Progress
 
 _LINE_EVERY_S = 10  # between progress lines where there is no terminal
@@ -100,7 +100,9 @@ class _Report:
         }
 
 
-def _run(plan: "Plan", folder: "SweepFolder", overwrite: bool, master: str | None, settings: dict[str, str]) -> int:
+def _run(
+    plan: "SweepPlan", folder: "SweepFolder", overwrite: bool, master: str | None, settings: dict[str, str]
+) -> int:
     """Run what is missing and say how many that were; a finished sweep does not even start Spark."""
     with folder.taken(plan, overwrite):
         missing = len(plan) - len(folder.done())
@@ -117,7 +119,7 @@ def _run(plan: "Plan", folder: "SweepFolder", overwrite: bool, master: str | Non
     return missing
 
 
-def _report(plan: "Plan", folder: "SweepFolder", ran: int, seconds: float) -> _Report:
+def _report(plan: "SweepPlan", folder: "SweepFolder", ran: int, seconds: float) -> _Report:
     failed = sorted(folder.failed())
     failures = []
     for number in failed[:_SHOWN_MAX]:
@@ -128,7 +130,7 @@ def _report(plan: "Plan", folder: "SweepFolder", ran: int, seconds: float) -> _R
     return _Report(len(plan), ran, done, len(failed), seconds, failures, _means(plan, folder))
 
 
-def _means(plan: "Plan", folder: "SweepFolder") -> list[dict[str, Any]]:
+def _means(plan: "SweepPlan", folder: "SweepFolder") -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -143,7 +145,7 @@ def _means(plan: "Plan", folder: "SweepFolder") -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: [values[axis].index(row[axis]) for axis in values])
 
 
-def _draw(charts: list["Chart"], plan: "Plan", folder: "SweepFolder", done: int) -> list[str]:
+def _draw(charts: list["Chart"], plan: "SweepPlan", folder: "SweepFolder", done: int) -> list[str]:
     from holdfast.pipeline.sweep.chart import draw
 
     if not done:
@@ -151,7 +153,7 @@ def _draw(charts: list["Chart"], plan: "Plan", folder: "SweepFolder", done: int)
     return [draw(chart, folder.summary, plan.axis_values(), folder.charts).name for chart in charts]
 
 
-def _text(path: Path, out: Path, plan: "Plan", report: _Report, drawn: list[str]) -> str:
+def _text(path: Path, out: Path, plan: "SweepPlan", report: _Report, drawn: list[str]) -> str:
     size = f"{report.runs:,} runs: {plan.combinations:,} settings x {len(plan.seeds):,} seeds"
     lines = [f"{path}: {size}"]
     if report.ran < report.runs:
@@ -168,7 +170,7 @@ def _text(path: Path, out: Path, plan: "Plan", report: _Report, drawn: list[str]
     return "\n".join(lines)
 
 
-def _table(plan: "Plan", means: list[dict[str, Any]]) -> list[str]:
+def _table(plan: "SweepPlan", means: list[dict[str, Any]]) -> list[str]:
     """The mean delivery ratio of the first combinations."""
     if not means:
         return []

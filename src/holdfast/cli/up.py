@@ -95,9 +95,9 @@ def run(
 
 def impairments(seed: int) -> "NewImpairment":
     """What the file says of links, as the simulator does it."""
-    from holdfast.sim.links import Link
+    from holdfast.sim.links import SimLink
 
-    return lambda spec, sender, receiver: Link(spec, seed, sender, receiver)
+    return lambda spec, sender, receiver: SimLink(spec, seed, sender, receiver)
 
 
 def hosts(

@@ -20,14 +20,14 @@ _US = 1_000_000
 
 
 @dataclass(frozen=True)
-class Prediction:
+class DemoPrediction:
     unaided: float  # share of what is owed that comes by the original way while all brokers are up
     in_the_end: float
     outage_us: int | None = None  # of a broker that dies; None when none does, or nothing replaces it
     held_up: float = 0.0  # deliveries
 
 
-def predict(network: Network) -> Prediction:
+def predict(network: Network) -> DemoPrediction:
     case = case_of(network)
     recovery = network.reliability.guarantees.recovery
     told = recovery.told if isinstance(recovery, RecoverySettings) else RecoverySettings().told
@@ -36,9 +36,9 @@ def predict(network: Network) -> Prediction:
     in_the_end = by_name.get("end-to-end, digests", 1.0) if isinstance(recovery, RecoverySettings) else unaided
     killed = [fault.broker for fault in network.faults if fault.kind == "crash" and fault.broker is not None]
     if not killed or network.replication is None:
-        return Prediction(unaided, in_the_end)
+        return DemoPrediction(unaided, in_the_end)
     outage_us = network.replication.suspect_us + network.replication.provision_us
-    return Prediction(unaided, in_the_end, outage_us, _rate_through(case, killed[0]) * outage_us / _US)
+    return DemoPrediction(unaided, in_the_end, outage_us, _rate_through(case, killed[0]) * outage_us / _US)
 
 
 def _rate_through(case: Case, broker: str) -> float:
@@ -53,7 +53,7 @@ def _rate_through(case: Case, broker: str) -> float:
     return rate
 
 
-def beside(prediction: Prediction, run: AuditedRun, shown: Shown) -> list[Expectation]:
+def beside(prediction: DemoPrediction, run: AuditedRun, shown: Shown) -> list[Expectation]:
     """The prediction and what was measured."""
     undisturbed = [
         {"original": row["delivered"] - row["recovered"], "owed": row["owed"]}

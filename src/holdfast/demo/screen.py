@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.books.outcome import Outcome
-from holdfast.demo.watch import Watch, rooted
+from holdfast.demo.watch import RunWatch, rooted
 
 _LINE_EVERY_S = 5  # between plain lines: a minute of them fits one screen
 _SHOWN = 4  # of what has happened, the latest
@@ -28,7 +28,7 @@ _WIDTH_MAX = 100  # wider, and numbers are too far from their names
 
 
 @dataclass(frozen=True)
-class Shape:
+class NetworkOutline:
     """What of the network does not change."""
 
     title: str
@@ -37,10 +37,10 @@ class Shape:
     duration_s: float
 
 
-class View:
+class RunScreen:
     """Shows a run while it lasts, on a terminal or line by line."""
 
-    def __init__(self, shape: Shape, watch: Watch, console: Console) -> None:
+    def __init__(self, shape: NetworkOutline, watch: RunWatch, console: Console) -> None:
         self._shape = shape
         self._watch = watch
         self._console = console
@@ -48,7 +48,7 @@ class View:
         self._told = 0  # happenings, as plain lines
         self._line_s = 0.0
 
-    def __enter__(self) -> "View":
+    def __enter__(self) -> "RunScreen":
         if self._live is not None:
             self._live.start()
         return self
@@ -81,11 +81,11 @@ class View:
         print(words, file=self._console.file, flush=True)
 
 
-def view_on_stderr(shape: Shape, watch: Watch) -> View:
-    return View(shape, watch, Console(file=sys.stderr))
+def view_on_stderr(shape: NetworkOutline, watch: RunWatch) -> RunScreen:
+    return RunScreen(shape, watch, Console(file=sys.stderr))
 
 
-def line(watch: Watch, outcome: Outcome, now_s: float) -> str:
+def line(watch: RunWatch, outcome: Outcome, now_s: float) -> str:
     published, delivered, _ = watch.per_s[-1] if watch.per_s else (0, 0, 0)
     return (
         f"{now_s:5.1f} s  published {outcome.published:,} ({published}/s)  delivered {outcome.delivered:,} "
@@ -97,7 +97,7 @@ def line(watch: Watch, outcome: Outcome, now_s: float) -> str:
 # On a terminal -----------------------------------------------------------------------------------------------------
 
 
-def picture(shape: Shape, watch: Watch, outcome: Outcome, now_s: float) -> RenderableType:
+def picture(shape: NetworkOutline, watch: RunWatch, outcome: Outcome, now_s: float) -> RenderableType:
     head = Table.grid(expand=True)
     head.add_column()
     head.add_column(justify="right")
@@ -114,7 +114,7 @@ def picture(shape: Shape, watch: Watch, outcome: Outcome, now_s: float) -> Rende
     return Constrain(Group(head, middle, below), _WIDTH_MAX)
 
 
-def _tree(shape: Shape, watch: Watch) -> RenderableType:
+def _tree(shape: NetworkOutline, watch: RunWatch) -> RenderableType:
     rows = rooted(shape.neighbours, shape.root)
     table = Table.grid(padding=(0, 1), expand=True)
     table.add_column(no_wrap=True, width=_NAME_WIDTH)
@@ -151,7 +151,7 @@ def _more_below(rows: Sequence[tuple[int, str, str | None]], at: int, level: int
     return False
 
 
-def _broker(watch: Watch, name: str) -> Text:
+def _broker(watch: RunWatch, name: str) -> Text:
     if name not in watch.down:
         return Text(name)
     replica = watch.replica_of.get(name)
@@ -160,7 +160,7 @@ def _broker(watch: Watch, name: str) -> Text:
     return Text(replica, style="bold green" if replica in watch.ready else "bold yellow")
 
 
-def _counts(watch: Watch, outcome: Outcome) -> RenderableType:
+def _counts(watch: RunWatch, outcome: Outcome) -> RenderableType:
     table = Table.grid(expand=True)
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
@@ -171,7 +171,7 @@ def _counts(watch: Watch, outcome: Outcome) -> RenderableType:
     return Group(table, Text(), Text("delivered a second", style="dim"), Text(_bars(watch), style="cyan"))
 
 
-def _numbers(watch: Watch, outcome: Outcome) -> Iterator[tuple[str, int, int | None, str]]:
+def _numbers(watch: RunWatch, outcome: Outcome) -> Iterator[tuple[str, int, int | None, str]]:
     """What, how many, how many in the last second, and how it looks."""
     published, delivered, recovered = watch.per_s[-1] if watch.per_s else (0, 0, 0)
     yield "published", outcome.published, published, ""
@@ -186,7 +186,7 @@ def _numbers(watch: Watch, outcome: Outcome) -> Iterator[tuple[str, int, int | N
         yield "dropped: overload", watch.overload, None, "bold red"
 
 
-def _bars(watch: Watch) -> str:
+def _bars(watch: RunWatch) -> str:
     """Deliveries of the last seconds, as small bars."""
     recent = [delivered for _, delivered, _ in watch.per_s][-_BARS_SHOWN:]
     most = max(recent, default=0)

@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.pipeline import readable
 from holdfast.pipeline.audit.expectations import Expectation
-from holdfast.pipeline.audit.failover import Failover
+from holdfast.pipeline.audit.failover import AuditedFailover
 from holdfast.pipeline.audit.job import AuditedRun
 from holdfast.pipeline.audit.slices import Shown
 from holdfast.pipeline.report.parts import state_of
@@ -50,7 +50,7 @@ def _ways(recovered: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {words.get(via, via)}" for via, count in recovered.items() if count)
 
 
-def _failover(found: Failover) -> Iterator[tuple[str, str]]:
+def _failover(found: AuditedFailover) -> Iterator[tuple[str, str]]:
     noticed, ready = (readable.time(at - found.failed_us) for at in (found.noticed_us, found.ready_us))
     during = found.during
     yield (

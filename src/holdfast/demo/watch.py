@@ -37,7 +37,7 @@ class Happening:
     words: str
 
 
-class Watch:
+class RunWatch:
     def __init__(self) -> None:
         self.links: dict[frozenset[str], LinkCounts] = {}
         self.lost = 0  # messages of all kinds, on all links

@@ -24,26 +24,26 @@ from holdfast.gateway.messages import (
     STAGE_AIM,
     WAIT_US_MAX,
     Abort,
-    Ack,
+    AckOffset,
     Answer,
     AskCounts,
     AskEnds,
     Commit,
     Committed,
+    Confirmed,
     Counts,
-    Done,
+    EventRows,
+    EventToPublish,
     Fetch,
     ListStreams,
     OpenStream,
-    Outgoing,
     Part,
     Refused,
     Request,
-    Rows,
     Stage,
     Staged,
-    Stream,
     Streams,
+    StreamState,
     decode_answer_untrusted,
     encode_gateway,
     encode_row,
@@ -139,34 +139,34 @@ class GatewayClient:
 
     # Reading -------------------------------------------------------------------------------------
 
-    async def streams(self) -> list[Stream]:
+    async def streams(self) -> list[StreamState]:
         """All that the gateway logs."""
         return (await self._ask(ListStreams(), Streams)).streams
 
-    async def open(self, condition: str, name: str = "") -> Stream:
+    async def open(self, condition: str, name: str = "") -> StreamState:
         """The stream of a condition. If the gateway has none, it subscribes now, and the log begins now."""
-        return await self._ask(OpenStream(condition, name), Stream)
+        return await self._ask(OpenStream(condition, name), StreamState)
 
-    async def ends(self, name: str, beyond: int = -1, wait_s: float = 0.0) -> Stream:
+    async def ends(self, name: str, beyond: int = -1, wait_s: float = 0.0) -> StreamState:
         """A stream as it is now, its `oldest` offset and its `end`; waits so long for it to end beyond an offset."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + wait_s
         while True:
             left_us = min(WAIT_US_MAX, max(0, int((until_s - loop.time()) * 1e6)))
-            found = await self._ask(AskEnds(name, beyond, left_us), Stream)
+            found = await self._ask(AskEnds(name, beyond, left_us), StreamState)
             if found.end > beyond or left_us == 0:
                 return found
 
-    async def batches(self, stream: Stream, lo: int, hi: int) -> AsyncIterator[Rows]:
+    async def batches(self, stream: StreamState, lo: int, hi: int) -> AsyncIterator[EventRows]:
         """Events from `lo` up to `hi` as they come, many at a time; GoneError when they were dropped."""
         while lo < hi:
-            rows = await self._ask(Fetch(stream.name, stream.log, lo, hi), Rows)
+            rows = await self._ask(Fetch(stream.name, stream.log, lo, hi), EventRows)
             if rows.first != lo or not 0 < len(rows.rows) <= hi - lo:
                 raise TransportError(f"the gateway at {self._address} answered with other events than requested")
             yield rows
             lo += len(rows.rows)
 
-    async def fetch(self, stream: Stream, lo: int, hi: int) -> AsyncIterator[LoggedEvent]:
+    async def fetch(self, stream: StreamState, lo: int, hi: int) -> AsyncIterator[LoggedEvent]:
         """Events from `lo` up to, not including, `hi`: the same ones each time."""
         async for rows in self.batches(stream, lo, hi):
             for offset, row in enumerate(rows.rows, rows.first):
@@ -174,7 +174,7 @@ class GatewayClient:
                     offset, row.attributes, row.payload, row.source, row.seq, row.via, row.time_us, row.logged_us
                 )
 
-    async def follow(self, stream: Stream, start: int) -> AsyncIterator[LoggedEvent]:
+    async def follow(self, stream: StreamState, start: int) -> AsyncIterator[LoggedEvent]:
         """Events from an offset on, and then those that come."""
         while True:
             now = await self.ends(stream.name, start, WAIT_US_MAX / 1e6)
@@ -182,9 +182,9 @@ class GatewayClient:
                 yield event
             start = max(start, now.end)
 
-    async def acknowledge(self, stream: Stream, reader: str, end: int) -> None:
+    async def acknowledge(self, stream: StreamState, reader: str, end: int) -> None:
         """A hint: this reader will not ask for what comes before an offset again."""
-        await self._ask(Ack(stream.name, reader, end), Done)
+        await self._ask(AckOffset(stream.name, reader, end), Confirmed)
 
     # Publishing ----------------------------------------------------------------------------------
 
@@ -193,11 +193,11 @@ class GatewayClient:
 
         Batches of a query are numbered in order. This returns when the batch is safe with the gateway.
         """
-        rows = [Outgoing(sendable(each)) for each in events]
+        rows = [EventToPublish(sendable(each)) for each in events]
         part = await self.stage(query, batch, 0, chunks(rows))
         return await self.commit(query, batch, [part])
 
-    async def stage(self, query: str, batch: int, partition: int, rows: Iterator[list[Outgoing]]) -> Part:
+    async def stage(self, query: str, batch: int, partition: int, rows: Iterator[list[EventToPublish]]) -> Part:
         """Hand over one partition of a batch. It is published when the batch is committed."""
         attempt, count = token_hex(16), 0
         for number, chunk in enumerate(rows):
@@ -213,7 +213,7 @@ class GatewayClient:
 
     async def abort(self, query: str, batch: int, parts: Sequence[Part]) -> None:
         """Forget what was staged."""
-        await self._ask(Abort(query, batch, list(parts)), Done)
+        await self._ask(Abort(query, batch, list(parts)), Confirmed)
 
     async def counts(self) -> dict[str, int]:
         """What the gateway has counted so far, by name."""
@@ -311,9 +311,9 @@ class _Line:
             self._answer.set_exception(TransportError(f"no answer from the gateway at {self._address}: {self.why}"))
 
 
-def chunks(rows: Iterable[Outgoing]) -> Iterator[list[Outgoing]]:
+def chunks(rows: Iterable[EventToPublish]) -> Iterator[list[EventToPublish]]:
     """Events in pieces of the size that suits a request."""
-    taken: list[Outgoing] = []
+    taken: list[EventToPublish] = []
     size = 0
     for row in rows:
         length = len(encode_row(row))

@@ -14,14 +14,14 @@ from holdfast.gateway.log import GoneError
 from holdfast.gateway.messages import (
     REASON_CHARACTERS_MAX,
     Abort,
-    Ack,
+    AckOffset,
     Answer,
     AskCounts,
     AskEnds,
     Commit,
     Committed,
+    Confirmed,
     Counts,
-    Done,
     EncodedRows,
     Fetch,
     ListStreams,
@@ -116,10 +116,10 @@ class Connections:
                 return Committed(not fresh)
             case Abort():
                 await do(ledger.abort, request.query, request.batch, request.parts)
-                return Done()
-            case Ack():
+                return Confirmed()
+            case AckOffset():
                 self._stream(request.stream).log.acknowledge(request.reader, request.end)
-                return Done()
+                return Confirmed()
             case OpenStream():
                 return (await gateway.open_stream(request.condition, request.name)).about()
             case ListStreams():

@@ -18,9 +18,9 @@ from typing import Annotated
 
 from holdfast.gateway.connections import Connections
 from holdfast.gateway.folder import GatewayFolder
-from holdfast.gateway.ledger import BYTES_MAX, STALE_S, Ledger
+from holdfast.gateway.ledger import BYTES_MAX, STALE_S, CommitLedger
 from holdfast.gateway.log import SEGMENTS_MIN, Retention
-from holdfast.gateway.publisher import Publisher
+from holdfast.gateway.publisher import LedgerPublisher
 from holdfast.gateway.stream import GatewayStream, check_name, name_for
 from holdfast.gateway.thread import OneThread
 from holdfast.language.parser import parse
@@ -123,7 +123,7 @@ class Gateway:
         )
         try:
             await asyncio.to_thread(self._open_streams)
-            self.ledger = await asyncio.to_thread(Ledger, self._folder.ledger, self.settings.ledger_bytes)
+            self.ledger = await asyncio.to_thread(CommitLedger, self._folder.ledger, self.settings.ledger_bytes)
             self.disk = OneThread("ledger")
             self.connections = Connections(self, self._clock)
             for address in self.settings.listen:
@@ -137,7 +137,7 @@ class Gateway:
             raise
         self.listening = tuple(each.address for each in self._listeners)
         self._folder.tell_where(self.listening)
-        self.publisher = Publisher(
+        self.publisher = LedgerPublisher(
             self._folder.identity,
             self.settings.brokers,
             self.settings.tls,

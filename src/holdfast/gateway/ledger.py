@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.gateway.messages import Outgoing, Part, encode_outgoing
+from holdfast.gateway.messages import EventToPublish, Part, encode_outgoing
 from holdfast.model.errors import HoldfastError, InputError
 
 FORMAT = 1
@@ -47,7 +47,7 @@ class NotStagedError(HoldfastError):
     """What is to be committed is not all here."""
 
 
-class Ledger:
+class CommitLedger:
     def __init__(self, path: Path, bytes_max: int = BYTES_MAX) -> None:
         self._path = path
         self._bytes_max = bytes_max
@@ -93,7 +93,14 @@ class Ledger:
     # Writing -------------------------------------------------------------------------------------
 
     def stage(
-        self, query: str, batch: int, partition: int, attempt: str, part: int, rows: Sequence[Outgoing], now_us: int
+        self,
+        query: str,
+        batch: int,
+        partition: int,
+        attempt: str,
+        part: int,
+        rows: Sequence[EventToPublish],
+        now_us: int,
     ) -> bool:
         """Keep events until their batch is committed; False when it is already, and nothing is kept."""
         if self.last_batch(query) >= batch:

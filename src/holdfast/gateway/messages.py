@@ -46,7 +46,7 @@ class Logged(msgspec.Struct, frozen=True, array_like=True, gc=False):
     payload: Payload = b""
 
 
-class Outgoing(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class EventToPublish(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An event to be published."""
 
     attributes: Attributes
@@ -85,7 +85,7 @@ class Fetch(msgspec.Struct, frozen=True, array_like=True, tag="fetch"):
     hi: Count
 
 
-class Ack(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
+class AckOffset(msgspec.Struct, frozen=True, array_like=True, tag="ack"):
     """A reader will not ask for anything before this offset again: a hint for retention."""
 
     stream: Name
@@ -101,7 +101,7 @@ class Stage(msgspec.Struct, frozen=True, array_like=True, tag="stage"):
     partition: Count
     attempt: NodeName  # unique to one attempt of one task
     part: Count  # the number of this request within the attempt
-    rows: list[Outgoing]
+    rows: list[EventToPublish]
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
@@ -133,7 +133,7 @@ class AskCounts(msgspec.Struct, frozen=True, array_like=True, tag="counts"):
     pass
 
 
-Request = ListStreams | OpenStream | AskEnds | Fetch | Ack | Stage | Commit | Abort | AskCounts
+Request = ListStreams | OpenStream | AskEnds | Fetch | AckOffset | Stage | Commit | Abort | AskCounts
 
 # Answers -------------------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ RefusalCode = Literal[
 ]
 
 
-class Stream(msgspec.Struct, frozen=True, array_like=True, tag="stream"):
+class StreamState(msgspec.Struct, frozen=True, array_like=True, tag="stream"):
     name: Name
     log: LogId
     condition: Condition
@@ -159,16 +159,16 @@ class Stream(msgspec.Struct, frozen=True, array_like=True, tag="stream"):
 
 
 class Streams(msgspec.Struct, frozen=True, array_like=True, tag="streams"):
-    streams: Annotated[list[Stream], Meta(max_length=STREAMS_MAX)]
+    streams: Annotated[list[StreamState], Meta(max_length=STREAMS_MAX)]
 
 
-class Rows(msgspec.Struct, frozen=True, array_like=True, tag="rows"):
+class EventRows(msgspec.Struct, frozen=True, array_like=True, tag="rows"):
     first: Count
     rows: list[Logged]
 
 
 class EncodedRows(msgspec.Struct, frozen=True, array_like=True, tag="rows"):
-    """`Rows` as they lie on disk."""
+    """`EventRows` as they lie on disk."""
 
     first: int
     rows: list[msgspec.Raw]
@@ -182,7 +182,7 @@ class Committed(msgspec.Struct, frozen=True, array_like=True, tag="committed"):
     again: bool  # it was before, and nothing has changed
 
 
-class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
+class Confirmed(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     pass
 
 
@@ -196,7 +196,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
     oldest: Count = 0  # with "gone": where the log begins now
 
 
-Answer = Stream | Streams | Rows | Staged | Committed | Done | Counts | Refused
+Answer = StreamState | Streams | EventRows | Staged | Committed | Confirmed | Counts | Refused
 
 # Bytes ---------------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ _SCALARS = frozenset({bool, int, float, str, datetime, type(None)})
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
-_outgoing: msgspec.msgpack.Decoder[list[Outgoing]] = msgspec.msgpack.Decoder(list[Outgoing])
+_outgoing: msgspec.msgpack.Decoder[list[EventToPublish]] = msgspec.msgpack.Decoder(list[EventToPublish])
 
 encode_row = _encoder.encode  # one event without anything around it
 
@@ -233,21 +233,21 @@ def decode_answer_untrusted(data: bytes | memoryview) -> Answer:
         answer = _answers.decode(memoryview(data)[2:])
     except DECODE_ERRORS as problem:
         raise PeerError(f"not an answer: {problem}") from None
-    if isinstance(answer, Rows):
+    if isinstance(answer, EventRows):
         _check_rows(answer.rows)
     return answer
 
 
-def encode_outgoing(rows: list[Outgoing]) -> bytes:
+def encode_outgoing(rows: list[EventToPublish]) -> bytes:
     return _encoder.encode(rows)
 
 
-def decode_outgoing(data: bytes) -> list[Outgoing]:
+def decode_outgoing(data: bytes) -> list[EventToPublish]:
     """What `encode_outgoing` gave, from our own store."""
     return _outgoing.decode(data)
 
 
-def _check_rows(rows: list[Outgoing] | list[Logged]) -> None:
+def _check_rows(rows: list[EventToPublish] | list[Logged]) -> None:
     for row in rows:
         if not _SCALARS.issuperset(map(type, row.attributes.values())):
             raise PeerError("an attribute that is not a scalar")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from random import Random
 
 from holdfast.gateway.folder import Identity
-from holdfast.gateway.ledger import Ledger
+from holdfast.gateway.ledger import CommitLedger
 from holdfast.gateway.messages import decode_outgoing
 from holdfast.gateway.thread import OneThread
 from holdfast.model.errors import TransportError
@@ -25,13 +25,13 @@ from holdfast.protocol.settings import ProtocolSettings
 _IDLE_S = 5.0  # without anything to publish the connection is given up, so that a gateway which only reads has one
 
 
-class Publisher:
+class LedgerPublisher:
     def __init__(
         self,
         identity: Identity,
         brokers: Sequence[Address],
         tls: TlsFiles | None,
-        ledger: Ledger,
+        ledger: CommitLedger,
         disk: OneThread,
         tell: Callable[[str], None],
         advertise: Sequence[str] = (),

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.gateway.folder import NAME_CHARACTERS_MAX, read_json, write_json
 from holdfast.gateway.log import Log, Retention
-from holdfast.gateway.messages import FETCH_AIM, RECORD_BYTES_MAX, Logged, Stream, encode_row
+from holdfast.gateway.messages import FETCH_AIM, RECORD_BYTES_MAX, Logged, StreamState, encode_row
 from holdfast.gateway.thread import OneThread
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError, MisuseError
@@ -77,8 +77,8 @@ class GatewayStream:
         self._grown: list[asyncio.Future[None]] = []  # those who wait for more events
         self._disk = OneThread(f"log-{self.name}")  # appends and drops
 
-    def about(self) -> Stream:
-        return Stream(self.name, self.log.id, self.condition, self.log.oldest, self.log.end)
+    def about(self) -> StreamState:
+        return StreamState(self.name, self.log.id, self.condition, self.log.oldest, self.log.end)
 
     def counts(self) -> dict[str, int]:
         log, waits = self.log, self._subscription

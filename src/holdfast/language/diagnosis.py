@@ -7,7 +7,7 @@ offending token and its neighbours, and guesses what was meant.
 import difflib
 import re
 
-from holdfast.language.problems import ConditionError, Problem
+from holdfast.language.problems import ConditionError, ConditionProblem
 from holdfast.language.tokens import END, KEYWORDS, spans_of
 
 _MEANT = {
@@ -50,7 +50,7 @@ def diagnose(text: str, tokens: list[str], stumbles: list[Stumble]) -> Condition
     for stumble in stumbles:
         start, end = spans[stumble.at]
         expected, guess = _describe(tokens, stumble)
-        problems.append(Problem(start, end - start, expected, stumble.suggestion or guess))
+        problems.append(ConditionProblem(start, end - start, expected, stumble.suggestion or guess))
     return ConditionError(text, problems)
 
 

@@ -26,7 +26,7 @@ from holdfast.language.limits import (
     TEXT_CHARACTERS_MAX,
 )
 from holdfast.language.plain import plain_conjunction, shared_name
-from holdfast.language.problems import ConditionError, Problem
+from holdfast.language.problems import ConditionError, ConditionProblem
 from holdfast.language.subscription import Filter, Subscription, subscription_of
 from holdfast.language.tokens import END, KEYWORDS, NAME, NUMBER, tokens_of
 from holdfast.model.errors import InputError, MisuseError
@@ -48,7 +48,7 @@ def parse(text: str) -> Subscription:
         raise MisuseError(f"a condition is a string, not {type(text).__name__}")
     if len(text) > TEXT_CHARACTERS_MAX:
         size = f"this condition has {len(text):,} characters; the limit is {TEXT_CHARACTERS_MAX:,}"
-        raise ConditionError(text, [Problem(TEXT_CHARACTERS_MAX, 1, size)])
+        raise ConditionError(text, [ConditionProblem(TEXT_CHARACTERS_MAX, 1, size)])
     if not text.isascii():
         _check_characters(text)
     plain = plain_conjunction(text)
@@ -67,7 +67,7 @@ def _check_characters(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as problem:
-        place = Problem(
+        place = ConditionProblem(
             problem.start, 1, "a lone surrogate, which is not valid text", "was the text cut, or decoded wrongly?"
         )
         raise ConditionError(_SURROGATES.sub("\ufffd", text), [place]) from None
@@ -78,7 +78,7 @@ def _check_patterns(text: str, filter_: Filter) -> None:
     for attribute, count in counts.most_common(1):
         if count > PATTERNS_MAX:
             size = f"{attribute} has {count:,} LIKE patterns joined by AND; the limit is {PATTERNS_MAX}"
-            raise ConditionError(text, [Problem(0, len(text), size)])
+            raise ConditionError(text, [ConditionProblem(0, len(text), size)])
 
 
 def _check_canonical_length(text: str, subscription: Subscription) -> None:
@@ -87,7 +87,7 @@ def _check_canonical_length(text: str, subscription: Subscription) -> None:
     if length > TEXT_CHARACTERS_MAX:
         limit = f"the limit is {TEXT_CHARACTERS_MAX:,}"
         size = f"written out as ORs of ANDs this condition has {length:,} characters; {limit}"
-        raise ConditionError(text, [Problem(0, len(text), size)])
+        raise ConditionError(text, [ConditionProblem(0, len(text), size)])
 
 
 def as_subscription(given: Subscription | str) -> Subscription:
@@ -168,7 +168,7 @@ class _Parser:
             except Stumble as stumble:
                 self._recover(stumble)
             except _TooLargeError as too_large:
-                raise ConditionError(self.text, [Problem(0, len(self.text), str(too_large))]) from None
+                raise ConditionError(self.text, [ConditionProblem(0, len(self.text), str(too_large))]) from None
         if self.stumbles:
             raise diagnose(self.text, self.tokens, self.stumbles)
         return self._close(self.groups[0])
@@ -177,10 +177,10 @@ class _Parser:
         try:
             result = group.close()
         except _TooLargeError as too_large:
-            raise ConditionError(self.text, [Problem(0, len(self.text), str(too_large))]) from None
+            raise ConditionError(self.text, [ConditionProblem(0, len(self.text), str(too_large))]) from None
         if len(result) > FILTERS_MAX:
             size = f"this condition has {len(result):,} filters; the limit is {FILTERS_MAX:,}"
-            raise ConditionError(self.text, [Problem(0, len(self.text), size)])
+            raise ConditionError(self.text, [ConditionProblem(0, len(self.text), size)])
         return result
 
     def _factor(self) -> None:

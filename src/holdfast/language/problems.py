@@ -10,7 +10,7 @@ _SHOWN_CHARACTERS_MAX = 100  # of the offending line; a caret under a longer lin
 
 
 @dataclass(frozen=True)
-class Problem:
+class ConditionProblem:
     start: int  # offset of the first offending character
     length: int
     expected: str
@@ -42,7 +42,7 @@ class Problem:
 class ConditionError(InputError):
     """A condition that is not accepted, with all its problems."""
 
-    def __init__(self, text: str, problems: list[Problem]) -> None:
+    def __init__(self, text: str, problems: list[ConditionProblem]) -> None:
         self.text = text
         self.problems = tuple(sorted(problems, key=lambda problem: problem.start))
         super().__init__("\n".join(problem.show(text) for problem in self.problems))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.matching.kernels import Patterns, place_texts
+from holdfast.matching.kernels import PatternHits, place_texts
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, Sort
 from holdfast.model.errors import InputError
@@ -20,7 +20,7 @@ from holdfast.model.errors import InputError
 Codes = npt.NDArray[np.int32]
 
 
-class Column:
+class EncodedColumn:
     """One attribute of a batch, decoded as far as its slots need it."""
 
     def __init__(self, name: str, array: pa.Array) -> None:
@@ -128,7 +128,7 @@ def _is_nanosecond(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind)) and kind.unit == "ns"
 
 
-def columns_of(table: pa.Table, attributes: Sequence[str]) -> dict[str, Column]:
+def columns_of(table: pa.Table, attributes: Sequence[str]) -> dict[str, EncodedColumn]:
     """The table's columns that conditions mention; a name that is missing has no entry."""
     while any(pa.types.is_struct(each.type) for each in table.schema):
         table = table.flatten()
@@ -140,7 +140,7 @@ def columns_of(table: pa.Table, attributes: Sequence[str]) -> dict[str, Column]:
     found = {}
     for name, chunks in zip(names, table.columns, strict=True):
         if name in wanted:
-            found[name] = Column(name, chunks.chunk(0) if chunks.num_chunks == 1 else _combined(chunks))
+            found[name] = EncodedColumn(name, chunks.chunk(0) if chunks.num_chunks == 1 else _combined(chunks))
     return found
 
 
@@ -150,7 +150,7 @@ def _combined(chunks: pa.ChunkedArray) -> pa.Array:
     return chunks.combine_chunks()
 
 
-def encode(columns: dict[str, Column], slots: Sequence[Slot], rows: int) -> Codes:
+def encode(columns: dict[str, EncodedColumn], slots: Sequence[Slot], rows: int) -> Codes:
     codes = np.empty((rows, len(slots)), np.int32)
     for at, slot in enumerate(slots):
         column = columns.get(slot.attribute)
@@ -161,7 +161,9 @@ def encode(columns: dict[str, Column], slots: Sequence[Slot], rows: int) -> Code
     return codes
 
 
-def encode_patterns(columns: dict[str, Column], patterns: Sequence[tuple[str, PatternMap[int]]], rows: int) -> Patterns:
+def encode_patterns(
+    columns: dict[str, EncodedColumn], patterns: Sequence[tuple[str, PatternMap[int]]], rows: int
+) -> PatternHits:
     """For each distinct text of each attribute that has patterns, the patterns that it matches."""
     texts = np.full((len(patterns), rows), -1, np.int32)
     counts: list[int] = []
@@ -178,4 +180,4 @@ def encode_patterns(columns: dict[str, Column], patterns: Sequence[tuple[str, Pa
             ids += found
     starts = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=starts[1:])
-    return Patterns(texts, starts, np.array(ids, np.int32))
+    return PatternHits(texts, starts, np.array(ids, np.int32))

@@ -14,7 +14,7 @@ from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Filter
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.predicates import Predicate, predicate
-from holdfast.matching.runs import Run, Shape, shape_of
+from holdfast.matching.runs import RunShape, SortedRun, shape_of
 from holdfast.model.event import Attributes
 from holdfast.model.values import Value, utc
 
@@ -36,7 +36,7 @@ class Bucket(Generic[K]):
         # The same in two lists, made when an event first asks: keys that have nothing left to test, and functions.
         self._sure: list[K] = []
         self._tests: list[tuple[Predicate, K]] | None = None
-        self._runs: dict[Shape, Run[K]] = {}
+        self._runs: dict[RunShape, SortedRun[K]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._few or self._runs)
@@ -56,7 +56,7 @@ class Bucket(Generic[K]):
         shape, bounds, left_over = shape_of(rest)
         run = self._runs.get(shape)
         if run is None:
-            run = self._runs[shape] = Run(shape)
+            run = self._runs[shape] = SortedRun(shape)
         run.add(bounds, left_over, key)
 
     def remove(self, rest: Filter, key: K) -> bool:

@@ -59,7 +59,7 @@ class Image(NamedTuple):
     scratch_sizes: Longs  # the widest bit row, the most dimensions, the most checked filters of any bucket
 
 
-class Patterns(NamedTuple):
+class PatternHits(NamedTuple):
     """Which patterns each distinct text of a batch matches."""
 
     texts: Ints  # [pattern column, row] -> distinct text, or -1

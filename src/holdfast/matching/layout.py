@@ -35,7 +35,7 @@ _DOORS_PER_CODE = 64  # on average, that prefixes may open: prefixes of words li
 
 
 @dataclass
-class Entries:
+class FilterEntries:
     """One row per filter and bucket that it is filed in."""
 
     filter: Ints
@@ -119,7 +119,9 @@ def _too_wide(ranges: Ranges, prefixes: npt.NDArray[np.bool_], slots: list[Slot]
     return rows[(doors > _DOORS_PER_CODE * codes)[number]]
 
 
-def _file(ranges: Ranges, extras: list[Extra], access: Access, gathered: Gathered) -> tuple[Entries, dict[str, Any]]:
+def _file(
+    ranges: Ranges, extras: list[Extra], access: Access, gathered: Gathered
+) -> tuple[FilterEntries, dict[str, Any]]:
     """Number the buckets, and make the maps from codes and patterns to them."""
     by_range = np.flatnonzero(access.range >= 0).astype(np.int32)
     chosen = access.range[by_range]
@@ -146,7 +148,7 @@ def _file(ranges: Ranges, extras: list[Extra], access: Access, gathered: Gathere
     arrays["pattern_buckets"] = pattern_buckets
     arrays["pattern_columns"] = np.array(gathered.pattern_columns, np.int32)
     everywhere = np.flatnonzero((access.range < 0) & (access.extra < 0)).astype(np.int32)
-    entries = Entries(
+    entries = FilterEntries(
         np.concatenate([everywhere, filed, np.array(pattern_filters, np.int32)]),
         np.concatenate(
             [
@@ -198,7 +200,7 @@ def _is_plain(left: Ranges, unused: list[Extra], gathered: Gathered) -> npt.NDAr
 
 
 def _sorted_runs(
-    entries: Entries, left: Ranges, plain: npt.NDArray[np.bool_], buckets: int, subscription: Ints
+    entries: FilterEntries, left: Ranges, plain: npt.NDArray[np.bool_], buckets: int, subscription: Ints
 ) -> dict[str, npt.NDArray[Any]]:
     count = plain.size
     # Per filter: guard slot, code, guard slot, code, order slot, direction, and the bound.
@@ -236,7 +238,7 @@ def _sorted_runs(
 
 
 def _checked(
-    entries: Entries,
+    entries: FilterEntries,
     left: Ranges,
     unused: list[Extra],
     plain: npt.NDArray[np.bool_],

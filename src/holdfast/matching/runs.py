@@ -20,7 +20,7 @@ _INSERTED_MAX = 16  # new filters put in place one by one; more are sorted toget
 _ORDERED = {"<", "<=", ">", ">="}
 
 
-class Shape(NamedTuple):
+class RunShape(NamedTuple):
     """What the filters of a run have in common."""
 
     guards: Filter
@@ -28,7 +28,7 @@ class Shape(NamedTuple):
     second: tuple[str, str, Kind] | None
 
 
-def shape_of(constraints: Filter) -> tuple[Shape, list[Any], Filter]:
+def shape_of(constraints: Filter) -> tuple[RunShape, list[Any], Filter]:
     """Split a filter's remaining constraints into its shape, its one or two bounds, and what is left over."""
     guards: list[Constraint] = []
     compared: list[Constraint] = []
@@ -42,13 +42,13 @@ def shape_of(constraints: Filter) -> tuple[Shape, list[Any], Filter]:
             rest.append(each)
     axes = [(each.attribute, each.op, kind_of(each.operand)) for each in compared]
     order, second = (*axes, None, None)[:2]
-    return Shape(tuple(guards), order, second), [each.operand for each in compared], tuple(rest)
+    return RunShape(tuple(guards), order, second), [each.operand for each in compared], tuple(rest)
 
 
-class Run(Generic[K]):
+class SortedRun(Generic[K]):
     __slots__ = ("_bounds", "_keys", "_rests", "_seconds", "_settled", "_shape")
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: RunShape) -> None:
         self._shape = shape
         self._keys: list[K] = []
         self._bounds: list[Any] | None = [] if shape.order else None

@@ -27,8 +27,8 @@ class SharedIndex:
             int, tuple[Attributes, list[int]]
         ] = {}  # by identity; the event is kept, so no other has it
 
-    def view(self) -> "View[str]":
-        return View(self)
+    def view(self) -> "IndexView[str]":
+        return IndexView(self)
 
     def add(self, filters: Sequence[Filter]) -> int:
         """The number of these filters, taken into use once more."""
@@ -70,7 +70,7 @@ class SharedIndex:
         return self._index.match(attributes)
 
 
-class View(Generic[K]):
+class IndexView(Generic[K]):
     """A node's part of the shared index."""
 
     def __init__(self, shared: SharedIndex) -> None:

@@ -36,7 +36,7 @@ FALSE, TRUE = 1, 3  # likewise of a BOOLEAN slot
 
 
 @dataclass
-class Edges:
+class ConstantEdges:
     """A slot's number constants as seen by a column of one type: each rounded up into that type."""
 
     values: npt.NDArray[Any]
@@ -59,7 +59,7 @@ class Slot:
     attribute: str
     sort: Sort
     count: int = 0  # distinct constants
-    edges: dict[str, Edges] = field(default_factory=dict)  # NUMBER and TIMESTAMP: by column type
+    edges: dict[str, ConstantEdges] = field(default_factory=dict)  # NUMBER and TIMESTAMP: by column type
     text: npt.NDArray[np.uint8] | None = None  # STRING: the constants' UTF-8, end to end
     text_starts: npt.NDArray[np.int64] | None = None
 
@@ -103,17 +103,17 @@ def _keep_texts(slot: Slot, distinct: Sequence[str]) -> None:
     np.cumsum([len(each) for each in encoded], out=slot.text_starts[1:])
 
 
-def _edges_of_doubles(numbers: npt.NDArray[np.float64]) -> dict[str, Edges]:
-    edges = {"float64": Edges(numbers, np.ones(numbers.size, np.uint8), 0)}
+def _edges_of_doubles(numbers: npt.NDArray[np.float64]) -> dict[str, ConstantEdges]:
+    edges = {"float64": ConstantEdges(numbers, np.ones(numbers.size, np.uint8), 0)}
     rounded = np.ceil(numbers)
     whole = (rounded == numbers).astype(np.uint8)
     for name, low, high in (("int64", -(2.0**63), 2.0**63), ("uint64", 0.0, 2.0**64)):
         fits = (rounded >= low) & (rounded < high)
-        edges[name] = Edges(rounded[fits].astype(name), whole[fits], int(np.count_nonzero(rounded < low)))
+        edges[name] = ConstantEdges(rounded[fits].astype(name), whole[fits], int(np.count_nonzero(rounded < low)))
     return edges
 
 
-def _edges(numbers: Sequence[int | float], name: str) -> Edges:
+def _edges(numbers: Sequence[int | float], name: str) -> ConstantEdges:
     """The slow, exact way, for constants that are not all doubles."""
     values, exact, below = [], [], 0
     low, high = (-(2**63), 2**63 - 1) if name == "int64" else (0, 2**64 - 1)
@@ -126,7 +126,7 @@ def _edges(numbers: Sequence[int | float], name: str) -> Edges:
             continue
         values.append(edge)
         exact.append(edge == number)
-    return Edges(np.array(values, name), np.array(exact, np.uint8), below)
+    return ConstantEdges(np.array(values, name), np.array(exact, np.uint8), below)
 
 
 def _double_at_least(number: int | float) -> float:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from holdfast.matching.columns import Columns
 from holdfast.matching.kernels import Image
 from holdfast.matching.patterns import PatternMap
-from holdfast.matching.slots import Edges, Slot, Sort
+from holdfast.matching.slots import ConstantEdges, Slot, Sort
 from holdfast.model.errors import InputError
 
 _FORMAT = 2
@@ -122,7 +122,7 @@ def _describe(slot: Slot) -> dict[str, Any]:
 
 def _restore(at: int, about: dict[str, Any], arrays: dict[str, Array]) -> Slot:
     edges = {
-        kind: Edges(arrays[f"slot {at} {kind}"], arrays[f"slot {at} {kind} exact"], below)
+        kind: ConstantEdges(arrays[f"slot {at} {kind}"], arrays[f"slot {at} {kind} exact"], below)
         for kind, below in about["below"].items()
     }
     text, starts = arrays.get(f"slot {at} text"), arrays.get(f"slot {at} starts")

@@ -22,7 +22,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from holdfast.model.errors import InputError
-from holdfast.model.validation import AnyOf, Flag, Instance, Kind, Number, Text, Word, complaint
+from holdfast.model.validation import AnyOf, ChoiceRule, FlagRule, Instance, NumberRule, TextRule, ValueRule, complaint
 
 TIME_US_MAX = 10**15  # 30 years: more than any run, and sums of a few still fit in 64 bits
 MICROSECONDS = {"_us": 1, "_ms": 1_000, "_s": 1_000_000}  # in one unit of a name that ends so
@@ -63,7 +63,7 @@ def setting(default: Any, meaning: str, reason: str, **declared: Any) -> Any:
 class Declared(NamedTuple):
     name: str
     default: Any
-    kind: Kind
+    kind: ValueRule
     optional: bool  # None is accepted
     setting: Setting
 
@@ -144,32 +144,32 @@ def in_microseconds(name: str) -> str:
     return f"{name.removesuffix(suffix(name, MICROSECONDS))}_us"
 
 
-def _kind(hint: Any, name: str, of: Setting) -> Kind:
+def _kind(hint: Any, name: str, of: Setting) -> ValueRule:
     if of.unchecked:
         return Instance((object,))
     if get_origin(hint) in (Union, UnionType):
         kinds = [_kind(each, name, of) for each in get_args(hint) if each is not NoneType]
-        words = [word for each in kinds if isinstance(each, Word) for word in each.choices]
+        words = [word for each in kinds if isinstance(each, ChoiceRule) for word in each.choices]
         if words:  # one list of words, where the first of them stands
-            at = next(at for at, each in enumerate(kinds) if isinstance(each, Word))
-            kinds[at:] = [Word(tuple(words)), *(each for each in kinds[at:] if not isinstance(each, Word))]
+            at = next(at for at, each in enumerate(kinds) if isinstance(each, ChoiceRule))
+            kinds[at:] = [ChoiceRule(tuple(words)), *(each for each in kinds[at:] if not isinstance(each, ChoiceRule))]
         return kinds[0] if len(kinds) == 1 else AnyOf(tuple(kinds))
     if of.choices:
-        return Word(of.choices)
+        return ChoiceRule(of.choices)
     if get_origin(hint) is Literal:
-        return Word(get_args(hint))
+        return ChoiceRule(get_args(hint))
     if hint is bool:
-        return Flag()
+        return FlagRule()
     if hint in (int, float):
         return _number(hint is int, name, of)
     if hint is str:
-        return Text(of.expects)
+        return TextRule(of.expects)
     if hint is Path:
         return Instance((str, PathLike))
     return Instance((get_origin(hint) or hint,))
 
 
-def _number(whole: bool, name: str, of: Setting) -> Number:
+def _number(whole: bool, name: str, of: Setting) -> NumberRule:
     unit = suffix(name, _UNITS)
     ratio, time = name.endswith("_ratio"), unit == "_us"
     low, above = (of.above, True) if of.above is not None else (of.at_least, False)
@@ -178,4 +178,4 @@ def _number(whole: bool, name: str, of: Setting) -> Number:
     high = of.at_most if of.below is None else of.below
     if high is None:
         high = 1 if ratio else TIME_US_MAX if time else inf
-    return Number(low, high, of.unit or _UNITS.get(unit, ""), whole, above, of.below is not None)
+    return NumberRule(low, high, of.unit or _UNITS.get(unit, ""), whole, above, of.below is not None)

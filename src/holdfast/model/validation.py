@@ -10,7 +10,7 @@ from math import inf, isfinite
 from typing import Any, Protocol
 
 
-class Kind(Protocol):
+class ValueRule(Protocol):
     def words(self) -> str:
         """What is expected, such as "a whole number of bytes from 1 to 4,096"."""
 
@@ -19,7 +19,7 @@ class Kind(Protocol):
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberRule:
     low: float
     high: float = inf
     unit: str = ""
@@ -57,7 +57,7 @@ def _unquoted(found: object) -> str:
 
 
 @dataclass(frozen=True)
-class Flag:
+class FlagRule:
     def words(self) -> str:
         return "true or false"
 
@@ -69,7 +69,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Word:
+class ChoiceRule:
     """One of a few words, or of a few numbers."""
 
     choices: tuple[str | int, ...]
@@ -88,7 +88,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Text:
+class TextRule:
     what: str = "a text in quotes"
     characters_max: int = 1_000  # a title, an address or a path
 
@@ -117,7 +117,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class AnyOf:
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ValueRule, ...]
 
     def words(self) -> str:
         return " or ".join(each.words() for each in self.kinds)
@@ -126,7 +126,7 @@ class AnyOf:
         return None if any(each.refusal(found) is None for each in self.kinds) else ""
 
 
-def complaint(kind: Kind, found: object) -> str:
+def complaint(kind: ValueRule, found: object) -> str:
     """What is wrong with a value, to be put behind its name; empty when it is accepted."""
     if kind.refusal(found) is None:
         return ""
@@ -134,12 +134,12 @@ def complaint(kind: Kind, found: object) -> str:
     return f"is {found!r}; it can be {listed}" if listed else f"must be {kind.words()}, found {found!r}"
 
 
-def _listed(kind: Kind) -> str:
+def _listed(kind: ValueRule) -> str:
     """The choices of a kind that has some, as Python writes them."""
     match kind:
-        case Flag():
+        case FlagRule():
             return "True or False"
-        case Word() if all(isinstance(each, str) for each in kind.choices):
+        case ChoiceRule() if all(isinstance(each, str) for each in kind.choices):
             return ", ".join(map(str, kind.choices))
         case AnyOf():
             each_listed = ((_listed(each) or each.words()).replace(" or ", ", ") for each in kind.kinds)

@@ -25,7 +25,7 @@ from holdfast.net.public_names import public_names
 from holdfast.net.resumption import Returning
 from holdfast.net.session import Session, open_session
 from holdfast.net.states import Callback, ConnectionState, StateChanges
-from holdfast.net.stream import Stream
+from holdfast.net.stream import SessionStream
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.effects import LinkDown
 from holdfast.protocol.settings import ProtocolSettings
@@ -250,7 +250,7 @@ class Attachment(ABC):
         self._resumed = self._link is not None
         if self._link is None:
             self.connections += 1
-            stream = Stream(welcome.session) if welcome.session else None
+            stream = SessionStream(welcome.session) if welcome.session else None
             self._link = Link(
                 welcome.node, "broker", session.wire, self._clock, self.counters, stream=stream, level=welcome.level
             )

@@ -21,13 +21,13 @@ _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Al
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpResponse:
     body: str
     content_type: str = "application/json"
     code: int = 200
 
 
-Pages = Mapping[str, Callable[[], Answer]]
+Pages = Mapping[str, Callable[[], HttpResponse]]
 
 
 def parse_place(text: str) -> Address:
@@ -90,7 +90,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pa
         await writer.drain()
 
 
-def _asked(line: str, pages: Pages) -> tuple[str, Answer]:
+def _asked(line: str, pages: Pages) -> tuple[str, HttpResponse]:
     method, *rest = line.split(" ")
     if len(rest) != 2 or not rest[1].startswith("HTTP/1."):
         return method, _plain(400, "not an HTTP request")
@@ -102,5 +102,5 @@ def _asked(line: str, pages: Pages) -> tuple[str, Answer]:
     return method, page()
 
 
-def _plain(code: int, text: str) -> Answer:
-    return Answer(f"{text}\n", "text/plain; charset=utf-8", code)
+def _plain(code: int, text: str) -> HttpResponse:
+    return HttpResponse(f"{text}\n", "text/plain; charset=utf-8", code)

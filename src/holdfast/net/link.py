@@ -18,7 +18,7 @@ from holdfast.model.messages import Batch, NodeKind, Publish
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import BYTES_MAX, Outbox
-from holdfast.net.stream import Stream
+from holdfast.net.stream import SessionStream
 from holdfast.net.wires import Wire
 from holdfast.wire.codec import FRAME_BYTES, MESSAGES, decode_frame_untrusted, is_event
 from holdfast.wire.signals import LEVEL, Mark, Missed, encode_signal
@@ -45,7 +45,7 @@ class Link:
         impairment: Impairment | None = None,
         lossy_control: bool = True,
         replaces: str | None = None,
-        stream: Stream | None = None,
+        stream: SessionStream | None = None,
         pushes_back: bool = False,
         is_told: bool = False,
         level: int = 0,

@@ -17,7 +17,7 @@ from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
-from holdfast.net.member import Host, Member, OnWanted, Rows
+from holdfast.net.member import Member, MemberHandle, OnWanted, RowCollector
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.tls import TlsFiles
 from holdfast.network.schema import ClientSpec, LinkSpec, Network
@@ -57,7 +57,7 @@ class Books(Protocol):
         """How many deliveries are still owed."""
 
 
-class _Participant(Rows):
+class _Participant(RowCollector):
     """A client of the run, as its driver tells of it."""
 
     def __init__(self, name: str, clock: Clock, books: Books) -> None:
@@ -74,7 +74,7 @@ class _Participant(Rows):
         self._books.on_delivered(self._name, delivered, now_us)
 
 
-NewHost = Callable[[str, Role | None, OnWanted], Host]
+NewHost = Callable[[str, Role | None, OnWanted], MemberHandle]
 
 
 class LiveRun:
@@ -91,7 +91,7 @@ class LiveRun:
         self._new_host = new_host
         self._books = books
         self._clock = clock
-        self._hosts: dict[str, Host] = {}
+        self._hosts: dict[str, MemberHandle] = {}
         self._addresses: dict[str, Address] = {}
         self._links: dict[frozenset[str], LinkSpec] = {}
         self._down: set[str] = set()

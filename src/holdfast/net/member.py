@@ -39,7 +39,7 @@ OnGone = Callable[[str], None]
 NewImpairment = Callable[[LinkSpec, str, str], Impairment]  # of a link, in the direction from one node to another
 
 
-class Host(Protocol):
+class MemberHandle(Protocol):
     """A broker as the run sees it, wherever it lives."""
 
     name: str
@@ -76,7 +76,7 @@ class _Cut:
         return self.inner.arrivals_us(size, now_us, may_be_lost) if self.up else ()
 
 
-class Rows:
+class RowCollector:
     """Collects a node's rows: its incidents as they happen, its counts once an interval."""
 
     def __init__(self, node: str, clock: Clock) -> None:
@@ -140,14 +140,14 @@ class Member:
         self._new_impairment = new_impairment
         self._clock = clock
         self._impairments: dict[str, _Cut] = {}
-        self._rows: Rows
+        self._rows: RowCollector
         self._watched: HttpServer | None = None
         self.node: BrokerNode
 
     async def start(self, listen: Address) -> Address:
         network, transport = self._network, self._network.transport
         outside = None if network.replication is None else network.replication.directory
-        self._rows = Rows(self.name, self._clock)
+        self._rows = RowCollector(self.name, self._clock)
         settings = NodeSettings(
             self.name,
             (listen,),

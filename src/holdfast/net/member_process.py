@@ -46,7 +46,7 @@ class SetLink(msgspec.Struct, frozen=True, tag=True):
     up: bool
 
 
-class Answer(msgspec.Struct, frozen=True, tag=True):
+class ProbeBroker(msgspec.Struct, frozen=True, tag=True):
     """Say that you are there."""
 
 
@@ -54,31 +54,33 @@ class AwaitLink(msgspec.Struct, frozen=True, tag=True):
     far: str
 
 
-Command = Listen | AddLink | DropLink | SetLink | Answer | AwaitLink
+Command = Listen | AddLink | DropLink | SetLink | ProbeBroker | AwaitLink
 
 
-class Order(msgspec.Struct, frozen=True):
+class NumberedCommand(msgspec.Struct, frozen=True):
     number: int
     command: Command
 
 
-class Done(msgspec.Struct, frozen=True, tag=True):
+class CommandDone(msgspec.Struct, frozen=True, tag=True):
     number: int
     answer: str = ""
     problem: str = ""
 
 
-class Report(msgspec.Struct, frozen=True, tag=True):
+class ReportedRows(msgspec.Struct, frozen=True, tag=True):
     rows: list[list[Any]]
 
 
-class Wanted(msgspec.Struct, frozen=True, tag=True):
+class ReplicaAsked(msgspec.Struct, frozen=True, tag=True):
     wanted: ReplicaWanted
 
 
 _encode = msgspec.json.Encoder().encode
-_orders: msgspec.json.Decoder[Order] = msgspec.json.Decoder(Order)
-_reports: msgspec.json.Decoder[Done | Report | Wanted] = msgspec.json.Decoder(Done | Report | Wanted)
+_orders: msgspec.json.Decoder[NumberedCommand] = msgspec.json.Decoder(NumberedCommand)
+_reports: msgspec.json.Decoder[CommandDone | ReportedRows | ReplicaAsked] = msgspec.json.Decoder(
+    CommandDone | ReportedRows | ReplicaAsked
+)
 
 
 # The process itself --------------------------------------------------------------------------------------------
@@ -86,7 +88,7 @@ _reports: msgspec.json.Decoder[Done | Report | Wanted] = msgspec.json.Decoder(Do
 
 async def serve(member: Member) -> None:
     """Do what is ordered until standard input ends."""
-    member.on_wanted = lambda wanted: _say(Wanted(wanted))
+    member.on_wanted = lambda wanted: _say(ReplicaAsked(wanted))
     reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -106,10 +108,10 @@ async def serve(member: Member) -> None:
         task.cancel()
     if reporting is not None:
         await member.stop()
-        _say(Report([list(row) for row in member.take_rows()]))
+        _say(ReportedRows([list(row) for row in member.take_rows()]))
 
 
-async def _obey(member: Member, order: Order) -> None:
+async def _obey(member: Member, order: NumberedCommand) -> None:
     try:
         answer = ""
         match order.command:
@@ -123,18 +125,18 @@ async def _obey(member: Member, order: Order) -> None:
                 await member.set_link(far, up)
             case AwaitLink(far):
                 await member.connected(far)
-        _say(Done(order.number, answer))
+        _say(CommandDone(order.number, answer))
     except TransportError as problem:
-        _say(Done(order.number, problem=str(problem)))
+        _say(CommandDone(order.number, problem=str(problem)))
 
 
 async def _report(member: Member) -> None:
     while True:
         await asyncio.sleep(_REPORT_S)
-        _say(Report([list(row) for row in member.take_rows()]))
+        _say(ReportedRows([list(row) for row in member.take_rows()]))
 
 
-def _say(report: Done | Report | Wanted) -> None:
+def _say(report: CommandDone | ReportedRows | ReplicaAsked) -> None:
     data = memoryview(_encode(report) + b"\n")
     while data:
         data = data[os.write(1, data) :]
@@ -193,7 +195,7 @@ class MemberProcess:
     async def answers(self) -> bool:
         try:
             async with asyncio.timeout(_ANSWER_S):
-                await self._order(Answer())
+                await self._order(ProbeBroker())
         except (TimeoutError, TransportError):
             return False
         return True
@@ -226,7 +228,7 @@ class MemberProcess:
         self._orders[self._number] = answer
         assert self._process.stdin is not None
         with suppress(ConnectionError):  # it has died, which the reader finds out
-            self._process.stdin.write(_encode(Order(self._number, command)) + b"\n")
+            self._process.stdin.write(_encode(NumberedCommand(self._number, command)) + b"\n")
             await self._process.stdin.drain()
         return await answer
 
@@ -235,9 +237,9 @@ class MemberProcess:
         try:
             while line := await self._process.stdout.readline():
                 report = _reports.decode(line)
-                if isinstance(report, Report):
+                if isinstance(report, ReportedRows):
                     self._on_rows([tuple(row) for row in report.rows])
-                elif isinstance(report, Wanted):
+                elif isinstance(report, ReplicaAsked):
                     self._on_wanted(report.wanted)
                 else:
                     self._finish(report)
@@ -248,7 +250,7 @@ class MemberProcess:
                 if not answer.done():
                     answer.set_exception(TransportError(f"the broker {self.name} has ended"))
 
-    def _finish(self, done: Done) -> None:
+    def _finish(self, done: CommandDone) -> None:
         answer = self._orders.pop(done.number)
         if answer.done():
             return

@@ -30,7 +30,7 @@ from holdfast.net.resumption import Absent, may_resume
 from holdfast.net.session import Session, open_session
 from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
-from holdfast.net.stream import Stream
+from holdfast.net.stream import SessionStream
 from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.changes import Stored
@@ -357,7 +357,7 @@ class BrokerNode:
             impairment,
             self.settings.lossy_control,
             far.replaces if isinstance(far, Hello) else None,
-            Stream(client.session) if client is not None and keeps else None,
+            SessionStream(client.session) if client is not None and keeps else None,
             self.settings.push_back,
             is_told=client is not None and bool(client.session),
             level=far.level,

@@ -16,7 +16,7 @@ _ACK_FRAMES = 64  # acknowledged together: the signal costs less than a hundredt
 _ACK_BYTES = 256 * 1024  # or as soon as so much has come: a small part of the window, so that it never closes for this
 
 
-class Stream:
+class SessionStream:
     def __init__(self, id_: int) -> None:
         self.id = id_
         self.received = 0  # frames

@@ -4,7 +4,7 @@ import json
 
 from holdfast.net import http
 from holdfast.net.address import Address
-from holdfast.net.http import Answer, HttpServer
+from holdfast.net.http import HttpResponse, HttpServer
 from holdfast.net.metrics import CONTENT_TYPE, exposition
 from holdfast.net.node import BrokerNode
 from holdfast.net.status import status_of
@@ -15,10 +15,10 @@ async def watch(node: BrokerNode, place: Address) -> HttpServer:
     return await http.listen(place, {"/metrics": lambda: _metrics(node), "/health": lambda: _health(node)})
 
 
-def _metrics(node: BrokerNode) -> Answer:
-    return Answer(exposition(status_of(node)), CONTENT_TYPE)
+def _metrics(node: BrokerNode) -> HttpResponse:
+    return HttpResponse(exposition(status_of(node)), CONTENT_TYPE)
 
 
-def _health(node: BrokerNode) -> Answer:
+def _health(node: BrokerNode) -> HttpResponse:
     found = status_of(node).as_json()
-    return Answer(json.dumps(found, indent=2) + "\n", code=200 if found["ok"] else 503)
+    return HttpResponse(json.dumps(found, indent=2) + "\n", code=200 if found["ok"] else 503)

@@ -17,7 +17,7 @@ from holdfast.model.errors import InputError
 from holdfast.network.keys.root import ROOT
 from holdfast.network.limits import FILE_BYTES_MAX
 from holdfast.network.positions import lines_of
-from holdfast.network.problems import KeyPath, NetworkError, Place, Problem
+from holdfast.network.problems import FileProblem, KeyPath, NetworkError, Place
 from holdfast.network.tables import complaint_about
 from holdfast.network.writing import to_toml
 
@@ -78,26 +78,28 @@ def document_of(source: str | Mapping[str, Any] | Document, name: str = "network
         source = to_toml(source)  # and back, so that problems have lines in a text that can be looked at
     if len(source) > FILE_BYTES_MAX:
         size = f"{len(source):,} characters; the limit is {FILE_BYTES_MAX:,}"
-        raise NetworkError(name, [Problem("", size, 'put events and conditions into files: workload.kind = "files"')])
+        raise NetworkError(
+            name, [FileProblem("", size, 'put events and conditions into files: workload.kind = "files"')]
+        )
     source = source.replace("\r\n", "\n")
     try:
         return Document(name, tomllib.loads(source), source)
     except tomllib.TOMLDecodeError as error:
         raise NetworkError(name, [_not_toml(str(error), source)]) from None
     except RecursionError:
-        raise NetworkError(name, [Problem("", "nested too deep")]) from None
+        raise NetworkError(name, [FileProblem("", "nested too deep")]) from None
     except ValueError as error:  # an integer with thousands of digits
-        raise NetworkError(name, [Problem("", f"not TOML: {error}")]) from None
+        raise NetworkError(name, [FileProblem("", f"not TOML: {error}")]) from None
 
 
-def _not_toml(message: str, text: str) -> Problem:
+def _not_toml(message: str, text: str) -> FileProblem:
     found = _ERROR_LINE.fullmatch(message)
     if found is None:
-        return Problem("", f"not TOML: {message}")
+        return FileProblem("", f"not TOML: {message}")
     line = int(found[2])
     shown = text.split("\n")[line - 1].strip()[:80]
     hint = 'texts stand in quotes, as in routing = "subscriptions"' if "Invalid value" in message else ""
-    return Problem("", f"not TOML: {found[1]} at column {found[3]} of: {shown}", hint, line)
+    return FileProblem("", f"not TOML: {found[1]} at column {found[3]} of: {shown}", hint, line)
 
 
 def with_settings(source: str | Mapping[str, Any] | Document, settings: Mapping[str, object]) -> Document:
@@ -110,7 +112,7 @@ def with_settings(source: str | Mapping[str, Any] | Document, settings: Mapping[
             path, complaint = _put(data, key, value)
             changed.append(path)
         if complaint:
-            problems.append(Problem(key, complaint, by_setting=True))
+            problems.append(FileProblem(key, complaint, by_setting=True))
     if problems:
         raise NetworkError(document.name, problems)
     return replace(document, data=data, settings=(*document.settings, *changed))
@@ -154,13 +156,13 @@ def settings_from(words: Iterable[str]) -> dict[str, object]:
         key, equals, text = word.partition("=")
         key = key.strip()
         if not equals or not key:
-            problems.append(Problem(word, "expected key=value", "such as links.loss=0.05", by_setting=True))
+            problems.append(FileProblem(word, "expected key=value", "such as links.loss=0.05", by_setting=True))
             continue
         try:
             found[key] = _setting(text.strip())
         except (ValueError, RecursionError):
             hint = "numbers, true, false, [lists] and texts in quotes are"
-            problems.append(Problem(key, f"{text.strip()!r} is not a TOML value", hint, by_setting=True))
+            problems.append(FileProblem(key, f"{text.strip()!r} is not a TOML value", hint, by_setting=True))
     if problems:
         raise NetworkError("command line", problems)
     return found

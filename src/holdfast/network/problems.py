@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Problem:
+class FileProblem:
     key: str
     message: str
     suggestion: str = ""
@@ -37,7 +37,7 @@ class Problem:
 class NetworkError(InputError):
     """A network file that is not accepted, with all its problems."""
 
-    def __init__(self, name: str, problems: Iterable[Problem], more: int = 0) -> None:
+    def __init__(self, name: str, problems: Iterable[FileProblem], more: int = 0) -> None:
         self.name = name
         self.problems = tuple(problems)
         self.more = more  # not kept, only counted
@@ -56,14 +56,14 @@ class NetworkError(InputError):
 class Problems:
     def __init__(self, locate: Callable[[KeyPath], Place]) -> None:
         self._locate = locate
-        self._found: dict[Problem, None] = {}  # one mistake may be noticed twice
+        self._found: dict[FileProblem, None] = {}  # one mistake may be noticed twice
         self._paths: set[KeyPath] = set()
         self.warnings: list[str] = []
         self.more = 0
 
     def add(self, path: KeyPath, message: str, suggestion: str = "") -> None:
         if len(self._found) < PROBLEMS_MAX:
-            self._found[Problem(dotted(path), message, suggestion, *self._locate(path))] = None
+            self._found[FileProblem(dotted(path), message, suggestion, *self._locate(path))] = None
         else:
             self.more += 1
         self._paths.update(path[:length] for length in range(len(path) + 1))
@@ -84,7 +84,7 @@ class Problems:
         """The same, for a row of a file that the key names."""
         return _OfRow(self, path, row)
 
-    def in_order(self) -> list[Problem]:
+    def in_order(self) -> list[FileProblem]:
         """As they stand in the file; what has no line comes first."""
         return sorted(self._found, key=lambda problem: problem.line or 0)
 

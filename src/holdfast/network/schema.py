@@ -15,9 +15,9 @@ from holdfast.model.settings import setting
 from holdfast.network.graph import neighbours_of
 from holdfast.network.limits import DELAY_S_MAX, QUEUE_MAX
 from holdfast.network.replacement import Replacer
-from holdfast.network.settings import PlanSettings, Transport
+from holdfast.network.settings import PlanSettings, TransportSettings
 from holdfast.network.workload.listed import Scheduled, scheduled
-from holdfast.network.workload.publication import Publication, Window, at_us_of
+from holdfast.network.workload.publication import PublishingWindow, ScheduledEvent, at_us_of
 from holdfast.network.workload.workloads import Silent, Workload
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import ProtocolSettings, Reliability, Routing
@@ -169,10 +169,10 @@ class Reconfiguration(NamedTuple):
 
     every_us: int
     repair_us: int
-    window: Window
+    window: PublishingWindow
 
 
-_NEVER = Window(0, 0)
+_NEVER = PublishingWindow(0, 0)
 
 
 @dataclass(frozen=True)
@@ -185,12 +185,12 @@ class Network:
     links: tuple[LinkSpec, ...]
     clients: tuple[ClientSpec, ...]
     workload: Workload = field(default_factory=Silent)
-    window: Window = _NEVER  # in which the workload publishes
+    window: PublishingWindow = _NEVER  # in which the workload publishes
     reliability: Reliability = field(default_factory=Reliability)
     plan: PlanSettings = field(default_factory=PlanSettings)
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
     lossy_control: bool = True  # links lose control messages as well as events
-    transport: Transport = field(default_factory=Transport)
+    transport: TransportSettings = field(default_factory=TransportSettings)
     faults: tuple[Fault, ...] = ()  # in the order of time
     reconfiguration: Reconfiguration | None = None
     slice_us: int | None = None  # events are also counted by when they were published, in slices of this length
@@ -211,7 +211,7 @@ class Network:
         """For each broker those it has a link with, both in the order of the file."""
         return neighbours_of((each.id for each in self.brokers), ((each.a, each.b) for each in self.links))
 
-    def publications(self, seed: int | None = None) -> Iterator[Publication]:
+    def publications(self, seed: int | None = None) -> Iterator[ScheduledEvent]:
         """Every publication of the run in the order of time, drawn as they are asked for."""
         workers = [client.id for client in self.clients if client.works]
         streams = self.workload.streams(workers, self.seed if seed is None else seed, self.window)

@@ -39,7 +39,7 @@ class PlanSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Transport(TlsSettings):
+class TransportSettings(TlsSettings):
     """How live brokers and clients talk; the simulator looks at `reliable` only."""
 
     kind: Literal["udp", "tcp", "tls"] = setting(

@@ -16,7 +16,7 @@ from holdfast.language.problems import ConditionError
 from holdfast.model import validation
 from holdfast.model.errors import InputError
 from holdfast.model.event import attributes_of
-from holdfast.model.validation import Kind
+from holdfast.model.validation import ValueRule
 from holdfast.network.limits import LISTED_MAX, NAME_CHARACTERS_MAX, PORT_MAX
 from holdfast.network.problems import KeyPath, Problems
 
@@ -53,7 +53,7 @@ def wrong(shape: Shape, found: object, path: KeyPath, problems: Problems, sugges
     return BAD
 
 
-class _Plain(Kind, Protocol):
+class _Plain(ValueRule, Protocol):
     """A single value, checked as the same value is checked in Python."""
 
     def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
@@ -62,7 +62,7 @@ class _Plain(Kind, Protocol):
 
 
 @dataclass(frozen=True)
-class Number(validation.Number, _Plain):
+class Number(validation.NumberRule, _Plain):
     micro: int = 0  # microseconds in one unit; then the value becomes whole microseconds
 
     def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
@@ -74,17 +74,17 @@ class Number(validation.Number, _Plain):
 
 
 @dataclass(frozen=True)
-class Flag(validation.Flag, _Plain):
+class Flag(validation.FlagRule, _Plain):
     pass
 
 
 @dataclass(frozen=True)
-class Word(validation.Word, _Plain):
+class Choice(validation.ChoiceRule, _Plain):
     pass
 
 
 @dataclass(frozen=True)
-class Text(validation.Text, _Plain):
+class Text(validation.TextRule, _Plain):
     pass
 
 
@@ -136,7 +136,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Place:
+class SocketAddress:
     """Where somebody listens; port 0 is any free one."""
 
     def words(self) -> str:

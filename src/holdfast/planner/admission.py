@@ -10,7 +10,7 @@ from holdfast.network.settings import PlanSettings
 from holdfast.planner.demand import demand_of
 from holdfast.planner.overlay import overlay_of
 from holdfast.planner.pairs import Predictor
-from holdfast.planner.plan import SCHEMES, Case, Prediction, predict
+from holdfast.planner.plan import SCHEMES, Case, SubscriberPrediction, predict
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Admission:
     scheme: str  # the network's own
     target: float
     values: dict[str, float]  # by scheme
-    prediction: Prediction
+    prediction: SubscriberPrediction
     is_owed: bool  # whether what is published matches at all
 
     @property

@@ -11,7 +11,7 @@ from statistics import fmean
 from holdfast.planner.components import NEVER_FAILS
 from holdfast.planner.overlay import Overlay
 from holdfast.planner.pairs import Predictor
-from holdfast.planner.plan import SCHEMES, Case, Endpoints, Prediction, by_home, predict_home
+from holdfast.planner.plan import SCHEMES, Case, Endpoints, SubscriberPrediction, by_home, predict_home
 
 RANKED_MAX = 300  # components of a network up to which all are tried: a few seconds at 10 brokers, a minute at 60
 
@@ -51,7 +51,7 @@ class Advice:
         return said
 
 
-def advise(predictions: Sequence[Prediction], target: float, endpoints: Endpoints) -> Advice:
+def advise(predictions: Sequence[SubscriberPrediction], target: float, endpoints: Endpoints) -> Advice:
     least: dict[str, tuple[str, float]] = {}
     for scheme in SCHEMES:
         value, who = min((each.of(scheme, endpoints), each.subscriber) for each in predictions)

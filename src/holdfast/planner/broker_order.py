@@ -19,13 +19,13 @@ _OF_AN_END = 3.0
 Neighbours = Sequence[frozenset[int]]
 
 
-class Order(NamedTuple):
+class BrokerOrder(NamedTuple):
     brokers: tuple[int, ...]
     view: tuple[int, ...]  # how many are in view when each comes
 
 
 def good_order(overlay: Overlay, source: int, target: int) -> tuple[int, ...]:
-    def work(order: Order) -> float:
+    def work(order: BrokerOrder) -> float:
         first, last = sorted((order.brokers.index(source), order.brokers.index(target)))
         ends = ((at >= first) + (at >= last) for at in range(len(order.view)))
         return sum(_GROWTH**view * _OF_AN_END**each for view, each in zip(order.view, ends, strict=True))
@@ -34,12 +34,12 @@ def good_order(overlay: Overlay, source: int, target: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=8)  # every pair of one network asks again
-def _orders(overlay: Overlay) -> list[Order]:
+def _orders(overlay: Overlay) -> list[BrokerOrder]:
     dice = Random("order of brokers")
     neighbours = [frozenset(other for other, _ in each) for each in overlay.neighbours]
     tries = _TRIES if len(neighbours) < _LARGE else 1
     grown = [_grown(neighbours, at % len(neighbours), dice) for at in range(tries)]
-    return [Order(each, in_view(each, neighbours)) for order in grown for each in (order, order[::-1])]
+    return [BrokerOrder(each, in_view(each, neighbours)) for order in grown for each in (order, order[::-1])]
 
 
 def _grown(neighbours: Neighbours, first: int, dice: Random) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Level:
+class DiagramLevel:
     component: int  # brokers first, then links; or _NOTHING
     down: Ints  # where each node leads when the component is down, in the level after; or FAILED, REACHED
     up: Ints
@@ -39,7 +39,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Diagram:
-    levels: tuple[Level, ...]
+    levels: tuple[DiagramLevel, ...]
 
     @property
     def nodes(self) -> int:
@@ -72,7 +72,7 @@ def diagram_between(overlay: Overlay, source: int, target: int, nodes_max: int =
     relevant = relevant_between(overlay.neighbours, source, target)
     if not relevant.brokers:
         never = np.array([FAILED], dtype=np.int32)
-        return Diagram((Level(_NOTHING, never, never),))
+        return Diagram((DiagramLevel(_NOTHING, never, never),))
     neighbours = {
         broker: {other: link for other, link in overlay.neighbours[broker] if link in relevant.links}
         for broker in sorted(relevant.brokers)
@@ -140,7 +140,7 @@ def _built(steps: Sequence[_Step], nodes_max: int) -> Diagram | None:
     for step in steps:
         leaving = np.array(step.leaving, dtype=np.int64)
         down, up, states = expand(states, step.kind, step.slot, step.other, step.places, leaving, step.ahead)
-        levels.append(Level(step.component, down, up))
+        levels.append(DiagramLevel(step.component, down, up))
         nodes += len(up)
         if nodes + len(states) > nodes_max:
             return None

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from holdfast.matching.matcher import Matcher
 from holdfast.network.schema import ClientSpec, Network
 from holdfast.network.workload.files import Files
-from holdfast.network.workload.publication import Publication
+from holdfast.network.workload.publication import ScheduledEvent
 from holdfast.network.workload.rates import Rates
 from holdfast.network.workload.workloads import Silent
 from holdfast.planner.components import US_PER_S
@@ -38,7 +38,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscriber:
+class SubscriberDemand:
     id: str
     broker: str
 
@@ -46,7 +46,7 @@ class Subscriber:
 @dataclass(frozen=True)
 class Demand:
     origins: tuple[Origin, ...]
-    subscribers: tuple[Subscriber, ...]
+    subscribers: tuple[SubscriberDemand, ...]
     common: npt.NDArray[np.float64]  # events a second of each origin, as far as all subscribers want them alike
     share: npt.NDArray[np.float64]  # which part of the common ones a subscriber wants
     own: Mapping[int, Mapping[int, float]]  # subscriber -> origin -> events a second on top of that
@@ -127,7 +127,7 @@ class _Gathering:
             np.array([rates[origin] for origin in range(len(self._origins))])
             for rates in (self._common, self._published)
         )
-        subscribers = tuple(Subscriber(client.id, client.broker) for client in self._subscribing)
+        subscribers = tuple(SubscriberDemand(client.id, client.broker) for client in self._subscribing)
         own = {at: dict(rates) for at, rates in self._own.items()}
         return Demand(tuple(self._origins), subscribers, common, self._share, own, published)
 
@@ -199,7 +199,7 @@ class _Gathering:
                 break
         self._share = counts / max(events, 1)
 
-    def _of_workload(self) -> Iterator[Publication]:
+    def _of_workload(self) -> Iterator[ScheduledEvent]:
         workers = [client.id for client in self._clients if client.works]
         streams = self._network.workload.streams(workers, self._network.seed, self._network.window)
         while streams:  # in turn, so that a short look sees all of them

@@ -25,7 +25,7 @@ _CELLS_MAX = 30_000_000  # nodes of the diagram times states of the path: a few 
 
 def hybrid_exact(overlay: Overlay, path: Path, diagram: Diagram, lifetime_s: float, ends_up: bool) -> float | None:
     """P(delivered in time), or None when the path or the diagram is too large."""
-    chain = _Chain(overlay, path, ends_up)
+    chain = _PathChain(overlay, path, ends_up)
     if len(chain.numbers) > _COMPONENTS_MAX or diagram.nodes << len(chain.numbers) > _CELLS_MAX:
         return None
     late = chain.late(lifetime_s)
@@ -47,7 +47,7 @@ def hybrid_bound(on_time: float, on_time_inside: float, ends: float, alternative
     return on_time + ends * (1 - on_time_inside) * alternative
 
 
-class _Chain:
+class _PathChain:
     """The components of a path that can fail, and where on it the event is: a Markov chain."""
 
     def __init__(self, overlay: Overlay, path: Path, ends_up: bool) -> None:
@@ -92,6 +92,6 @@ class _Chain:
 
 def late_alone(overlay: Overlay, path: Path, lifetime_s: float, ends_up: bool) -> float | None:
     """P(late on the default path) from the same chain: what the convolution of waits must give as well."""
-    chain = _Chain(overlay, path, ends_up)
+    chain = _PathChain(overlay, path, ends_up)
     late = chain.late(lifetime_s) if len(chain.numbers) <= _COMPONENTS_MAX else None
     return None if late is None else float(late @ chain.likely(np.arange(len(late))))

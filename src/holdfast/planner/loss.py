@@ -21,7 +21,7 @@ _TRIES = 10  # requests for a lost event before it is given up, on a link and fr
 
 
 @dataclass(frozen=True)
-class Gossip:
+class PushGossip:
     """What of push gossip matters here."""
 
     interval_s: float
@@ -79,16 +79,16 @@ def by_push(loss: float, holders: float, persistence_s: float, every_s: float, p
     return 1 - loss * exp(-gossips * reach)
 
 
-def gossip_of(network: Network) -> Gossip | None:
+def gossip_of(network: Network) -> PushGossip | None:
     """The network's own gossip as far as it is push."""
     found = network.reliability.gossip
     if found is None or found.style != "push":
         return None
     conditions = {each.condition for client in network.clients for each in client.subscriptions}
-    return Gossip(found.interval_us / US_PER_S, found.buffer, found.forward_ratio, max(1, len(conditions)))
+    return PushGossip(found.interval_us / US_PER_S, found.buffer, found.forward_ratio, max(1, len(conditions)))
 
 
-def forecasts(case: Case, told: int, record: int, gossip: Gossip | None = None) -> list[Forecast]:
+def forecasts(case: Case, told: int, record: int, gossip: PushGossip | None = None) -> list[Forecast]:
     """Means over what is owed; empty when no link loses anything."""
     if not any(link.loss for link in case.overlay.links):
         return []
@@ -117,7 +117,7 @@ def forecasts(case: Case, told: int, record: int, gossip: Gossip | None = None) 
     ]
 
 
-def _pushed(case: Case, gossip: Gossip, weights: Floats, links: list[list[float]], ends: Floats) -> float:
+def _pushed(case: Case, gossip: PushGossip, weights: Floats, links: list[list[float]], ends: Floats) -> float:
     """Holders, and how long they hold an event, from the rates; a digest, a request and an answer go the way once
     each."""
     total, published = float(weights.sum()), float(case.demand.published.sum())

@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class OverlayLink:
     a: int
     b: int
     component: Component = NEVER_FAILS
@@ -31,7 +31,7 @@ class Link:
 class Overlay:
     names: tuple[str, ...]
     brokers: tuple[Component, ...]
-    links: tuple[Link, ...]
+    links: tuple[OverlayLink, ...]
 
     @cached_property
     def number(self) -> Mapping[str, int]:
@@ -155,7 +155,7 @@ def overlay_of(network: Network) -> Overlay:
         names,
         tuple(from_us(broker.mtbf_us, broker.mttr_us) for broker in network.brokers),
         tuple(
-            Link(
+            OverlayLink(
                 number[link.a],
                 number[link.b],
                 from_us(link.mtbf_us, link.mttr_us),

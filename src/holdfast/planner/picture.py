@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from holdfast.planner.overlay import Overlay
-from holdfast.planner.plan import Case, Endpoints, Prediction
+from holdfast.planner.plan import Case, Endpoints, SubscriberPrediction
 from holdfast.planner.springs import spread
 from holdfast.planner.uniformization import Floats
 
@@ -36,7 +36,7 @@ _STYLE = """
 """
 
 
-def svg(case: Case, predictions: Sequence[Prediction], scheme: str, endpoints: Endpoints) -> str:
+def svg(case: Case, predictions: Sequence[SubscriberPrediction], scheme: str, endpoints: Endpoints) -> str:
     overlay = case.overlay
     values: dict[str, list[float]] = defaultdict(list)
     for each in predictions:

@@ -19,7 +19,7 @@ SCHEMES = ("basic", "multipath", "retransmission", "hybrid")  # from cheap to de
 
 
 @dataclass(frozen=True)
-class Prediction:
+class SubscriberPrediction:
     """Of one subscriber; shares of the events it wants that arrive within their lifetime."""
 
     subscriber: str
@@ -89,7 +89,9 @@ def case_of(network: Network) -> Case:
     return Case(overlay_of(network), demand_of(network))
 
 
-def predict(case: Case, predictor: Predictor, subscribers: Iterable[int] | None = None) -> Iterator[Prediction]:
+def predict(
+    case: Case, predictor: Predictor, subscribers: Iterable[int] | None = None
+) -> Iterator[SubscriberPrediction]:
     """For these subscribers, or all: those of one broker together, in the order of the file's brokers."""
     for home, members in by_home(case, subscribers).items():
         yield from predict_home(case, predictor, home, members)
@@ -103,7 +105,9 @@ def by_home(case: Case, subscribers: Iterable[int] | None = None) -> dict[int, l
     return dict(sorted(found.items()))
 
 
-def predict_home(case: Case, predictor: Predictor, home: int, subscribers: Sequence[int]) -> Iterator[Prediction]:
+def predict_home(
+    case: Case, predictor: Predictor, home: int, subscribers: Sequence[int]
+) -> Iterator[SubscriberPrediction]:
     """For subscribers of one broker. Those who weigh publishers alike share one prediction."""
     demand, number = case.demand, case.overlay.number
     asked = [(number[origin.broker], origin.lifetime_s) for origin in demand.origins]
@@ -111,7 +115,7 @@ def predict_home(case: Case, predictor: Predictor, home: int, subscribers: Seque
     table = np.array([[*pair.counted, *pair.assumed_up] for pair in pairs]).reshape(len(pairs), -1)
     waits = np.array([pair.waiting or (0.0,) * len(PROFILE) for pair in pairs]).reshape(len(pairs), -1)
     errors = np.array([pair.error for pair in pairs])
-    alike: dict[bytes, Prediction] = {}
+    alike: dict[bytes, SubscriberPrediction] = {}
     for at in subscribers:
         who, shares = demand.subscribers[at], demand.weights(at)
         key = shares.tobytes()
@@ -121,9 +125,9 @@ def predict_home(case: Case, predictor: Predictor, home: int, subscribers: Seque
         yield made if made.subscriber == who.id else _renamed(made, who.id)
 
 
-def _renamed(made: Prediction, name: str) -> Prediction:
+def _renamed(made: SubscriberPrediction, name: str) -> SubscriberPrediction:
     fields = {field: getattr(made, field) for field in made.__dataclass_fields__}
-    return Prediction(**{**fields, "subscriber": name})
+    return SubscriberPrediction(**{**fields, "subscriber": name})
 
 
 def _weighed(
@@ -135,12 +139,12 @@ def _weighed(
     waits: Floats,
     errors: Floats,
     names: Sequence[str],
-) -> Prediction:
+) -> SubscriberPrediction:
     values = [float(each) for each in shares @ table]
     used = [pair for pair, share in zip(pairs, shares, strict=True) if share > 0]
     size = len(Schemes._fields)
     weakest = min(used, key=lambda pair: pair.counted.retransmission, default=None)
-    return Prediction(
+    return SubscriberPrediction(
         name,
         broker,
         Schemes(*values[:size]),
@@ -157,5 +161,5 @@ def _worst(methods: Sequence[Method]) -> Method:
     return next((each for each in ("bound", "monte-carlo") if each in methods), "exact")
 
 
-def plan(case: Case, samples: int, seed: int, wanted: frozenset[str] = EVERY_SCHEME) -> list[Prediction]:
+def plan(case: Case, samples: int, seed: int, wanted: frozenset[str] = EVERY_SCHEME) -> list[SubscriberPrediction]:
     return list(predict(case, Predictor(case.overlay, samples, f"{seed}/plan", wanted)))

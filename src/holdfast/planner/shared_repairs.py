@@ -38,38 +38,38 @@ class Row:
 
 
 @dataclass
-class _Place:
+class _BrokerOnPath:
     """A broker on the ways from a source. Arrays go by its state: event lost or come, how many of the next events."""
 
     loss: float = 0.0  # of the link that leads here
     rows: list[Row] = field(default_factory=list)
-    behind: dict[int, "_Place"] = field(default_factory=dict)  # by link
+    behind: dict[int, "_BrokerOnPath"] = field(default_factory=dict)  # by link
     said: Floats = field(default_factory=lambda: np.empty(0))  # that nobody from here on notices, by the state before
     beside: dict[int, Floats] = field(default_factory=dict)  # by link: that nobody here notices, nor behind another one
 
 
 def noticed(rows: Sequence[Row], record: int) -> list[float]:
     """For each row, that an event that was lost on its way is noticed by one of those who lost it."""
-    sources: dict[int, _Place] = {}
+    sources: dict[int, _BrokerOnPath] = {}
     for row in rows:
-        _way(row, sources.setdefault(row.source, _Place()))[-1].rows.append(row)
+        _way(row, sources.setdefault(row.source, _BrokerOnPath()))[-1].rows.append(row)
     for place in sources.values():
         _work_out(place, record)
     return [_noticed(row, sources[row.source], record) if row.loss > 0 else 1.0 for row in rows]
 
 
-def _way(row: Row, source: _Place) -> list[_Place]:
+def _way(row: Row, source: _BrokerOnPath) -> list[_BrokerOnPath]:
     """The places on a row's way, the source first; those that nobody has passed before are made."""
     places = [source]
     for link, loss in row.losses.items():
         behind = places[-1].behind
         if link not in behind:
-            behind[link] = _Place(loss)
+            behind[link] = _BrokerOnPath(loss)
         places.append(behind[link])
     return places
 
 
-def _work_out(source: _Place, record: int) -> None:
+def _work_out(source: _BrokerOnPath, record: int) -> None:
     order = [source]
     for place in order:  # grows as we go: nearer places first
         order += place.behind.values()
@@ -85,7 +85,7 @@ def _work_out(source: _Place, record: int) -> None:
         place.said = _over_link(ahead[-1], place.loss)
 
 
-def _nobody_here(place: _Place, record: int, but: Row | None = None) -> Floats:
+def _nobody_here(place: _BrokerOnPath, record: int, but: Row | None = None) -> Floats:
     """That nobody at this broker notices; of one row, nobody but one."""
     here = np.ones((2, record + 1))
     for row in place.rows:
@@ -114,7 +114,7 @@ def _thinned(loss: float, most: int) -> Floats:
     return chances
 
 
-def _noticed(row: Row, source: _Place, record: int) -> float:
+def _noticed(row: Row, source: _BrokerOnPath, record: int) -> float:
     """One of the row's subscribers wanted the event and lost it: only what is on its way differs from the rest."""
     places, links = _way(row, source), list(row.losses)
     own = places[-1]

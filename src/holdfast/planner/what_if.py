@@ -15,7 +15,7 @@ _PROPERTIES = ("availability", "mttr_s", "mtbf_s")
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Target:
     broker: int | None = None
     link: int | None = None
 
@@ -98,16 +98,16 @@ def _with(component: Component, what: str, value: float) -> Component:
     return Component(component.up_s, value) if what == "mttr_s" else Component(value, component.down_s)
 
 
-def _find(overlay: Overlay, name: str) -> _Place:
+def _find(overlay: Overlay, name: str) -> _Target:
     if name in overlay.number:
-        return _Place(broker=overlay.number[name])
+        return _Target(broker=overlay.number[name])
     for at, letter in enumerate(name):  # names may have hyphens themselves
         a, b = overlay.number.get(name[:at]), overlay.number.get(name[at + 1 :])
         if letter == "-" and a is not None and b is not None:
             link = overlay.link_between(a, b)
             if link is None:
                 raise InputError(f"there is no link between {name[:at]} and {name[at + 1 :]}")
-            return _Place(link=link)
+            return _Target(link=link)
     known = [*overlay.names, *(overlay.link_name(at) for at in range(len(overlay.links)))]
     hint = did_you_mean(name, known) or "a link is written as b1-b2"
     raise InputError(f'there is no broker or link "{name}"; {hint}')

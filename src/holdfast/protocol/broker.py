@@ -67,7 +67,7 @@ class Neighbour:
 def _nobody(added: list[str], dropped: list[str], now_us: int) -> None: ...
 
 
-class Broker:
+class CoreBroker:
     def __init__(
         self,
         parts: BrokerParts,

@@ -73,7 +73,7 @@ class Keep(msgspec.Struct, frozen=True, tag=True, array_like=True):
     to: tuple[tuple[str, int], ...]
 
 
-class Done(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class AckedUpTo(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """A neighbour has taken everything up to this number."""
 
     neighbour: str
@@ -111,7 +111,7 @@ class Erase(msgspec.Struct, frozen=True, tag=True, array_like=True):
     bodies: tuple[int, ...]
 
 
-Change = Began | Met | Forgot | Learned | Knows | At | Opened | Keep | Done | Partly | Skipped | GaveUp | Erase
+Change = Began | Met | Forgot | Learned | Knows | At | Opened | Keep | AckedUpTo | Partly | Skipped | GaveUp | Erase
 
 
 @dataclass

@@ -60,7 +60,7 @@ _BATCH_BYTES_MAX = 63 * 1024  # of one batch: it fills a frame of the usual size
 _EVENT_BYTES = 23  # of an event besides attributes and payload: its number, its time and a length, at most
 
 
-class Client:
+class CoreClient:
     def __init__(
         self,
         name: str,

@@ -15,7 +15,7 @@ from holdfast.model.event import Attributes
 from holdfast.model.messages import Batch, Deliver, LinkState, NodeKind, Publish, Stamped, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import Effect, Incident, Send
-from holdfast.protocol.interests import Interests, Watch
+from holdfast.protocol.interests import InterestObserver, Interests
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable, bytes_of, digest_of
 
@@ -28,7 +28,7 @@ class DestinationRouter:
         settings: ProtocolSettings,
         book: ConditionBook,
         new_index: Callable[[], EventIndex[str]],
-        watch: Watch | None = None,
+        watch: InterestObserver | None = None,
         around: bool = False,
     ) -> None:
         """Events go `around` neighbours that seem to be down instead of waiting or being lost there."""

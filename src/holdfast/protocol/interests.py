@@ -12,7 +12,7 @@ from holdfast.protocol.conditions import ConditionBook, EventIndex
 _COMBINATIONS_MAX = 4_096  # sets of neighbours remembered; a broker with more neighbours than 12 works some out again
 
 
-class Watch(Protocol):
+class InterestObserver(Protocol):
     """Who is told which conditions there are."""
 
     def appeared(self, condition: str) -> None: ...
@@ -21,7 +21,7 @@ class Watch(Protocol):
 
 class Interests:
     def __init__(
-        self, book: ConditionBook, new_index: Callable[[], EventIndex[str]], watch: Watch | None = None
+        self, book: ConditionBook, new_index: Callable[[], EventIndex[str]], watch: InterestObserver | None = None
     ) -> None:
         self._book = book
         self._watch = watch

@@ -1,4 +1,4 @@
-"""What a client does beyond best effort, as layers around it: `Ordered(Recovering(Client))`.
+"""What a client does beyond best effort, as layers around it: `Ordered(Recovering(CoreClient))`.
 
 The client matches an event and drops duplicates. `Recovering` sees what is delivered, finds out what is missing, and
 brings it back: control messages never reach the client inside, and what a repair brings does as if it had just arrived.
@@ -15,7 +15,7 @@ from msgspec import Raw
 from holdfast.language.subscription import Subscription
 from holdfast.model.errors import PeerError
 from holdfast.model.messages import Batch, Deliver, Message, Outage, Publication, Publish, Scalar, with_statement
-from holdfast.protocol.client import Client
+from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Absence,
@@ -43,7 +43,7 @@ from holdfast.protocol.recovery.recovery import Gaps, Recovery
 
 
 class Recovering(ClientLayer):
-    def __init__(self, client: Client, recovery: Recovery, book: ConditionBook, now_us: int) -> None:
+    def __init__(self, client: CoreClient, recovery: Recovery, book: ConditionBook, now_us: int) -> None:
         super().__init__(client)
         self._client = client
         self._recovery = recovery

@@ -1,6 +1,6 @@
 """The one place where machines are put together: both drivers build the same stack from one description.
 
-A broker at best effort is a bare `Broker`, a client a bare `Client`. Everything more is a layer around it.
+A broker at best effort is a bare `CoreBroker`, a client a bare `CoreClient`. Everything more is a layer around it.
 """
 
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from random import Random
 
 from holdfast.model.limits import BATCH_EVENTS_MAX
 from holdfast.model.settings import TIME_US_MAX
-from holdfast.protocol.broker import Broker
+from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.changes import Stored
-from holdfast.protocol.client import Client
+from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.destinations import DestinationRouter
 from holdfast.protocol.gossip.classes import Classes
@@ -24,7 +24,7 @@ from holdfast.protocol.hops.hybrid import HybridLayer
 from holdfast.protocol.hops.multipath import MultipathLayer
 from holdfast.protocol.hops.nack import NackLayer
 from holdfast.protocol.hops.settings import BASIC, HopSettings
-from holdfast.protocol.interests import Watch
+from holdfast.protocol.interests import InterestObserver
 from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.recovery.end_to_end import EndToEndRecovery
@@ -61,13 +61,13 @@ def new_broker(
         broker, router = _gossiping(parts, reliability.gossip, states, around)
     else:
         router = new_router(parts, states=states, around=around)
-        broker = Broker(parts, router, states)
+        broker = CoreBroker(parts, router, states)
     return MultipathLayer(broker, router, hops.watch, parts.epoch) if around else _on_its_links(broker, hops)
 
 
 def new_router(
     parts: BrokerParts,
-    watch: Watch | None = None,
+    watch: InterestObserver | None = None,
     states: bool = False,
     slice_max: int = SLICE,
     around: bool = False,
@@ -90,7 +90,7 @@ def _storing(parts: BrokerParts, hops: HopSettings, stored: Stored) -> BrokerMac
     patient = replace(parts.settings, lease_us=TIME_US_MAX)  # what a silent neighbour wants is kept for it
     parts = replace(parts, settings=patient, epoch=epoch)
     router = new_router(parts, slice_max=ALL_AT_ONCE)  # what is told later might be told before it is stored
-    broker = DurableLayer(Broker(parts, router), hops.handover, stored, now_us)
+    broker = DurableLayer(CoreBroker(parts, router), hops.handover, stored, now_us)
     if hops.hops != "hybrid":
         return broker
     known = [name for name, each in stored.neighbours.items() if each.kind == "broker"]
@@ -105,7 +105,7 @@ def _gossiping(
     router = new_router(parts, classes, around=around)
     seen = Seen(parts.settings.dedup_window, parts.settings.dedup_sources)
     gossip = Gossip(name, epoch, settings, classes, router, seen, parts.settings.hops_max, dice)
-    return GossipLayer(Broker(parts, router, states, gossip.on_local), gossip), router
+    return GossipLayer(CoreBroker(parts, router, states, gossip.on_local), gossip), router
 
 
 def _replicating(
@@ -113,7 +113,7 @@ def _replicating(
 ) -> BrokerMachine:
     advertised, hops_max = parts.routing == "advertisements", parts.settings.hops_max
     tree = TreeRouter(parts.book, parts.new_index, advertised, hops_max, slice_max=ALL_AT_ONCE, chunk=settings.chunk)
-    return ReplicationLayer(Broker(parts, tree), tree, parts, settings, role, hops.watch)
+    return ReplicationLayer(CoreBroker(parts, tree), tree, parts, settings, role, hops.watch)
 
 
 def new_client(
@@ -129,11 +129,11 @@ def new_client(
     batches: bool = False,  # nobody counts publications one by one, so that they may leave in batches
     confirms: bool = False,  # the application says what it is done with; only then are stored events acknowledged
 ) -> ClientMachine:
-    """`DurableClient(Ordered(Recovering(Client)))`, of which a network has those that it asks for."""
+    """`DurableClient(Ordered(Recovering(CoreClient)))`, of which a network has those that it asks for."""
     recovers, batch_max = guarantees != BEST_EFFORT, BATCH_EVENTS_MAX if batches else 0
     if hops.durable:
         batch_max = BATCH_STORED_MAX if batches and not recovers else 0  # an event with a record is stored by itself
-    client = Client(name, settings, book, new_index, epoch, rng, first_seq, batches=batch_max, recovers=recovers)
+    client = CoreClient(name, settings, book, new_index, epoch, rng, first_seq, batches=batch_max, recovers=recovers)
     node: ClientMachine = client
     if recovers:
         dice = Random(f"{rng.getrandbits(64)}/recovery")
@@ -145,7 +145,7 @@ def new_client(
     return DurableClient(node, hops.handover, confirms) if hops.durable else node
 
 
-def _new_recovery(client: Client, guarantees: Guarantees, epoch: int, rng: Random) -> Recovery:
+def _new_recovery(client: CoreClient, guarantees: Guarantees, epoch: int, rng: Random) -> Recovery:
     settings = guarantees.recovery or RecoverySettings(asks=False)
     if guarantees.order is not None and not settings.record:
         settings = replace(settings, record=RECORD)

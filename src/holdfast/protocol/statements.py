@@ -35,7 +35,7 @@ class _Alone(msgspec.Struct):
     to: dict[str, None]  # neighbours
 
 
-class Stream(msgspec.Struct):
+class GaplessStream(msgspec.Struct):
     """Numbers of a source that came without a hole."""
 
     sender: str
@@ -60,7 +60,7 @@ class _Neighbour(msgspec.Struct, gc=False):
 
 class Statements:
     def __init__(self) -> None:
-        self._streams: dict[str, Stream] = {}  # by source, in the order in which they began
+        self._streams: dict[str, GaplessStream] = {}  # by source, in the order in which they began
         self._neighbours: dict[str, _Neighbour] = {}
         self._alone: dict[str, _Alone] = {}  # by source
         self._confirmed: dict[str, int] = {}  # broker -> the version of our table that it has
@@ -97,7 +97,7 @@ class Statements:
             if each.needs.get(broker) == NEVER:
                 each.needs[broker] = version
 
-    def on_batch(self, sender: str, batch: Batch) -> Stream | None:
+    def on_batch(self, sender: str, batch: Batch) -> GaplessStream | None:
         """The stream that the batch belongs to; None when it states nothing."""
         if batch.since > batch.upto or not batch.since:
             return None
@@ -111,7 +111,9 @@ class Statements:
             if alone is not None:
                 began, confirmed = alone.began, alone.confirmed
             self._streams.pop(batch.source, None)
-            stream = Stream(sender, batch.since, batch.upto, batch.since, began, self._tick, confirmed, chains, {})
+            stream = GaplessStream(
+                sender, batch.since, batch.upto, batch.since, began, self._tick, confirmed, chains, {}
+            )
             self._streams[batch.source] = stream
             if len(self._streams) > _SOURCES_MAX:
                 del self._streams[next(iter(self._streams))]
@@ -130,7 +132,7 @@ class Statements:
             alone = self._alone[source] = _Alone(self._tick, self._confirmed.get(sender, 0), {})
         alone.to.update(dict.fromkeys(names))
 
-    def since_for(self, stream: Stream, name: str) -> int | None:
+    def since_for(self, stream: GaplessStream, name: str) -> int | None:
         """From which number on everything up to the stream's last is now stated to a neighbour; None: nothing is."""
         neighbour, chain = self._neighbours[name], stream.chains.get(name)
         if chain is not None and chain.began >= max(neighbour.wants_since, stream.stated):
@@ -146,9 +148,9 @@ class Statements:
         since = stream.first if is_older else stream.here
         return since if since <= stream.upto else None
 
-    def lagging(self, name: str) -> Iterable[tuple[str, Stream]]:
+    def lagging(self, name: str) -> Iterable[tuple[str, GaplessStream]]:
         """Sources and streams of which a neighbour was not told the last numbers, up to a limit."""
-        found: list[tuple[str, Stream]] = []
+        found: list[tuple[str, GaplessStream]] = []
         for source, stream in self._streams.items():
             chain = stream.chains.get(name)
             if chain is not None and chain.upto < stream.upto:

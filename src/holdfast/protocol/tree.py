@@ -16,8 +16,8 @@ from holdfast.model.messages import Batch, Deliver, LinkState, NodeKind, Publish
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
 from holdfast.protocol.effects import Effect, Incident, Multicast, Send
-from holdfast.protocol.interests import Interests, Watch
-from holdfast.protocol.statements import NEVER, Statements, Stream
+from holdfast.protocol.interests import InterestObserver, Interests
+from holdfast.protocol.statements import NEVER, GaplessStream, Statements
 from holdfast.protocol.tables import SentTable
 
 SLICE = 1_000  # conditions looked at in one go: 50 ms, in which nothing else is heard
@@ -43,7 +43,7 @@ class TreeRouter:
         new_index: Callable[[], EventIndex[str]],
         advertised_only: bool,
         hops_max: int,
-        watch: Watch | None = None,
+        watch: InterestObserver | None = None,
         states: bool = False,
         slice_max: int = SLICE,
         chunk: int = CONDITIONS_MAX,
@@ -294,7 +294,9 @@ class TreeRouter:
             effects += self._pass_on(sender, tuple(names), picked, stream)
         return effects
 
-    def _pass_on(self, sender: str, wanting: tuple[str, ...], batch: Batch, stream: Stream | None) -> list[Effect]:
+    def _pass_on(
+        self, sender: str, wanting: tuple[str, ...], batch: Batch, stream: GaplessStream | None
+    ) -> list[Effect]:
         if not wanting:
             return []
         onwards, home = self._ways.get((wanting, sender)) or self._split(wanting, sender)
@@ -304,7 +306,9 @@ class TreeRouter:
                 effects.append(Multicast(tuple(alike), with_statement(batch, hops, *stated)))
         return effects
 
-    def _stated(self, names: tuple[str, ...], batch: Batch, stream: Stream | None) -> dict[tuple[int, int], list[str]]:
+    def _stated(
+        self, names: tuple[str, ...], batch: Batch, stream: GaplessStream | None
+    ) -> dict[tuple[int, int], list[str]]:
         """The neighbours by what the batch states to them."""
         nothing = (1, 0) if batch.since else (0, 0)
         if stream is None or self._statements is None:
@@ -315,7 +319,7 @@ class TreeRouter:
             found.setdefault(nothing if since is None else (since, stream.upto), []).append(name)
         return found
 
-    def _pass_statement_on(self, source: str, stream: Stream, sender: str, hops: int) -> list[Effect]:
+    def _pass_statement_on(self, source: str, stream: GaplessStream, sender: str, hops: int) -> list[Effect]:
         """To those who follow the stream; to brokers also if they know, because somebody behind them may not."""
         names = [
             name
@@ -324,7 +328,7 @@ class TreeRouter:
         ]
         return self._state(source, stream, names, hops)
 
-    def _state(self, source: str, stream: Stream, names: list[str], hops: int) -> list[Effect]:
+    def _state(self, source: str, stream: GaplessStream, names: list[str], hops: int) -> list[Effect]:
         """The statement alone."""
         effects: list[Effect] = []
         for name in names:

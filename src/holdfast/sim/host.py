@@ -7,7 +7,7 @@ from typing import final
 from holdfast.books.tally import Tally
 from holdfast.model.messages import Message, NodeKind
 from holdfast.protocol.node import Node
-from holdfast.sim.links import Link
+from holdfast.sim.links import SimLink
 
 
 @final
@@ -40,7 +40,7 @@ class Host:
 class Channel:
     """One direction of a link, and the host at its end."""
 
-    link: Link
+    link: SimLink
     receiver: Host
     event_bytes: int = 0  # sent so far, where recovery is on: events,
     recovery_bytes: int = 0  # and what clients say about recovery

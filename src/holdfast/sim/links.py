@@ -15,7 +15,7 @@ from holdfast.sim.keyed_dice import KeyedDice, first_number, key_of
 REORDERED_MAX = 5  # an overtaken message is late by up to this many link delays
 
 
-class Link:
+class SimLink:
     def __init__(self, spec: LinkSpec, seed: int, sender: str, receiver: str) -> None:
         self.up = True
         self.spec = spec

@@ -19,7 +19,7 @@ from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Message, NodeKind, Publication, Publish
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network
-from holdfast.network.workload.publication import Publication as Planned
+from holdfast.network.workload.publication import ScheduledEvent
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Acknowledged,
@@ -166,7 +166,7 @@ class Simulation:
             write_samples(self.hosts.values(), self._serving, self._trace, self.now_us)
         self.at(self.now_us + _TALLY_US, lambda: self._each_second(progress))
 
-    def _publish(self, planned: Planned) -> None:
+    def _publish(self, planned: ScheduledEvent) -> None:
         call = PublishCall(planned.attributes, bytes(planned.payload_bytes), planned.lifetime_us)  # type: ignore[arg-type]
         self.give(self.hosts[planned.client], call)
 

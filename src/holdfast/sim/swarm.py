@@ -25,7 +25,7 @@ from holdfast.books.trace import TraceWriter
 from holdfast.books.verdict import Verdict
 from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
-from holdfast.network.workload.publication import Window
+from holdfast.network.workload.publication import PublishingWindow
 from holdfast.network.workload.workloads import Silent
 from holdfast.protocol.gossip.settings import GossipSettings, StyleName, Transfer
 from holdfast.protocol.hops.settings import HandoverSettings, Hops, HopSettings, WatchSettings
@@ -43,7 +43,7 @@ _END_US = _SETTLED_US + 3 * _SECOND
 
 
 @dataclass(frozen=True)
-class Report:
+class SwarmReport:
     seed: int
     scenario: str
     verdicts: dict[str, Verdict]
@@ -53,7 +53,7 @@ class Report:
         return [verdict for verdict in self.verdicts.values() if not verdict.holds]
 
 
-def swarm(seeds: range) -> Iterator[Report]:
+def swarm(seeds: range) -> Iterator[SwarmReport]:
     for seed in seeds:
         yield run_seed(seed)
         if seed % 3 == 0:
@@ -64,11 +64,11 @@ def swarm(seeds: range) -> Iterator[Report]:
             yield run_network(seed, hopping_scenario(seed))
 
 
-def run_seed(seed: int) -> Report:
+def run_seed(seed: int) -> SwarmReport:
     return run_network(seed, scenario(seed))
 
 
-def run_network(seed: int, network: Network) -> Report:
+def run_network(seed: int, network: Network) -> SwarmReport:
     with tempfile.TemporaryDirectory(prefix="holdfast-swarm-") as folder:
         run = Path(folder) / "run"
         trace = TraceWriter(run, {"name": network.name, "seed": seed})
@@ -84,7 +84,7 @@ def run_network(seed: int, network: Network) -> Report:
             verdicts["P5"] = replace(verdicts["P5"], holds=True)  # an event that is late after all is dropped for order
         else:
             verdicts["P3"] = replace(verdicts["P3"], holds=True)  # nothing else promises that no event is ever late
-    return Report(seed, network.name, verdicts)
+    return SwarmReport(seed, network.name, verdicts)
 
 
 def _owed_after(run: Path, time_us: int, on_its_way_us: int) -> Verdict:
@@ -136,7 +136,7 @@ def scenario(seed: int) -> Network:
         links=tuple(links),
         clients=tuple(clients),
         workload=Silent(),
-        window=Window(0, _END_US),
+        window=PublishingWindow(0, _END_US),
         protocol=_SETTINGS,
         faults=tuple(faults),
     )

@@ -7,7 +7,7 @@ from holdfast.model.messages import Message
 from holdfast.network.schema import LinkSpec
 from holdfast.protocol.node import Node
 from holdfast.sim.host import Channel, Host
-from holdfast.sim.links import Link
+from holdfast.sim.links import SimLink
 
 
 class Topology:
@@ -23,7 +23,7 @@ class Topology:
     def link(self, spec: LinkSpec) -> None:
         self.version += 1
         for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
-            self.hosts[one].channels[other] = Channel(Link(spec, self._seed, one, other), self.hosts[other])
+            self.hosts[one].channels[other] = Channel(SimLink(spec, self._seed, one, other), self.hosts[other])
 
     def unlink(self, one: str, other: str) -> bool:
         """One end has no link to the other any more; False if it had none."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from copy import deepcopy
 
 from holdfast.protocol.changes import (
+    AckedUpTo,
     At,
     Began,
     Change,
-    Done,
     Erase,
     Forgot,
     GaveUp,
@@ -77,7 +77,7 @@ def apply(stored: Stored, change: Change) -> None:
                 _apply_to(neighbour, change)
 
 
-def _apply_to(neighbour: StoredNeighbour, change: Learned | At | Opened | Done | Partly | Skipped) -> None:
+def _apply_to(neighbour: StoredNeighbour, change: Learned | At | Opened | AckedUpTo | Partly | Skipped) -> None:
     match change:
         case Learned():
             _, before = neighbour.tables.get(change.table, (0, []))
@@ -91,7 +91,7 @@ def _apply_to(neighbour: StoredNeighbour, change: Learned | At | Opened | Done |
         case Opened():
             neighbour.stream, neighbour.used, neighbour.queue = change.stream, 0, {}
             neighbour.partly = 0, 0
-        case Done():
+        case AckedUpTo():
             queue = neighbour.queue
             while queue and (first := next(iter(queue))) <= change.seq:
                 del queue[first]

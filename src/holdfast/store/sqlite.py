@@ -16,11 +16,11 @@ from typing import Any, get_args
 from holdfast.model.errors import InputError
 from holdfast.model.messages import LinkState, NodeKind
 from holdfast.protocol.changes import (
+    AckedUpTo,
     At,
     Began,
     Body,
     Change,
-    Done,
     Erase,
     Forgot,
     GaveUp,
@@ -275,7 +275,7 @@ def _keep(run: _Run, change: Keep) -> None:
             run("INSERT INTO queue VALUES (?, ?, ?)", (name, seq, change.body))
 
 
-def _done(run: _Run, change: Done) -> None:
+def _done(run: _Run, change: AckedUpTo) -> None:
     run("DELETE FROM queue WHERE neighbour = ? AND seq <= ?", (change.neighbour, change.seq))
     run("UPDATE neighbours SET used = max(used, ?) WHERE name = ?", (change.seq, change.neighbour))
 
@@ -315,7 +315,7 @@ _WRITERS: dict[type, Callable[[_Run, Any], None]] = {
     At: _at,
     Opened: _opened,
     Keep: _keep,
-    Done: _done,
+    AckedUpTo: _done,
     Partly: _partly,
     Skipped: _skipped,
     GaveUp: _gave_up,

@@ -9,11 +9,11 @@ from typing import Any
 
 from holdfast.model.messages import Batch, Deliver, LinkState, Publication, Publish
 from holdfast.protocol.changes import (
+    AckedUpTo,
     At,
     Began,
     Body,
     Change,
-    Done,
     Erase,
     Forgot,
     GaveUp,
@@ -77,7 +77,7 @@ class StoreKit:
         store = self.open(place)
         store.write([Met("b2", "broker", True), Opened("b2", 1)])
         store.write([Keep(number, 0, Publish(event(number)), (("b2", number),)) for number in range(1, 6)])
-        store.write([Done("b2", 2), Erase((1, 2)), Skipped("b2", 5), Erase((5,))])
+        store.write([AckedUpTo("b2", 2), Erase((1, 2)), Skipped("b2", 5), Erase((5,))])
         found = self.again(store, place)
         assert (found.neighbours["b2"].queue, found.neighbours["b2"].used) == ({3: 3, 4: 4}, 5)
         assert list(found.bodies) == [3, 4]
@@ -135,7 +135,7 @@ def some_changes(dice: Random) -> Sequence[Change]:
             At(name, dice.randrange(9), dice.randrange(9)),
             Opened(name, _bodies),
             Keep(_bodies, 3, Publish(event(_bodies)), ((name, _bodies),)),
-            Done(name, _bodies - dice.randrange(20)),
+            AckedUpTo(name, _bodies - dice.randrange(20)),
             Partly(name, _bodies, dice.randrange(99)),
             Skipped(name, _bodies - dice.randrange(20)),
             GaveUp(name, _bodies, _bodies + 1, dice.randrange(3), dice.choice(["", "away too long"])),

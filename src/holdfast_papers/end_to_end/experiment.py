@@ -12,7 +12,7 @@ Ours is run for longer as well, beside best effort alone, until 99.99 % means so
 from collections.abc import Mapping
 
 from holdfast.pipeline.sweep.check import plan
-from holdfast.pipeline.sweep.plan import Plan, preset_document
+from holdfast.pipeline.sweep.plan import SweepPlan, preset_document
 from holdfast_papers.end_to_end.claims import claims
 from holdfast_papers.end_to_end.figures import figures
 from holdfast_papers.end_to_end.measures import (
@@ -40,9 +40,9 @@ _SLICE_S: dict[Scale, float] = {"quick": 2.0, "paper": 10.0}
 _GRID = {"match": (0.1, 0.3), "loss": (0.05, 0.2), "record": (1, 5, 10)}  # of Eq. 1
 
 
-def _plans(scale: Scale) -> Mapping[str, Plan]:
+def _plans(scale: Scale) -> Mapping[str, SweepPlan]:
     seeds = _SEEDS[scale]
-    plans: dict[str, Plan] = {}
+    plans: dict[str, SweepPlan] = {}
     for size, preset in NETWORKS.items():
         network = preset_document(preset)
         fixed = {**_PAYLOAD, "duration_s": _SECONDS[scale][size], "reliability.filter_bits": _FILTER_BITS[size]}
@@ -72,7 +72,7 @@ def _plans(scale: Scale) -> Mapping[str, Plan]:
     return plans
 
 
-def _detection(seconds: float) -> Plan:
+def _detection(seconds: float) -> SweepPlan:
     """One publisher, one subscriber and one lossy link, without anybody who could repair: only detection counts."""
     network = {
         "topology": {"kind": "line", "brokers": 2},

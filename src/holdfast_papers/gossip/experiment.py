@@ -9,7 +9,7 @@ start and well before the end of a run, so that neither empty buffers nor missin
 from collections.abc import Mapping
 
 from holdfast.pipeline.sweep.check import plan
-from holdfast.pipeline.sweep.plan import Plan, preset_document
+from holdfast.pipeline.sweep.plan import SweepPlan, preset_document
 from holdfast_papers.gossip.claims import claims
 from holdfast_papers.gossip.figures import figures
 from holdfast_papers.gossip.measures import (
@@ -58,7 +58,7 @@ def _styles(*names: str) -> dict[str, dict[str, object]]:
     return {name: {"reliability.gossip": "none" if name == NONE else name} for name in names}
 
 
-def _plans(scale: Scale) -> Mapping[str, Plan]:
+def _plans(scale: Scale) -> Mapping[str, SweepPlan]:
     network, seeds, seconds = preset_document(PRESET), _SEEDS[scale], _SECONDS[scale]
     fixed: dict[str, object] = {
         "duration_s": seconds,
@@ -73,7 +73,7 @@ def _plans(scale: Scale) -> Mapping[str, Plan]:
 
     def made(
         variants: Mapping[str, Mapping[str, object]], settings: Mapping[str, object], **grid: tuple[object, ...]
-    ) -> Plan:
+    ) -> SweepPlan:
         axes = {key.replace("__", "."): list(values) for key, values in grid.items()}
         return plan(network, axes, variants=variants, seeds=seeds, settings=settings)
 

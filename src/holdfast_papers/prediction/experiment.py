@@ -21,7 +21,7 @@ from holdfast.network.topology import random_graph
 from holdfast.pipeline.charts.lines import Line, LineChart, Spot
 from holdfast.planner.components import with_share
 from holdfast.planner.connectivity import diagram_between
-from holdfast.planner.overlay import Link, Overlay
+from holdfast.planner.overlay import Overlay, OverlayLink
 from holdfast_papers.claims import Claim, Interval, estimate
 from holdfast_papers.prediction.failures import SCHEMES
 from holdfast_papers.prediction.live import live_claims, live_rows
@@ -30,7 +30,7 @@ from holdfast_papers.prediction.networks import (
     CLASSES,
     READINGS,
     TOPOLOGIES,
-    Setting,
+    PredictionSetting,
     exact_misses,
     hop_errors,
     rows_of,
@@ -54,7 +54,7 @@ def _measured(spark: "SparkSession", scale: Scale, out: Path) -> Mapping[str, Ru
     """One task a network; the table is kept, so that claims and figures can be made again without it."""
     file = out / "tables" / "subscribers.parquet"
     settings = [
-        Setting(topology, quality, seed, _WORLDS[scale])
+        PredictionSetting(topology, quality, seed, _WORLDS[scale])
         for topology in TOPOLOGIES
         for quality in CLASSES
         for seed in range(1, _NETWORKS[scale] + 1)
@@ -91,7 +91,7 @@ def _graphs(asked: list[tuple[str, int]], batches: Iterable[pa.RecordBatch]) -> 
             yield pa.RecordBatch.from_pydict({"row": [json.dumps(exact_misses(*asked[number]))]})
 
 
-def _task(settings: list[Setting], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _task(settings: list[PredictionSetting], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for number in batch["id"].to_pylist():
             yield pa.RecordBatch.from_pylist(list(rows_of(settings[number])), _arrow_schema())
@@ -109,7 +109,7 @@ def _exact_times() -> Iterator[dict[str, float]]:
         overlay = Overlay(
             tuple(f"b{at + 1}" for at in range(30)),
             tuple(with_share(dice.uniform(0.9, 0.95), 60_000.0) for _ in range(30)),
-            tuple(Link(a, b, with_share(0.99, 60_000.0)) for a, b in random_graph(30, 4, dice)),
+            tuple(OverlayLink(a, b, with_share(0.99, 60_000.0)) for a, b in random_graph(30, 4, dice)),
         )
         began = process_time()
         diagram = diagram_between(overlay, 0, 29)

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.network.load import parse_text
 from holdfast.pipeline.sweep.check import plan
-from holdfast.pipeline.sweep.plan import Plan
+from holdfast.pipeline.sweep.plan import SweepPlan
 from holdfast.planner.loss import forecasts, gossip_of
 from holdfast.planner.plan import case_of
 from holdfast.protocol.recovery.settings import RecoverySettings
@@ -40,7 +40,7 @@ _NETWORK: dict[str, Any] = {
 }
 
 
-def loss_plans(scale: Scale) -> Mapping[str, Plan]:
+def loss_plans(scale: Scale) -> Mapping[str, SweepPlan]:
     variants = {name: settings for name, (_, settings) in _VARIANTS.items()}
     fixed = {"duration_s": _SECONDS[scale]}
     return {

@@ -31,14 +31,14 @@ TOPOLOGIES: dict[str, dict[str, object]] = {
 
 
 @dataclass(frozen=True)
-class Setting:
+class PredictionSetting:
     topology: str
     quality: str
     seed: int
     worlds: int
 
 
-def network_of(setting: Setting) -> Network:
+def network_of(setting: PredictionSetting) -> Network:
     names = [f"b{at + 1}" for at in range(BROKERS)]
     low, high = CLASSES[setting.quality]
     published = {"every_s": 100.0, "lifetime_s": LIFETIME_S}
@@ -60,7 +60,7 @@ def network_of(setting: Setting) -> Network:
     )
 
 
-def rows_of(setting: Setting) -> Iterator[dict[str, Any]]:
+def rows_of(setting: PredictionSetting) -> Iterator[dict[str, Any]]:
     """Predicted and simulated reliability of every subscriber, with the end brokers counted and assumed up."""
     case = case_of(network_of(setting))
     overlay = case.overlay
@@ -99,7 +99,7 @@ def rows_of(setting: Setting) -> Iterator[dict[str, Any]]:
 
 def exact_misses(quality: str, seed: int) -> dict[str, Any]:
     """What the prediction alone says of a graph: the mean share missed by scheme and reading, without a simulation."""
-    case = case_of(network_of(Setting("graphs", quality, seed, 0)))
+    case = case_of(network_of(PredictionSetting("graphs", quality, seed, 0)))
     found = list(predict(case, Predictor(case.overlay)))
     return {
         "quality": quality,
@@ -112,7 +112,7 @@ def exact_misses(quality: str, seed: int) -> dict[str, Any]:
     }
 
 
-def hop_errors(setting: Setting) -> Iterator[dict[str, Any]]:
+def hop_errors(setting: PredictionSetting) -> Iterator[dict[str, Any]]:
     """P(late) by the convolution of independent waits and by the chain of the whole path, which assumes no such
     thing."""
     overlay = case_of(network_of(setting)).overlay

@@ -6,7 +6,7 @@ from typing import Any, get_args
 from holdfast.books.replication_promises import incomplete, unordered
 from holdfast.model.messages import CopyProtocol, ReplicaUse
 from holdfast_papers.models import Cell
-from holdfast_papers.replication.model import Model, Setting
+from holdfast_papers.replication.model import Model, ReplicationSetting
 from holdfast_papers.replication.table import ALIKE, busy_setting, deliveries_of
 from holdfast_papers.study import Scale
 
@@ -96,7 +96,7 @@ def measure(cell: Cell) -> dict[str, Any]:
         deliveries = deliveries_of(busy_setting(cell["copying"], cell["use"], cell["seed"]))
         broken = {"complete": incomplete(deliveries, ALIKE), "ordered": unordered(deliveries)}
         return {promise: None if witness is None else str(witness) for promise, witness in broken.items()}
-    found = Model(Setting(**{key: value for key, value in cell.items() if key != "each"})).experiment()
+    found = Model(ReplicationSetting(**{key: value for key, value in cell.items() if key != "each"})).experiment()
     return {
         "resumption_s": found.resumption_s,
         "ordering": found.ordering,

@@ -40,7 +40,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Setting:
+class ReplicationSetting:
     copying: CopyProtocol = "incremental"
     use: ReplicaUse = "failover"
     subscriptions: int = 1_000  # of all neighbours together
@@ -66,7 +66,7 @@ def zipf(dice: Random, degree: float, count: int, towards_high: bool) -> list[in
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """What a run gave; times in seconds."""
 
     resumption_s: float  # PDRD, the mean over subscriptions
@@ -118,7 +118,7 @@ class _CostlyServing(Serving):
 
 
 class Model(Simulation):
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: ReplicationSetting) -> None:
         self.setting = setting
         self.at_work = False  # before that nothing takes time: the network is being set up
         self.times_us: dict[str, int] = {}  # incident -> when it was last noted
@@ -145,7 +145,7 @@ class Model(Simulation):
 
     # The experiment ------------------------------------------------------------------------------
 
-    def experiment(self) -> Measured:
+    def experiment(self) -> MeasuredRun:
         setting = self.setting
         self._run_until(_SETTLE_US)
         for host in self.hosts.values():
@@ -187,7 +187,7 @@ class Model(Simulation):
         last_us = self.times_us[_REPLICATED] + 500_000
         return self.now_us > max([last_us, self._last_us, *[rows[-1][1] + 500_000 for rows in self.arrived.values()]])
 
-    def _measured(self) -> Measured:
+    def _measured(self) -> MeasuredRun:
         setting = self.setting
         started_us = self.times_us[_STARTED]
         resumed, orders, lasts, weights = [], [], [], []
@@ -210,7 +210,7 @@ class Model(Simulation):
         times = [at_us for name, _ in self._subscribers() for _, at_us, _ in self.arrived.get(name, ())]
         fanout = sum(value > wanted for value in self.values for wanted in self.wanted) / len(self.values)
         self._write_tallies(self.now_us + 1)
-        return Measured(
+        return MeasuredRun(
             _mean(resumed, weights) / 1e6,
             _mean(orders, weights),
             _mean(lasts, weights) / 1e6,
@@ -236,7 +236,7 @@ def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / max(1, sum(weights))
 
 
-def _network(setting: Setting, wanted: Sequence[int]) -> Network:
+def _network(setting: ReplicationSetting, wanted: Sequence[int]) -> Network:
     count = setting.neighbours
     names = [PUBLISHERS, FAULTY, *[f"s{number}" for number in range(count)]]
     conditions = [f"a{number} IS NULL AND v > {value}" for number, value in enumerate(wanted)]

@@ -11,7 +11,7 @@ from typing import get_args
 
 from holdfast.books.replication_promises import EventId, Witness, incomplete, unordered
 from holdfast.model.messages import CopyProtocol, ReplicaUse
-from holdfast_papers.replication.model import SOURCE, Costs, Model, Setting
+from holdfast_papers.replication.model import SOURCE, Costs, Model, ReplicationSetting
 
 PAPER: dict[
     tuple[CopyProtocol, ReplicaUse], tuple[bool, bool]
@@ -32,7 +32,7 @@ ALIKE = [(f"c{number}", f"t{number}") for number in range(2)]  # subscribers tha
 
 
 @dataclass(frozen=True)
-class Cell:
+class ClaimCell:
     """One protocol and one promise."""
 
     copying: CopyProtocol
@@ -48,10 +48,10 @@ class Cell:
         return self.witness is None
 
 
-def busy_setting(copying: CopyProtocol, use: ReplicaUse, seed: int) -> Setting:
+def busy_setting(copying: CopyProtocol, use: ReplicaUse, seed: int) -> ReplicationSetting:
     """A small run in which much happens at once; what happens depends on the seed."""
     dice = Random(f"{seed}/table")
-    return Setting(
+    return ReplicationSetting(
         copying,
         use,
         subscriptions=dice.randrange(20, 80),
@@ -68,12 +68,12 @@ def busy_setting(copying: CopyProtocol, use: ReplicaUse, seed: int) -> Setting:
     )
 
 
-def deliveries_of(setting: Setting) -> dict[str, list[EventId]]:
+def deliveries_of(setting: ReplicationSetting) -> dict[str, list[EventId]]:
     found = Model(setting).experiment().deliveries
     return {client: [(SOURCE, seq) for seq, _, _ in rows] for client, rows in found.items()}
 
 
-def table(seeds: Iterable[int]) -> list[Cell]:
+def table(seeds: Iterable[int]) -> list[ClaimCell]:
     cells = []
     seeds = list(seeds)
     for use in get_args(ReplicaUse):
@@ -90,5 +90,5 @@ def table(seeds: Iterable[int]) -> list[Cell]:
             for at, (promise, broken) in enumerate(found.items()):
                 paper = PAPER.get((copying, use))
                 said = None if paper is None else paper[at]
-                cells.append(Cell(copying, use, promise, said, len(seeds), *(broken or (None, None))))
+                cells.append(ClaimCell(copying, use, promise, said, len(seeds), *(broken or (None, None))))
     return cells

@@ -23,7 +23,7 @@ from holdfast.network.keys.root import ROOT
 from holdfast.network.limits import PORT_MAX
 from holdfast.network.problems import KeyPath, NetworkError, Problems
 from holdfast.network.schema import Network, Reconfiguration
-from holdfast.network.settings import PlanSettings, Transport
+from holdfast.network.settings import PlanSettings, TransportSettings
 from holdfast.network.tables import Values
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import DURABLE, HandoverSettings, HopSettings, NackSettings, WatchSettings
@@ -157,7 +157,7 @@ def _replication(values: Values, problems: Problems) -> ReplicationSettings | No
     return made(ReplicationSettings, given, ("replication",), problems)
 
 
-def _transport(values: Values, brokers: int, document: Document, problems: Problems) -> Transport:
+def _transport(values: Values, brokers: int, document: Document, problems: Problems) -> TransportSettings:
     for name in ("port", "metrics_port"):
         if values[name] and values[name] + brokers - 1 > PORT_MAX:
             message = f"{values[name]} and the next {brokers - 1:,}, one a broker, go beyond {PORT_MAX}"
@@ -174,4 +174,4 @@ def _transport(values: Values, brokers: int, document: Document, problems: Probl
         elif found is None and values["kind"] == "tls":
             problems.add(("transport",), f'"{name}" is missing', 'kind = "tls" needs it')
         paths[name] = None if found is None else str(document.folder / found)
-    return made(Transport, values | paths, ("transport",), problems)
+    return made(TransportSettings, values | paths, ("transport",), problems)

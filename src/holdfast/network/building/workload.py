@@ -13,7 +13,7 @@ from holdfast.network.problems import KeyPath, Problems
 from holdfast.network.tables import Values
 from holdfast.network.workload.files import Files
 from holdfast.network.workload.patterns import Patterns
-from holdfast.network.workload.publication import Window
+from holdfast.network.workload.publication import PublishingWindow
 from holdfast.network.workload.rates import Rates
 from holdfast.network.workload.rows import SUFFIXES, columns, rows
 from holdfast.network.workload.stock import Stock
@@ -24,12 +24,12 @@ from holdfast.network.workload.zipf import Zipf
 _EDGE_US_MAX = 1_000_000  # left at both ends of a run for subscriptions to spread and for the last events to arrive
 
 
-def window_of(values: Values, table: str, duration_us: int, problems: Problems) -> Window:
+def window_of(values: Values, table: str, duration_us: int, problems: Problems) -> PublishingWindow:
     """From `start_s` to `stop_s`; left out, a tenth of the run at each end, at most a second."""
     edge_us = min(_EDGE_US_MAX, duration_us // 10)
     start_us, stop_us = values.get("start_us"), values.get("stop_us")
     if problems.within("duration_s"):
-        return Window(0, 0)
+        return PublishingWindow(0, 0)
     if stop_us is not None and stop_us > duration_us:
         problems.add((table, "stop_s"), f"after the end of the run, which lasts {duration_us / 1_000_000:g} s")
     start_us = edge_us if start_us is None else start_us
@@ -37,7 +37,7 @@ def window_of(values: Values, table: str, duration_us: int, problems: Problems) 
     if start_us >= stop_us or start_us >= duration_us:
         wrong = "stop_s" if values.get("stop_us") is not None else "start_s"
         problems.add((table, wrong), "it would end before it begins", "start_s < stop_s <= duration_s")
-    return Window(start_us, min(stop_us, duration_us))
+    return PublishingWindow(start_us, min(stop_us, duration_us))
 
 
 def build_workload(values: Values, drafts: list[Draft], folder: Path, problems: Problems) -> Workload:

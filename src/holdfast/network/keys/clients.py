@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from holdfast.network import limits
 from holdfast.network.keys.declared import keys_of
 from holdfast.network.keys.units import MOMENT, SPAN
-from holdfast.network.shapes import Attributes, Condition, Either, Flag, Listed, Name, Number, Word
+from holdfast.network.shapes import Attributes, Choice, Condition, Either, Flag, Listed, Name, Number
 from holdfast.network.tables import Key, Table
 from holdfast.network.workload.publication import EventTraits
 
-_EVERYBODY = Word(("all",))
+_EVERYBODY = Choice(("all",))
 CLIENTS = Table(
     "clients",
     "Clients in numbers, a few at every broker; they do what the workload says.",
@@ -29,7 +29,7 @@ CLIENTS = Table(
         ),
         Key(
             "subscribers",
-            Word(("all", "others", "none")),
+            Choice(("all", "others", "none")),
             'who subscribes: all, or only those who do not publish ("others", paper 000)',
             "all",
         ),

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from holdfast.model import validation
 from holdfast.model.settings import MICROSECONDS, Declared, GoesWith, Settings, SettingsError, declared, suffix
 from holdfast.network.problems import KeyPath, Problems
-from holdfast.network.shapes import Drawn, Flag, Number, Shape, Text, Word
+from holdfast.network.shapes import Choice, Drawn, Flag, Number, Shape, Text
 from holdfast.network.tables import Key, Values
 
 S = TypeVar("S", bound=Settings)
@@ -46,8 +46,8 @@ def _fields(kind: Any) -> list[tuple[str, str, bool]]:
     return [(each.name, _key(each, None).field, each.setting.drawn and _is_whole(each.kind)) for each in known]
 
 
-def _is_whole(kind: validation.Kind) -> bool:
-    return isinstance(kind, validation.Number) and kind.whole
+def _is_whole(kind: validation.ValueRule) -> bool:
+    return isinstance(kind, validation.NumberRule) and kind.whole
 
 
 def _key(each: Declared, goes_with: GoesWith | None) -> Key:
@@ -58,7 +58,7 @@ def _key(each: Declared, goes_with: GoesWith | None) -> Key:
         of.key,
         Drawn(shape) if of.drawn and isinstance(shape, Number) else shape,
         of.meaning,
-        _spelled(each.default, of.key) if isinstance(each.kind, validation.Number) else each.default,
+        _spelled(each.default, of.key) if isinstance(each.kind, validation.NumberRule) else each.default,
         of.otherwise,
         goes_with=of.goes_with or goes_with,
         reason=of.reason,
@@ -66,22 +66,22 @@ def _key(each: Declared, goes_with: GoesWith | None) -> Key:
     )
 
 
-def _shape(kind: validation.Kind, key: str) -> Shape:
+def _shape(kind: validation.ValueRule, key: str) -> Shape:
     match kind:
-        case validation.Number(low, high, unit, whole, above, below):
+        case validation.NumberRule(low, high, unit, whole, above, below):
             time = suffix(key, _UNITS)
             if not time:
                 return Number(low, high, unit, whole, above, below)
             micro = MICROSECONDS[time]
             return Number(_spelled(low, key), _spelled(high, key), _UNITS[time], False, above, below, micro)
-        case validation.Word(choices):
-            return Word(choices)
-        case validation.Flag():
+        case validation.ChoiceRule(choices):
+            return Choice(choices)
+        case validation.FlagRule():
             return Flag()
-        case validation.Text(what, most):
+        case validation.TextRule(what, most):
             return Text(what, most)
         case validation.AnyOf(kinds):  # in the file words alone
-            return next(_shape(each, key) for each in kinds if isinstance(each, validation.Word))
+            return next(_shape(each, key) for each in kinds if isinstance(each, validation.ChoiceRule))
     raise AssertionError(f"{key}: the network file has no {kind.words()}")
 
 

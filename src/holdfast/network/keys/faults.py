@@ -1,7 +1,7 @@
 """The keys of faults and of the reconfiguration."""
 
 from holdfast.network.keys.units import MOMENT, SPAN, START, STOP
-from holdfast.network.shapes import PAIR, Condition, Listed, Name, Word
+from holdfast.network.shapes import PAIR, Choice, Condition, Listed, Name
 from holdfast.network.tables import Key, Table
 
 _AT = Key("at_s", MOMENT, "when", required=True)
@@ -15,7 +15,7 @@ FAULT = Table(
     (
         Key(
             "kind",
-            Word(
+            Choice(
                 (
                     "crash",
                     "restart",

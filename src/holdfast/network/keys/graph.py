@@ -4,7 +4,7 @@ from holdfast.network import limits
 from holdfast.network.keys.declared import keys_of
 from holdfast.network.keys.units import SEED, SHARE, SPAN
 from holdfast.network.schema import BrokerSpec, LinkSpec
-from holdfast.network.shapes import PAIR, Drawn, Either, Flag, Listed, Name, Number, Place, Word
+from holdfast.network.shapes import PAIR, Choice, Drawn, Either, Flag, Listed, Name, Number, SocketAddress
 from holdfast.network.tables import Key, Table
 
 BROKERS = Either(
@@ -26,7 +26,7 @@ TOPOLOGY = Table(
     (
         Key(
             "kind",
-            Word(("listed", "line", "star", "ring", "tree", "random")),
+            Choice(("listed", "line", "star", "ring", "tree", "random")),
             'how the graph is made; "listed" takes the links that the file names',
             "listed",
         ),
@@ -53,7 +53,7 @@ TOPOLOGY = Table(
         "tree": (
             Key(
                 "shape",
-                Word(("filled", "attached")),
+                Choice(("filled", "attached")),
                 'level by level, every broker with as many links as it may have (paper 001), or "attached": each to a '
                 "random earlier one",
                 "filled",
@@ -79,7 +79,7 @@ BROKER = Table(
     (
         Key("id", Name(), "the broker", required=True),
         *_BROKER_KEYS,
-        Key("listen", Place(), "where the live broker listens", default_words="see `[transport]`"),
+        Key("listen", SocketAddress(), "where the live broker listens", default_words="see `[transport]`"),
     ),
     on_top_of=BROKERS_TABLE,
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import get_args
 
 from holdfast.network.keys.declared import keys_of
-from holdfast.network.settings import PlanSettings, Transport
+from holdfast.network.settings import PlanSettings, TransportSettings
 from holdfast.network.tables import Table
 from holdfast.protocol.gossip.settings import GossipSettings, StyleName
 from holdfast.protocol.hops.settings import DURABLE, HandoverSettings, NackSettings, WatchSettings
@@ -49,6 +49,6 @@ PROTOCOL = Table("protocol", "What brokers and clients agree on.", keys_of(Proto
 TRANSPORT = Table(
     "transport",
     "How live brokers and clients talk.",
-    tuple(sorted(keys_of(Transport), key=lambda key: key.name in ("certificate", "key", "ca"))),  # these last
+    tuple(sorted(keys_of(TransportSettings), key=lambda key: key.name in ("certificate", "key", "ca"))),  # these last
 )
 PLAN = Table("plan", "What `holdfast plan` predicts for; nothing that runs looks at it.", keys_of(PlanSettings))

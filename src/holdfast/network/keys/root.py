@@ -7,7 +7,7 @@ from holdfast.network.keys.graph import BROKER, BROKERS_TABLE, LINK, LINKS, TOPO
 from holdfast.network.keys.protocol import PLAN, PROTOCOL, RELIABILITY, REPLICATION, TRANSPORT
 from holdfast.network.keys.units import SEED, SPAN
 from holdfast.network.keys.workload import WORKLOAD
-from holdfast.network.shapes import Text, Word
+from holdfast.network.shapes import Choice, Text
 from holdfast.network.tables import Key, Repeated, Table
 
 ROOT = Table(
@@ -25,7 +25,7 @@ ROOT = Table(
         ),
         Key(
             "routing",
-            Word(("subscriptions", "advertisements", "destinations")),
+            Choice(("subscriptions", "advertisements", "destinations")),
             "how events find their way: the first two need a tree, destinations takes any graph",
             "subscriptions",
         ),

@@ -2,7 +2,7 @@
 
 from holdfast.network.keys.declared import keys_of
 from holdfast.network.keys.units import MOMENT, RATE, SHARE, SPAN, START, STOP
-from holdfast.network.shapes import Bounds, Text, Word
+from holdfast.network.shapes import Bounds, Choice, Text
 from holdfast.network.tables import Key, Table
 from holdfast.network.workload.patterns import Patterns
 from holdfast.network.workload.rates import Rates
@@ -32,7 +32,7 @@ WORKLOAD = Table(
     (
         Key(
             "kind",
-            Word(("none", "patterns", "zipf", "rates", "stock", "files")),
+            Choice(("none", "patterns", "zipf", "rates", "stock", "files")),
             'what events look like; "none": only what clients publish by themselves',
             "none",
         ),

@@ -14,7 +14,7 @@ from typing import ClassVar
 from holdfast.model.errors import InputError
 from holdfast.model.event import attributes_of
 from holdfast.model.values import Value, microseconds
-from holdfast.network.workload.publication import Publication, Window
+from holdfast.network.workload.publication import PublishingWindow, ScheduledEvent
 from holdfast.network.workload.rows import Row, rows
 from holdfast.network.workload.traffic import Traffic
 
@@ -27,13 +27,15 @@ class Files:
     client: str | None = None
     per_client: ClassVar[int] = 0  # conditions come from a file as well; `deal_out_subscriptions` gives them to clients
 
-    def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
+    def streams(self, publishers: Sequence[str], seed: int, window: PublishingWindow) -> list[Iterator[ScheduledEvent]]:
         if self.events is None:
             return []
         # One file is one stream: were each publisher to read its own rows, the file would be read once for each.
         return [self._stream(self.events, publishers, Random(f"{seed}/files/workload"), window)]
 
-    def _stream(self, path: str, publishers: Sequence[str], dice: Random, window: Window) -> Iterator[Publication]:
+    def _stream(
+        self, path: str, publishers: Sequence[str], dice: Random, window: PublishingWindow
+    ) -> Iterator[ScheduledEvent]:
         traffic = self.traffic
         known = frozenset(publishers)
         steady = traffic.times(dice, window)
@@ -45,7 +47,7 @@ class Files:
             client = publishers[number % len(publishers)] if self.client is None else row.pop(self.client, None)
             if not isinstance(client, str) or client not in known:
                 raise InputError(f"{place}: {self.client} is {client!r}, which is not a client that publishes")
-            yield Publication(at_us, client, _attributes(row, place), traffic.payload_bytes, traffic.lifetime_us)
+            yield ScheduledEvent(at_us, client, _attributes(row, place), traffic.payload_bytes, traffic.lifetime_us)
 
     def conditions(self, number: int, dice: Random) -> list[str]:
         return []
@@ -57,7 +59,7 @@ class Files:
 class _Clock:
     """Turns a column of seconds or timestamps into the run's microseconds, and wants them in order."""
 
-    def __init__(self, column: str | None, window: Window) -> None:
+    def __init__(self, column: str | None, window: PublishingWindow) -> None:
         self._column = column or ""
         self._window = window
         self._first_us: int | None = None  # of timestamps

@@ -11,7 +11,7 @@ from random import Random
 from holdfast.model.settings import setting
 from holdfast.model.values import Value
 from holdfast.network.limits import ATTRIBUTES_MAX
-from holdfast.network.workload.publication import Publication, Window, publication
+from holdfast.network.workload.publication import PublishingWindow, ScheduledEvent, publication
 from holdfast.network.workload.traffic import Traffic, dice_of
 
 
@@ -32,11 +32,13 @@ class Patterns:
         3, "different patterns in each event", "as in paper 001", at_most=ATTRIBUTES_MAX, key="per_event"
     )
 
-    def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
+    def streams(self, publishers: Sequence[str], seed: int, window: PublishingWindow) -> list[Iterator[ScheduledEvent]]:
         names = [f"p{number}" for number in range(1, self.patterns + 1)]
         return [self._stream(client, names, dice_of(seed, client), window) for client in publishers]
 
-    def _stream(self, client: str, names: list[str], dice: Random, window: Window) -> Iterator[Publication]:
+    def _stream(
+        self, client: str, names: list[str], dice: Random, window: PublishingWindow
+    ) -> Iterator[ScheduledEvent]:
         random, traffic, wanted, count = dice.random, self.traffic, self.per_event, len(names)
         payload_bytes, lifetime_us = traffic.payload_bytes, traffic.lifetime_us
         crowded = wanted > count // 2  # then drawing until all differ would take long

@@ -11,7 +11,7 @@ from holdfast.model.values import Value
 from holdfast.network.limits import BYTES_MAX
 
 
-class Publication(NamedTuple):
+class ScheduledEvent(NamedTuple):
     at_us: int
     client: str
     attributes: dict[str, Value]
@@ -40,7 +40,7 @@ class EventTraits:
     )
 
 
-class Window(NamedTuple):
+class PublishingWindow(NamedTuple):
     start_us: int
     stop_us: int  # the first microsecond that is no longer in it
 
@@ -48,5 +48,5 @@ class Window(NamedTuple):
 at_us_of = itemgetter(0)
 
 Fields = tuple[int, str, dict[str, Value], int, int | None]
-publication: Callable[[Fields], Publication] = partial(tuple.__new__, Publication)
+publication: Callable[[Fields], ScheduledEvent] = partial(tuple.__new__, ScheduledEvent)
 """A publication from its fields; a fifth of a microsecond quicker than calling the class."""

@@ -16,7 +16,7 @@ from typing import ClassVar
 from holdfast.model.settings import setting
 from holdfast.model.values import Value
 from holdfast.network.limits import ATTRIBUTES_MAX
-from holdfast.network.workload.publication import Publication, Window, publication
+from holdfast.network.workload.publication import PublishingWindow, ScheduledEvent, publication
 from holdfast.network.workload.traffic import Profile, dice_of
 
 _FILLER_BITS = 16  # fillers only make events as long as the paper's; 65,536 values hardly ever repeat
@@ -45,7 +45,7 @@ class Rates:
     subscribers: int = 0
     per_client: ClassVar[int] = 1
 
-    def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
+    def streams(self, publishers: Sequence[str], seed: int, window: PublishingWindow) -> list[Iterator[ScheduledEvent]]:
         topics = [f"t{number}" for number in range(1, self.subscribers + 1)]
         return [self._stream(client, topics, seed, window) for client in publishers]
 
@@ -55,7 +55,7 @@ class Rates:
         low, high = self.match
         return array("d", (low + (high - low) * dice.random() for _ in range(self.subscribers)))
 
-    def _stream(self, client: str, topics: list[str], seed: int, window: Window) -> Iterator[Publication]:
+    def _stream(self, client: str, topics: list[str], seed: int, window: PublishingWindow) -> Iterator[ScheduledEvent]:
         dice, chances, traffic = dice_of(seed, client), self.chances(seed, client), self.traffic
         spread, fillers = self.popularity, [f"a{number}" for number in range(1, self.attributes)]
         for at_us in traffic.times(dice, window):

@@ -7,7 +7,7 @@ from random import Random
 
 from holdfast.model.settings import setting
 from holdfast.model.values import Value
-from holdfast.network.workload.publication import Publication, Window, publication
+from holdfast.network.workload.publication import PublishingWindow, ScheduledEvent, publication
 from holdfast.network.workload.traffic import Traffic, dice_of
 from holdfast.network.workload.zipf import cumulative
 
@@ -53,14 +53,14 @@ class Stock:
         1.0, "the n-th symbol is traded in proportion to 1/n**skew", "Zipf's law", at_least=0, at_most=10, key="skew"
     )
 
-    def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
+    def streams(self, publishers: Sequence[str], seed: int, window: PublishingWindow) -> list[Iterator[ScheduledEvent]]:
         names = [symbol(number) for number in range(self.symbols)]
         bounds = cumulative(self.symbols, self.skew)
         return [self._stream(client, names, bounds, dice_of(seed, client), window) for client in publishers]
 
     def _stream(
-        self, client: str, names: list[str], bounds: Sequence[float], dice: Random, window: Window
-    ) -> Iterator[Publication]:
+        self, client: str, names: list[str], bounds: Sequence[float], dice: Random, window: PublishingWindow
+    ) -> Iterator[ScheduledEvent]:
         traffic = self.traffic
         for at_us in traffic.times(dice, window):
             trade: dict[str, Value] = {

@@ -11,7 +11,7 @@ from random import Random
 from typing import Literal
 
 from holdfast.model.settings import setting
-from holdfast.network.workload.publication import EventTraits, Window
+from holdfast.network.workload.publication import EventTraits, PublishingWindow
 
 Spacing = Literal["exponential", "periodic"]
 
@@ -34,7 +34,7 @@ class TrafficTraits(EventTraits):
 class Traffic(TrafficTraits):
     rate_per_s: float  # of one publisher
 
-    def times(self, dice: Random, window: Window) -> Iterator[int]:
+    def times(self, dice: Random, window: PublishingWindow) -> Iterator[int]:
         return _times(dice, self.rate_per_s, self.spacing, window)
 
     def mean_per_s(self) -> float:
@@ -50,7 +50,7 @@ class Profile(TrafficTraits):
     hold_us: tuple[float, float]  # how long a rate lasts is drawn evenly from this
     spike_ratio: float  # share of these times in which the rate is the highest there is
 
-    def times(self, dice: Random, window: Window) -> Iterator[int]:
+    def times(self, dice: Random, window: PublishingWindow) -> Iterator[int]:
         at, stop = float(window.start_us), window.stop_us
         ratio = log(self.high_per_s / self.low_per_s)
         while at < stop:
@@ -58,7 +58,7 @@ class Profile(TrafficTraits):
             rate = self.high_per_s if spike else self.low_per_s * exp(ratio * dice.random())
             end = at + dice.uniform(*self.hold_us)
             # Gaps have no memory, so starting afresh at each change is still a Poisson process.
-            yield from _times(dice, rate, self.spacing, Window(int(at), min(int(end), stop)))
+            yield from _times(dice, rate, self.spacing, PublishingWindow(int(at), min(int(end), stop)))
             at = end
 
     def mean_per_s(self) -> float:
@@ -67,7 +67,7 @@ class Profile(TrafficTraits):
         return self.spike_ratio * high + (1 - self.spike_ratio) * drawn
 
 
-def _times(dice: Random, rate_per_s: float, spacing: Spacing, window: Window) -> Iterator[int]:
+def _times(dice: Random, rate_per_s: float, spacing: Spacing, window: PublishingWindow) -> Iterator[int]:
     at, stop = float(window.start_us), window.stop_us
     mean = 1_000_000 / rate_per_s
     random = dice.random

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from holdfast.network.workload.files import Files
 from holdfast.network.workload.patterns import Patterns
-from holdfast.network.workload.publication import Publication, Window
+from holdfast.network.workload.publication import PublishingWindow, ScheduledEvent
 from holdfast.network.workload.rates import Rates
 from holdfast.network.workload.stock import Stock
 from holdfast.network.workload.zipf import Zipf
@@ -23,7 +23,7 @@ class Silent:
 
     per_client: ClassVar[int] = 0
 
-    def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
+    def streams(self, publishers: Sequence[str], seed: int, window: PublishingWindow) -> list[Iterator[ScheduledEvent]]:
         return []
 
     def conditions(self, number: int, dice: Random) -> list[str]:

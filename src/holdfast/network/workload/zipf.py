@@ -14,7 +14,7 @@ from typing import Literal
 
 from holdfast.model.settings import setting
 from holdfast.model.values import Value
-from holdfast.network.workload.publication import Publication, Window, publication
+from holdfast.network.workload.publication import PublishingWindow, ScheduledEvent, publication
 from holdfast.network.workload.traffic import Traffic, dice_of
 
 
@@ -54,11 +54,13 @@ class Zipf:
         "low", "which values publications prefer", "as conditions do", key="favour"
     )
 
-    def streams(self, publishers: Sequence[str], seed: int, window: Window) -> list[Iterator[Publication]]:
+    def streams(self, publishers: Sequence[str], seed: int, window: PublishingWindow) -> list[Iterator[ScheduledEvent]]:
         bounds = cumulative(self.values, self.skew)
         return [self._stream(client, bounds, dice_of(seed, client), window) for client in publishers]
 
-    def _stream(self, client: str, bounds: Sequence[float], dice: Random, window: Window) -> Iterator[Publication]:
+    def _stream(
+        self, client: str, bounds: Sequence[float], dice: Random, window: PublishingWindow
+    ) -> Iterator[ScheduledEvent]:
         random, traffic = dice.random, self.traffic
         highest = self.values if self.favour == "high" else 0
         for at_us in traffic.times(dice, window):

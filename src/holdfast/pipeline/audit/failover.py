@@ -35,7 +35,7 @@ class Became:
 
 
 @dataclass(frozen=True)
-class Failover:
+class AuditedFailover:
     broker: str
     replica: str
     failed_us: int
@@ -52,7 +52,7 @@ class Failover:
         return max(0.0, self.during.recovered - self.otherwise.recovered_ratio * self.during.owed)
 
 
-def failovers(audit: Audit) -> dict[str, list[Failover]]:
+def failovers(audit: Audit) -> dict[str, list[AuditedFailover]]:
     """By run, in the order of time: those that came to their end."""
     told = {run.label: [row for row in run.failovers if row["failed_us"] and row["ready_us"]] for run in audit.runs}
     if not any(told.values()):
@@ -75,9 +75,9 @@ def failovers(audit: Audit) -> dict[str, list[Failover]]:
     }
 
 
-def _failover(row: Mapping[str, Any], over_us: int) -> Failover:
+def _failover(row: Mapping[str, Any], over_us: int) -> AuditedFailover:
     times_us = {name: row[name] for name in ("failed_us", "noticed_us", "asked_us", "ready_us")}
-    return Failover(row["faulty"], row["replica"], **times_us, over_us=max(over_us, row["ready_us"]))
+    return AuditedFailover(row["faulty"], row["replica"], **times_us, over_us=max(over_us, row["ready_us"]))
 
 
 def _over_us(runs: Sequence[TraceRun]) -> dict[tuple[str, str, str], int]:
@@ -86,7 +86,7 @@ def _over_us(runs: Sequence[TraceRun]) -> dict[tuple[str, str, str], int]:
     return {(run, broker, replica): at_us for run, broker, replica, at_us in done.agg(F.max("time_us")).collect()}
 
 
-def became(facts: DataFrame, found: Mapping[str, Sequence[Failover]]) -> dict[tuple[str, int], Became]:
+def became(facts: DataFrame, found: Mapping[str, Sequence[AuditedFailover]]) -> dict[tuple[str, int], Became]:
     """By run and number of the failover, counted from 1; 0 is everything else."""
     within = F.lit(0)
     for run, each in found.items():

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from holdfast.pipeline.audit.failover import Failover, failovers
+from holdfast.pipeline.audit.failover import AuditedFailover, failovers
 from holdfast.pipeline.audit.job import Audit
 from holdfast.pipeline.audit.links import Direction, in_place, link_sums
 from holdfast.pipeline.audit.metrics import distributions
@@ -39,7 +39,7 @@ class Shown:
     subscribers: int = 0
     marks: list[tuple[int, str, str]] = field(default_factory=list)  # time, kind, node
     links: list[Direction] = field(default_factory=list)
-    failovers: list[Failover] = field(default_factory=list)
+    failovers: list[AuditedFailover] = field(default_factory=list)
 
 
 def shown(audit: Audit) -> dict[str, Shown]:

@@ -76,7 +76,7 @@ _PREFIX = "attr:"
 _LONG_MAX = 2**63 - 1
 
 
-class Logged(Protocol):
+class LoggedFields(Protocol):
     """An event as a gateway's log has it."""
 
     @property
@@ -108,12 +108,12 @@ class EventColumns:
             raise InputError("; ".join(problems))
         self._schema = to_arrow_schema(schema, timezone="UTC")
 
-    def batch(self, first: int, rows: Sequence[Logged]) -> pa.RecordBatch:
+    def batch(self, first: int, rows: Sequence[LoggedFields]) -> pa.RecordBatch:
         """These events, the first of which has this offset."""
         arrays = [self._column(field, first, rows) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, field: pa.Field, first: int, rows: Sequence[Logged]) -> pa.Array:
+    def _column(self, field: pa.Field, first: int, rows: Sequence[LoggedFields]) -> pa.Array:
         match field.name:
             case "id":
                 parts = [pa.array([row.source for row in rows], pa.string()), pa.array([row.seq for row in rows])]
@@ -133,7 +133,7 @@ class EventColumns:
             case name:
                 return self._attribute(name, field.type, first, rows)
 
-    def _attribute(self, column: str, kind: pa.DataType, first: int, rows: Sequence[Logged]) -> pa.Array:
+    def _attribute(self, column: str, kind: pa.DataType, first: int, rows: Sequence[LoggedFields]) -> pa.Array:
         name = column.removeprefix(_PREFIX)
         values = [row.attributes.get(name) for row in rows]
         wanted = self._kinds[column]
@@ -210,7 +210,7 @@ def _within(value: int, wanted: DataType) -> bool:
     return -(1 << bits) <= value < 1 << bits
 
 
-def _union_map(kind: pa.MapType, rows: Sequence[Logged]) -> pa.Array:
+def _union_map(kind: pa.MapType, rows: Sequence[LoggedFields]) -> pa.Array:
     lengths = [len(row.attributes) for row in rows]
     offsets = [0, *accumulate(lengths)]
     names = [name for row in rows for name in row.attributes]

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from holdfast.gateway.client import BlockingGateway, GatewayClient, chunks
 from holdfast.gateway.folder import running_at
-from holdfast.gateway.messages import Outgoing, Part
+from holdfast.gateway.messages import EventToPublish, Part
 from holdfast.model.errors import InputError
 from holdfast.net.address import parse_address
 from holdfast.net.tls import TlsFiles
@@ -55,10 +55,10 @@ class _Staging:
             pass  # the rest of a batch that is committed already: Spark wants its rows to be taken
         return StagedPart(query, part)
 
-    def _chunks(self, tables: Iterator[pa.RecordBatch]) -> Iterator[list[Outgoing]]:
+    def _chunks(self, tables: Iterator[pa.RecordBatch]) -> Iterator[list[EventToPublish]]:
         lifetime_us = self._options.lifetime_us
         rows = (
-            Outgoing(attributes, payload, lifetime_us)
+            EventToPublish(attributes, payload, lifetime_us)
             for attributes, payload in chain.from_iterable(map(self._events.events, tables))
         )
         return chunks(rows)

@@ -21,7 +21,7 @@ from holdfast.gateway.client import BlockingGateway, GatewayClient
 from holdfast.gateway.embedded import EmbeddedGateway
 from holdfast.gateway.folder import running_at
 from holdfast.gateway.log import GoneError
-from holdfast.gateway.messages import Stream
+from holdfast.gateway.messages import StreamState
 from holdfast.model.errors import HoldfastError, InputError
 from holdfast.net.address import parse_address
 from holdfast.net.tls import TlsFiles
@@ -63,7 +63,7 @@ class LogRange(InputPartition):
     """What one task reads, and from where: tasks do not look for the gateway themselves."""
 
     gateway: str
-    stream: Stream
+    stream: StreamState
     lo: int
     hi: int
 
@@ -75,7 +75,7 @@ class _Tasks:
         self._options = options
         self._columns = EventColumns(schema, options.permissive)
 
-    def split(self, gateway: str, stream: Stream, lo: int, hi: int) -> list[LogRange]:
+    def split(self, gateway: str, stream: StreamState, lo: int, hi: int) -> list[LogRange]:
         step = self._options.rows_per_partition
         return [LogRange(gateway, stream, at, min(at + step, hi)) for at in range(lo, hi, step)]
 
@@ -129,7 +129,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._embedded: EmbeddedGateway | None = None
         self._name = ""
 
-    def _now(self) -> Stream:
+    def _now(self) -> StreamState:
         """The stream as it is now."""
         if self._gateway is None:
             self._address = self._find_gateway()
@@ -172,7 +172,7 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = begin
         return _offset(now, end) if end > begin else start
 
-    def _beginning(self, start: dict[str, Any], now: Stream) -> int:
+    def _beginning(self, start: dict[str, Any], now: StreamState) -> int:
         """Where a batch that begins at an offset really begins: later only if data may be lost, and was."""
         problem = _lost(start, now)
         if problem is None:
@@ -211,7 +211,7 @@ def connect(address: str, options: StreamOptions, wait_for_it: bool = False) -> 
     return BlockingGateway(GatewayClient(parse_address(address), tls, options.patience_s, wait_for_it))
 
 
-def stream_of(gateway: BlockingGateway, options: StreamOptions) -> Stream:
+def stream_of(gateway: BlockingGateway, options: StreamOptions) -> StreamState:
     try:
         if options.condition is not None:
             return gateway.do(gateway.client.open(options.condition, options.stream))
@@ -220,15 +220,15 @@ def stream_of(gateway: BlockingGateway, options: StreamOptions) -> Stream:
         raise InputError(" ".join(str(problem).split())) from None  # in one line, as all that Spark shows of ours
 
 
-def _offset(stream: Stream, offset: int) -> dict[str, Any]:
+def _offset(stream: StreamState, offset: int) -> dict[str, Any]:
     return {"log": stream.log, "offset": offset}
 
 
-def _place(asked: int | str, stream: Stream) -> int:
+def _place(asked: int | str, stream: StreamState) -> int:
     return {"earliest": stream.oldest, "latest": stream.end}[asked] if isinstance(asked, str) else asked
 
 
-def _lost(start: dict[str, Any], now: Stream) -> str | None:
+def _lost(start: dict[str, Any], now: StreamState) -> str | None:
     if start["log"] != now.log:
         return f"the checkpoint is of another log ({start['log']}) than the stream has now ({now.log})"
     if start["offset"] < now.oldest:

@@ -56,12 +56,12 @@ def match_counts(
     return counted(prepare(events, subscriptions, (), (), skip_invalid, index_bytes_max))
 
 
-def counted(plan: "Plan") -> DataFrame:
+def counted(plan: "MatchPlan") -> DataFrame:
     # Key: subscription, at most one row for each from a task, so skew does not matter.
     return _counts_of_tasks(plan).groupBy("subscription").agg(F.sum("events").alias("events"))
 
 
-def counted_here(plan: "Plan") -> pa.Table | None:
+def counted_here(plan: "MatchPlan") -> pa.Table | None:
     """The same, added up on the driver and without a shuffle; None where the tasks' counts may be too many for it."""
     if plan.tasks is None or plan.tasks * plan.compiled.subscriptions > _COUNTS_MAX:
         return None
@@ -69,7 +69,7 @@ def counted_here(plan: "Plan") -> pa.Table | None:
     return sums.rename_columns(["subscription", "events"])
 
 
-def _counts_of_tasks(plan: "Plan") -> DataFrame:
+def _counts_of_tasks(plan: "MatchPlan") -> DataFrame:
     id_ = T.StructField("subscription", from_arrow_type(plan.result.id_type))
     return plan.run(CountSink(plan.result.id_type), T.StructType([id_, T.StructField("events", T.LongType())]))
 
@@ -92,7 +92,7 @@ class Result(NamedTuple):
         return T.StructType([T.StructField(name, kind) for name, kind in (*self.before, middle, *self.after)])
 
 
-class Plan(NamedTuple):
+class MatchPlan(NamedTuple):
     """A match that can be run with any sink."""
 
     inputs: DataFrame  # of which each task is handed a part
@@ -116,7 +116,7 @@ def prepare(
     index_bytes_max: int = INDEX_BYTES_MAX,
     schema: str | None = None,
     form: event_files.Format | None = None,
-) -> Plan:
+) -> MatchPlan:
     """Compile the subscriptions, look at the events' columns, and say what is wrong with either."""
     spark = _session_of(events, subscriptions)
     if not isinstance(subscriptions, DataFrame):
@@ -136,7 +136,7 @@ def _session_of(*tables: Table) -> SparkSession:
     return next((each.sparkSession for each in tables if isinstance(each, DataFrame)), None) or session()
 
 
-def over_frame(events: DataFrame, compiled: Compiled, key: Sequence[str], keep: Sequence[str]) -> Plan:
+def over_frame(events: DataFrame, compiled: Compiled, key: Sequence[str], keep: Sequence[str]) -> MatchPlan:
     leaves = event_columns.leaves(events)
     kinds = event_columns.kinds_of(leaves, compiled.attributes)
     keys, kept = event_columns.result_columns(leaves, key, keep)
@@ -151,7 +151,7 @@ def over_frame(events: DataFrame, compiled: Compiled, key: Sequence[str], keep: 
     source = BatchSource(tuple((name, names.index(name)) for name in kinds), tuple(carried))
     after = [(name, leaves[name].type) for name in kept]
     result = Result(tuple(before), tuple(after), _id_type(compiled), numbered=not keys)
-    return Plan(inputs, None, source, compiled, result, None, _warnings(compiled, leaves, kinds))
+    return MatchPlan(inputs, None, source, compiled, result, None, _warnings(compiled, leaves, kinds))
 
 
 def over_row_groups(
@@ -160,7 +160,7 @@ def over_row_groups(
     compiled: Compiled,
     key: Sequence[str],
     keep: Sequence[str],
-) -> Plan:
+) -> MatchPlan:
     kinds = table.kinds_of(compiled.attributes)
     keys, kept = event_columns.result_columns(table.types, key, keep)
     types = {name: table.carried_type(name) for name in (*keys, *kept)}
@@ -170,7 +170,7 @@ def over_row_groups(
     after = [(name, from_arrow_type(types[name])) for name in kept]
     inputs = spark.range(0, len(tasks), 1, len(tasks))  # task n is handed the number n
     result = Result(tuple(before), tuple(after), _id_type(compiled), numbered=not keys)
-    return Plan(inputs, len(tasks), source, compiled, result, table.rows, _warnings(compiled, table.types, kinds))
+    return MatchPlan(inputs, len(tasks), source, compiled, result, table.rows, _warnings(compiled, table.types, kinds))
 
 
 def _cores(spark: SparkSession) -> int:

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from holdfast.model.errors import InputError
 from holdfast.pipeline.match.compile import INDEX_BYTES_MAX
 from holdfast.pipeline.match.event_files import Format, for_spark, is_remote, local_path
-from holdfast.pipeline.match.frames import Plan, Table, counted, counted_here, prepare
+from holdfast.pipeline.match.frames import MatchPlan, Table, counted, counted_here, prepare
 from holdfast.pipeline.match.subscriptions_table import rejected_table
 from holdfast.pipeline.match.write import MANIFEST, WriteTask, Written, settle
 from holdfast.pipeline.result_folder import ResultFolder
@@ -25,7 +25,7 @@ from holdfast.pipeline.spark_errors import explained
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MatchOutcome:
     events: int
     subscriptions: int
     pairs: int
@@ -51,7 +51,7 @@ class MatchJob:
     schema: str | None = None  # of the events, in Spark's words
     form: Format | None = None  # of files whose names do not say it
 
-    def run(self, spark: SparkSession) -> Outcome:
+    def run(self, spark: SparkSession) -> MatchOutcome:
         started = perf_counter()
         if is_remote(self.out):
             raise InputError(f"{self.out}: not a folder that the tasks can write; use holdfast.spark.match and Spark")
@@ -61,7 +61,7 @@ class MatchJob:
             if self.skip_invalid:
                 folder.write("rejected", rejected_table(plan.compiled.rejected))
         compiled = plan.compiled
-        return Outcome(
+        return MatchOutcome(
             events=events,
             subscriptions=compiled.subscriptions,
             pairs=pairs,
@@ -73,7 +73,7 @@ class MatchJob:
             warnings=tuple(plan.warnings),
         )
 
-    def _prepare(self, spark: SparkSession) -> Plan:
+    def _prepare(self, spark: SparkSession) -> MatchPlan:
         return prepare(
             self.events,
             self.subscriptions,
@@ -89,13 +89,13 @@ class MatchJob:
 _Figures = tuple[int, int, tuple[float, ...]]  # events, pairs, seconds of each task
 
 
-def _write_matches(plan: Plan, folder: ResultFolder) -> _Figures:
+def _write_matches(plan: MatchPlan, folder: ResultFolder) -> _Figures:
     place = folder.table("matches")
     written = write_files(plan, place)
     return sum(each.events for each in written), sum(each.pairs for each in written), _seconds(written)
 
 
-def write_files(plan: Plan, place: Path) -> list[Written]:
+def write_files(plan: MatchPlan, place: Path) -> list[Written]:
     """The pairs as files in a folder that nobody reads yet."""
     attempts = place.with_name(f"_attempts {place.name} {uuid4().hex}")
     attempts.mkdir()
@@ -110,7 +110,7 @@ def _seconds(written: list[Written]) -> tuple[float, ...]:
     return tuple(sorted(each.seconds for each in written))
 
 
-def _write_counts(plan: Plan, folder: ResultFolder) -> _Figures:
+def _write_counts(plan: MatchPlan, folder: ResultFolder) -> _Figures:
     counts = counted_here(plan)
     if counts is not None and plan.events is not None:
         folder.write("counts", counts)

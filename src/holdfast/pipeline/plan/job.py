@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from holdfast.planner.advice import Advice, judged
 from holdfast.planner.pairs import Predictor, Schemes, needs_worlds
-from holdfast.planner.plan import SCHEMES, Case, Endpoints, Prediction, by_home, predict_home
+from holdfast.planner.plan import SCHEMES, Case, Endpoints, SubscriberPrediction, by_home, predict_home
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +73,7 @@ def _task(
     return run
 
 
-def _row(case: int, each: Prediction) -> dict[str, object]:
+def _row(case: int, each: SubscriberPrediction) -> dict[str, object]:
     values = dict(zip(_VALUES, (*each.counted, *each.assumed_up), strict=True))
     return {
         "case": case,

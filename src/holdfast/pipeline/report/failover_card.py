@@ -3,11 +3,11 @@
 from html import escape
 
 from holdfast.pipeline import readable
-from holdfast.pipeline.audit.failover import Became, Failover
+from holdfast.pipeline.audit.failover import AuditedFailover, Became
 from holdfast.pipeline.report.parts import table
 
 
-def failover(found: Failover) -> str:
+def failover(found: AuditedFailover) -> str:
     steps = [
         (found.noticed_us, "all neighbours have noticed"),
         (found.asked_us, f"{found.replica} asks them"),
@@ -36,5 +36,5 @@ def _cells(name: str, became: Became) -> tuple[str, str]:
     return readable.count(count), readable.share(count / became.owed if became.owed else None)
 
 
-def _delay(found: Failover, name: str) -> tuple[str, str, str, str]:
+def _delay(found: AuditedFailover, name: str) -> tuple[str, str, str, str]:
     return readable.time(getattr(found.during, name)), "", readable.time(getattr(found.otherwise, name)), ""

@@ -15,14 +15,14 @@ from typing import Any
 from holdfast.books.trace import TraceWriter
 from holdfast.model.errors import HoldfastError
 from holdfast.network.about import about_run
-from holdfast.pipeline.sweep.plan import Cell, Plan
+from holdfast.pipeline.sweep.plan import SweepCell, SweepPlan
 from holdfast.sim.simulator import Simulation
 
 _TRACEBACK_CHARACTERS_MAX = 8_000  # the last calls are what helps; a deep recursion has thousands
 
 
 @dataclass(frozen=True)
-class Record:
+class CellRecord:
     cell: int
     seed: int
     took_s: float = 0.0
@@ -35,11 +35,11 @@ class Record:
         return json.dumps(asdict(self))
 
 
-def record_from(text: str) -> Record:
-    return Record(**json.loads(text))
+def record_from(text: str) -> CellRecord:
+    return CellRecord(**json.loads(text))
 
 
-def run_cell(plan: Plan, number: int, trace_folder: Path | None = None) -> Record:
+def run_cell(plan: SweepPlan, number: int, trace_folder: Path | None = None) -> CellRecord:
     """Simulate one cell. What goes wrong is part of the record: it must not stop the others."""
     cell = plan.cell(number)
     began = time.perf_counter()
@@ -54,14 +54,14 @@ def run_cell(plan: Plan, number: int, trace_folder: Path | None = None) -> Recor
     numbers = dict(_flattened(outcome))
     counts = {name: value for name, value in numbers.items() if isinstance(value, int)}
     measures = {name: value for name, value in numbers.items() if isinstance(value, float)}
-    return Record(cell.number, cell.seed, time.perf_counter() - began, counts, measures)
+    return CellRecord(cell.number, cell.seed, time.perf_counter() - began, counts, measures)
 
 
-def failed(number: int, seed: int, error: str, took_s: float = 0.0, calls: str | None = None) -> Record:
-    return Record(number, seed, took_s, error=" ".join(error.split()), traceback=calls)
+def failed(number: int, seed: int, error: str, took_s: float = 0.0, calls: str | None = None) -> CellRecord:
+    return CellRecord(number, seed, took_s, error=" ".join(error.split()), traceback=calls)
 
 
-def _simulate(plan: Plan, cell: Cell, trace_folder: Path | None) -> dict[str, object]:
+def _simulate(plan: SweepPlan, cell: SweepCell, trace_folder: Path | None) -> dict[str, object]:
     network = plan.network_of(cell)
     trace = None
     if trace_folder is not None:

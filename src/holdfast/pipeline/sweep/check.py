@@ -14,16 +14,16 @@ from holdfast.network.building.network import build
 from holdfast.network.document import Document, with_settings
 from holdfast.network.keys.root import ROOT
 from holdfast.network.keys.units import SEED
-from holdfast.network.problems import KeyPath, NetworkError, Place, Problem, Problems, dotted
+from holdfast.network.problems import FileProblem, KeyPath, NetworkError, Place, Problems, dotted
 from holdfast.network.shapes import shown
 from holdfast.network.tables import complaint_about
 from holdfast.pipeline.sweep.plan import (
     CELLS_MAX,
     POINTS_MAX,
     SEEDS_MAX,
-    Axis,
-    Plan,
     Point,
+    SweepAxis,
+    SweepPlan,
     grid_axes,
     network_document,
 )
@@ -41,32 +41,32 @@ def plan(
     seeds: int | Iterable[int] = 1,
     settings: Mapping[str, object] | None = None,
     traces: bool = False,
-) -> Plan:
+) -> SweepPlan:
     """A plan from Python: `plan("net.toml", {"links.loss": [0, 0.1]}, seeds=10)`. `seeds` are a number or a list."""
     problems = Problems(lambda path: Place(None))
     points = tuple(Point(name, dict(changed)) for name, changed in (variants or {}).items())
-    axes = [*([Axis(VARIANT, points)] if points else []), *grid_axes(grid or {})]
+    axes = [*([SweepAxis(VARIANT, points)] if points else []), *grid_axes(grid or {})]
     chosen = range(1, seeds + 1) if isinstance(seeds, int) else seeds
-    made = Plan(network_document(network), tuple(axes), tuple(chosen), dict(settings or {}), traces)
+    made = SweepPlan(network_document(network), tuple(axes), tuple(chosen), dict(settings or {}), traces)
     check(made, "sweep", problems)
     return made
 
 
-def check(plan: Plan, name: str, problems: Problems, locate: Callable[[KeyPath], Place] | None = None) -> None:
+def check(plan: SweepPlan, name: str, problems: Problems, locate: Callable[[KeyPath], Place] | None = None) -> None:
     """Add what is wrong with a plan to the problems found so far, and raise them all if there are any."""
     locate = locate or (lambda path: Place(None))
     _check_sizes(plan, problems)
     _check_keys(plan, problems)
     found = problems.in_order()
     if not len(plan):
-        found = found or [Problem("seeds", "there is nothing to run", "give a seed at least")]
+        found = found or [FileProblem("seeds", "there is nothing to run", "give a seed at least")]
     elif len(plan) <= CELLS_MAX:
         found += _problems_of_values(plan, locate)
     if found:
         raise NetworkError(name, sorted(dict.fromkeys(found), key=lambda each: each.line or 0), problems.more)
 
 
-def _check_sizes(plan: Plan, problems: Problems) -> None:
+def _check_sizes(plan: SweepPlan, problems: Problems) -> None:
     for axis in plan.axes:
         if not axis.points:
             problems.add(("grid", axis.name), "an empty list, expected values", "leave the key out instead")
@@ -84,7 +84,7 @@ def _check_sizes(plan: Plan, problems: Problems) -> None:
         problems.add((), f"{size} are {len(plan):,} runs; the limit is {CELLS_MAX:,}", "make several sweeps of it")
 
 
-def _check_keys(plan: Plan, problems: Problems) -> None:
+def _check_keys(plan: SweepPlan, problems: Problems) -> None:
     owners: dict[str, str] = {}
     for axis in plan.axes:
         for key in dict.fromkeys(key for point in axis.points for key in point.settings):
@@ -109,7 +109,7 @@ def _check_key(key: str, place: KeyPath, problems: Problems) -> None:
         problems.add(place, complaint)
 
 
-def _check_labels(axis: Axis, problems: Problems) -> None:
+def _check_labels(axis: SweepAxis, problems: Problems) -> None:
     seen: set[str] = set()
     for point in axis.points[:POINTS_MAX]:
         text = json.dumps(point.label, default=str)
@@ -125,12 +125,12 @@ def _place_of(key: str, points: Iterable[Point], axis: str) -> KeyPath:
     return next(places, ("variant", key) if axis == VARIANT else ("grid", key))
 
 
-def _problems_of_values(plan: Plan, locate: Callable[[KeyPath], Place]) -> Iterator[Problem]:
+def _problems_of_values(plan: SweepPlan, locate: Callable[[KeyPath], Place]) -> Iterator[FileProblem]:
     """What the network file's readers say to the combinations, each thing once."""
     spoiled = {key for key in _all_keys(plan) if key == "seed" or complaint_about(ROOT, key)}
-    seen: dict[Problem, int] = {}
+    seen: dict[FileProblem, int] = {}
     tried = 0
-    first: dict[Problem, str] = {}
+    first: dict[FileProblem, str] = {}
     for chosen in _combinations(plan):
         tried += 1
         settings = {key: value for key, value in plan.together(chosen).items() if key not in spoiled}
@@ -141,14 +141,14 @@ def _problems_of_values(plan: Plan, locate: Callable[[KeyPath], Place]) -> Itera
     for problem, count in seen.items():
         elsewhere = problem.key == "network" and count < tried and first[problem]
         suffix = f" (with {first[problem]})" if elsewhere else ""
-        yield Problem(problem.key, problem.message + suffix, problem.suggestion, problem.line)
+        yield FileProblem(problem.key, problem.message + suffix, problem.suggestion, problem.line)
 
 
-def _all_keys(plan: Plan) -> set[str]:
+def _all_keys(plan: SweepPlan) -> set[str]:
     return {*plan.settings, *(key for axis in plan.axes for point in axis.points for key in point.settings)}
 
 
-def _combinations(plan: Plan) -> Iterator[tuple[Point, ...]]:
+def _combinations(plan: SweepPlan) -> Iterator[tuple[Point, ...]]:
     """All when they are few; otherwise each variant with each value, and the first values of all other axes."""
     if plan.combinations <= CHECKED_MAX:
         yield from plan.choices()
@@ -168,8 +168,8 @@ def _swapped(points: tuple[Point, ...], at: int, point: Point) -> tuple[Point, .
     return (*points[:at], point, *points[at + 1 :])
 
 
-def _problems_of_network(network: Document, settings: Mapping[str, object]) -> list[Problem]:
-    found: list[Problem] = []
+def _problems_of_network(network: Document, settings: Mapping[str, object]) -> list[FileProblem]:
+    found: list[FileProblem] = []
     try:
         document = with_settings(network, settings)
     except NetworkError as error:  # keys that are not there in this file; the others can still be looked at
@@ -184,25 +184,25 @@ def _problems_of_network(network: Document, settings: Mapping[str, object]) -> l
 
 
 def _moved(
-    problem: Problem,
-    plan: Plan,
+    problem: FileProblem,
+    plan: SweepPlan,
     chosen: Iterable[Point],
     settings: Mapping[str, object],
     locate: Callable[[KeyPath], Place],
-) -> Problem:
+) -> FileProblem:
     """A problem of the network, told at the place of the sweep that caused it."""
     near = [key for key in settings if _overlap(key, problem.key)] if problem.by_setting else []
     if not near:
         where = f"{plan.network.name} line {problem.line}" if problem.line else plan.network.name
         message = f"{where}, {problem.key}: {problem.message}" if problem.key else f"{where}: {problem.message}"
-        return Problem("network", message, problem.suggestion, locate(("network",)).line)
+        return FileProblem("network", message, problem.suggestion, locate(("network",)).line)
     key = max(near, key=len)
     places = {**{key: ("set", key) for key in plan.settings}, **plan.places}
     for axis, point in zip(plan.axes, chosen, strict=True):
         at_axis: KeyPath = (VARIANT, str(point.label)) if axis.name == VARIANT else ("grid",)
         places |= {each: (*at_axis, each) for each in point.settings}
         places |= point.places
-    return Problem(dotted(places[key]), problem.message, problem.suggestion, locate(places[key]).line)
+    return FileProblem(dotted(places[key]), problem.message, problem.suggestion, locate(places[key]).line)
 
 
 def _overlap(one: str, other: str) -> bool:

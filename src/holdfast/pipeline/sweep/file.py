@@ -16,24 +16,32 @@ from holdfast.network.document import Document, read
 from holdfast.network.keys.units import SEED
 from holdfast.network.presets import PRESETS
 from holdfast.network.problems import KeyPath, NetworkError, Problems
-from holdfast.network.shapes import Either, Flag, Listed, Name, Number, Text, Word, wrong
+from holdfast.network.shapes import Choice, Either, Flag, Listed, Name, Number, Text, wrong
 from holdfast.network.tables import Key, Repeated, Table
 from holdfast.pipeline.sweep.chart import Chart, Marks
 from holdfast.pipeline.sweep.check import VARIANT, check
-from holdfast.pipeline.sweep.plan import POINTS_MAX, SEEDS_MAX, Axis, Plan, Point, network_document, preset_document
+from holdfast.pipeline.sweep.plan import (
+    POINTS_MAX,
+    SEEDS_MAX,
+    Point,
+    SweepAxis,
+    SweepPlan,
+    network_document,
+    preset_document,
+)
 
 CHARTS_MAX = 100  # files to draw and to look at
 
 
 @dataclass(frozen=True)
-class Setting:
+class SweepSetting:
     key: str  # dotted, as `--set` takes it
     value: Any
     place: KeyPath
 
 
 @dataclass(frozen=True)
-class Settings:
+class SettingsTable:
     """A table whose keys are those of the network file, nested or dotted."""
 
     def words(self) -> str:
@@ -45,13 +53,13 @@ class Settings:
         return list(_flattened(found, path, ""))
 
 
-def _flattened(found: Mapping[str, Any], path: KeyPath, before: str) -> Iterator[Setting]:
+def _flattened(found: Mapping[str, Any], path: KeyPath, before: str) -> Iterator[SweepSetting]:
     for name, value in found.items():
         key = f"{before}.{name}" if before else name
         if isinstance(value, Mapping) and value:
             yield from _flattened(value, (*path, name), key)
         else:
-            yield Setting(key, value, (*path, name))
+            yield SweepSetting(key, value, (*path, name))
 
 
 @dataclass(frozen=True)
@@ -83,10 +91,10 @@ _CHART = Table(
         Key("y", _LABEL, "the measured value", required=True),
         Key("x", _LABEL, "what varies along the chart: a key of the grid, or variant", required=True),
         Key("by", Either(_LABEL, Listed(_LABEL, "keys"), list), "one line for each value of it"),
-        Key("where", Settings(), "only these runs"),
+        Key("where", SettingsTable(), "only these runs"),
         Key("title", _LABEL, "above the chart", default_words="made from x, y and where"),
         Key("file", Name(), "its file in charts, without .svg", default_words="made from x and y"),
-        Key("log", Word(("x", "y", "xy")), "which axis is logarithmic"),
+        Key("log", Choice(("x", "y", "xy")), "which axis is logarithmic"),
         Key("x_label", _LABEL, "below the chart"),
         Key("y_label", _LABEL, "beside the chart"),
         Key("y_range", _PAIR, "[low, high] of the axis"),
@@ -98,7 +106,7 @@ _VARIANT = Table(
     "Settings that go together, under a name.",
     (
         Key("name", _LABEL, "what stands in the column `variant`", required=True),
-        Key("set", Settings(), "what it changes; nothing: the network as it is"),
+        Key("set", SettingsTable(), "what it changes; nothing: the network as it is"),
     ),
 )
 SWEEP = Table(
@@ -106,7 +114,7 @@ SWEEP = Table(
     "The whole file.",
     (
         Key("network", Text("a path in quotes"), "a network file, looked for beside this one"),
-        Key("preset", Word(tuple(PRESETS)), "instead of a file"),
+        Key("preset", Choice(tuple(PRESETS)), "instead of a file"),
         Key(
             "seeds",
             Either(Number(1, SEEDS_MAX, whole=True), Listed(SEED, "seeds", most=SEEDS_MAX), list),
@@ -114,8 +122,8 @@ SWEEP = Table(
             1,
         ),
         Key("traces", Flag(), "keep the trace of every run", False),
-        Key("set", Settings(), "the same in every run"),
-        Key("grid", Settings(), "lists of values, every one with every other"),
+        Key("set", SettingsTable(), "the same in every run"),
+        Key("grid", SettingsTable(), "lists of values, every one with every other"),
         Key(VARIANT, Repeated(_VARIANT, POINTS_MAX), "settings that go together"),
         Key("chart", Repeated(_CHART, CHARTS_MAX), "what to draw"),
     ),
@@ -124,7 +132,7 @@ SWEEP = Table(
 
 @dataclass(frozen=True)
 class SweepFile:
-    plan: Plan
+    plan: SweepPlan
     charts: tuple[Chart, ...]
 
 
@@ -143,9 +151,9 @@ def parse_sweep(document: Document) -> SweepFile:
     network = _network(values, document, problems)
     if network is None:
         raise NetworkError(document.name, problems.in_order(), problems.more)
-    fixed: list[Setting] = values["set"] or []
+    fixed: list[SweepSetting] = values["set"] or []
     seeds = values["seeds"]
-    plan = Plan(
+    plan = SweepPlan(
         network,
         tuple(axes),
         tuple(range(1, seeds + 1) if isinstance(seeds, int) else seeds),
@@ -174,20 +182,20 @@ def _network(values: dict[str, Any], document: Document, problems: Problems) -> 
     return None
 
 
-def _variants(values: dict[str, Any], problems: Problems) -> list[Axis]:
+def _variants(values: dict[str, Any], problems: Problems) -> list[SweepAxis]:
     given = values[VARIANT]
     points = []
     for number, each in enumerate(given or ()):
         entry = _VARIANT.values(each, (VARIANT, number), problems)
         if entry["name"] is None:
             continue
-        settings: list[Setting] = entry["set"] or []
+        settings: list[SweepSetting] = entry["set"] or []
         changed = {setting.key: setting.value for setting in settings}
         points.append(Point(entry["name"], changed, {setting.key: setting.place for setting in settings}))
-    return [Axis(VARIANT, tuple(points))] if points else []
+    return [SweepAxis(VARIANT, tuple(points))] if points else []
 
 
-def _grid(values: dict[str, Any], problems: Problems) -> list[Axis]:
+def _grid(values: dict[str, Any], problems: Problems) -> list[SweepAxis]:
     axes = []
     for setting in values["grid"] or ():
         if not isinstance(setting.value, list):
@@ -199,20 +207,20 @@ def _grid(values: dict[str, Any], problems: Problems) -> list[Axis]:
                 Point(value, {setting.key: value}, {setting.key: (*setting.place, at)})
                 for at, value in enumerate(setting.value)
             ]
-            axes.append(Axis(setting.key, tuple(points)))
+            axes.append(SweepAxis(setting.key, tuple(points)))
     return axes
 
 
 _VALUES = Listed(Text(), "values")
 
 
-def _charts(values: dict[str, Any], axes: list[Axis], problems: Problems) -> Iterator[Chart]:
+def _charts(values: dict[str, Any], axes: list[SweepAxis], problems: Problems) -> Iterator[Chart]:
     known = [axis.name for axis in axes]
     for number, each in enumerate(values["chart"] or ()):
         path = "chart", number
         entry = _CHART.values(each, path, problems)
         by = [entry["by"]] if isinstance(entry["by"], str) else entry["by"] or []
-        where: list[Setting] = entry["where"] or []
+        where: list[SweepSetting] = entry["where"] or []
         for key, name in [("x", entry["x"]), *(("by", name) for name in by)]:
             if name is not None and name not in known:
                 _not_varied(name, known, (*path, key), problems)

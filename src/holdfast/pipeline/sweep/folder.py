@@ -27,8 +27,8 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.model.errors import InputError
-from holdfast.pipeline.sweep.cell import Record, record_from
-from holdfast.pipeline.sweep.plan import Plan
+from holdfast.pipeline.sweep.cell import CellRecord, record_from
+from holdfast.pipeline.sweep.plan import SweepPlan
 
 FORMAT = 1
 _FAILED = ".failed.json"
@@ -59,7 +59,7 @@ class SweepFolder:
 
     # Cells ---------------------------------------------------------------------------------------
 
-    def write(self, record: Record) -> None:
+    def write(self, record: CellRecord) -> None:
         ending = _DONE if record.error is None else _FAILED
         name = f"{record.cell:05}{ending}"
         beside = self._cells / f".{name}.{os.getpid()}"
@@ -69,7 +69,7 @@ class SweepFolder:
             os.fsync(file.fileno())
         beside.replace(self._cells / name)
 
-    def record(self, number: int) -> Record | None:
+    def record(self, number: int) -> CellRecord | None:
         for ending in (_DONE, _FAILED):
             path = self._cells / f"{number:05}{ending}"
             try:
@@ -121,7 +121,7 @@ class SweepFolder:
     # The folder itself ---------------------------------------------------------------------------
 
     @contextmanager
-    def taken(self, plan: Plan, overwrite: bool = False) -> Iterator[None]:
+    def taken(self, plan: SweepPlan, overwrite: bool = False) -> Iterator[None]:
         """Make the folder, or go on with the sweep that it holds; nobody else may work in it meanwhile."""
         try:
             there = self._check(overwrite)
@@ -160,7 +160,7 @@ class SweepFolder:
             if name not in ("sweep.json", "lock"):
                 shutil.rmtree(self.path / name)
 
-    def _begin(self, plan: Plan) -> None:
+    def _begin(self, plan: SweepPlan) -> None:
         self._cells.mkdir(exist_ok=True)
         for path in self._cells.glob(".*"):  # half-written when somebody was killed
             path.unlink()

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from holdfast.pipeline.spark_errors import explained
 from holdfast.pipeline.spark_path import spark_path
 from holdfast.pipeline.sweep.folder import SweepFolder
-from holdfast.pipeline.sweep.plan import Plan
+from holdfast.pipeline.sweep.plan import SweepPlan
 from holdfast.pipeline.sweep.process import run_apart
 from holdfast.pipeline.sweep.progress import Watch, watched
 from holdfast.pipeline.sweep.tables import runs_table, summary_table
@@ -27,7 +27,7 @@ _SHARED_MAX = 1_000  # cells of one task; however short they seem, a task that f
 
 
 def sweep(
-    spark: SparkSession, plan: Plan, out: str | Path, *, overwrite: bool = False, watch: Watch | None = None
+    spark: SparkSession, plan: SweepPlan, out: str | Path, *, overwrite: bool = False, watch: Watch | None = None
 ) -> DataFrame:
     """Run what is missing of a sweep, write its tables, and give the table of runs: one row a cell, failed or not.
 
@@ -48,7 +48,7 @@ def sweep(
     return spark.read.parquet(spark_path(folder.runs))
 
 
-def run_cells(spark: SparkSession, plan: Plan, folder: SweepFolder, cells: list[int]) -> None:
+def run_cells(spark: SparkSession, plan: SweepPlan, folder: SweepFolder, cells: list[int]) -> None:
     """Simulate these cells and leave their records in the folder."""
     if len(cells) > _PILOTS_FROM:
         pilots = cells[:: len(cells) // _PILOTS][:_PILOTS]  # from all over the grid
@@ -64,14 +64,14 @@ def cells_per_task(mean_s: float) -> int:
     return min(_SHARED_MAX, max(1, round(_TASK_S / max(mean_s, 1e-6))))
 
 
-def _run(spark: SparkSession, plan: Plan, folder: SweepFolder, cells: list[int], tasks: int) -> None:
+def _run(spark: SparkSession, plan: SweepPlan, folder: SweepFolder, cells: list[int], tasks: int) -> None:
     numbers = spark.range(0, tasks, 1, tasks)
     # Nothing comes back: the records are in the folder. "noop" is Spark's way to run a job for its effects.
     numbers.mapInArrow(_task(plan, folder, cells, tasks), "cell long").write.format("noop").mode("overwrite").save()
 
 
 def _task(
-    plan: Plan, folder: SweepFolder, cells: list[int], tasks: int
+    plan: SweepPlan, folder: SweepFolder, cells: list[int], tasks: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         folder.must_be_visible()

@@ -35,13 +35,13 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Axis:
+class SweepAxis:
     name: str
     points: tuple[Point, ...]
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     number: int
     seed: int
     settings: Mapping[str, object]  # everything that is changed in the network file but the seed
@@ -49,9 +49,9 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     network: Document
-    axes: tuple[Axis, ...] = ()
+    axes: tuple[SweepAxis, ...] = ()
     seeds: tuple[int, ...] = (1,)
     settings: Mapping[str, object] = field(default_factory=dict)  # the same in every cell
     traces: bool = False
@@ -64,7 +64,7 @@ class Plan:
     def combinations(self) -> int:
         return prod(len(axis.points) for axis in self.axes)
 
-    def cell(self, number: int) -> Cell:
+    def cell(self, number: int) -> SweepCell:
         rest, seed_at = divmod(number, len(self.seeds))
         chosen: list[Point] = []
         for axis in reversed(self.axes):
@@ -83,7 +83,7 @@ class Plan:
             settings |= point.settings
         return settings
 
-    def network_of(self, cell: Cell) -> Network:
+    def network_of(self, cell: SweepCell) -> Network:
         return build(with_settings(self.network, {**cell.settings, "seed": cell.seed}))
 
     @cached_property
@@ -105,13 +105,13 @@ class Plan:
             axis.name: [_as_kind(point.label, self.columns[axis.name]) for point in axis.points] for axis in self.axes
         }
 
-    def _cell(self, number: int, seed: int, chosen: Sequence[Point]) -> Cell:
+    def _cell(self, number: int, seed: int, chosen: Sequence[Point]) -> SweepCell:
         labels = {axis.name: point.label for axis, point in zip(self.axes, chosen, strict=True)}
         columns = {
             name: _as_kind(labels[name] if name in labels else self._said(name, chosen), kind)
             for name, kind in self.columns.items()
         }
-        return Cell(number, seed, self.together(chosen), columns)
+        return SweepCell(number, seed, self.together(chosen), columns)
 
     def _said(self, key: str, chosen: Iterable[Point]) -> object:
         """The value of a key in a combination; where no setting says it, what the network file does."""
@@ -143,8 +143,8 @@ def preset_document(name: str) -> Document:
     return document_of(preset_text(name), name)
 
 
-def grid_axes(grid: Mapping[str, Sequence[object]]) -> list[Axis]:
-    return [Axis(key, tuple(Point(value, {key: value}) for value in values)) for key, values in grid.items()]
+def grid_axes(grid: Mapping[str, Sequence[object]]) -> list[SweepAxis]:
+    return [SweepAxis(key, tuple(Point(value, {key: value}) for value in values)) for key, values in grid.items()]
 
 
 def _in_document(data: Any, key: str) -> object:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from holdfast.network.load import parse_text
 from holdfast.pipeline.sweep.cell import failed, run_cell
 from holdfast.pipeline.sweep.folder import SweepFolder
-from holdfast.pipeline.sweep.plan import Plan
+from holdfast.pipeline.sweep.plan import SweepPlan
 from holdfast.sim.simulator import Simulation
 
 _PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
@@ -29,7 +29,7 @@ _SMALL = {
 }
 
 
-def run_apart(plan: Plan, folder: SweepFolder, number: int) -> None:
+def run_apart(plan: SweepPlan, folder: SweepFolder, number: int) -> None:
     """Simulate a cell and leave its record in the folder, whatever becomes of the process."""
     _warm_up()
     child = os.fork()
@@ -47,7 +47,7 @@ def _warm_up() -> None:
         Simulation(parse_text(_SMALL)).run()
 
 
-def _be_the_child(plan: Plan, folder: SweepFolder, number: int) -> None:
+def _be_the_child(plan: SweepPlan, folder: SweepFolder, number: int) -> None:
     code = 1
     try:
         _die_with_parent()

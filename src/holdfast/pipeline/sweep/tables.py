@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from holdfast.books.outcome import Outcome
 from holdfast.pipeline.confidence import half_width_factor
 from holdfast.pipeline.sweep.folder import SweepFolder
-from holdfast.pipeline.sweep.plan import ColumnKind, Plan
+from holdfast.pipeline.sweep.plan import ColumnKind, SweepPlan
 
 _RECORDS_PER_TASK = 2_000  # files of a kilobyte: a task of a second or so
 _METRICS_MAX = 2_000  # columns of one table; incidents have a handful of kinds
@@ -35,7 +35,7 @@ _ARROW: dict[ColumnKind, pa.DataType] = {
 }
 
 
-def runs_table(spark: SparkSession, plan: Plan, folder: SweepFolder) -> DataFrame:
+def runs_table(spark: SparkSession, plan: SweepPlan, folder: SweepFolder) -> DataFrame:
     """One row a cell: its number, settings and seed, what went wrong, how long it took, and every metric."""
     records = _records(spark, plan, folder)
     counts, measures = _names(records)
@@ -85,7 +85,7 @@ def column(name: str) -> Column:
     return F.col(f"`{name}`")
 
 
-def _records(spark: SparkSession, plan: Plan, folder: SweepFolder) -> DataFrame:
+def _records(spark: SparkSession, plan: SweepPlan, folder: SweepFolder) -> DataFrame:
     settings = [T.StructField(name, _SPARK[kind]) for name, kind in plan.columns.items()]
     schema = T.StructType(
         [
@@ -102,7 +102,7 @@ def _records(spark: SparkSession, plan: Plan, folder: SweepFolder) -> DataFrame:
     return spark.range(0, len(plan), 1, parts).mapInArrow(_reader(plan, folder), schema)
 
 
-def _reader(plan: Plan, folder: SweepFolder) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _reader(plan: SweepPlan, folder: SweepFolder) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     schema = pa.schema(
         [
             ("cell", pa.int64()),
@@ -123,7 +123,7 @@ def _reader(plan: Plan, folder: SweepFolder) -> Callable[[Iterator[pa.RecordBatc
     return read
 
 
-def _row(plan: Plan, folder: SweepFolder, number: int) -> dict[str, object]:
+def _row(plan: SweepPlan, folder: SweepFolder, number: int) -> dict[str, object]:
     cell, record = plan.cell(number), folder.record(number)
     own: dict[str, object] = {"cell": number, **cell.columns, "seed": cell.seed}
     if record is None:

@@ -12,7 +12,7 @@ Id = tuple[str, int]  # source and sequence number
 Place = tuple[str, int, int, int]  # origin, its epoch, class, number
 
 
-class Kept(NamedTuple):
+class BufferedEvent(NamedTuple):
     publication: Publication
     stamp: Stamp | None
     tags: tuple[int, ...]  # under which it can be found
@@ -24,7 +24,7 @@ class Buffer:
         self._size = size
         self._places_max = places_max
         self._by_class = by_class  # whether `ids` is going to be asked for
-        self._events: dict[Id, Kept] = {}  # the oldest first
+        self._events: dict[Id, BufferedEvent] = {}  # the oldest first
         self._classes: dict[int, dict[Id, None]] = {}
         self._places: dict[Place, Id] = {}
 
@@ -43,7 +43,7 @@ class Buffer:
         places = 0 if stamp is None else len(stamp.places)
         while self._events and (len(self._events) >= self._size or len(self._places) + places > self._places_max):
             self._drop(next(iter(self._events)))
-        kept = self._events[id_] = Kept(publication, stamp, tuple(tags) if self._by_class else (), now_us)
+        kept = self._events[id_] = BufferedEvent(publication, stamp, tuple(tags) if self._by_class else (), now_us)
         for tag in kept.tags:
             self._classes.setdefault(tag, {})[id_] = None
         if stamp is not None:
@@ -70,10 +70,10 @@ class Buffer:
                 return
             self._drop(id_)
 
-    def event(self, source: str, seq: int) -> Kept | None:
+    def event(self, source: str, seq: int) -> BufferedEvent | None:
         return self._events.get((source, seq))
 
-    def at(self, place: Place) -> Kept | None:
+    def at(self, place: Place) -> BufferedEvent | None:
         id_ = self._places.get(place)
         return None if id_ is None else self._events[id_]
 
@@ -85,5 +85,5 @@ class Buffer:
             by_source.setdefault(source, []).append(seq)
         return tuple([(source, tuple(seqs)) for source, seqs in by_source.items()])
 
-    def __iter__(self) -> Iterator[Kept]:
+    def __iter__(self) -> Iterator[BufferedEvent]:
         return iter(self._events.values())

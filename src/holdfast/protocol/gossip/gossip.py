@@ -28,9 +28,9 @@ from holdfast.model.messages import (
 from holdfast.model.messages import Gossip as Message
 from holdfast.protocol.effects import Effect, Gauges, Incident, Multicast, Send, Unicast
 from holdfast.protocol.gossip.answers import beyond, left_of, named_in
-from holdfast.protocol.gossip.buffer import Buffer, Kept
+from holdfast.protocol.gossip.buffer import Buffer, BufferedEvent
 from holdfast.protocol.gossip.classes import Classes, tag_of
-from holdfast.protocol.gossip.losses import Losses
+from holdfast.protocol.gossip.losses import LossTracker
 from holdfast.protocol.gossip.reconciling import Partners
 from holdfast.protocol.gossip.settings import GossipSettings, ReconcilingSettings
 from holdfast.protocol.gossip.styles import STYLES, AskAnybody, AskOrigin, AskSubscribers, Have, Holdings, Saying
@@ -68,7 +68,7 @@ class Gossip:
         self.by_unicast = settings.transfer == "direct"  # brokers without a link between them talk to each other
         self._tells_route = self._style.routes or (not self.by_unicast and self._style.says is None)
         self._buffer = Buffer(settings.buffer, settings.places_max, by_class=not self._style.numbers)
-        self._losses = Losses(settings.lost_max, settings.lost_us, settings.streams_max)
+        self._losses = LossTracker(settings.lost_max, settings.lost_us, settings.streams_max)
         self._holdings = Holdings(classes, self._buffer, self._losses, settings, rng)
         self._local: dict[str, int] = {}  # conditions of our clients, and how many want each
         self._since: dict[str, int] = {}  # and from when on an event is theirs
@@ -309,7 +309,7 @@ class Gossip:
 
     def _on_vector(self, vector: GossipVector, now_us: int) -> list[Effect]:
         """Somebody tells how far it has got with what we let in: hand it the rest, or say that there is none."""
-        kept: dict[tuple[str, int], Kept] = {}
+        kept: dict[tuple[str, int], BufferedEvent] = {}
         is_complete = True
         settled_us, count_max = now_us - self._reconciling.settle_us, self._settings.digest_max
         life = self._name, self._epoch
@@ -327,7 +327,7 @@ class Gossip:
             return self._back(vector.path, GossipComplete(self._name))
         return self._hand_out(list(kept.values())[:count_max], vector.path)
 
-    def _hand_out(self, kept: list[Kept], path: tuple[str, ...]) -> list[Effect]:
+    def _hand_out(self, kept: list[BufferedEvent], path: tuple[str, ...]) -> list[Effect]:
         return [effect for each in kept for effect in self._back(path, GossipEvent(each.publication, each.stamp))]
 
     def _on_recovered(self, event: GossipEvent, now_us: int) -> list[Effect]:

@@ -9,7 +9,7 @@ from typing import get_args
 
 from holdfast.model.messages import Batch, Message, Publish, Stamped
 from holdfast.model.messages import Gossip as GossipMessage
-from holdfast.protocol.broker import Broker
+from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.effects import Effect, Gauges, Input, Received, Wake
 from holdfast.protocol.gossip.gossip import Gossip
 from holdfast.protocol.node import BrokerLayer
@@ -17,8 +17,8 @@ from holdfast.protocol.node import BrokerLayer
 _BETWEEN_BROKERS = get_args(GossipMessage)
 
 
-class GossipLayer(BrokerLayer[Broker]):
-    def __init__(self, broker: Broker, gossip: Gossip) -> None:
+class GossipLayer(BrokerLayer[CoreBroker]):
+    def __init__(self, broker: CoreBroker, gossip: Gossip) -> None:
         super().__init__(broker)
         self._gossip = gossip
 

@@ -30,7 +30,7 @@ def _forget(index: dict[K, dict[Stream, None]], key: K, stream: Stream) -> None:
         del index[key]
 
 
-class Losses:
+class LossTracker:
     def __init__(self, lost_max: int, lost_us: int, streams_max: int) -> None:
         self._lost_max = lost_max
         self._lost_us = lost_us

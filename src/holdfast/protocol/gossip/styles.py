@@ -10,7 +10,7 @@ from random import Random
 from holdfast.model.messages import EventIds, MissingEvents
 from holdfast.protocol.gossip.buffer import Buffer
 from holdfast.protocol.gossip.classes import Classes
-from holdfast.protocol.gossip.losses import Losses
+from holdfast.protocol.gossip.losses import LossTracker
 from holdfast.protocol.gossip.settings import GossipSettings, StyleName
 
 
@@ -20,7 +20,7 @@ class Holdings:
 
     classes: Classes
     buffer: Buffer
-    losses: Losses
+    losses: LossTracker
     settings: GossipSettings
     dice: Random
 

@@ -24,13 +24,13 @@ from holdfast.model.messages import (
     Snapshot,
     StoredAck,
 )
-from holdfast.protocol.broker import Broker
+from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.changes import (
+    AckedUpTo,
     At,
     Began,
     Body,
     Change,
-    Done,
     Erase,
     Forgot,
     Keep,
@@ -59,7 +59,7 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.hops.away import Away
 from holdfast.protocol.hops.incoming import Incoming
-from holdfast.protocol.hops.outgoing import Kept, Outgoing, events_in, is_said
+from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing, events_in, is_said
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.hops.store_admission import has_own_part, shared_part
 from holdfast.protocol.node import BrokerLayer
@@ -78,14 +78,14 @@ class _SafeThen:
         self.effects: list[Effect] = []
 
 
-class DurableLayer(BrokerLayer[Broker]):
-    def __init__(self, broker: Broker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
+class DurableLayer(BrokerLayer[CoreBroker]):
+    def __init__(self, broker: CoreBroker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
         super().__init__(broker)
         self._settings = settings
         self._takes: dict[str, bool] = {}  # neighbours, and whether they say what they have taken
         self._incoming: dict[str, Incoming] = {}
         self._outgoing: dict[str, Outgoing] = {}
-        self._kept: dict[int, Kept] = {}  # by body
+        self._kept: dict[int, KeptMessage] = {}  # by body
         self._events = 0  # in them
         self._early = 0  # events that have come before others that are missing
         self._for_clients = 0  # of those that are kept, events that some client has not taken
@@ -107,7 +107,8 @@ class DurableLayer(BrokerLayer[Broker]):
         if stored.epoch is None:
             self._changes.append(Began(now_us))
         bodies = {
-            body: Kept(body, message, at_us, self._settings.keep_us) for body, (at_us, message) in stored.bodies.items()
+            body: KeptMessage(body, each, at_us, self._settings.keep_us)
+            for body, (at_us, each) in stored.bodies.items()
         }
         for name, each in stored.neighbours.items():
             self._takes[name] = each.takes
@@ -290,7 +291,7 @@ class DurableLayer(BrokerLayer[Broker]):
             return effects if taken.seq else effects + self._hand_over(sender, outgoing.try_again(now_us))
         done = outgoing.on_taken(taken, now_us)
         if done:
-            self._changes.append(Done(sender, taken.seq))
+            self._changes.append(AckedUpTo(sender, taken.seq))
             self._release(outgoing, done)
         return effects + self._hand_over(sender, [*outgoing.missed(taken, now_us), *outgoing.fill(now_us)])
 
@@ -298,7 +299,7 @@ class DurableLayer(BrokerLayer[Broker]):
         notice = self._away.notice(client, now_us) if self._takes.get(client) else None
         return [] if notice is None else [Send(client, notice)]
 
-    def _release(self, outgoing: Outgoing, done: list[Kept]) -> None:
+    def _release(self, outgoing: Outgoing, done: list[KeptMessage]) -> None:
         """Erase what nobody needs any more, after one neighbour has no more need of it."""
         for kept in done if outgoing.to_client else ():
             kept.clients -= 1
@@ -409,7 +410,7 @@ class DurableLayer(BrokerLayer[Broker]):
 
     def _keep(self, takers: list[str], message: Body, now_us: int) -> None:
         self._body += 1
-        kept = self._kept[self._body] = Kept(self._body, message, now_us, self._settings.keep_us)
+        kept = self._kept[self._body] = KeptMessage(self._body, message, now_us, self._settings.keep_us)
         self._events += kept.events
         to: list[tuple[str, int]] = []
         for name in takers:
@@ -437,7 +438,7 @@ class DurableLayer(BrokerLayer[Broker]):
         self._changes += [Skipped(client, seq) for seq, _ in gone]
         self._release(outgoing, [kept for _, kept in gone])
 
-    def _give_up(self, client: str, gone: list[tuple[int, Kept]], reason: str) -> None:
+    def _give_up(self, client: str, gone: list[tuple[int, KeptMessage]], reason: str) -> None:
         if gone:
             kept_us = [kept.kept_us for _, kept in gone]
             events = sum([kept.events for _, kept in gone])

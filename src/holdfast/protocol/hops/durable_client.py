@@ -49,7 +49,7 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.hops.handing_out import HandingOut
 from holdfast.protocol.hops.incoming import Incoming
-from holdfast.protocol.hops.outgoing import Kept, Outgoing
+from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.node import ClientLayer, ClientMachine
 from holdfast.protocol.recovery.control import CONTROL_SEQ
@@ -186,7 +186,7 @@ class DurableClient(ClientLayer):
         return instead
 
     def _put(self, message: Body, now_us: int) -> list[Effect]:
-        self._outgoing.put(Kept(0, message, now_us, _FOR_EVER_US))
+        self._outgoing.put(KeptMessage(0, message, now_us, _FOR_EVER_US))
         return self._hand_over(self._outgoing.release(self._outgoing.seq, now_us)) if self._broker else []
 
     def _hand_over(self, handovers: list[Handover]) -> list[Effect]:

@@ -28,7 +28,7 @@ def _rest_of(batch: Batch, before: int) -> Batch | None:
     return batch.picked(left) if left else None
 
 
-class Kept:
+class KeptMessage:
     """A message, and for how many neighbours it is kept; of these, how many clients."""
 
     __slots__ = ("body", "clients", "events", "expires_us", "holders", "kept_us", "message")
@@ -63,7 +63,7 @@ class Outgoing:
         self.due_us: int | None = None  # when to try again
         self.seq = 0  # the last number given
         self._settings = settings
-        self._queue: dict[int, Kept | None] = {}  # in order; None where the event has expired
+        self._queue: dict[int, KeptMessage | None] = {}  # in order; None where the event has expired
         self._released = 0  # up to here it is stored, and may be sent
         self._sent = 0  # up to here it has been sent since the neighbour last answered
         self._highest = 0  # up to here it has ever been sent
@@ -83,19 +83,19 @@ class Outgoing:
         """Whether the neighbour has not answered for so long that it counts as down."""
         return self._failures > 0
 
-    def put(self, kept: Kept) -> int:
+    def put(self, kept: KeptMessage) -> int:
         """Its number."""
         self._hold(kept)
         self.seq += 1
         self._queue[self.seq] = kept
         return self.seq
 
-    def _hold(self, kept: Kept) -> None:
+    def _hold(self, kept: KeptMessage) -> None:
         kept.holders += 1
         kept.clients += self.to_client
         self.events += kept.events
 
-    def restore(self, queue: dict[int, Kept], used: int, partly: tuple[int, int] = (0, 0)) -> None:
+    def restore(self, queue: dict[int, KeptMessage], used: int, partly: tuple[int, int] = (0, 0)) -> None:
         """From the store; up to `used` all numbers were given, and those that are not here have expired or are done."""
         first, last = min(queue, default=used + 1), max(used, *queue, 0)
         for seq in range(first, last + 1):
@@ -113,7 +113,7 @@ class Outgoing:
         self._partly_noted = self._partly
         return self._partly
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[KeptMessage]:
         return [each for each in self._queue.values() if each is not None]
 
     # Sending -------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Outgoing:
 
     # Answers -------------------------------------------------------------------------------------
 
-    def on_taken(self, taken: StoredAck, now_us: int) -> list[Kept]:
+    def on_taken(self, taken: StoredAck, now_us: int) -> list[KeptMessage]:
         """What need not be kept for this neighbour any more."""
         if taken.stream != self.stream or taken.seq > self._released:
             return []
@@ -174,7 +174,7 @@ class Outgoing:
         self._learn(arrived, now_us)
         if taken.before:
             self._partly = max(self._partly, (taken.seq + 1, taken.before))  # datagrams may overtake each other
-        done: list[Kept] = []
+        done: list[KeptMessage] = []
         queue = self._queue
         before = len(queue)
         while queue and (first := next(iter(queue))) <= taken.seq:
@@ -202,13 +202,13 @@ class Outgoing:
                 again.append(self._handover(seq, first, now_us))
         return again
 
-    def expire(self, now_us: int) -> list[tuple[int, Kept]]:
+    def expire(self, now_us: int) -> list[tuple[int, KeptMessage]]:
         """Take out what has expired: numbers and messages. Numbers that were sent are still handed over, empty."""
         expired = [(seq, each) for seq, each in self._queue.items() if each is not None and each.expires_us < now_us]
         self._take_out(expired)
         return expired
 
-    def give_up(self, left: int) -> list[tuple[int, Kept]]:
+    def give_up(self, left: int) -> list[tuple[int, KeptMessage]]:
         """Take out the oldest until no more than so many events are left."""
         over, oldest = self.events - left, []
         for seq, kept in self._queue.items():
@@ -220,7 +220,7 @@ class Outgoing:
         self._take_out(oldest)
         return oldest
 
-    def _take_out(self, gone: list[tuple[int, Kept]]) -> None:
+    def _take_out(self, gone: list[tuple[int, KeptMessage]]) -> None:
         for seq, kept in gone:
             kept.holders -= 1
             self.events -= kept.events

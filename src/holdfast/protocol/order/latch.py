@@ -20,7 +20,7 @@ from holdfast.protocol.order.choice import NewEstimator, new_estimator
 from holdfast.protocol.order.estimator import Estimator
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.steering import Steering
-from holdfast.protocol.order.waiting import Held, Item, Missing, Waiting
+from holdfast.protocol.order.waiting import AwaitedNumber, Held, Item, Waiting
 from holdfast.protocol.order.window import COLD_SAMPLES, SampleWindow
 
 
@@ -41,7 +41,7 @@ class Dropped(msgspec.Struct, Generic[Item], frozen=True, gc=False):
 Decision = Release[Item] | Dropped[Item]
 
 
-class _Source(Generic[Item]):
+class _LatchSource(Generic[Item]):
     def __init__(self, travels: SampleWindow, estimator: Estimator, epoch: int, first: int) -> None:
         self.travels = travels  # arrival - departure, clock offset included
         self.estimator = estimator
@@ -68,7 +68,7 @@ class Latch(Generic[Item]):
         self._settings = settings
         self._new_estimator = new_estimator
         self._steering = Steering(settings.target, settings.steering_gain)
-        self._sources: dict[str, _Source[Item]] = {}  # in the order in which they were last heard of
+        self._sources: dict[str, _LatchSource[Item]] = {}  # in the order in which they were last heard of
         self._blocked: dict[str, None] = {}  # sources with missing numbers, the one that has waited longest first
         self._due: list[tuple[int, str]] = []  # a heap; an entry counts if it is its source's due_us
         self._held = 0
@@ -109,7 +109,7 @@ class Latch(Generic[Item]):
         if known is None:
             decisions = self._make_room(arrival_us)
             travels = SampleWindow(self._settings.window, self._settings.window_us)
-            known = _Source(travels, self._new_estimator(self._settings, travels, self._steering), epoch, seq)
+            known = _LatchSource(travels, self._new_estimator(self._settings, travels, self._steering), epoch, seq)
         elif known.is_new_life(epoch, seq, departure_us):
             decisions = self._let_all_go(source, known, arrival_us, "not waited for any longer")
             known.begin(epoch, seq)
@@ -188,7 +188,7 @@ class Latch(Generic[Item]):
 
     # What follows from them ----------------------------------------------------------------------
 
-    def _found(self, known: _Source[Item], seq: int, departure_us: int, now_us: int) -> None:
+    def _found(self, known: _LatchSource[Item], seq: int, departure_us: int, now_us: int) -> None:
         """Perhaps it was missing. Then it tells the estimator whether the wait was long enough, however it came.
 
         One that is late without having been noticed was not waited for at all, and counts as well: the share of the
@@ -214,7 +214,7 @@ class Latch(Generic[Item]):
     def _notice(
         self,
         source: str,
-        known: _Source[Item],
+        known: _LatchSource[Item],
         relevant_gaps: Sequence[tuple[int, int]],
         seq: int,
         departure_us: int,
@@ -225,12 +225,12 @@ class Latch(Generic[Item]):
                 deadline_us = known.estimator.deadline_us(missing_departure_us, departure_us, now_us)
                 latest_us = known.waiting.oldest_above(missing_seq) + self._settings.hold_us_max
                 deadline_us = min(max(deadline_us, now_us), latest_us)
-                known.waiting.await_missing(missing_seq, Missing(now_us, int(deadline_us)))
+                known.waiting.await_missing(missing_seq, AwaitedNumber(now_us, int(deadline_us)))
                 self._missing += 1
                 known.noticed += 1
                 self._blocked[source] = None
 
-    def _settle(self, source: str, known: _Source[Item], now_us: int) -> list[Decision[Item]]:
+    def _settle(self, source: str, known: _LatchSource[Item], now_us: int) -> list[Decision[Item]]:
         """Stop waiting for what is overdue, release what is free, and set the timer anew."""
         waiting = known.waiting
         while (due_us := waiting.due_us()) is not None and due_us <= now_us:
@@ -254,7 +254,7 @@ class Latch(Generic[Item]):
 
     # Limits --------------------------------------------------------------------------------------
 
-    def _keep_within_limits(self, source: str, known: _Source[Item], now_us: int) -> list[Decision[Item]]:
+    def _keep_within_limits(self, source: str, known: _LatchSource[Item], now_us: int) -> list[Decision[Item]]:
         limits = self._settings
         decisions: list[Decision[Item]] = []
         while known.waiting.held > limits.held_per_source_max or known.waiting.missing > limits.gaps_per_source_max:
@@ -275,7 +275,7 @@ class Latch(Generic[Item]):
         del self._sources[source]
         return decisions
 
-    def _let_all_go(self, source: str, known: _Source[Item], now_us: int, reason: str) -> list[Decision[Item]]:
+    def _let_all_go(self, source: str, known: _LatchSource[Item], now_us: int, reason: str) -> list[Decision[Item]]:
         while known.waiting.missing:
             self._give_up_lowest(known.waiting, reason)
         return self._settle(source, known, now_us)

@@ -15,7 +15,7 @@ from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.waiting import Item
 
 
-class _Source(Generic[Item]):
+class _StrictSource(Generic[Item]):
     __slots__ = ("held", "order", "released", "released_departure_us")
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class _Source(Generic[Item]):
 class StrictQueue(Generic[Item]):
     def __init__(self, settings: LatchSettings) -> None:
         self._settings = settings
-        self._sources: dict[str, _Source[Item]] = {}  # in the order in which they were first heard of
+        self._sources: dict[str, _StrictSource[Item]] = {}  # in the order in which they were first heard of
         self._blocked: dict[str, None] = {}  # those with events that wait
         self._held = 0
 
@@ -108,15 +108,17 @@ class StrictQueue(Generic[Item]):
         """Whether a limit may be exceeded, so that `overdue` is worth a look."""
         return self._held > min(self._settings.held_per_source_max, self._settings.held_max)
 
-    def _meet(self, source: str) -> _Source[Item]:
+    def _meet(self, source: str) -> _StrictSource[Item]:
         if len(self._sources) >= self._settings.sources_max:
             quiet = next((name for name in self._sources if name not in self._blocked), None)
             if quiet is not None:
                 del self._sources[quiet]
-        known = self._sources[source] = _Source()
+        known = self._sources[source] = _StrictSource()
         return known
 
-    def _release(self, source: str, known: _Source[Item], frontier: int | None, now_us: int) -> list[Decision[Item]]:
+    def _release(
+        self, source: str, known: _StrictSource[Item], frontier: int | None, now_us: int
+    ) -> list[Decision[Item]]:
         """What lies below the frontier, in order; without one, everything."""
         decisions: list[Decision[Item]] = []
         held = known.held

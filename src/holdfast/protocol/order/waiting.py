@@ -14,7 +14,7 @@ import msgspec
 Item = TypeVar("Item")
 
 
-class Missing(msgspec.Struct, gc=False):
+class AwaitedNumber(msgspec.Struct, gc=False):
     noticed_us: int
     deadline_us: int
     forced: bool = False  # given up because of a limit, which says nothing about the deadline
@@ -31,9 +31,11 @@ class Waiting(Generic[Item]):
         self.top = floor  # the highest number that has been let go; what comes later with a lower one is late
         self._held: dict[int, Held[Item]] = {}
         self._held_seqs: list[int] = []  # ascending
-        self._missing: dict[int, Missing] = {}
+        self._missing: dict[int, AwaitedNumber] = {}
         self._missing_seqs: list[int] = []  # ascending; all above the floor
-        self._given_up: dict[int, Missing] = {}  # in the order of giving up; it may come yet, and teach us something
+        self._given_up: dict[
+            int, AwaitedNumber
+        ] = {}  # in the order of giving up; it may come yet, and teach us something
 
     @property
     def held(self) -> int:
@@ -58,7 +60,7 @@ class Waiting(Generic[Item]):
         """This number is said to be missing, and we neither have it, nor wait for it, nor have stopped waiting."""
         return seq > self.floor and seq not in self._missing and seq not in self._held
 
-    def await_missing(self, seq: int, missing: Missing) -> None:
+    def await_missing(self, seq: int, missing: AwaitedNumber) -> None:
         insort(self._missing_seqs, seq)
         self._missing[seq] = missing
 
@@ -82,7 +84,7 @@ class Waiting(Generic[Item]):
             return self._held[longest].since_us
         return min(self._held[each].since_us for each in self._held_seqs[bisect_left(self._held_seqs, seq) :])
 
-    def end(self, seq: int) -> Missing | None:
+    def end(self, seq: int) -> AwaitedNumber | None:
         """The wait for a number is over: it has come, or it never will. What was known of it, if it was awaited."""
         ended = self._missing.pop(seq, None)
         if ended is None:

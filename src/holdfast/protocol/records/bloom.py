@@ -22,7 +22,7 @@ from holdfast.protocol.records import tags
 from holdfast.protocol.records.bits import BitReader, BitWriter
 from holdfast.protocol.records.digest import Alternative, Entry, Pattern, pattern_of
 from holdfast.protocol.records.ordering import Stretch, points, stretches
-from holdfast.protocol.records.scales import FIRST_BIN, Ordered
+from holdfast.protocol.records.scales import FIRST_BIN, OrderedScale
 from holdfast.protocol.records.tags import Family
 
 SIZES = (64, 128, 256, 2_048)  # the last for events of a hundred attributes, which fill the others
@@ -39,7 +39,7 @@ class BloomLayout:
     optional: tuple[str, ...] = ()
     texts: tuple[tuple[str, tuple[Family, ...]], ...] = ()  # attributes whose prefixes, suffixes or parts have tags
     only: tuple[str, ...] | None = None  # encode these alone; conditions on others pass
-    thresholds: tuple[tuple[str, Ordered], ...] = ()
+    thresholds: tuple[tuple[str, OrderedScale], ...] = ()
 
     @property
     def hashed_bits(self) -> int:
@@ -195,7 +195,7 @@ class BloomBook:
 class _Thresholds:
     """One attribute's direct bits: for the j-th threshold one bit for "at least" and one for "below"."""
 
-    def __init__(self, scale: Ordered, first: int) -> None:
+    def __init__(self, scale: OrderedScale, first: int) -> None:
         self.scale = scale
         self._first = first
 

@@ -20,7 +20,15 @@ from holdfast.protocol.records.columnar import COLUMNS_MAX, Coding, Column, Colu
 from holdfast.protocol.records.digest import Codebook
 from holdfast.protocol.records.formulas import HASHES_MAX
 from holdfast.protocol.records.ordering import Key
-from holdfast.protocol.records.scales import BOOLEAN, FIRST_BIN, WIDTH_MAX, Hashed, Ordered, Presence, Scale
+from holdfast.protocol.records.scales import (
+    BOOLEAN,
+    FIRST_BIN,
+    WIDTH_MAX,
+    HashedScale,
+    OrderedScale,
+    PresenceScale,
+    Scale,
+)
 from holdfast.protocol.records.tags import Family
 from holdfast.protocol.records.varint import OctetReader, OctetWriter
 
@@ -102,7 +110,7 @@ def book_untrusted(data: bytes) -> Codebook:
 def _definition(column: Column) -> bytes:
     out, coding = OctetWriter(), column.coding
     scale = column.scale
-    flavour = {Presence: _PRESENCE, Hashed: _HASHED, Ordered: _ORDERED}[type(scale)]
+    flavour = {PresenceScale: _PRESENCE, HashedScale: _HASHED, OrderedScale: _ORDERED}[type(scale)]
     if scale == BOOLEAN:
         flavour = _BOOLEAN
     only = 0 if coding.only is None else _ONLY
@@ -113,7 +121,7 @@ def _definition(column: Column) -> bytes:
     if flavour == _HASHED:
         out.byte(scale.width)
     elif flavour == _ORDERED:
-        assert isinstance(scale, Ordered)
+        assert isinstance(scale, OrderedScale)
         _put_ordered(out, scale)
     return out.to_bytes()
 
@@ -133,7 +141,7 @@ def _columns_untrusted(source: OctetReader, data: bytes) -> ColumnBook:
         else:
             columns.append(_column_untrusted(source, name, head))
     source.end()
-    _check_bins([each.scale for each in columns if isinstance(each.scale, Ordered)])
+    _check_bins([each.scale for each in columns if isinstance(each.scale, OrderedScale)])
     check_size(columns)
     return ColumnBook(columns, focused, count_k, data)
 
@@ -146,9 +154,9 @@ def _column_untrusted(source: OctetReader, name: str, head: int) -> Column:
     only = source.number(1 << WIDTH_MAX) if head & _ONLY else None
     match head & 3:
         case 0:
-            scale: Scale = Presence()
+            scale: Scale = PresenceScale()
         case 1:
-            scale = Hashed(_at_most(source.byte(), WIDTH_MAX, least=2))
+            scale = HashedScale(_at_most(source.byte(), WIDTH_MAX, least=2))
             if scale.width == 2:
                 raise PeerError("a hashed column of two bits")
         case 2:
@@ -188,7 +196,7 @@ def _layout_untrusted(source: OctetReader) -> BloomLayout:
 # Scales ----------------------------------------------------------------------------------------------------------
 
 
-def _put_ordered(out: OctetWriter, scale: Ordered) -> None:
+def _put_ordered(out: OctetWriter, scale: OrderedScale) -> None:
     out.byte(_KINDS.index(scale.kind))
     out.number(scale.parts)
     for keys in (scale.points, scale.knots):
@@ -214,7 +222,7 @@ def _put_numbers(out: OctetWriter, keys: list[int | float]) -> None:
             out.double(float(key))
 
 
-def _ordered_untrusted(source: OctetReader) -> Ordered:
+def _ordered_untrusted(source: OctetReader) -> OrderedScale:
     kind = _KINDS[_at_most(source.byte(), len(_KINDS) - 1)]
     parts = source.number(_BINS_MAX)
     take: Callable[[OctetReader, int], tuple[Key, ...]] = (
@@ -223,7 +231,7 @@ def _ordered_untrusted(source: OctetReader) -> Ordered:
     points, knots = (take(source, source.number(_BINS_MAX)) for _ in range(2))
     if any(low > high for keys in (points, knots) for low, high in pairwise(keys)):  # type: ignore[operator]
         raise PeerError("a scale that is not in order")
-    scale = Ordered(kind, points, knots, parts)
+    scale = OrderedScale(kind, points, knots, parts)
     if parts == 0 or scale.bins_max > _BINS_MAX:
         raise PeerError("a scale with more bins than a code has values")
     return scale
@@ -281,7 +289,7 @@ def _text_untrusted(source: OctetReader, before: str) -> str:
     return text
 
 
-def _check_bins(scales: Sequence[Ordered]) -> None:
+def _check_bins(scales: Sequence[OrderedScale]) -> None:
     bins = sum(scale.bins_max for scale in scales)
     if bins > _ALL_BINS_MAX:
         raise PeerError(f"a codebook of {bins} bins; at most {_ALL_BINS_MAX}")

@@ -21,7 +21,7 @@ from holdfast.model.event import Attributes
 from holdfast.model.values import Value
 from holdfast.protocol.records.bits import BitReader, BitWriter
 from holdfast.protocol.records.digest import Alternative, Entry, Field, Pattern, pattern_of
-from holdfast.protocol.records.scales import MISSING, UNPLACED, Presence, Scale
+from holdfast.protocol.records.scales import MISSING, UNPLACED, PresenceScale, Scale
 
 COLUMNS_MAX = 512  # twice what an event may carry; more are told by `others`
 ENTRY_BITS_MAX = 2_048  # 256 bytes: what a reader keeps for each entry at worst
@@ -46,7 +46,7 @@ class Column:
     coding: Coding
 
 
-OTHERS = Column(None, Presence(), Coding(SELDOM, only=UNPLACED))
+OTHERS = Column(None, PresenceScale(), Coding(SELDOM, only=UNPLACED))
 
 
 class _Place(NamedTuple):

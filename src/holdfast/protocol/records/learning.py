@@ -18,7 +18,7 @@ from holdfast.protocol.records.books import Book, bloom_book, column_book
 from holdfast.protocol.records.coding import coding_of, count_k_of
 from holdfast.protocol.records.columnar import COLUMNS_MAX, SELDOM, Coding, Column, ColumnBook
 from holdfast.protocol.records.digest import Codebook
-from holdfast.protocol.records.scales import UNPLACED, Hashed, Ordered, Presence, Scale
+from holdfast.protocol.records.scales import UNPLACED, HashedScale, OrderedScale, PresenceScale, Scale
 from holdfast.protocol.records.settings import LEARNED_FROM, BloomSettings, ColumnSettings
 from holdfast.protocol.records.thresholds import crowding, even_thresholds, learned_scale, main_kind
 
@@ -58,11 +58,13 @@ def worn(book: Codebook, fresh: Codebook, sample: Sequence[Attributes]) -> bool:
     return False
 
 
-def _scales(book: Codebook) -> dict[str, Ordered]:
+def _scales(book: Codebook) -> dict[str, OrderedScale]:
     if isinstance(book, BloomBook):
         return dict(book.layout.thresholds)
     assert isinstance(book, ColumnBook)
-    return {each.name: each.scale for each in book.columns if each.name is not None and isinstance(each.scale, Ordered)}
+    return {
+        each.name: each.scale for each in book.columns if each.name is not None and isinstance(each.scale, OrderedScale)
+    }
 
 
 def _length(book: Codebook, sample: Sequence[Attributes]) -> int:
@@ -127,7 +129,7 @@ def _columns(
     for name in names:
         scale = _scale(_values(name, sample), width, hashed)
         codes = [scale.code(each.get(name)) for each in sample]
-        if isinstance(scale, Presence):
+        if isinstance(scale, PresenceScale):
             coding, ratio = Coding(SELDOM, only=UNPLACED), 0.0
         else:
             coding, ratio = coding_of(codes, scale.width)
@@ -138,10 +140,10 @@ def _columns(
 
 def _scale(values: Sequence[Value], width: int, hashed: bool) -> Scale:
     if not values:
-        return Presence()
+        return PresenceScale()
     kind = main_kind(values)
     if hashed and kind is Kind.STRING:
-        return Hashed(width)
+        return HashedScale(width)
     return learned_scale(_draws(values), kind, width)
 
 
@@ -162,7 +164,7 @@ def _learned_bloom(settings: BloomSettings, sample: Sequence[Attributes], focus:
             focus = (focus or ())[: len(focus or ()) // 2]  # of the others nothing is told
 
 
-def _thresholds(sample: Sequence[Attributes], focus: Focus, room: int) -> list[tuple[str, Ordered]]:
+def _thresholds(sample: Sequence[Attributes], focus: Focus, room: int) -> list[tuple[str, OrderedScale]]:
     """Numbers and timestamps share the direct bits evenly; the most frequent attributes when there are too many."""
     ranked = {}
     for name in _names(sample, focus, COLUMNS_MAX):

@@ -1,9 +1,9 @@
 """How one attribute's value becomes a small code, and which codes a constraint allows.
 
-Code 0 says that the attribute is missing, 1 that it has a value which the scale does not place: of another kind, or
-NaN, which no comparison accepts. From 2 on there are values: in bins that keep the order (`Ordered`), or hashed
-(`Hashed`). `Presence` has 0 and 1 alone. What a constraint allows is a set of codes, as bits: it holds the code of
-every value that passes, and others when the scale is too coarse to tell.
+Code 0 means that the attribute is missing. Code 1 means a value that the scale does not place: one of another kind, or
+NaN, which no comparison accepts. Codes from 2 on are values: in bins that keep the order (`OrderedScale`), or hashed
+(`HashedScale`). `PresenceScale` has 0 and 1 alone. What a constraint allows is a set of codes, as bits. It holds the
+code of every value that passes, and other codes where the scale is too coarse to separate them.
 """
 
 from bisect import bisect_left, bisect_right
@@ -35,7 +35,7 @@ class Scale(Protocol):
 
 
 @dataclass(frozen=True)
-class Presence:
+class PresenceScale:
     width: int = 1
 
     def code(self, value: Value | None) -> int:
@@ -46,7 +46,7 @@ class Presence:
 
 
 @dataclass(frozen=True)
-class Hashed:
+class HashedScale:
     """Equality only, of values of any kind."""
 
     width: int
@@ -79,7 +79,7 @@ class Hashed:
 
 
 @dataclass(frozen=True)
-class Ordered:
+class OrderedScale:
     """Bins between boundaries, for values of one kind; a boundary belongs to the bin above it.
 
     `points` are values with a bin of their own. `knots` are quantiles; between two knots lie `parts` bins of equal
@@ -146,7 +146,7 @@ class Ordered:
         return first, len(edges) if high is None else bisect_right(edges, high) - 1
 
 
-BOOLEAN = Ordered(Kind.BOOLEAN, points=(True,))
+BOOLEAN = OrderedScale(Kind.BOOLEAN, points=(True,))
 
 
 def _between(low: Key, high: Key, parts: int) -> list[Key]:

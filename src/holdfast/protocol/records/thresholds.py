@@ -13,7 +13,7 @@ from math import isinf
 
 from holdfast.model.values import Kind, Value, canonical, kind_of
 from holdfast.protocol.records.ordering import Key, key_of
-from holdfast.protocol.records.scales import BOOLEAN, FIRST_BIN, Ordered
+from holdfast.protocol.records.scales import BOOLEAN, FIRST_BIN, OrderedScale
 
 SEGMENTS = 16  # quantiles sent for numbers: with 32 the bins are hardly more even, and the book is longer
 _POINT_CHARACTERS_MAX = 64  # a longer text is told by its beginning: it would make the book too long
@@ -27,7 +27,7 @@ def main_kind(values: Sequence[Value]) -> Kind:
     return Kind(min(counts, key=lambda kind: (-counts[kind], kind)))
 
 
-def learned_scale(values: Sequence[Value], kind: Kind, width: int) -> Ordered:
+def learned_scale(values: Sequence[Value], kind: Kind, width: int) -> OrderedScale:
     """The best bins for values like these, of a kind, with codes of `width` bits."""
     if kind is Kind.BOOLEAN:
         return BOOLEAN
@@ -35,14 +35,14 @@ def learned_scale(values: Sequence[Value], kind: Kind, width: int) -> Ordered:
     return _scale(keys, kind, (1 << width) - FIRST_BIN)
 
 
-def even_thresholds(values: Sequence[Value], kind: Kind, count: int) -> Ordered:
+def even_thresholds(values: Sequence[Value], kind: Kind, count: int) -> OrderedScale:
     """At most `count` boundaries, with as many values between each two of them."""
     keys = sorted(_keys(values, kind))
     cuts = [keys[len(keys) * part // (count + 1)] for part in range(1, count + 1)] if keys else []
-    return Ordered(kind, knots=tuple(dict.fromkeys(cuts)))
+    return OrderedScale(kind, knots=tuple(dict.fromkeys(cuts)))
 
 
-def crowding(scale: Ordered, values: Sequence[Value]) -> float:
+def crowding(scale: OrderedScale, values: Sequence[Value]) -> float:
     """How likely two of the values fall into one bin."""
     codes = Counter(map(scale.code, values))
     return sum(count * count for count in codes.values()) / max(1, len(values)) ** 2
@@ -54,11 +54,11 @@ def _keys(values: Sequence[Value], kind: Kind) -> list[Key]:
     return [key for key in keys if not (type(key) is float and isinf(key))]
 
 
-def _scale(keys: list[Key], kind: Kind, bins: int) -> Ordered:
+def _scale(keys: list[Key], kind: Kind, bins: int) -> OrderedScale:
     counts = Counter(keys)  # in the order of the keys
     short = [key for key in counts if not isinstance(key, str) or len(key) <= _POINT_CHARACTERS_MAX]
     if len(short) == len(counts) and 2 * len(counts) < min(bins, len(keys) + 2):  # seen twice each, on average
-        return Ordered(kind, points=tuple(counts))
+        return OrderedScale(kind, points=tuple(counts))
     share = max(1, _HEAVY * len(keys) / bins)
     heaviest = sorted((key for key in short if counts[key] > share), key=lambda key: -counts[key])
     chosen = dict.fromkeys(heaviest[: bins // 4])
@@ -66,10 +66,10 @@ def _scale(keys: list[Key], kind: Kind, bins: int) -> Ordered:
     room = bins - 2 - 2 * len(points)
     rest = [key for key in keys if key not in chosen]
     if kind is Kind.STRING:
-        return Ordered(kind, points, _separators([str(key) for key in rest], min(room, _TEXT_CUTS_MAX)))
+        return OrderedScale(kind, points, _separators([str(key) for key in rest], min(room, _TEXT_CUTS_MAX)))
     segments = max(1, min(SEGMENTS, room))
     knots = dict.fromkeys(_quantiles(rest, segments))
-    return Ordered(kind, points, tuple(knots), max(1, room // max(1, len(knots) - 1)))
+    return OrderedScale(kind, points, tuple(knots), max(1, room // max(1, len(knots) - 1)))
 
 
 def _quantiles(keys: Sequence[Key], segments: int) -> list[Key]:

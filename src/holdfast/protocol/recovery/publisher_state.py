@@ -45,7 +45,7 @@ class Interest:
         return test
 
 
-class Missing(msgspec.Struct, gc=False):
+class MissingState(msgspec.Struct, gc=False):
     departure_us: int
     due_us: int  # when to ask, or to ask again
     asked_us: int = 0
@@ -172,7 +172,7 @@ class Source:
         self.first = 0  # the first number that we know of; what was before is not owed
         self.announced_to = 0  # the highest number that we know of
         self.latest = 0  # the highest number that has come
-        self.missing: dict[int, Missing] = {}
+        self.missing: dict[int, MissingState] = {}
         self._lowest: list[int] = []  # a heap of missing numbers; those that are not missing any more count for nothing
         self._asks: list[tuple[int, int]] = []  # a heap: when to ask for which; an entry counts if it is its `due_us`
         self._unseen = 0  # all numbers from `announced_to` up to here have come
@@ -187,17 +187,17 @@ class Source:
         self.due_us = NEVER_US  # nothing is due before this
 
     def miss(self, seq: int, departure_us: int, due_us: int) -> None:
-        self.missing[seq] = Missing(departure_us, due_us)
+        self.missing[seq] = MissingState(departure_us, due_us)
         heappush(self._lowest, seq)
         heappush(self._asks, (due_us, seq))
 
-    def put_off(self, seq: int, missing: Missing, due_us: int) -> None:
+    def put_off(self, seq: int, missing: MissingState, due_us: int) -> None:
         missing.due_us = due_us
         heappush(self._asks, (due_us, seq))
 
-    def due(self, upto_us: int, most: int) -> list[tuple[int, Missing]]:
+    def due(self, upto_us: int, most: int) -> list[tuple[int, MissingState]]:
         """Missing numbers that are to be asked for by then; whoever takes them puts them off or gives them up."""
-        found: list[tuple[int, Missing]] = []
+        found: list[tuple[int, MissingState]] = []
         while len(found) < most and (due_us := self._ask_us()) is not None and due_us <= upto_us:
             seq = heappop(self._asks)[1]
             found.append((seq, self.missing[seq]))

@@ -29,7 +29,7 @@ from holdfast.protocol.recovery.control import (
     labels,
     publication_of,
 )
-from holdfast.protocol.recovery.publisher_state import NEVER_US, Interest, Missing, Source
+from holdfast.protocol.recovery.publisher_state import NEVER_US, Interest, MissingState, Source
 from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.rtt import RttEstimator
 from holdfast.protocol.recovery.settings import RecoverySettings
@@ -173,7 +173,7 @@ class Subscriber:
         elif found.tries and not known.reply.known:
             known.reply.guess(now_us - found.asked_us)
 
-    def _found(self, known: Source, seq: int) -> Missing | None:
+    def _found(self, known: Source, seq: int) -> MissingState | None:
         found = known.missing.pop(seq, None)
         self._missing -= found is not None
         return found

@@ -34,7 +34,7 @@ from holdfast.model.messages import (
     Stamped,
     TableRefused,
 )
-from holdfast.protocol.broker import Broker
+from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.effects import (
     Effect,
     Gauges,
@@ -50,7 +50,7 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.hops.settings import WatchSettings
-from holdfast.protocol.hops.watch import Watch
+from holdfast.protocol.hops.watch import NeighbourWatch
 from holdfast.protocol.node import BrokerLayer
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.replication.directory import Directory
@@ -68,10 +68,10 @@ _EVENTS = (Publish, Stamped, Batch)
 _WAKE = Wake()
 
 
-class ReplicationLayer(BrokerLayer[Broker]):
+class ReplicationLayer(BrokerLayer[CoreBroker]):
     def __init__(
         self,
-        broker: Broker,
+        broker: CoreBroker,
         tree: TreeRouter,
         parts: BrokerParts,
         settings: ReplicationSettings,
@@ -91,7 +91,7 @@ class ReplicationLayer(BrokerLayer[Broker]):
         self._retired: dict[str, str] = {}  # brokers that were replaced, and by whom
         self._queues = QueueWatch(settings.relieve_queue)
         # Heartbeats are the beats: watching costs no message.
-        self._watch = Watch(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
+        self._watch = NeighbourWatch(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
         self._session: ReplicaSession | None = None
         if role is not None:
             self._session = ReplicaSession(role, parts.epoch, settings, self._copies, tree, parts.book)

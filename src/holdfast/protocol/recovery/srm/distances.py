@@ -11,7 +11,7 @@ _MOST_US = 10_000_000  # no network is wider; what says so has a clock that is w
 _NAMES_MAX = 4_096  # nodes: half a megabyte; the one heard longest ago is forgotten
 
 
-class Distances:
+class PeerDistances:
     def __init__(self, default_us: int) -> None:
         self._default_us = default_us
         self._known: dict[str, Smooth] = {}  # in the order in which they were last heard

@@ -19,7 +19,7 @@ from holdfast.protocol.recovery.publisher_state import NEVER_US, Interest
 from holdfast.protocol.recovery.recovery import ControlChannel, Gaps
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.announcer import Announcer
-from holdfast.protocol.recovery.srm.distances import Distances
+from holdfast.protocol.recovery.srm.distances import PeerDistances
 from holdfast.protocol.recovery.srm.listening import Listening
 from holdfast.protocol.recovery.srm.messages import (
     is_request,
@@ -32,7 +32,7 @@ from holdfast.protocol.recovery.srm.repairer import Repairer
 from holdfast.protocol.recovery.srm.requester import Requester
 from holdfast.protocol.recovery.srm.rings import Rings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.recovery.srm.source import Source
+from holdfast.protocol.recovery.srm.source import SrmSource
 from holdfast.protocol.recovery.srm.sources import Sources
 from holdfast.protocol.seen import Seen
 
@@ -58,7 +58,7 @@ class SrmRecovery:
         self._interest = Interest(())
         self._listening = Listening(first_book(settings.records.encoding), channel)
         self._sources = Sources(settings)
-        self._distances = Distances(settings.distance_us)
+        self._distances = PeerDistances(settings.distance_us)
         self._requester = Requester(name, settings, self._sources, self._distances, rng, self._counts, channel)
         self._repairer = Repairer(name, settings, rng, self._counts, channel)
         self._rings = Rings(settings.kept_bytes_max)
@@ -196,7 +196,7 @@ class SrmRecovery:
         record = self._reader.read_untrusted(known.name, control.record, control.last_seq, publication.time_us)
         return self._on_record(known, record, now_us), []
 
-    def _heard(self, source: str, now_us: int) -> tuple[Source, list[Effect]]:
+    def _heard(self, source: str, now_us: int) -> tuple[SrmSource, list[Effect]]:
         known, forgotten = self._sources.heard(source)
         if forgotten is None:
             return known, []
@@ -204,7 +204,7 @@ class SrmRecovery:
         effects = self._requester.forget(forgotten)
         return known, effects + self._channel.unfollow(digest_condition(forgotten.name), now_us)
 
-    def _on_record(self, known: Source, record: Record, now_us: int) -> list[Effect]:
+    def _on_record(self, known: SrmSource, record: Record, now_us: int) -> list[Effect]:
         """What it lists, is for us and has not come, is lost. What no record lists is not known of."""
         if record.book is None:
             return []
@@ -239,7 +239,7 @@ class SrmRecovery:
                 effects += self._requester.on_overheard(known, seq, departure_us, publication.attributes, now_us)
         return effects
 
-    def _look_up(self, known: Source, seq: int, requester: str, now_us: int) -> None:
+    def _look_up(self, known: SrmSource, seq: int, requester: str, now_us: int) -> None:
         """Someone asks for what we have had."""
         if self._repairer.is_answered(known.name, seq, now_us):
             return

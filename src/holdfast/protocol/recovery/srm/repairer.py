@@ -16,13 +16,13 @@ from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.alarms import Alarms
 from holdfast.protocol.recovery.srm.messages import repair_attributes
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.recovery.srm.source import Source
+from holdfast.protocol.recovery.srm.source import SrmSource
 
 _Id = tuple[str, int]
 
 
 class _Pending(msgspec.Struct, gc=False):
-    known: Source
+    known: SrmSource
     publication: Publication | None  # None: we had it and keep it no longer
     distance_us: int  # to the one who asks
     asked_us: int
@@ -60,7 +60,7 @@ class Repairer:
         return (source, seq) in self._pending or (held is not None and now_us < held.until_us)
 
     def on_request(
-        self, known: Source, seq: int, publication: Publication | None, distance_us: int, now_us: int
+        self, known: SrmSource, seq: int, publication: Publication | None, distance_us: int, now_us: int
     ) -> None:
         """Somebody at this distance asks for what we hold, or held: then we find out whether another does."""
         if len(self._pending) >= self._settings.repairs_max:
@@ -94,7 +94,7 @@ class Repairer:
         return self._channel.send_control(attributes, publication.payload, now_us)
 
     def on_repair(
-        self, known: Source, seq: int, others_us: int, own_us: int, sender: str, sent_us: int, now_us: int
+        self, known: SrmSource, seq: int, others_us: int, own_us: int, sender: str, sent_us: int, now_us: int
     ) -> None:
         """A repair is heard, from one at another distance from who asked; `own_us` is ours from the publisher."""
         key = known.name, seq
@@ -110,7 +110,7 @@ class Repairer:
         elif held.sent_us is not None:
             self._on_duplicate(known, held, others_us, (sent_us, sender) < (held.sent_us, self._name))
 
-    def _on_duplicate(self, known: Source, held: _Held, others_us: int, was_first: bool) -> None:
+    def _on_duplicate(self, known: SrmSource, held: _Held, others_us: int, was_first: bool) -> None:
         known.repairs.on_duplicate(others_us, held.distance_us)
         if not known.repairs.is_closest:
             known.ring.on_nearer_provider()

@@ -15,10 +15,10 @@ from holdfast.protocol.records import Codebook, Entry
 from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.alarms import Alarms
-from holdfast.protocol.recovery.srm.distances import Distances
+from holdfast.protocol.recovery.srm.distances import PeerDistances
 from holdfast.protocol.recovery.srm.messages import ASKED_MAX, Routing, Wanted, encoded, routing_of
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.recovery.srm.source import Gap, Source
+from holdfast.protocol.recovery.srm.source import Gap, SrmSource
 from holdfast.protocol.recovery.srm.sources import Sources
 
 _ANSWERS_MAX = 4_096  # of the last ones it is known how long they took, for the figures
@@ -30,7 +30,7 @@ class Requester:
         name: str,
         settings: SrmSettings,
         sources: Sources,
-        distances: Distances,
+        distances: PeerDistances,
         rng: Random,
         counts: c.Counts,
         channel: ControlChannel,
@@ -58,13 +58,15 @@ class Requester:
     # Losses --------------------------------------------------------------------------------------
 
     def on_detected(
-        self, known: Source, seq: int, departure_us: int, book: Codebook, code: Entry, now_us: int
+        self, known: SrmSource, seq: int, departure_us: int, book: Codebook, code: Entry, now_us: int
     ) -> list[Effect]:
         """A record tells of a publication that we should have."""
         self._counts[c.DETECTED] += 1
         return self._open(known, seq, Gap(departure_us, now_us, book, code, None), now_us)
 
-    def on_overheard(self, known: Source, seq: int, departure_us: int, routing: Routing, now_us: int) -> list[Effect]:
+    def on_overheard(
+        self, known: SrmSource, seq: int, departure_us: int, routing: Routing, now_us: int
+    ) -> list[Effect]:
         """Somebody asks for a publication that we should have, unnoticed: as if we had been about to ask as well."""
         self._counts[c.OVERHEARD] += 1
         gap = Gap(departure_us, now_us, None, None, routing)
@@ -73,7 +75,7 @@ class Requester:
             self._back_off(known, [(seq, gap)], now_us)
         return refused
 
-    def _open(self, known: Source, seq: int, gap: Gap, now_us: int) -> list[Effect]:
+    def _open(self, known: SrmSource, seq: int, gap: Gap, now_us: int) -> list[Effect]:
         if len(self._alarms) >= self._settings.missing_max:
             self._counts[c.REFUSED] += 1
             return self.give_up(known, seq, "too many events are missing")
@@ -84,7 +86,7 @@ class Requester:
         self._rearm(known, [(seq, gap)], now_us)
         return []
 
-    def on_arrived(self, known: Source, seq: int, is_repair: bool, now_us: int) -> None:
+    def on_arrived(self, known: SrmSource, seq: int, is_repair: bool, now_us: int) -> None:
         """The publication itself, or as a repair."""
         gap = self._close(known, seq)
         if gap is None:
@@ -95,11 +97,11 @@ class Requester:
             self._counts[c.ANSWERED] += 1
             self.answered_us.append(now_us - gap.asked_us)
 
-    def forget(self, known: Source) -> list[Effect]:
+    def forget(self, known: SrmSource) -> list[Effect]:
         """Too many publishers: what is missing of this one is given up."""
         return [each for seq in list(known.gaps) for each in self.give_up(known, seq, "too many publishers")]
 
-    def _close(self, known: Source, seq: int) -> Gap | None:
+    def _close(self, known: SrmSource, seq: int) -> Gap | None:
         gap = known.gaps.pop(seq, None)
         if gap is None:
             return None
@@ -111,7 +113,7 @@ class Requester:
                 del known.alike[gap.alike]
         return gap
 
-    def give_up(self, known: Source, seq: int, reason: str) -> list[Effect]:
+    def give_up(self, known: SrmSource, seq: int, reason: str) -> list[Effect]:
         self._close(known, seq)
         self._abandoned[known.name, seq] = None
         if len(self._abandoned) > self._settings.remembered_max:
@@ -134,7 +136,7 @@ class Requester:
                 effects += self._ask(known, seq, gap, now_us)
         return effects
 
-    def _ask(self, known: Source, seq: int, gap: Gap, now_us: int) -> list[Effect]:
+    def _ask(self, known: SrmSource, seq: int, gap: Gap, now_us: int) -> list[Effect]:
         """One request for all that have the same content and are in the same round."""
         together = [(seq, gap)]
         for other in known.alike.get(gap.alike, ()):
@@ -162,7 +164,7 @@ class Requester:
         return self._channel.send_control(routing, encoded(wanted), now_us)
 
     def on_request(
-        self, known: Source, seq: int, gap: Gap, wanted: Wanted, requester: str, sent_us: int, now_us: int
+        self, known: SrmSource, seq: int, gap: Gap, wanted: Wanted, requester: str, sent_us: int, now_us: int
     ) -> None:
         """Another asks for what we miss."""
         distance_us = self._distances.to_us(known.name)
@@ -177,7 +179,7 @@ class Requester:
         if now_us >= gap.ignore_until_us:
             self._back_off(known, [(seq, gap)], now_us)
 
-    def _back_off(self, known: Source, together: list[tuple[int, Gap]], now_us: int) -> None:
+    def _back_off(self, known: SrmSource, together: list[tuple[int, Gap]], now_us: int) -> None:
         """The next round, for one or for several alike. After the last one only time counts."""
         waiting = [(seq, gap) for seq, gap in together if gap.round < self._settings.rounds_max]
         for _, gap in waiting:
@@ -186,7 +188,7 @@ class Requester:
         for _, gap in waiting:
             gap.ignore_until_us = now_us + (gap.due_us - now_us) // 2
 
-    def _rearm(self, known: Source, together: list[tuple[int, Gap]], now_us: int) -> None:
+    def _rearm(self, known: SrmSource, together: list[tuple[int, Gap]], now_us: int) -> None:
         if not together:
             return
         longer = self._settings.backoff ** min(together[0][1].round, self._settings.doublings_max)

@@ -46,7 +46,7 @@ class Gap:
         return None if self.book is None else (self.book.id, self.code)
 
 
-class Source:
+class SrmSource:
     def __init__(self, name: str, settings: SrmSettings) -> None:
         self.name = name
         self.gaps: dict[int, Gap] = {}

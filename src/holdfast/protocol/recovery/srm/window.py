@@ -15,7 +15,7 @@ _NEARLY_NONE = 0.25  # so few duplicates that one may also begin earlier
 _FARTHER = 1.5  # times our own distance: who is that much farther away does not count as near
 
 
-class Bounds:
+class FactorBounds:
     """How small and large the two factors may become; the group's size sets the upper ones."""
 
     def __init__(self, wait_least: float, wait_most: float | None, spread_least: float) -> None:
@@ -27,12 +27,12 @@ class Bounds:
         return log_group if self._wait_most is None else self._wait_most
 
 
-REQUESTS = Bounds(0.5, 2.0, 1.0)
-REPAIRS = Bounds(0.5, None, 1.0)  # up to the logarithm of the group's size
+REQUESTS = FactorBounds(0.5, 2.0, 1.0)
+REPAIRS = FactorBounds(0.5, None, 1.0)  # up to the logarithm of the group's size
 
 
 class Window:
-    def __init__(self, wait: float, spread: float, bounds: Bounds, adaptive: bool) -> None:
+    def __init__(self, wait: float, spread: float, bounds: FactorBounds, adaptive: bool) -> None:
         self.wait = wait
         self.spread = spread
         self._bounds = bounds
