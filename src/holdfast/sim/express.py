@@ -112,8 +112,9 @@ class Express(Carrier):
         self._bytes.append(bytes_)
         self._matched.append(self._index.match_once(publication.attributes))
         if broker is not None:
+            if not self._flights:
+                self._picture.refresh()  # while there are any, every change of a table does that
             self._flights.append((now_us, ~self._picture.edge(publication.source, broker), number, 0))
-            self._picture.refresh()
         if self._trace is not None:
             self._trace.publication(publication, bytes_ + _PUBLISH_BYTES)
 
