@@ -41,7 +41,7 @@ class SweepSetting:
 
 
 @dataclass(frozen=True)
-class SettingsTable:
+class GridTable:
     """A table whose keys are those of the network file, nested or dotted."""
 
     def words(self) -> str:
@@ -91,7 +91,7 @@ _CHART = Table(
         Key("y", _LABEL, "the measured value", required=True),
         Key("x", _LABEL, "what varies along the chart: a key of the grid, or variant", required=True),
         Key("by", Either(_LABEL, Listed(_LABEL, "keys"), list), "one line for each value of it"),
-        Key("where", SettingsTable(), "only these runs"),
+        Key("where", GridTable(), "only these runs"),
         Key("title", _LABEL, "above the chart", default_words="made from x, y and where"),
         Key("file", Name(), "its file in charts, without .svg", default_words="made from x and y"),
         Key("log", Choice(("x", "y", "xy")), "which axis is logarithmic"),
@@ -106,7 +106,7 @@ _VARIANT = Table(
     "Settings that go together, under a name.",
     (
         Key("name", _LABEL, "what stands in the column `variant`", required=True),
-        Key("set", SettingsTable(), "what it changes; nothing: the network as it is"),
+        Key("set", GridTable(), "what it changes; nothing: the network as it is"),
     ),
 )
 SWEEP = Table(
@@ -122,8 +122,8 @@ SWEEP = Table(
             1,
         ),
         Key("traces", Flag(), "keep the trace of every run", False),
-        Key("set", SettingsTable(), "the same in every run"),
-        Key("grid", SettingsTable(), "lists of values, every one with every other"),
+        Key("set", GridTable(), "the same in every run"),
+        Key("grid", GridTable(), "lists of values, every one with every other"),
         Key(VARIANT, Repeated(_VARIANT, POINTS_MAX), "settings that go together"),
         Key("chart", Repeated(_CHART, CHARTS_MAX), "what to draw"),
     ),

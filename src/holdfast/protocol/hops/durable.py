@@ -1,10 +1,9 @@
 """The layer that stores every event before it acknowledges it (`hops = "retransmission"`).
 
-The broker inside knows nothing of it. An event that is handed over goes through that broker, which says where it is to
-go; then the event, for whom it is kept and how far we have got are written to the durable store;
-and when that is safe, it is handed on and the sender is told. So an event is at any time safe with somebody, until all
-who want it have it. Neighbours are not forgotten because they are silent: what they want is kept for them. What the
-neighbours have told us is stored as well, so that a broker that begins again knows where events go.
+The broker inside knows nothing of it, and says where an event is to go. Then the layer writes the event, for whom it is
+kept and how far we are to the store; when that is safe, it hands the event on and acknowledges it. So at any time
+somebody has the event safe, until all subscribers have it. Silent neighbours are not forgotten: what they want is kept
+for them, and stored as well, so that a broker that begins again knows where events go.
 """
 
 from collections import deque
