@@ -91,7 +91,7 @@ class Columns:
             if written:
                 yield _trimmed(out_rows, written), _trimmed(out, written)
         hit, stamps = first, np.zeros(self.size if image.repeated.any() else 0, np.int32)
-        while hit < last and image.checked_subscriptions.size:
+        while hit < last and image.tested_subscriptions.size:
             out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
             hit, written = check_filters(image, codes, patterns, rows, buckets, hit, last, out_rows, out, stamps)
             if written:
@@ -102,7 +102,7 @@ def _largest_bucket(image: Image) -> int:
     """The most entries that one hit can yield."""
     ends = np.append(image.runs[:, 6], image.subscriptions.size)
     runs = np.diff(ends[image.run_starts])
-    return int(max(runs.max(initial=0), np.diff(image.checked_starts).max(initial=0)))
+    return int(max(runs.max(initial=0), np.diff(image.tested_starts).max(initial=0)))
 
 
 def _buffer(size: int) -> Ints:

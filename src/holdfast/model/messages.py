@@ -110,8 +110,8 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
 
     def publications(self) -> list[Publication]:
         nones, payloads, records = repeat(None), self.payloads or repeat(b""), repeat(self.record)
-        told = repeat(self.source), self.seqs, self.times_us, nones, self.attributes, payloads, records
-        return list(map(Publication, *told))
+        columns = repeat(self.source), self.seqs, self.times_us, nones, self.attributes, payloads, records
+        return list(map(Publication, *columns))
 
     def published(self) -> list[Publish]:
         return [Publish(each, (), self.hops) for each in self.publications()]
