@@ -299,7 +299,7 @@ class _Line:
         except PeerError as problem:
             self.on_bad(problem)
 
-    def on_room(self, room: bool) -> None: ...
+    def on_writable(self, writable: bool) -> None: ...
 
     def on_bad(self, problem: PeerError) -> None:
         self.end(f"not a gateway: {problem}")
