@@ -40,16 +40,16 @@ def names(node: object) -> list[str]:
 @pytest.mark.parametrize(
     ("reliability", "stack"),
     [
-        (Reliability(), ["Broker"]),
-        (Reliability(HopSettings("nack")), ["NackLayer", "Broker"]),
-        (Reliability(HopSettings("multipath")), ["MultipathLayer", "Broker"]),
-        (Reliability(HopSettings("retransmission")), ["DurableLayer", "Broker"]),
-        (Reliability(HopSettings("hybrid")), ["HybridLayer", "DurableLayer", "Broker"]),
-        (Reliability(gossip=GOSSIP), ["GossipLayer", "Broker"]),
-        (Reliability(HopSettings("nack"), gossip=GOSSIP), ["NackLayer", "GossipLayer", "Broker"]),
-        (Reliability(HopSettings("multipath"), gossip=GOSSIP), ["MultipathLayer", "GossipLayer", "Broker"]),
-        (Reliability(replication=REPLICATION), ["ReplicationLayer", "Broker"]),
-        (Reliability(HopSettings("nack"), replication=REPLICATION), ["NackLayer", "ReplicationLayer", "Broker"]),
+        (Reliability(), ["CoreBroker"]),
+        (Reliability(HopSettings("nack")), ["NackLayer", "CoreBroker"]),
+        (Reliability(HopSettings("multipath")), ["MultipathLayer", "CoreBroker"]),
+        (Reliability(HopSettings("retransmission")), ["DurableLayer", "CoreBroker"]),
+        (Reliability(HopSettings("hybrid")), ["HybridLayer", "DurableLayer", "CoreBroker"]),
+        (Reliability(gossip=GOSSIP), ["GossipLayer", "CoreBroker"]),
+        (Reliability(HopSettings("nack"), gossip=GOSSIP), ["NackLayer", "GossipLayer", "CoreBroker"]),
+        (Reliability(HopSettings("multipath"), gossip=GOSSIP), ["MultipathLayer", "GossipLayer", "CoreBroker"]),
+        (Reliability(replication=REPLICATION), ["ReplicationLayer", "CoreBroker"]),
+        (Reliability(HopSettings("nack"), replication=REPLICATION), ["NackLayer", "ReplicationLayer", "CoreBroker"]),
     ],
 )
 def test_a_broker_has_a_layer_for_each_thing_beyond_best_effort(reliability: Reliability, stack: list[str]) -> None:

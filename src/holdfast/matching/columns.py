@@ -15,7 +15,7 @@ import pyarrow as pa
 from holdfast.language.subscription import Filter
 from holdfast.matching.encoding import columns_of, encode, encode_patterns
 from holdfast.matching.gathering import Gathered
-from holdfast.matching.kernels import Image, Ints, PatternHits, check_filters, copy_runs, open_buckets
+from holdfast.matching.kernels import Image, Ints, Patterns, check_filters, copy_runs, open_buckets
 from holdfast.matching.layout import compile_image
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.slots import Slot
@@ -62,7 +62,7 @@ class Columns:
                 pairs.append((rows, subscriptions))
         return pairs
 
-    def _match_codes(self, codes: Ints, patterns: PatternHits, threads: int) -> Iterator[Pairs]:
+    def _match_codes(self, codes: Ints, patterns: Patterns, threads: int) -> Iterator[Pairs]:
         nothing = np.empty(0, np.int32)
         count = open_buckets(self.image, codes, patterns, nothing, nothing)
         if count == 0:
@@ -80,7 +80,7 @@ class Columns:
                 yield from part
 
     def _slice(
-        self, codes: Ints, patterns: PatternHits, rows: Ints, buckets: Ints, first: int, last: int
+        self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints, first: int, last: int
     ) -> Iterator[Pairs]:
         """The pairs of some hits: first from sorted runs, then from checked filters."""
         image = self.image
@@ -91,7 +91,7 @@ class Columns:
             if written:
                 yield _trimmed(out_rows, written), _trimmed(out, written)
         hit, stamps = first, np.zeros(self.size if image.repeated.any() else 0, np.int32)
-        while hit < last and image.tested_subscriptions.size:
+        while hit < last and image.checked_subscriptions.size:
             out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
             hit, written = check_filters(image, codes, patterns, rows, buckets, hit, last, out_rows, out, stamps)
             if written:
@@ -102,7 +102,7 @@ def _largest_bucket(image: Image) -> int:
     """The most entries that one hit can yield."""
     ends = np.append(image.runs[:, 6], image.subscriptions.size)
     runs = np.diff(ends[image.run_starts])
-    return int(max(runs.max(initial=0), np.diff(image.tested_starts).max(initial=0)))
+    return int(max(runs.max(initial=0), np.diff(image.checked_starts).max(initial=0)))
 
 
 def _buffer(size: int) -> Ints:

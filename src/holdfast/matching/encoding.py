@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.matching.kernels import PatternHits, place_texts
+from holdfast.matching.kernels import Patterns, place_texts
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
 from holdfast.model.errors import InputError
@@ -163,7 +163,7 @@ def encode(columns: dict[str, EncodedColumn], slots: Sequence[Slot], rows: int) 
 
 def encode_patterns(
     columns: dict[str, EncodedColumn], patterns: Sequence[tuple[str, PatternMap[int]]], rows: int
-) -> PatternHits:
+) -> Patterns:
     """For each distinct text of each attribute that has patterns, the patterns that it matches."""
     texts = np.full((len(patterns), rows), -1, np.int32)
     counts: list[int] = []
@@ -180,4 +180,4 @@ def encode_patterns(
             ids += found
     starts = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=starts[1:])
-    return PatternHits(texts, starts, np.array(ids, np.int32))
+    return Patterns(texts, starts, np.array(ids, np.int32))

@@ -42,8 +42,8 @@ class Image(NamedTuple):
     runs: Ints  # rows of: guard slot, code, guard slot, code, order slot, direction, first entry, end
     bounds: Ints  # entry -> the code it is sorted by
     subscriptions: Ints  # entry -> subscription
-    tested_starts: Ints  # bucket -> first checked filter
-    tested_subscriptions: Ints
+    checked_starts: Ints  # bucket -> first checked filter
+    checked_subscriptions: Ints
     test_starts: Ints  # checked filter -> first test
     tests: Ints  # rows of: kind, slot, a, b
     sets: Ints  # the sorted codes of IN lists
@@ -59,7 +59,7 @@ class Image(NamedTuple):
     scratch_sizes: Longs  # the widest bit row, the most dimensions, the most checked filters of any bucket
 
 
-class PatternHits(NamedTuple):
+class Patterns(NamedTuple):
     """Which patterns each distinct text of a batch matches."""
 
     texts: Ints  # [pattern column, row] -> distinct text, or -1
@@ -97,7 +97,7 @@ def open_buckets(image, codes, patterns, hit_rows, hit_buckets):
     access_slots, key_offsets = image.access_slots, image.key_offsets
     key_starts, key_buckets, pattern_buckets = image.key_starts, image.key_buckets, image.pattern_buckets
     texts, text_starts, text_patterns = patterns.texts, patterns.starts, patterns.ids
-    everywhere = image.run_starts[1] > 0 or image.tested_starts[1] > 0
+    everywhere = image.run_starts[1] > 0 or image.checked_starts[1] > 0
     write = hit_rows.size > 0
     n = 0
     for row in range(codes.shape[0]):
@@ -238,7 +238,7 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
 
     `stamps` remembers for each subscription with several filters the last row that it was written for.
     """
-    starts, subscriptions, repeated = image.tested_starts, image.tested_subscriptions, image.repeated
+    starts, subscriptions, repeated = image.checked_starts, image.checked_subscriptions, image.repeated
     test_starts, tests, sets, pattern_columns = image.test_starts, image.tests, image.sets, image.pattern_columns
     texts, text_starts, text_patterns = patterns.texts, patterns.starts, patterns.ids
     bitmap_of, bitmaps, dimensions, cuts = image.bitmap_of, image.bitmaps, image.dimensions, image.cuts

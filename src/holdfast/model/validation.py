@@ -28,7 +28,7 @@ class NumberRule:
     below: bool = False  # `high` itself is too high
 
     def words(self) -> str:
-        kind = f"a {'integer ' if self.integer else ''}number{f' of {self.unit}' if self.unit else ''}"
+        kind = f"a {'whole ' if self.integer else ''}number{f' of {self.unit}' if self.unit else ''}"
         if self.high == inf:
             return f"{kind} above {self.low:,}" if self.above else f"{kind}, {self.low:,} or more"
         if self.above or self.below:
