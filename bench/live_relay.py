@@ -28,7 +28,7 @@ class Framed(asyncio.Protocol):
         self._held = bytearray()
         self.room = asyncio.Event()
         self.room.set()
-        self.on_room: Callable[[Framed], None] = lambda this: None
+        self.on_writable: Callable[[Framed], None] = lambda this: None
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -48,11 +48,11 @@ class Framed(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.room.clear()
-        self.on_room(self)
+        self.on_writable(self)
 
     def resume_writing(self) -> None:
         self.room.set()
-        self.on_room(self)
+        self.on_writable(self)
 
 
 async def dial(address: str, on_frame: Callable[[Framed, bytes], None]) -> Framed:
@@ -102,7 +102,7 @@ async def serve(address: str) -> None:
     subscribers: list[Framed] = []
     publishers: list[Framed] = []
 
-    def on_room(_: Framed) -> None:
+    def on_writable(_: Framed) -> None:
         full = any(not each.room.is_set() for each in subscribers)
         for each in publishers:
             if full:
@@ -112,7 +112,7 @@ async def serve(address: str) -> None:
 
     def on_frame(this: Framed, frame: bytes) -> None:
         if frame == _SUBSCRIBE:
-            this.on_room = on_room
+            this.on_writable = on_writable
             subscribers.append(this)
             this.transport.write(framed(_SUBSCRIBE))
             return

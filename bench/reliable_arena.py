@@ -49,7 +49,7 @@ class Worker:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         self._read = b""
 
-    def tell(self, **line: Any) -> None:
+    def on_batch(self, **line: Any) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(line).encode() + b"\n")
@@ -195,10 +195,10 @@ class Arena:
         assert self._brokers is not None
         patience_s = until_s + GRACE_S
         for each, wanted in zip(self._subscribers, owed, strict=True):
-            each.tell(wanted=sum(map(len, wanted)), until_s=until_s)
+            each.on_batch(wanted=sum(map(len, wanted)), until_s=until_s)
             each.answer(patience_s)
         cpu_before_s, began_s = self._brokers.cpu_s(), time.monotonic()
-        self._publisher.tell(first=first, count=turn.events, rate=rate, until_s=until_s)
+        self._publisher.on_batch(first=first, count=turn.events, rate=rate, until_s=until_s)
         published: dict[str, Any] = {"began_s": began_s, "cpu_s": 0.0, "problem": "the publisher did not answer"}
         with suppress(Silent):
             published = self._publisher.answer(patience_s)
@@ -227,7 +227,7 @@ class Arena:
 
     def _report(self, subscriber: Worker, until_s: float) -> tuple[dict[str, Any], list[Numbers]]:
         file = self._folder / "came.npz"
-        subscriber.tell(report=str(file))
+        subscriber.on_batch(report=str(file))
         while "named" not in (report := subscriber.answer(until_s)):  # it may be late with its last answer
             continue
         with np.load(file) as kept:

@@ -131,7 +131,7 @@ def _burst(server: Server, workers: list[Worker], events: int, folder: Path) -> 
     *subscribers, publisher = workers
     began_s = time.monotonic()
     until_s = began_s + LIMIT_S
-    publisher.tell(count=events, until_s=until_s)
+    publisher.on_batch(count=events, until_s=until_s)
     publisher.answer(until_s + GRACE_S)  # it is halfway through
     server.kill()
     time.sleep(DOWN_S)
@@ -141,7 +141,7 @@ def _burst(server: Server, workers: list[Worker], events: int, folder: Path) -> 
     verdict, named, last_s, unsettled = Verdict(), Counter[str](), began_s, 0
     files = [folder / f"came{number}.npz" for number in range(len(subscribers))]
     for each, file in zip(subscribers, files, strict=True):
-        each.tell(wanted=events, quiet_s=QUIET_S, until_s=until_s, report=str(file))
+        each.on_batch(wanted=events, quiet_s=QUIET_S, until_s=until_s, report=str(file))
     for each, file in zip(subscribers, files, strict=True):
         report = each.answer(until_s + GRACE_S)
         last_s, named = max(last_s, report["last_s"]), named + Counter(report["named"])

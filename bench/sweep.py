@@ -38,7 +38,7 @@ def one_process(runs: int, seconds: float) -> float:
 
 def alone(out: Path, runs: int, seconds: float) -> float:
     asked, folder = equal_runs(runs, seconds), SweepFolder(out / "sweep")
-    with folder.taken(asked):
+    with folder.locked(asked):
         began = time.perf_counter()
         for number in range(len(asked)):
             folder.write(run_cell(asked, number))

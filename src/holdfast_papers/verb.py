@@ -75,9 +75,9 @@ def _reproduce(study: "Study", scale: str, out: Path, master: str | None, as_jso
 
 class _ProgressLines:
     def __init__(self) -> None:
-        self._said_s = 0.0
+        self._printed_s = 0.0
 
     def __call__(self, name: str, progress: "Progress") -> None:
-        if monotonic() - self._said_s >= _LINE_EVERY_S:
-            self._said_s = monotonic()
+        if monotonic() - self._printed_s >= _LINE_EVERY_S:
+            self._printed_s = monotonic()
             print(f"{name}: {progress.done} of {progress.total} runs done, {progress.failed} failed", file=sys.stderr)

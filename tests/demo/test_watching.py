@@ -108,7 +108,7 @@ def dead() -> RunWatch:
 def test_without_a_terminal_there_are_plain_lines() -> None:
     said, watch = io.StringIO(), failing()
     with RunScreen(SHAPE, watch, Console(file=said)) as view:
-        view.say("starting")
+        view.show_step("starting")
         for second in range(1, 12):
             watch.on_second(10 * second, 40 * second, 3 * second)
             view.show(Outcome(published=10 * second, owed=45 * second, delivered=40 * second), float(second))

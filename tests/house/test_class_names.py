@@ -7,6 +7,7 @@ from tests.house.tree import python_files, shown
 
 # Names that occur twice, and why both stay.
 TWICE = {
+    "Patterns": "numba's caches of earlier versions find the one of the kernels by name; `check` prints the workload's",
     "Subscription": "docs/api.md documents both: the condition that `parse` returns, and the iterator of a client",
 }
 

@@ -79,8 +79,8 @@ def test_every_setting_has_a_meaning_and_its_default_a_reason(kind: type, each: 
 def outside(kind: ValueRule) -> Iterator[object]:
     """Values just beyond what a kind accepts."""
     match kind:
-        case NumberRule(low, high, _, whole, above, below):
-            step = 1 if whole else 0.001
+        case NumberRule(low, high, _, integer, above, below):
+            step = 1 if integer else 0.001
             yield low if above else low - step
             if high < inf:
                 yield high if below else high * 2

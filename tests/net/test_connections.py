@@ -245,7 +245,7 @@ async def test_flush_fails_when_the_session_is_lost_while_something_waits_to_be_
     async with lab() as net:
         broker = await net.broker("b1")
         client = await net.client(broker, name="desk-1")
-        client.driver.links["b1"].set_room(False)  # as when the broker does not read
+        client.driver.links["b1"].set_writable(False)  # as when the broker does not read
         await client.publish({"n": 1})
         flushing = asyncio.create_task(client.flush())
         await asyncio.sleep(0)

@@ -112,7 +112,7 @@ async def test_a_host_whose_process_does_not_read_is_alive() -> None:
         client = await net.client(broker, name="s")
         client.driver.links["b1"].wire.pause()
         wire = broker.driver.links["s"].wire
-        while broker.driver.links["s"].wire_room:
+        while broker.driver.links["s"].wire_writable:
             wire.send(bytes(2**16))
             await asyncio.sleep(0)
         await asyncio.sleep(0.5)
@@ -133,7 +133,7 @@ class Slow:
         self.frames += 1
         self.now_s += 0.004
 
-    def on_room(self, room: bool) -> None: ...
+    def on_writable(self, room: bool) -> None: ...
     def on_bad(self, problem: Exception) -> None: ...
     def on_closed(self, reason: str) -> None: ...
 

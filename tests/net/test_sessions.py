@@ -421,11 +421,11 @@ def test_a_stream_keeps_what_is_not_acknowledged_and_asks_for_acknowledgements_i
 
 def test_a_window_closes_and_opens_again() -> None:
     stream = SessionStream(1)
-    while stream.has_room:
+    while stream.has_window:
         stream.keep(KILOBYTE)
     assert 8 * 2**20 <= stream.kept_bytes < 8 * 2**20 + len(KILOBYTE)
     stream.on_ack(1)
-    assert stream.has_room
+    assert stream.has_window
 
 
 @live

@@ -13,7 +13,7 @@ from tests.net.harness import lab, live
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(warned, "_said", set())
+    monkeypatch.setattr(warned, "_warned", set())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
@@ -58,6 +58,6 @@ def test_the_sync_client_warns_at_the_line_of_its_caller() -> None:
 def test_what_was_said_is_remembered_within_bounds() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for number in range(warned._SAID_MAX + 1):
+        for number in range(warned._WARNED_MAX + 1):
             warned.warn_once(str(number))
-    assert len(warned._said) == 1
+    assert len(warned._warned) == 1

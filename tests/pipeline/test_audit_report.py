@@ -20,13 +20,13 @@ pytestmark = pytest.mark.spark
 def out(audited_traces: Audited, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Any]]:
     """The audit of all traces, each with a report of its own, and what these show."""
     from holdfast.pipeline.audit.expectations import Expectation
-    from holdfast.pipeline.audit.folder import room_for, write_tables
+    from holdfast.pipeline.audit.folder import audit_folder, write_tables
     from holdfast.pipeline.audit.slices import shown
     from holdfast.pipeline.report.files import write_reports
 
     expected = [Expectation("in the end", 0.9, 0.875, "share", "measured by hand", 0.125)]
     folder = tmp_path_factory.mktemp("audit") / "out"
-    with room_for(folder, overwrite=False) as beside:
+    with audit_folder(folder, overwrite=False) as beside:
         audit = audited_traces.audit
         found = shown(audit)
         write_tables(audit, found, beside)
@@ -154,25 +154,28 @@ def test_the_report_draws_network_and_failover_and_sets_predictions_beside_them(
 
 
 def test_what_is_not_an_audit_is_never_replaced(written: Path, tmp_path: Path) -> None:
-    from holdfast.pipeline.audit.folder import room_for
+    from holdfast.pipeline.audit.folder import audit_folder
 
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(InputError, match=r"not part of an audit: thesis\.txt"), room_for(tmp_path / "mine", True):
+    with pytest.raises(InputError, match=r"not part of an audit: thesis\.txt"), audit_folder(tmp_path / "mine", True):
         pass
-    with pytest.raises(InputError, match="--overwrite"), room_for(written, False):
+    with pytest.raises(InputError, match="--overwrite"), audit_folder(written, False):
         pass
-    with pytest.raises(InputError, match="cannot be written"), room_for(tmp_path / "mine" / "thesis.txt" / "x", False):
+    with (
+        pytest.raises(InputError, match="cannot be written"),
+        audit_folder(tmp_path / "mine" / "thesis.txt" / "x", False),
+    ):
         pass
 
 
 def test_a_job_that_fails_leaves_the_old_audit_and_nothing_else(tmp_path: Path) -> None:
-    from holdfast.pipeline.audit.folder import room_for
+    from holdfast.pipeline.audit.folder import audit_folder
 
     old = tmp_path / "out"
     old.mkdir()
     (old / "report.html").write_text("old")
-    with pytest.raises(ZeroDivisionError), room_for(old, True) as beside:
+    with pytest.raises(ZeroDivisionError), audit_folder(old, True) as beside:
         (beside / "report.html").write_text("new")
         raise ZeroDivisionError
     assert (old / "report.html").read_text() == "old"

@@ -174,7 +174,7 @@ def test_only_what_is_missing_is_run(spark: Any, tmp_path: Path) -> None:
     from holdfast.pipeline.sweep.job import run_cells, sweep
 
     folder = SweepFolder(tmp_path / "out")
-    with folder.taken(small_plan()):
+    with folder.locked(small_plan()):
         run_cells(spark, small_plan(), folder, [1, 4])
     before = state_of(folder.path)
     (folder.path / "cells" / ".00002.json.77").write_text('{"cell": 2, "se')  # somebody was killed while writing
@@ -217,7 +217,7 @@ class _Deadly(SweepPlan):
 def test_a_cell_that_is_killed_is_recorded_and_its_worker_lives_on(tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path / "out")
     deadly = _Deadly(network_document(NETWORK), seeds=(8,))
-    with folder.taken(deadly):
+    with folder.locked(deadly):
         run_apart(deadly, folder, 0)
     record = folder.record(0)
     assert record is not None and record.error is not None
@@ -232,10 +232,10 @@ def test_a_mistake_of_ours_in_a_cell_is_recorded_with_its_calls(tmp_path: Path) 
 
 def test_another_sweep_in_the_same_folder_is_refused_with_what_changed(tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path / "out")
-    with folder.taken(small_plan()):
+    with folder.locked(small_plan()):
         folder.write(CellRecord(0, 1))
     changed = plan(NETWORK | {"duration_s": 3}, {"links.loss": [0.0, 0.4]}, seeds=2, settings={"links.delay_ms": 2})
-    with pytest.raises(InputError) as caught, folder.taken(changed):
+    with pytest.raises(InputError) as caught, folder.locked(changed):
         pass
     message = str(caught.value)
     assert "holds another sweep" in message and "--overwrite" in message
@@ -243,7 +243,7 @@ def test_another_sweep_in_the_same_folder_is_refused_with_what_changed(tmp_path:
         assert f"\n  {each}" in message
     assert "\n  set.links.delay_ms: was null, is 2" in message
     assert folder.done() == {0}
-    with folder.taken(changed, overwrite=True):
+    with folder.locked(changed, overwrite=True):
         assert folder.done() == set()
 
 
@@ -252,7 +252,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
     for overwrite in (False, True):
         with (
             pytest.raises(InputError, match=r"no sweep: thesis\.txt"),
-            SweepFolder(tmp_path).taken(small_plan(), overwrite),
+            SweepFolder(tmp_path).locked(small_plan(), overwrite),
         ):
             pass
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
@@ -260,11 +260,11 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path) -> None:
 
 def test_two_sweeps_do_not_work_in_one_folder_at_once(tmp_path: Path) -> None:
     folder = SweepFolder(tmp_path / "out")
-    with folder.taken(small_plan()):
+    with folder.locked(small_plan()):
         program = (
             "import sys; from pathlib import Path; from holdfast.pipeline.sweep.folder import SweepFolder\n"
             "from holdfast.pipeline.sweep.plan import SweepPlan, network_document\n"
-            "with SweepFolder(Path(sys.argv[1])).taken(SweepPlan(network_document({}))): pass"
+            "with SweepFolder(Path(sys.argv[1])).locked(SweepPlan(network_document({}))): pass"
         )
         other = subprocess.run(
             [sys.executable, "-c", program, str(folder.path)], capture_output=True, text=True, check=False
@@ -286,7 +286,7 @@ def test_tiny_cells_share_a_task(spark: Any, tmp_path: Path) -> None:
     assert [cells_per_task(mean_s) for mean_s in (0.0, 0.01, 0.2, 1.0, 60.0)] == [1_000, 100, 5, 1, 1]
     tiny = plan({"duration_s": 0.1, "topology": {"brokers": 1}}, seeds=70)
     folder = SweepFolder(tmp_path / "out")
-    with folder.taken(tiny):
+    with folder.locked(tiny):
         run_cells(spark, tiny, folder, list(range(70)))
     assert folder.done() == set(range(70)) and not folder.failed()
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast.model.errors import InputError
 from holdfast.network.document import document_of
 from holdfast.network.problems import NetworkError
-from holdfast.pipeline.sweep.check import CHECKED_MAX, plan
+from holdfast.pipeline.sweep.check import TRIED_MAX, plan
 from holdfast.pipeline.sweep.file import SWEEP, SweepFile, load_sweep, parse_sweep
 from holdfast.pipeline.sweep.plan import CELLS_MAX, preset_document
 
@@ -187,7 +187,7 @@ def test_what_only_fails_together_is_told_with_the_combination() -> None:
 
 
 def test_every_value_of_a_large_grid_is_tried() -> None:
-    many = list(range(1, CHECKED_MAX + 2))
+    many = list(range(1, TRIED_MAX + 2))
     with pytest.raises(NetworkError) as caught:
         plan(NETWORK, {"links.delay_ms": many, "links.loss": [0, 0.1, 7]}, variants={"a": {}, "b": {"routing": "x"}})
     keys = {each.key for each in caught.value.problems}

@@ -56,7 +56,7 @@ def test_push_gossip_has_the_shape_of_the_specification() -> None:
 
 
 def test_a_forecast_weighs_pairs_by_what_is_owed() -> None:
-    found = {each.mechanism: each for each in forecasts(case_of(parse_text(TEXT)), told=2, record=10)}
+    found = {each.mechanism: each for each in forecasts(case_of(parse_text(TEXT)), digests=2, record=10)}
     assert found["best effort"].delivered == pytest.approx(0.81)
     assert found["nack"].overhead == pytest.approx(0.1 / 0.9)
     # desk wants every second event of its publisher.

@@ -88,16 +88,16 @@ def test_hops_that_share_a_broker_are_independent(brokers: list[float], link: fl
     assert path is not None
     for ends_up in (False, True):
         together = late_alone(graph, path, lifetime_s, ends_up)
-        ways = graph.ways_to(len(brokers) - 1)
-        apart = WaitsTo(graph, ways, len(brokers) - 1, [0], ends_up, lifetime_s).late(0, lifetime_s)
+        next_hops = graph.next_hops_to(len(brokers) - 1)
+        apart = WaitsTo(graph, next_hops, len(brokers) - 1, [0], ends_up, lifetime_s).late(0, lifetime_s)
         assert apart == pytest.approx(together, rel=1e-9, abs=1e-15)
 
 
 def test_all_paths_to_a_broker_at_once_are_as_one_by_one() -> None:
     graph = drawn(12, 3, 0.8, 0.99)
     for target in range(3):
-        ways = graph.ways_to(target)
-        at_once = WaitsTo(graph, ways, target, range(12), False, LIFETIME_S)
+        next_hops = graph.next_hops_to(target)
+        at_once = WaitsTo(graph, next_hops, target, range(12), False, LIFETIME_S)
         for source in range(12):
             path = graph.path(source, target)
             assert path is not None

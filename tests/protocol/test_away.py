@@ -344,10 +344,10 @@ def test_what_has_arrived_is_not_sent_again_before_the_client_comes_back() -> No
     for number in range(1, 7):
         outgoing.put(KeptMessage(number, Publish(Publication("p", number, 0, None, {})), 0, 10**9))
     assert [each.seq for each in outgoing.release(6, 0)] == [1, 2, 3, 4]
-    assert outgoing.on_taken(StoredAck(5, 0, (), 4), 100) == []
+    assert outgoing.on_ack(StoredAck(5, 0, (), 4), 100) == []
     assert outgoing.due_us is None  # nothing to wait for but the application
     assert outgoing.fill(10**8) == []
-    assert len(outgoing.on_taken(StoredAck(5, 2, (), 4), 10**8)) == 2
+    assert len(outgoing.on_ack(StoredAck(5, 2, (), 4), 10**8)) == 2
     assert [each.seq for each in outgoing.fill(10**8)] == [5, 6]
     assert [each.seq for each in outgoing.try_again(10**8)] == [3]
 
@@ -357,7 +357,7 @@ def test_of_a_run_only_what_is_not_taken_is_sent_again() -> None:
     batch = Batch((11, 12, 13), "p", (1, 2, 3), ({"n": 1}, {"n": 2}, {"n": 3}), (), 0)
     outgoing.put(KeptMessage(1, batch, 0, 10**9))
     outgoing.release(1, 0)
-    outgoing.on_taken(StoredAck(5, 0, (), 1, 12), 100)
+    outgoing.on_ack(StoredAck(5, 0, (), 1, 12), 100)
     [again] = outgoing.try_again(200)
     assert isinstance(again.message, Batch)
     assert again.message.seqs == (12, 13)

@@ -153,12 +153,12 @@ def busy_broker(routing: Routing, rng: Random) -> CoreBroker:
 @pytest.mark.parametrize("routing", ["subscriptions", "destinations"])
 @pytest.mark.parametrize("seed", range(100))
 def test_a_run_is_to_a_broker_what_its_publications_are(seed: int, routing: Routing) -> None:
-    whole, apart = (busy_broker(routing, Random(seed)) for _ in range(2))
+    is_snapshot, apart = (busy_broker(routing, Random(seed)) for _ in range(2))
     rng = Random(seed)
     for _ in range(10):
         sender, source = rng.choice((("p", "p"), ("p", "p"), ("p", "q"), ("b2", "q"), ("stranger", "p")))
         batch = drawn_run(rng, source)
-        effects = whole.receive(sender, [batch], NOW_US)
+        effects = is_snapshot.receive(sender, [batch], NOW_US)
         assert outcome(effects) == outcome(apart.receive(sender, batch.published(), NOW_US))
 
 
@@ -169,17 +169,17 @@ def test_a_run_is_to_a_client_what_its_publications_are(
     seed: int, conditions: tuple[str, ...], guarantees: Guarantees
 ) -> None:
     rng = Random(seed)
-    whole, apart = (
+    is_snapshot, apart = (
         new_client("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(1), guarantees=guarantees)
         for _ in range(2)
     )
-    for each in (whole, apart):
+    for each in (is_snapshot, apart):
         each.handle(LinkUp("b1", "broker"), 0)
         for condition in conditions:
             each.handle(SubscribeCall(condition, condition), 0)
     for _ in range(20):
         batch = drawn_run(rng, rng.choice("pq"))
-        effects = whole.receive("b1", [batch], NOW_US)
+        effects = is_snapshot.receive("b1", [batch], NOW_US)
         assert outcome(effects) == outcome(apart.receive("b1", batch.delivered(), NOW_US))
 
 

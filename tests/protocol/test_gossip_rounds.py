@@ -109,7 +109,7 @@ def test_an_origin_is_asked_soon_again_until_it_says_that_this_was_all() -> None
     )
     wires.pass_time(7_000_000)
     assert [event["n"] for name, event in wires.delivered if name == "east"] == [1, 2]
-    assert [message for *way, message in spoken(wires, GossipComplete) if way == ["b3", "b4"]]
+    assert [message for *route, message in spoken(wires, GossipComplete) if route == ["b3", "b4"]]
     said = len(spoken(wires, GossipVector))
     wires.pass_time(500_000)
     assert len(spoken(wires, GossipVector)) - said <= 3  # b2, b3 and b4 at most once each: they know

@@ -85,7 +85,7 @@ def test_no_more_than_a_window_is_under_way() -> None:
     for number in range(1, 11):
         outgoing.put(kept(number))
     assert [each.seq for each in outgoing.release(10, 0)] == [1, 2, 3, 4]
-    assert len(outgoing.on_taken(StoredAck(5, 2), 100)) == 2
+    assert len(outgoing.on_ack(StoredAck(5, 2), 100)) == 2
     assert [each.seq for each in outgoing.fill(100)] == [5, 6]
 
 
@@ -101,7 +101,7 @@ def test_what_is_missed_is_sent_again_once_and_then_only_when_there_is_no_answer
     for number in range(1, 5):
         outgoing.put(kept(number))
     outgoing.release(4, 0)
-    outgoing.on_taken(StoredAck(5, 1, (2,)), 1_000)
+    outgoing.on_ack(StoredAck(5, 1, (2,)), 1_000)
     again = outgoing.missed(StoredAck(5, 1, (2,)), 1_000)
     assert [(each.seq, each.again, each.first) for each in again] == [(2, True, 2)]
     assert outgoing.missed(StoredAck(5, 1, (2,)), 2_000) == []
@@ -139,7 +139,7 @@ def test_what_comes_early_waits_and_what_comes_twice_is_dropped() -> None:
     incoming = Incoming(4)
     messages = {seq: Handover(5, seq, 1, False, kept(seq).message) for seq in range(1, 8)}
     assert incoming.take(messages[2]) == []
-    assert incoming.taken == StoredAck(5, 0, (1,))
+    assert incoming.ack == StoredAck(5, 0, (1,))
     assert incoming.take(messages[1]) == [messages[1].message, messages[2].message]
     assert incoming.take(messages[1]) == []
     assert incoming.take(messages[7]) == []  # beyond the window
@@ -151,7 +151,7 @@ def test_a_receiver_that_forgot_how_far_it_was_is_told_by_the_sender() -> None:
     incoming = Incoming(4)
     last = Handover(5, 103, 102, False, kept(103).message)
     assert incoming.take(last) == []
-    assert incoming.taken == StoredAck(5, 101, (102,))
+    assert incoming.ack == StoredAck(5, 101, (102,))
 
 
 BEAT_US = WatchSettings().beat_us

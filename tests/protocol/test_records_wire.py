@@ -151,14 +151,14 @@ def test_plain_entries_of_the_paper_take_32_bytes_each() -> None:
 def test_a_record_is_cut_to_the_bytes_that_are_allowed_and_keeps_the_latest() -> None:
     dice = Random(5)
     writer = written(COLUMNS, [event(dice) for _ in range(300)])
-    whole = writer.record(300, 301, 9_000_000)
-    for most in (len(whole), len(whole) - 1, 320, 40, 12):
+    is_snapshot = writer.record(300, 301, 9_000_000)
+    for most in (len(is_snapshot), len(is_snapshot) - 1, 320, 40, 12):
         data = writer.record(300, 301, 9_000_000, bytes_max=most)
         assert len(data) <= most
         record = RecordReader(COLUMNS).read_untrusted("p", data, 301, 9_000_000)
         assert not len(record) or record.last_seq == 300
     assert writer.record(300, 301, 9_000_000, bytes_max=5) == writer.record(-1, 301, 9_000_000) == b""
-    assert writer.record(300, 301, 9_000_000, bytes_max=10**9) == whole
+    assert writer.record(300, 301, 9_000_000, bytes_max=10**9) == is_snapshot
     assert len(RecordReader(COLUMNS).read_untrusted("p", b"", 301, 0)) == 0
 
 

@@ -99,12 +99,14 @@ def test_a_flood_of_requests_finds_a_limit_and_who_asks_in_earnest_is_answered()
 @given(st.data())
 @settings(max_examples=400, deadline=None)
 def test_damaged_messages_do_no_harm(data: st.DataObject) -> None:
-    whole = bytearray(data.draw(st.sampled_from(real_messages())))
+    is_snapshot = bytearray(data.draw(st.sampled_from(real_messages())))
     for _ in range(data.draw(st.integers(1, 4))):
-        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
-    cut = data.draw(st.integers(0, len(whole)))
+        is_snapshot[data.draw(st.integers(0, len(is_snapshot) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(is_snapshot)))
     order = data.draw(st.sampled_from(["none", "fifo", "strict"]))
-    survives(client(guarantees_of(True, order)), said({control.KIND: "d", control.OF: "feed"}, bytes(whole[:cut])))
+    survives(
+        client(guarantees_of(True, order)), said({control.KIND: "d", control.OF: "feed"}, bytes(is_snapshot[:cut]))
+    )
 
 
 @pytest.mark.parametrize("payload", real_messages(), ids=["digest", "greeting", "request", "repair"])

@@ -82,17 +82,17 @@ def test_a_late_subscription_gets_each_earlier_event_once_per_neighbour() -> Non
 @given(st.integers(0, 10_000), st.integers(1, 40))
 def test_two_ways_that_keep_their_order_are_merged_into_one(seed: int, count: int) -> None:
     dice = Random(seed)
-    ways: dict[str, list[Publish]] = {"f": [], "r": []}
+    hops: dict[str, list[Publish]] = {"f": [], "r": []}
     for seq in range(1, count + 1):
-        ways[dice.choice("fr")].append(event(seq))
+        hops[dice.choice("fr")].append(event(seq))
     joint = Reordering(("f", "r"), None, 1_000, 100)
     released: list[int] = []
-    while ways["f"] or ways["r"]:
-        way = dice.choice([name for name in "fr" if ways[name]])
-        released += seqs(publish for _, publish in joint.on_event(way, ways[way].pop(0)))
+    while hops["f"] or hops["r"]:
+        route = dice.choice([name for name in "fr" if hops[name]])
+        released += seqs(publish for _, publish in joint.on_event(route, hops[route].pop(0)))
         assert released == list(range(1, len(released) + 1))
-    for way in "fr":
-        released += seqs(publish for _, publish in joint.on_marks(way, [("p", count)]))
+    for route in "fr":
+        released += seqs(publish for _, publish in joint.on_marks(route, [("p", count)]))
     assert released == list(range(1, count + 1))
     assert len(joint) == 0
 

@@ -139,7 +139,7 @@ class Network:
 
     def deliver_some(self, most: int) -> None:
         for _ in range(most):
-            waiting = [way for way, messages in self.wires.items() if messages]
+            waiting = [route for route, messages in self.wires.items() if messages]
             if not waiting:
                 return
             sender, to = self.rng.choice(waiting)

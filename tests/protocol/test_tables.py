@@ -51,8 +51,8 @@ def test_a_large_table_is_not_sent_again_to_who_is_seen_to_read_on(count: int, s
     listener = ReceivedTable()
     for number in range(1, 4):  # it gets on by five changes from one heartbeat to the next
         hear(listener, *changes[5 * (number - 1) : 5 * number])
-        whole = table.on_heard(*listener.summary, 1_000_000 * number, PATIENCE_US)
-        assert bool(whole) is sent_again
+        is_snapshot = table.on_heard(*listener.summary, 1_000_000 * number, PATIENCE_US)
+        assert bool(is_snapshot) is sent_again
 
 
 def test_a_large_table_is_sent_again_to_who_stops_reading() -> None:
@@ -82,7 +82,7 @@ def test_no_message_of_a_table_is_larger_than_a_datagram_holds(most: int) -> Non
     dice = Random(most)
     conditions = [condition(number, dice) for number in range(200)]
     table = SentTable("subscriptions", 1)
-    messages: list[Delta | Snapshot] = [*table.change(conditions, (), 0, most), *table.whole(most)]
+    messages: list[Delta | Snapshot] = [*table.change(conditions, (), 0, most), *table.snapshots(most)]
     messages += table.change(["y = 1"], conditions, 0, most)
     assert len(messages) > 6
     for each in messages:
@@ -95,7 +95,7 @@ def test_a_condition_larger_than_that_goes_alone() -> None:
     table = SentTable("subscriptions", 1)
     large = f"a = '{'x' * 60_000}'"
     assert [each.add for each in table.change(["b = 1", large, "c = 1"], (), 0)] == [("b = 1",), (large,), ("c = 1",)]
-    parts = table.whole()
+    parts = table.snapshots()
     assert sorted(len(each.conditions) for each in parts if large in each.conditions) == [1]
 
 
@@ -137,7 +137,7 @@ def test_tables_in_parts_become_equal_over_a_link_that_loses_doubles_and_reorder
 
 
 def _whole(sent: list[Snapshot], teller: SentTable, most: int) -> list[Snapshot]:
-    return teller.whole(most) if sent else []
+    return teller.snapshots(most) if sent else []
 
 
 def test_a_lost_part_of_a_whole_table_comes_again_and_drops_nothing_meanwhile() -> None:
@@ -245,8 +245,8 @@ def test_what_a_link_state_cannot_hold_is_refused_to_the_client_that_wants_it(mo
     server = broker("destinations")
     assert isinstance(server._router, DestinationRouter)
     server.handle(LinkUp("b2", "broker"), 0)
-    taken = server.handle(Received("desk", Delta("subscriptions", 1, ("a = 1", "a = 2", "a = 3"), ())), 0)
-    assert [each.conditions for each in said(taken) if isinstance(each, LinkState)] == [("a = 1", "a = 2", "a = 3")]
+    ack = server.handle(Received("desk", Delta("subscriptions", 1, ("a = 1", "a = 2", "a = 3"), ())), 0)
+    assert [each.conditions for each in said(ack) if isinstance(each, LinkState)] == [("a = 1", "a = 2", "a = 3")]
     refused = server.handle(Received("desk", Delta("subscriptions", 2, ("a = 4",), ())), 0)
     assert isinstance(refused[0], Incident)
     (answer,) = said(refused)

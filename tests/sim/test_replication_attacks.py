@@ -32,11 +32,11 @@ def when_there(simulation: Simulation, name: str, after_us: int, action: Any) ->
     simulation.at(FAILS_US, look)
 
 
-def is_whole(simulation: Simulation, middle: str, around: str = "abc") -> bool:
+def is_whole(simulation: Simulation, middle: str, neighbours_of: str = "abc") -> bool:
     """Whether every condition leads to the middle and from there to those who want it, and nowhere else."""
-    outside = {name for each in around for names in ways(simulation, each).values() for name in names}
+    outside = {name for each in neighbours_of for names in ways(simulation, each).values() for name in names}
     inside = {name for names in ways(simulation, middle).values() for name in names}
-    return outside == {middle} and inside == set(around)
+    return outside == {middle} and inside == set(neighbours_of)
 
 
 @pytest.mark.parametrize("copying", COPYING)

@@ -104,7 +104,7 @@ class TraceWriter:
         self._attributes: dict[str, pa.DataType] = {}  # column -> its type, fixed by the first value
         run = {"format": FORMAT, **about}
         try:
-            _make_room(folder, overwrite)
+            _empty_folder(folder, overwrite)
             self._write("run", pa.table({name: [_plain(value)] for name, value in run.items()}))
         except BaseException:  # an interrupt, too, leaves nothing behind
             self._discard()
@@ -197,7 +197,7 @@ class TraceWriter:
 _TABLES = frozenset({"run", "publications", *SCHEMAS})
 
 
-def _make_room(folder: Path, overwrite: bool) -> None:
+def _empty_folder(folder: Path, overwrite: bool) -> None:
     """An empty folder for a run. Only what is certainly an old run is ever removed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

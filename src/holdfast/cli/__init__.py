@@ -121,14 +121,14 @@ def _run(words: list[str]) -> None:
         print(f"holdfast: {error}", file=sys.stderr)
         sys.exit(2)
     except OSError as problem:
-        if problem.errno not in _NO_ROOM:
+        if problem.errno not in _DISK_FULL:
             raise
         where = f"{problem.filename}: " if problem.filename else ""
         print(f"holdfast: {where}no space left on the disk", file=sys.stderr)
         sys.exit(2)
 
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # may hit any verb at any time, and is nobody's mistake in a program
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)  # may hit any verb at any time, and is nobody's mistake in a program
 
 
 def _end_interrupted() -> None:

@@ -56,20 +56,20 @@ def run(
     from holdfast.pipeline.session import plain_interrupts, session
 
     small = sum(sum(each.rows.values()) for each in footers) < _SMALL_ROWS
-    with _progress(as_json) as say:
-        say("starting Spark")
+    with _progress(as_json) as show_step:
+        show_step("starting Spark")
         spark = session("holdfast audit", master, profile="test" if small else "run")
         plain_interrupts()
-        from holdfast.pipeline.audit.folder import room_for, write_tables
+        from holdfast.pipeline.audit.folder import audit_folder, write_tables
         from holdfast.pipeline.audit.job import audited
         from holdfast.pipeline.audit.promises import Asked
         from holdfast.pipeline.audit.slices import shown
         from holdfast.pipeline.report.files import write_reports
 
-        room = room_for(out, overwrite) if out is not None else nullcontext()
-        with room as folder, audited(spark, footers, Asked(delivery, violations), say) as audit:
+        results = audit_folder(out, overwrite) if out is not None else nullcontext()
+        with results as folder, audited(spark, footers, Asked(delivery, violations), show_step) as audit:
             if folder is not None:
-                say("writing tables and report")
+                show_step("writing tables and report")
                 found = shown(audit)
                 write_tables(audit, found, folder)
                 write_reports(audit.runs, found, folder, compare)

@@ -58,16 +58,18 @@ def run(
     root = max(network.neighbours().items(), key=lambda each: len(each[1]))[0]
     shape = NetworkOutline(f"Holdfast demo: {title}", network.neighbours(), root, network.duration_us / 1e6)
     with view_on_stderr(shape, watch) as view:
-        view.say(f"starting {title}")
+        view.show_step(f"starting {title}")
         lag_us = _live(network, out, in_process, watch, view)
-        view.say("predicting with the planner")
+        view.show_step("predicting with the planner")
         prediction = predict(network)
         audited, shown, expected = _audit(out, prediction, view)
-    from holdfast.demo.summary import as_json as told
+    from holdfast.demo.summary import as_json as summary_json
     from holdfast.demo.summary import summary
 
     if as_json:
-        print(json.dumps({**told(audited, shown, expected, lag_us), "report": str(out / _AUDIT / "report.html")}))
+        print(
+            json.dumps({**summary_json(audited, shown, expected, lag_us), "report": str(out / _AUDIT / "report.html")})
+        )
     else:
         print(summary(audited, shown, expected, lag_us))
         print(f"\nreport: {out / _AUDIT / 'report.html'}")
@@ -137,10 +139,10 @@ def _audit(
     from holdfast.pipeline.session import plain_interrupts, session
 
     footers = read_footers([out / _RUN])
-    view.say("audit: starting Spark")
+    view.show_step("audit: starting Spark")
     spark = session("holdfast demo", profile="test")  # the trace of a minute: small
     plain_interrupts()
-    from holdfast.pipeline.audit.folder import room_for, write_tables
+    from holdfast.pipeline.audit.folder import audit_folder, write_tables
     from holdfast.pipeline.audit.job import audited
     from holdfast.pipeline.audit.promises import Asked
     from holdfast.pipeline.audit.slices import shown
@@ -148,11 +150,11 @@ def _audit(
 
     asked = Asked(delivery_min=1.0)  # the network recovers what it loses, so nothing may be missing
     with (
-        room_for(out / _AUDIT, overwrite=True) as folder,
-        audited(spark, footers, asked, lambda step: view.say(f"audit: {step}")) as audit,
+        audit_folder(out / _AUDIT, overwrite=True) as folder,
+        audited(spark, footers, asked, lambda step: view.show_step(f"audit: {step}")) as audit,
     ):
         [run] = audit.runs
-        view.say("audit: writing tables and report")
+        view.show_step("audit: writing tables and report")
         found = shown(audit)
         write_tables(audit, found, folder)
         write_reports(audit.runs, found, folder, expect=lambda run, shown: beside(prediction, run, shown))

@@ -101,10 +101,10 @@ async def _serve(settings: GatewaySettings, as_json: bool) -> None:
     from holdfast.cli.connecting import stopping
     from holdfast.gateway.gateway import Gateway
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         print(f"gateway: {line}", file=sys.stderr, flush=True)
 
-    gateway = Gateway(settings, tell)
+    gateway = Gateway(settings, report)
     with stopping() as stop:
         await gateway.start()
         places = [str(each) for each in gateway.listening]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 # Conditions for each of the matcher's ways: a run sorted by a bound, filters checked one by one and by bitmaps, texts.
 _SORTED = [f"price < {bound} AND symbol = 'S1'" for bound in range(40)]
-_CHECKED = [f"price < {bound} AND volume > {bound} AND age >= {bound}" for bound in range(600)]
+_TESTED = [f"price < {bound} AND volume > {bound} AND age >= {bound}" for bound in range(600)]
 _TEXTS = ["name LIKE 'a%b%c'", "name LIKE '%b'", "name = 'abc'"]
 
 
@@ -18,7 +18,7 @@ def compile_matching() -> None:
     from holdfast.matching.matcher import Matcher
 
     matcher = Matcher()
-    for number, condition in enumerate([*_SORTED, *_CHECKED, *_TEXTS]):
+    for number, condition in enumerate([*_SORTED, *_TESTED, *_TEXTS]):
         matcher.add(number, condition)
     for numbers in (pa.int64(), pa.float64()):
         columns = {name: pa.array([1, 30], numbers) for name in ("price", "volume", "age")}

@@ -93,8 +93,10 @@ def run(
     if stream:
         arriving = EventStream(events, source, source_options, schema, as_format(form))
         trigger = {"availableNow": True} if once else {"processingTime": f"{every:g} seconds"}
-        tell = _tell_as_json if as_json else _tell
-        _run_stream(MatchStream(arriving, subscriptions, out, checkpoint, trigger=trigger, tell=tell, **chosen), spark)
+        on_batch = _print_batch_json if as_json else _print_batch
+        _run_stream(
+            MatchStream(arriving, subscriptions, out, checkpoint, trigger=trigger, on_batch=on_batch, **chosen), spark
+        )
         return
     chosen |= {"counts": counts, "overwrite": overwrite, "schema": schema, "form": as_format(form)}
     with _progress(spark, as_json):
@@ -158,12 +160,12 @@ def _run_stream(stream: "MatchStream", spark: "SparkSession") -> None:
             pass
 
 
-def _tell(batch: "BatchDone") -> None:
+def _print_batch(batch: "BatchDone") -> None:
     events, pairs = _number(batch.events, "event"), _number(batch.pairs, "pair")
     print(f"batch {batch.batch}: {events}, {pairs}, subscriptions of {batch.version}", flush=True)
 
 
-def _tell_as_json(batch: "BatchDone") -> None:
+def _print_batch_json(batch: "BatchDone") -> None:
     print(json.dumps(batch._asdict()), flush=True)
 
 

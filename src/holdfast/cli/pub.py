@@ -164,10 +164,10 @@ async def _lines(stop: asyncio.Event) -> AsyncIterator[bytes]:
             if rest:
                 yield rest
             return
-        *whole, rest = (rest + chunk).split(b"\n")
+        *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > _LINE_BYTES_MAX:
             rest = rest[: _LINE_BYTES_MAX + 1]  # enough to know that it is too long
-        for line in whole:
+        for line in lines:
             if stop.is_set():
                 return
             yield line

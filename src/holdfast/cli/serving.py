@@ -63,7 +63,7 @@ async def serve(settings: "NodeSettings", operation: Operation) -> None:
         journal.tick(node.counters)
     finally:
         lines.finish()
-    _tell_end(node, operation.as_json)
+    _print_end(node, operation.as_json)
     if node.given_up.is_set():
         raise TransportError(f"{settings.name} gives up: {node.name_taken}; give it another --id")
 
@@ -79,7 +79,7 @@ async def _work(node: "BrokerNode", operation: Operation, journal: Journal, stop
         except BaseException:
             await node.stop(0)
             raise
-    _tell_ready(node, None if watched is None else watched.address, operation.as_json)
+    _print_ready(node, None if watched is None else watched.address, operation.as_json)
     ticking = asyncio.create_task(_tick(node, journal))
     ends = [asyncio.create_task(each.wait()) for each in (stop, node.given_up)]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -133,7 +133,7 @@ def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> It
         loop.remove_signal_handler(signal.SIGHUP)
 
 
-def _tell_ready(node: "BrokerNode", watched: str | None, as_json: bool) -> None:
+def _print_ready(node: "BrokerNode", watched: str | None, as_json: bool) -> None:
     name, places = node.settings.name, [str(each) for each in node.listening]
     if as_json:
         print(json.dumps({"ready": name, "listen": places, **({"metrics": watched} if watched else {})}), flush=True)
@@ -142,7 +142,7 @@ def _tell_ready(node: "BrokerNode", watched: str | None, as_json: bool) -> None:
         print(f"{name} ready on {', '.join(places)}{metrics}", flush=True)
 
 
-def _tell_end(node: "BrokerNode", as_json: bool) -> None:
+def _print_end(node: "BrokerNode", as_json: bool) -> None:
     name, counted = node.settings.name, node.counters
     if as_json:
         print(json.dumps({"stopped": name, **counted.as_json()}), flush=True)

@@ -54,21 +54,21 @@ class SlowLines:
     def put(self, line: str) -> None:
         """Write this when there is time; never waits."""
         try:
-            self._tell_dropped(0)
+            self._report_dropped(0)
             self._lines.put_nowait(line)
         except Full:
             self._dropped += 1
 
-    def _tell_dropped(self, limit_s: float) -> None:
+    def _report_dropped(self, limit_s: float) -> None:
         if self._dropped:
-            told = f"holdfast: {self._dropped:,} lines of the log were dropped, because stderr was not read"
-            self._lines.put(told, block=limit_s > 0, timeout=limit_s)
+            text = f"holdfast: {self._dropped:,} lines of the log were dropped, because stderr was not read"
+            self._lines.put(text, block=limit_s > 0, timeout=limit_s)
             self._dropped = 0
 
     def finish(self, limit_s: float = _FINISH_S) -> None:
         """Write what waits, if somebody reads it."""
         with suppress(Full):
-            self._tell_dropped(limit_s)
+            self._report_dropped(limit_s)
             self._lines.put(None, timeout=limit_s)
             self._thread.join(limit_s)
 

@@ -104,7 +104,7 @@ def _run(
     plan: "SweepPlan", folder: "SweepFolder", overwrite: bool, master: str | None, settings: dict[str, str]
 ) -> int:
     """Run what is missing and say how many that were; a finished sweep does not even start Spark."""
-    with folder.taken(plan, overwrite):
+    with folder.locked(plan, overwrite):
         missing = len(plan) - len(folder.done())
         if not missing and folder.has_tables:
             return 0

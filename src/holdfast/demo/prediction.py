@@ -44,10 +44,10 @@ def predict(network: Network) -> DemoPrediction:
 def _rate_through(case: Case, broker: str) -> float:
     """Deliveries a second whose way touches this broker, be it at one of its ends."""
     number, rate = case.overlay.number, 0.0
-    ways = {each.broker: case.overlay.ways_to(number[each.broker]) for each in case.demand.subscribers}
+    next_hops = {each.broker: case.overlay.next_hops_to(number[each.broker]) for each in case.demand.subscribers}
     for at, subscriber in enumerate(case.demand.subscribers):
         for origin, wanted in zip(case.demand.origins, case.demand.rates(at), strict=True):
-            path = along(ways[subscriber.broker], number[origin.broker], number[subscriber.broker])
+            path = along(next_hops[subscriber.broker], number[origin.broker], number[subscriber.broker])
             if path is not None and number[broker] in path.brokers:
                 rate += float(wanted)
     return rate

@@ -45,7 +45,7 @@ class RunScreen:
         self._watch = watch
         self._console = console
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
-        self._told = 0  # happenings, as plain lines
+        self._printed = 0  # happenings, as plain lines
         self._line_s = 0.0
 
     def __enter__(self) -> "RunScreen":
@@ -59,7 +59,7 @@ class RunScreen:
         if self._live is not None:
             self._live.stop()
 
-    def say(self, words: str) -> None:
+    def show_step(self, words: str) -> None:
         """Something that takes its time begins."""
         if self._live is not None:
             self._live.update(Text(words, style="dim"), refresh=True)
@@ -70,9 +70,9 @@ class RunScreen:
         if self._live is not None:
             self._live.update(picture(self._shape, self._watch, outcome, now_s), refresh=True)
             return
-        for each in list(self._watch.happenings)[self._told :]:
+        for each in list(self._watch.happenings)[self._printed :]:
             self._print(f"{each.at_s:5.1f} s  {each.words}")
-        self._told = len(self._watch.happenings)
+        self._printed = len(self._watch.happenings)
         if now_s - self._line_s >= _LINE_EVERY_S - 0.5:
             self._line_s = now_s
             self._print(line(self._watch, outcome, now_s))
@@ -108,8 +108,8 @@ def picture(shape: NetworkOutline, watch: RunWatch, outcome: Outcome, now_s: flo
     middle.add_column(width=34)
     network = Panel(_tree(shape, watch), title="network", title_align="left", border_style="dim")
     middle.add_row(network, Panel(_counts(watch, outcome), title="so far", title_align="left", border_style="dim"))
-    said = [f"{each.at_s:5.1f} s  {each.words}" for each in list(watch.happenings)[-_SHOWN:]]
-    happened = Text("\n".join([*said, *[""] * (_SHOWN - len(said))]), no_wrap=True, overflow="ellipsis")
+    lines = [f"{each.at_s:5.1f} s  {each.words}" for each in list(watch.happenings)[-_SHOWN:]]
+    happened = Text("\n".join([*lines, *[""] * (_SHOWN - len(lines))]), no_wrap=True, overflow="ellipsis")
     below = Panel(happened, title="what happened", title_align="left", border_style="dim")
     return Constrain(Group(head, middle, below), _WIDTH_MAX)
 

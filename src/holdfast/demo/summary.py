@@ -29,7 +29,7 @@ def _rows(run: AuditedRun, shown: Shown, lag_us: int) -> Iterator[tuple[str, str
     unaided = outcome.delivered - sum(recovered.values())
     yield "delivered", ""
     yield "  without recovery", _of(unaided, outcome.owed, "by the original path")
-    yield "  with recovery", _of(outcome.delivered, outcome.owed, _ways(recovered))
+    yield "  with recovery", _of(outcome.delivered, outcome.owed, _by_via(recovered))
     held = run.delay_us("held").get("p50")
     waited = f"; {outcome.held:,} events were held back, half of them less than {readable.time(held)}"
     left = f"{outcome.fifo_violations:,} left"
@@ -41,11 +41,11 @@ def _rows(run: AuditedRun, shown: Shown, lag_us: int) -> Iterator[tuple[str, str
     yield "overload", f"{dropped:,} events dropped; {behind}"
 
 
-def _of(part: int, whole: int, how: str) -> str:
-    return f"{part:>7,}  {readable.share(part / whole if whole else None):>9}  {how}"
+def _of(part: int, total: int, how: str) -> str:
+    return f"{part:>7,}  {readable.share(part / total if total else None):>9}  {how}"
 
 
-def _ways(recovered: dict[str, int]) -> str:
+def _by_via(recovered: dict[str, int]) -> str:
     words = {"repair": "repaired by their publishers", "replica": "had waited for the replica"}
     return ", ".join(f"{count:,} {words.get(via, via)}" for via, count in recovered.items() if count)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _RECENT_S = 120  # of deliveries a second: twice as long as the demo runs
-_TOLD_MAX = 200  # happenings; a network that has more of them has other problems than a full list
+_HAPPENINGS_MAX = 200  # happenings; a network that has more of them has other problems than a full list
 _HELD = "messages held back"
 _OVERLOAD = "dropped"  # because a neighbour was too slow
 
@@ -42,7 +42,7 @@ class RunWatch:
         self.links: dict[frozenset[str], LinkCounts] = {}
         self.lost = 0  # messages of all kinds, on all links
         self.overload = 0  # events that somebody threw away because there were too many
-        self.happenings: deque[Happening] = deque(maxlen=_TOLD_MAX)
+        self.happenings: deque[Happening] = deque(maxlen=_HAPPENINGS_MAX)
         self.down: set[str] = set()
         self.replica_of: dict[str, str] = {}  # broker -> the latest that stands in its place
         self.ready: set[str] = set()  # replicas that know everything
@@ -93,22 +93,22 @@ class RunWatch:
             for ends, counts in self.links.items():
                 if node in ends:
                     counts.per_s.clear()
-            self._tell(at_s, f"kill -9 {node}")
+            self._note(at_s, f"kill -9 {node}")
         elif kind == "suspected":
             noticed = self._suspected.setdefault(peer, [])
             noticed.append(node)
             if len(noticed) == 1:
-                self._tell(at_s, f"{node} notices that {peer} is gone, and keeps events for it")
+                self._note(at_s, f"{node} notices that {peer} is gone, and keeps events for it")
         elif kind == "replica_wanted":
-            self._tell(at_s, f"the neighbours of {peer} request a replica")
+            self._note(at_s, f"the neighbours of {peer} request a replica")
         elif kind == "replica_started":
             self.replica_of[peer] = node
-            self._tell(at_s, f"{node} starts and asks the neighbours of {peer} for its tables")
+            self._note(at_s, f"{node} starts and asks the neighbours of {peer} for its tables")
         elif kind == "replica_ready":
             self.ready.add(node)
-            self._tell(at_s, f"{node} knows all tables and replaces it")
+            self._note(at_s, f"{node} knows all tables and replaces it")
 
-    def _tell(self, at_s: float, words: str) -> None:
+    def _note(self, at_s: float, words: str) -> None:
         self.happenings.append(Happening(at_s, words))
 
 

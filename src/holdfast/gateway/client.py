@@ -299,7 +299,7 @@ class _Line:
         except PeerError as problem:
             self.on_bad(problem)
 
-    def on_room(self, room: bool) -> None: ...
+    def on_writable(self, writable: bool) -> None: ...
 
     def on_bad(self, problem: PeerError) -> None:
         self.end(f"not a gateway: {problem}")
@@ -313,17 +313,17 @@ class _Line:
 
 def chunks(rows: Iterable[EventToPublish]) -> Iterator[list[EventToPublish]]:
     """Events in pieces of the size that suits a request."""
-    taken: list[EventToPublish] = []
+    chunk: list[EventToPublish] = []
     size = 0
     for row in rows:
         length = len(encode_row(row))
-        if taken and size + length > STAGE_AIM:
-            yield taken
-            taken, size = [], 0
-        taken.append(row)
+        if chunk and size + length > STAGE_AIM:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(row)
         size += length
-    if taken:
-        yield taken
+    if chunk:
+        yield chunk
 
 
 class BlockingGateway:

@@ -167,7 +167,7 @@ class _Connection:
     def __init__(self, wire: Wire, all_: Connections) -> None:
         self._wire = wire
         self._all = all_
-        self._room = True
+        self._writable = True
         self._working: asyncio.Task[None] | None = None
         self._closing = False
         self._timer = asyncio.get_running_loop().call_later(_FIRST_REQUEST_S, self.end)
@@ -205,11 +205,11 @@ class _Connection:
             self._read_on()
 
     def _read_on(self) -> None:
-        if self._room and self._working is None and not self._closing:
+        if self._writable and self._working is None and not self._closing:
             self._wire.resume()
 
-    def on_room(self, room: bool) -> None:
-        self._room = room
+    def on_writable(self, writable: bool) -> None:
+        self._writable = writable
         self._read_on()
 
     def on_bad(self, problem: PeerError) -> None:

@@ -27,9 +27,9 @@ class EmbeddedGateway:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         assert self._process.stdout is not None
-        said = self._process.stdout.readline()
+        line = self._process.stdout.readline()
         try:
-            answer = json.loads(said)
+            answer = json.loads(line)
         except ValueError:
             self.stop()
             raise TransportError(f"the gateway for {folder} did not start") from None

@@ -59,7 +59,7 @@ class GatewayFolder:
     def streams(self) -> list[Path]:
         return sorted(each for each in (self.path / "streams").iterdir() if (each / "stream.json").exists())
 
-    def tell_where(self, listening: tuple[Address, ...]) -> None:
+    def write_address(self, listening: tuple[Address, ...]) -> None:
         """Note where we listen, for programs that know only the folder."""
         write_json(self.path / "running.json", {"pid": os.getpid(), "listen": [str(each) for each in listening]})
 

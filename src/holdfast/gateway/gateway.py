@@ -95,14 +95,14 @@ def _check_own_name(name: str) -> None:
 
 
 class Gateway:
-    def __init__(self, settings: GatewaySettings, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, settings: GatewaySettings, report: Callable[[str], None] | None = None) -> None:
         if problems := settings.problems():
             raise InputError("\n".join(problems))
         self.settings = settings
         self.streams: dict[str, GatewayStream] = {}
         self.listening: tuple[Address, ...] = ()
         self._clock = Clock()
-        self._tell = tell or (lambda line: None)
+        self._report = report or (lambda line: None)
         self._tasks: list[asyncio.Task[None]] = []
         self._filling: dict[str, asyncio.Task[None]] = {}
         self._listeners: list[Listener] = []
@@ -136,14 +136,14 @@ class Gateway:
             self._folder.close()
             raise
         self.listening = tuple(each.address for each in self._listeners)
-        self._folder.tell_where(self.listening)
+        self._folder.write_address(self.listening)
         self.publisher = LedgerPublisher(
             self._folder.identity,
             self.settings.brokers,
             self.settings.tls,
             self.ledger,
             self.disk,
-            self._tell,
+            self._report,
             self.settings.advertise,
         )
         self._tasks = [asyncio.create_task(each) for each in (self._stay(), self.publisher.run(), self._tidy())]
@@ -193,15 +193,15 @@ class Gateway:
     async def _stay(self) -> None:
         """Be a client of the broker; the first connection may take as many attempts as it needs."""
         backoff = Backoff(Random(f"{self.name}/gateway"))
-        told = ""
+        reported = ""
         while self._client is None:
             client = Client(self.settings.brokers, f"{self.name}.reads", self.settings.tls, ProtocolSettings())
             try:
                 await client.__aenter__()
             except TransportError as problem:
-                if str(problem) != told:
-                    told = str(problem)
-                    self._tell(f"{told} (retrying)")
+                if str(problem) != reported:
+                    reported = str(problem)
+                    self._report(f"{reported} (retrying)")
                 await asyncio.sleep(backoff.delay_s())
             else:
                 self._client = client
@@ -210,18 +210,18 @@ class Gateway:
                 with suppress(TransportError):
                     await client.flush()
                 self._subscribed.set()
-                self._tell(f"subscribed at {client.broker}")
+                self._report(f"subscribed at {client.broker}")
 
     def _fill(self, stream: GatewayStream) -> None:
         if self._client is not None:
-            stream.subscribe(self._client, self._tell)
+            stream.subscribe(self._client, self._report)
             filling = asyncio.create_task(stream.fill())
             filling.add_done_callback(lambda task: self._on_filled(stream.name, task))
             self._filling[stream.name] = filling
 
     def _on_filled(self, name: str, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
-            self._tell(f"stream {name}: no longer written, because of an internal error: {task.exception()!r}")
+            self._report(f"stream {name}: no longer written, because of an internal error: {task.exception()!r}")
 
     async def _tidy(self) -> None:
         while True:
@@ -254,7 +254,7 @@ class Gateway:
                     await self._subscribed.wait()
                     if self._client is not None:
                         await self._client.flush()
-        self._tell(f"stream {made.name}: {made.condition}")
+        self._report(f"stream {made.name}: {made.condition}")
         return made
 
     def _with_condition(self, text: str) -> GatewayStream | None:

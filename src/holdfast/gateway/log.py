@@ -119,13 +119,13 @@ class Log:
     def _recover(self) -> int:
         """Look at the last file and cut off a torn tail; the offset behind the last event."""
         last = self._segments[-1]
-        checked = segment.check(last.path, last.first)
-        for frame in checked.frames:
+        scanned = segment.check(last.path, last.first)
+        for frame in scanned.frames:
             last.note(frame)
-        if checked.torn_bytes:
-            os.truncate(last.path, checked.end)
-            last.size, self.torn_bytes = checked.end, checked.torn_bytes
-        return checked.frames[-1].end if checked.frames else last.first
+        if scanned.torn_bytes:
+            os.truncate(last.path, scanned.end)
+            last.size, self.torn_bytes = scanned.end, scanned.torn_bytes
+        return scanned.frames[-1].end if scanned.frames else last.first
 
     @property
     def oldest(self) -> int:
@@ -143,18 +143,18 @@ class Log:
 
     def append(self, rows: list[bytes], now_us: int) -> None:
         """Encoded events, behind all others, and on disk when this returns; after an OSError, a part of them may be."""
-        taken: list[bytes] = []
+        frame_rows: list[bytes] = []
         size = 0
         for row in rows:
             if len(row) > RECORD_BYTES_MAX:
                 raise MisuseError(f"an event of {len(row)} bytes; {RECORD_BYTES_MAX} are allowed in a log")
-            if taken and size + len(row) > FRAME_BYTES_AIM:
-                self._append(taken, now_us)
-                taken, size = [], 0
-            taken.append(row)
+            if frame_rows and size + len(row) > FRAME_BYTES_AIM:
+                self._append(frame_rows, now_us)
+                frame_rows, size = [], 0
+            frame_rows.append(row)
             size += len(row)
-        if taken:
-            self._append(taken, now_us)
+        if frame_rows:
+            self._append(frame_rows, now_us)
 
     def _append(self, rows: list[bytes], now_us: int) -> None:
         last = self._segments[-1]

@@ -33,7 +33,7 @@ class LedgerPublisher:
         tls: TlsFiles | None,
         ledger: CommitLedger,
         disk: OneThread,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         advertise: Sequence[str] = (),
     ) -> None:
         self.sent_again = 0  # chunks whose connection broke before the broker had confirmed them
@@ -42,7 +42,7 @@ class LedgerPublisher:
         self._tls = tls
         self._ledger = ledger
         self._disk = disk
-        self._tell = tell
+        self._report = report
         self._advertise = advertise
         self._work = asyncio.Event()
 
@@ -52,17 +52,17 @@ class LedgerPublisher:
 
     async def run(self) -> None:
         backoff = Backoff(Random(f"{self._identity.name}/publisher"))
-        told = ""
+        reported = ""
         while True:
             try:
                 await self._some_work()
                 await self._publish_all()
                 backoff.reset()
-                told = ""
+                reported = ""
             except (TransportError, sqlite3.Error) as problem:  # the broker is away, or the disk is full
-                if str(problem) != told:
-                    told = str(problem)
-                    self._tell(f"publishing: {told} (retrying)")
+                if str(problem) != reported:
+                    reported = str(problem)
+                    self._report(f"publishing: {reported} (retrying)")
                 await asyncio.sleep(backoff.delay_s())
 
     async def _some_work(self) -> None:

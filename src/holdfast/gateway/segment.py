@@ -127,7 +127,7 @@ def read_body(handle: int, frame: Frame) -> bytes:
 
 
 @dataclass(frozen=True)
-class Checked:
+class SegmentCheck:
     """The good frames of a file, and how many bytes of a torn one lie behind them."""
 
     frames: list[Frame]
@@ -135,7 +135,7 @@ class Checked:
     torn_bytes: int
 
 
-def check(path: Path, first: int) -> Checked:
+def check(path: Path, first: int) -> SegmentCheck:
     """Look at all of a file whose last write may have been cut short; LogDamagedError when more is wrong than that."""
     frames: list[Frame] = []
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -151,7 +151,7 @@ def check(path: Path, first: int) -> Checked:
         beyond = None if at == size or _reaches_the_end(data, at) else _next_good(data, at)
     if beyond is not None:
         raise LogDamagedError(f"{path}: damaged at byte {at}, with events behind it at byte {beyond}")
-    return Checked(frames, at, size - at)
+    return SegmentCheck(frames, at, size - at)
 
 
 def _reaches_the_end(data: mmap.mmap, at: int) -> bool:

@@ -53,7 +53,7 @@ class GatewayStream:
         self.duplicates = 0
         self.oversized = 0
         self._clock = clock
-        self._tell: Callable[[str], None] = lambda line: None
+        self._report: Callable[[str], None] = lambda line: None
         file = folder / "stream.json"
         if not file.exists():
             if condition is None:
@@ -95,8 +95,8 @@ class GatewayStream:
 
     # Filling -------------------------------------------------------------------------------------
 
-    def subscribe(self, client: Client, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def subscribe(self, client: Client, report: Callable[[str], None]) -> None:
+        self._report = report
         self._subscription = client.subscribe(self.condition, when_full="push-back")
 
     async def fill(self) -> None:
@@ -123,16 +123,16 @@ class GatewayStream:
         return rows
 
     async def _append(self, rows: list[bytes]) -> None:
-        told = False
+        reported = False
         while True:
             before = self.log.end
             try:
                 await self._disk.do(self._append_and_drop, rows)
             except OSError as problem:
                 rows = rows[self.log.end - before :]  # a part of them may have been written
-                if not told:
-                    self._tell(f"stream {self.name}: cannot write: {problem.strerror or problem}; retrying")
-                    told = True
+                if not reported:
+                    self._report(f"stream {self.name}: cannot write: {problem.strerror or problem}; retrying")
+                    reported = True
                 await asyncio.sleep(_TRY_AGAIN_S)
             else:
                 return

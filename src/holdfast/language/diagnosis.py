@@ -93,9 +93,9 @@ def _guess_grouped(tokens: list[str], at: int) -> str:
         return ""
     if _GROUPED.fullmatch(token):
         return f"digits are not grouped; write {token.replace('_', '')}"
-    around = "".join(tokens[max(at - 1, 0) : at + 2])
-    if token == "," and _THOUSANDS.fullmatch(around):
-        return f"digits are not grouped; write {around.replace(',', '')}"
+    nearby = "".join(tokens[max(at - 1, 0) : at + 2])
+    if token == "," and _THOUSANDS.fullmatch(nearby):
+        return f"digits are not grouped; write {nearby.replace(',', '')}"
     return ""
 
 

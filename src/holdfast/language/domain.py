@@ -123,7 +123,7 @@ class Domain:
             return not self.points
         if any(like_implies(narrow, wide) for narrow in (*self.likes, "%") for wide in self.unlikes):
             return True
-        return not _leaves_room(*self.range())
+        return not _is_possible(*self.range())
 
     def _tests(self, attribute: str = "") -> list[Constraint]:
         tests: list[Constraint] = []
@@ -215,5 +215,5 @@ def _only_point(start: Edge | None, end: Edge | None) -> frozenset[Value] | None
     return frozenset((low,)) if not above and _order((low, 1)) == _order(end) else None
 
 
-def _leaves_room(start: Edge | None, end: Edge | None) -> bool:
+def _is_possible(start: Edge | None, end: Edge | None) -> bool:
     return start is None or end is None or _order(start) < _order(end)

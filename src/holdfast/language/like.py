@@ -120,11 +120,11 @@ The same patterns are asked for over and over; there is room for a hundred thous
 def _fits(parts: list[Segment], text: str) -> bool:
     head, tail = parts[0], parts[-1]
     if len(parts) == 1:
-        return len(text) == len(head) and _stands(head, text, 0)
-    if len(text) < len(head) + len(tail) or not _stands(head, text, 0):
+        return len(text) == len(head) and _matches_at(head, text, 0)
+    if len(text) < len(head) + len(tail) or not _matches_at(head, text, 0):
         return False
     end = len(text) - len(tail)
-    if not _stands(tail, text, end):
+    if not _matches_at(tail, text, end):
         return False
     at = len(head)
     for part in parts[1:-1]:
@@ -135,7 +135,7 @@ def _fits(parts: list[Segment], text: str) -> bool:
     return True
 
 
-def _stands(segment: Segment, text: str, at: int) -> bool:
+def _matches_at(segment: Segment, text: str, at: int) -> bool:
     return all(c is _ANY or c == text[at + i] for i, c in enumerate(segment))
 
 
@@ -145,10 +145,10 @@ def _find(segment: Segment, text: str, at: int, end: int) -> int:
         return text.find(needle, at, end)
     # Bit i of `begun` says that the characters read last are the segment's first i + 1 (Baeza-Yates and Gonnet).
     fits, fits_any = _places(segment)
-    begun, whole = 0, 1 << (len(segment) - 1)
+    begun, complete = 0, 1 << (len(segment) - 1)
     for i in range(at, end):
         begun = (begun << 1 | 1) & fits.get(text[i], fits_any)
-        if begun & whole:
+        if begun & complete:
             return i + 1 - len(segment)
     return -1
 

@@ -146,8 +146,8 @@ def _size(part: Disjunction) -> int:
 
 class _TooLargeError(Exception):
     def __init__(self, size: int, limit: int, what: str) -> None:
-        said = f"written out as ORs of ANDs this condition has at least {size:,} {what}"
-        super().__init__(f"{said}; the limit is {limit:,}")
+        text = f"written out as ORs of ANDs this condition has at least {size:,} {what}"
+        super().__init__(f"{text}; the limit is {limit:,}")
 
 
 class _Parser:

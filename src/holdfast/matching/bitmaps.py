@@ -49,7 +49,7 @@ def build_bitmaps(
         slots = block.busiest_slots()
         if slots:
             bitmap_of[bucket] = len(parts.bitmaps)
-            boxed[first:end] = block.said_by_boxes(slots)
+            boxed[first:end] = block.decided_by_boxes(slots)
             _add(parts, block, slots, boxed[first:end], codes)
     widest = max((words for _, _, words, _ in parts.bitmaps), default=0)
     return {
@@ -118,11 +118,11 @@ class _Block:
         busy = np.flatnonzero(count)
         return busy[np.argsort(-count[busy], kind="stable")][:_DIMENSIONS_MAX].tolist()  # type: ignore[no-any-return]
 
-    def said_by_boxes(self, slots: list[int]) -> npt.NDArray[np.bool_]:
+    def decided_by_boxes(self, slots: list[int]) -> npt.NDArray[np.bool_]:
         """Filters whose every test is a range on these slots, and that no other filter can repeat."""
-        said: npt.NDArray[np.bool_] = ~self.repeated
-        said[self.owner[(self.tests[:, 0] != IN_RANGE) | ~np.isin(self.tests[:, 1], slots)]] = False
-        return said
+        decided: npt.NDArray[np.bool_] = ~self.repeated
+        decided[self.owner[(self.tests[:, 0] != IN_RANGE) | ~np.isin(self.tests[:, 1], slots)]] = False
+        return decided
 
     def boxes(self, slots: list[int]) -> npt.NDArray[np.int32]:
         """Each filter's range on each slot; one that it does not test admits every code, unknown too."""

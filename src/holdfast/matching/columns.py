@@ -15,7 +15,7 @@ import pyarrow as pa
 from holdfast.language.subscription import Filter
 from holdfast.matching.encoding import columns_of, encode, encode_patterns
 from holdfast.matching.gathering import Gathered
-from holdfast.matching.kernels import Image, Ints, PatternHits, check_filters, copy_runs, open_buckets
+from holdfast.matching.kernels import Image, Ints, Patterns, check_filters, copy_runs, open_buckets
 from holdfast.matching.layout import compile_image
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.slots import Slot
@@ -62,7 +62,7 @@ class Columns:
                 pairs.append((rows, subscriptions))
         return pairs
 
-    def _match_codes(self, codes: Ints, patterns: PatternHits, threads: int) -> Iterator[Pairs]:
+    def _match_codes(self, codes: Ints, patterns: Patterns, threads: int) -> Iterator[Pairs]:
         nothing = np.empty(0, np.int32)
         count = open_buckets(self.image, codes, patterns, nothing, nothing)
         if count == 0:
@@ -80,7 +80,7 @@ class Columns:
                 yield from part
 
     def _slice(
-        self, codes: Ints, patterns: PatternHits, rows: Ints, buckets: Ints, first: int, last: int
+        self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints, first: int, last: int
     ) -> Iterator[Pairs]:
         """The pairs of some hits: first from sorted runs, then from checked filters."""
         image = self.image

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.matching.kernels import PatternHits, place_texts
+from holdfast.matching.kernels import Patterns, place_texts
 from holdfast.matching.patterns import PatternMap
-from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, Sort
+from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
 from holdfast.model.errors import InputError
 
 Codes = npt.NDArray[np.int32]
@@ -28,7 +28,7 @@ class EncodedColumn:
         if pa.types.is_dictionary(array.type) and not _is_text(array.type.value_type):
             array = array.dictionary_decode()
         self.array = array
-        self.sort = _sort_of(name, array.type)
+        self.sort = _slot_kind_of(name, array.type)
         self.missing: npt.NDArray[np.bool_] | None = None
         may_be_null = array.null_count or (pa.types.is_dictionary(array.type) and array.dictionary.null_count)
         if may_be_null or self.sort is None:
@@ -37,13 +37,13 @@ class EncodedColumn:
 
     def codes(self, slot: Slot) -> Codes | int:
         """A code for each row, or one for all of them."""
-        if slot.sort is Sort.PRESENCE:
+        if slot.sort is SlotKind.PRESENCE:
             return PRESENT if self.missing is None else np.where(self.missing, MISSING, PRESENT).astype(np.int32)
         if slot.sort is not self.sort:
             return UNKNOWN
-        if slot.sort is Sort.STRING:
+        if slot.sort is SlotKind.STRING:
             return self._text_codes(slot)
-        if slot.sort is Sort.BOOLEAN:
+        if slot.sort is SlotKind.BOOLEAN:
             values = self.array.fill_null(False).to_numpy(zero_copy_only=False)
             codes = np.where(values, TRUE, FALSE).astype(np.int32)
         else:
@@ -86,16 +86,16 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _sort_of(name: str, kind: pa.DataType) -> Sort | None:
+def _slot_kind_of(name: str, kind: pa.DataType) -> SlotKind | None:
     """What a column holds; None when all of it is null."""
     if pa.types.is_dictionary(kind) or _is_text(kind):
-        return Sort.STRING
+        return SlotKind.STRING
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return Sort.NUMBER
+        return SlotKind.NUMBER
     if pa.types.is_boolean(kind):
-        return Sort.BOOLEAN
+        return SlotKind.BOOLEAN
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return Sort.TIMESTAMP
+        return SlotKind.TIMESTAMP
     if pa.types.is_null(kind):
         return None
     hint = "cast it to double" if pa.types.is_decimal(kind) else "cast it to a string or leave it out"
@@ -157,20 +157,20 @@ def encode(columns: dict[str, EncodedColumn], slots: Sequence[Slot], rows: int) 
         if column is not None:
             codes[:, at] = column.codes(slot)
         else:
-            codes[:, at] = MISSING if slot.sort is Sort.PRESENCE else UNKNOWN
+            codes[:, at] = MISSING if slot.sort is SlotKind.PRESENCE else UNKNOWN
     return codes
 
 
 def encode_patterns(
     columns: dict[str, EncodedColumn], patterns: Sequence[tuple[str, PatternMap[int]]], rows: int
-) -> PatternHits:
+) -> Patterns:
     """For each distinct text of each attribute that has patterns, the patterns that it matches."""
     texts = np.full((len(patterns), rows), -1, np.int32)
     counts: list[int] = []
     ids: list[int] = []
     for at, (attribute, known) in enumerate(patterns):
         column = columns.get(attribute)
-        if column is None or column.sort is not Sort.STRING:
+        if column is None or column.sort is not SlotKind.STRING:
             continue
         positions, distinct = column.distinct()
         texts[at] = np.where(positions >= 0, positions + len(counts), -1)
@@ -180,4 +180,4 @@ def encode_patterns(
             ids += found
     starts = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=starts[1:])
-    return PatternHits(texts, starts, np.array(ids, np.int32))
+    return Patterns(texts, starts, np.array(ids, np.int32))

@@ -28,15 +28,15 @@ from holdfast.matching.kernels import (
     Ints,
 )
 from holdfast.matching.patterns import PatternMap
-from holdfast.matching.slots import Slot, Sort, constant_of, settle
+from holdfast.matching.slots import Slot, SlotKind, constant_of, settle
 
-_SORTS = {
-    int: Sort.NUMBER,
-    float: Sort.NUMBER,
-    str: Sort.STRING,
-    bool: Sort.BOOLEAN,
-    datetime: Sort.TIMESTAMP,
-    type(None): Sort.PRESENCE,
+_SLOT_KINDS = {
+    int: SlotKind.NUMBER,
+    float: SlotKind.NUMBER,
+    str: SlotKind.STRING,
+    bool: SlotKind.BOOLEAN,
+    datetime: SlotKind.TIMESTAMP,
+    type(None): SlotKind.PRESENCE,
 }
 _EQ, _LT, _LE, _GT, _GE = range(5)
 _OPS = {"=": _EQ, "<": _LT, "<=": _LE, ">": _GT, ">=": _GE}
@@ -176,8 +176,8 @@ class Gathered:
         slot = self._slot_of.get((attribute, kind))
         if slot is None:
             slot = len(self.slots)
-            sort = _SORTS[kind]
-            for other in (other for other, its in _SORTS.items() if its is sort):
+            sort = _SLOT_KINDS[kind]
+            for other in (other for other, its in _SLOT_KINDS.items() if its is sort):
                 self._slot_of[attribute, other] = slot
             self.slots.append(Slot(attribute, sort))
             self._constants.append([])

@@ -59,7 +59,7 @@ class Image(NamedTuple):
     scratch_sizes: Longs  # the widest bit row, the most dimensions, the most checked filters of any bucket
 
 
-class PatternHits(NamedTuple):
+class Patterns(NamedTuple):
     """Which patterns each distinct text of a batch matches."""
 
     texts: Ints  # [pattern column, row] -> distinct text, or -1
@@ -161,10 +161,10 @@ def copy_runs(image, codes, hit_rows, hit_buckets, hit, last, out_rows, out):
 
 
 @_inlined
-def _passes(test_starts, tests, sets, pattern_columns, texts, text_starts, text_patterns, codes, row, checked):
+def _passes(test_starts, tests, sets, pattern_columns, texts, text_starts, text_patterns, codes, row, tested):
     """Whether a row passes all tests of a checked filter."""
     passed = True
-    for at in range(test_starts[checked], test_starts[checked + 1]):
+    for at in range(test_starts[tested], test_starts[tested + 1]):
         kind, a, b = tests[at, 0], tests[at, 2], tests[at, 3]
         code = codes[row, tests[at, 1]]
         if code < 0:
@@ -283,11 +283,11 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
                             candidates[many] = first + at
                             many += 1
         for i in range(many):
-            checked = candidates[i]
+            tested = candidates[i]
             if _passes(
-                test_starts, tests, sets, pattern_columns, texts, text_starts, text_patterns, codes, row, checked
+                test_starts, tests, sets, pattern_columns, texts, text_starts, text_patterns, codes, row, tested
             ):
-                subscription = subscriptions[checked]
+                subscription = subscriptions[tested]
                 if not repeated[subscription] or stamps[subscription] != row + 1:
                     if repeated[subscription]:
                         stamps[subscription] = row + 1

@@ -28,7 +28,7 @@ from holdfast.matching.kernels import (
     Image,
     Ints,
 )
-from holdfast.matching.slots import PRESENT, Slot, Sort
+from holdfast.matching.slots import PRESENT, Slot, SlotKind
 
 _IN_ACCESS_MAX = 64  # a longer IN list would be copied into too many buckets
 _DOORS_PER_CODE = 64  # on average, that prefixes may open: prefixes of words lie within each other this deep at most
@@ -56,7 +56,7 @@ def compile_image(gathered: Gathered) -> Image:
     buckets = keys["bucket_count"]
     arrays: dict[str, npt.NDArray[Any]] = dict(keys["arrays"])
     arrays |= _sorted_runs(entries, left, plain, buckets, gathered.filter_subscription)
-    arrays |= _checked(entries, left, unused, plain, buckets, gathered)
+    arrays |= _tested(entries, left, unused, plain, buckets, gathered)
     arrays |= build_bitmaps(arrays, gathered.repeated, [slot.codes for slot in gathered.slots])
     arrays["repeated"] = gathered.repeated
     return frozen(arrays)
@@ -80,7 +80,7 @@ def _choose_access(ranges: Ranges, extras: list[Extra], slots: list[Slot], gathe
     _, first = _number_rows(ranges.slot[prefixes], ranges.low[prefixes])
     distinct_prefixes = np.bincount(ranges.slot[prefixes][first], minlength=len(slots))
     weight = np.where(points, distinct[ranges.slot], np.where(prefixes, distinct_prefixes[ranges.slot] / 2, 0.0))
-    presence = np.array([slot.sort is Sort.PRESENCE for slot in slots], bool)
+    presence = np.array([slot.sort is SlotKind.PRESENCE for slot in slots], bool)
     if presence.any():
         weight[presence[ranges.slot] & (ranges.low == PRESENT)] = 0  # nearly every event has the attribute
     extra_weight = np.zeros(len(extras))
@@ -237,7 +237,7 @@ def _sorted_runs(
     }
 
 
-def _checked(
+def _tested(
     entries: FilterEntries,
     left: Ranges,
     unused: list[Extra],

@@ -20,7 +20,7 @@ from holdfast.model.values import Value, microseconds
 _EXACT = 2**53
 
 
-class Sort(Enum):
+class SlotKind(Enum):
     """What a slot looks at: values of one kind, or only whether there is a value."""
 
     NUMBER = "number"
@@ -57,7 +57,7 @@ class ConstantEdges:
 @dataclass
 class Slot:
     attribute: str
-    sort: Sort
+    sort: SlotKind
     count: int = 0  # distinct constants
     edges: dict[str, ConstantEdges] = field(default_factory=dict)  # NUMBER and TIMESTAMP: by column type
     text: npt.NDArray[np.uint8] | None = None  # STRING: the constants' UTF-8, end to end
@@ -70,14 +70,14 @@ class Slot:
 
 def settle(slot: Slot, constants: list[Any]) -> npt.NDArray[np.int32]:
     """Sort a slot's constants and return the rank of each one given."""
-    if slot.sort is Sort.STRING:
+    if slot.sort is SlotKind.STRING:
         distinct = sorted(set(constants))
         _keep_texts(slot, distinct)
-    elif slot.sort in (Sort.BOOLEAN, Sort.PRESENCE):
+    elif slot.sort in (SlotKind.BOOLEAN, SlotKind.PRESENCE):
         slot.count = 2
         return np.array(constants, np.int32)
     else:
-        if slot.sort is Sort.TIMESTAMP:
+        if slot.sort is SlotKind.TIMESTAMP:
             constants = [microseconds(each) for each in constants]
         numbers = np.array(constants, np.float64) if all(map(_is_double, constants)) else None
         if numbers is not None:
@@ -106,10 +106,10 @@ def _keep_texts(slot: Slot, distinct: Sequence[str]) -> None:
 def _edges_of_doubles(numbers: npt.NDArray[np.float64]) -> dict[str, ConstantEdges]:
     edges = {"float64": ConstantEdges(numbers, np.ones(numbers.size, np.uint8), 0)}
     rounded = np.ceil(numbers)
-    whole = (rounded == numbers).astype(np.uint8)
+    exact = (rounded == numbers).astype(np.uint8)
     for name, low, high in (("int64", -(2.0**63), 2.0**63), ("uint64", 0.0, 2.0**64)):
         fits = (rounded >= low) & (rounded < high)
-        edges[name] = ConstantEdges(rounded[fits].astype(name), whole[fits], int(np.count_nonzero(rounded < low)))
+        edges[name] = ConstantEdges(rounded[fits].astype(name), exact[fits], int(np.count_nonzero(rounded < low)))
     return edges
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from holdfast.matching.columns import Columns
 from holdfast.matching.kernels import Image
 from holdfast.matching.patterns import PatternMap
-from holdfast.matching.slots import ConstantEdges, Slot, Sort
+from holdfast.matching.slots import ConstantEdges, Slot, SlotKind
 from holdfast.model.errors import InputError
 
 _FORMAT = 2
@@ -126,7 +126,7 @@ def _restore(at: int, about: dict[str, Any], arrays: dict[str, Array]) -> Slot:
         for kind, below in about["below"].items()
     }
     text, starts = arrays.get(f"slot {at} text"), arrays.get(f"slot {at} starts")
-    return Slot(about["attribute"], Sort(about["sort"]), about["count"], edges, text, starts)
+    return Slot(about["attribute"], SlotKind(about["sort"]), about["count"], edges, text, starts)
 
 
 def _view(data: pa.Buffer, kind: str, shape: list[int]) -> Array:

@@ -110,8 +110,8 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
 
     def publications(self) -> list[Publication]:
         nones, payloads, records = repeat(None), self.payloads or repeat(b""), repeat(self.record)
-        told = repeat(self.source), self.seqs, self.times_us, nones, self.attributes, payloads, records
-        return list(map(Publication, *told))
+        columns = repeat(self.source), self.seqs, self.times_us, nones, self.attributes, payloads, records
+        return list(map(Publication, *columns))
 
     def published(self) -> list[Publish]:
         return [Publish(each, (), self.hops) for each in self.publications()]
@@ -183,7 +183,7 @@ class GossipPull(msgspec.Struct, frozen=True, array_like=True, tag="gop"):
     path: GossipPath
     missing: MissingEvents
     tag: Tag | None = None
-    way: NodeNames = ()
+    route: NodeNames = ()
     homes: NodeNames = ()
     hops: Hops = 0
 
@@ -194,14 +194,14 @@ class GossipVector(msgspec.Struct, frozen=True, array_like=True, tag="gov"):
     path: GossipPath
     epoch: Count  # the life of the origin that the numbers are of
     reached: Annotated[tuple[Reached, ...], Meta(max_length=limits.CONDITIONS_MAX)]
-    way: NodeNames = ()
+    route: NodeNames = ()
 
 
 class GossipComplete(msgspec.Struct, frozen=True, array_like=True, tag="goc"):
     """An origin's answer to a vector: you have all of mine."""
 
     origin: NodeName
-    way: NodeNames = ()
+    route: NodeNames = ()
 
 
 class GossipRequest(msgspec.Struct, frozen=True, array_like=True, tag="gor"):
@@ -209,7 +209,7 @@ class GossipRequest(msgspec.Struct, frozen=True, array_like=True, tag="gor"):
 
     path: GossipPath
     ids: EventIds
-    way: NodeNames = ()
+    route: NodeNames = ()
 
 
 class GossipEvent(msgspec.Struct, frozen=True, array_like=True, tag="goe", gc=False):
@@ -217,7 +217,7 @@ class GossipEvent(msgspec.Struct, frozen=True, array_like=True, tag="goe", gc=Fa
 
     publication: Publication
     stamp: Stamp | None = None
-    way: NodeNames = ()
+    route: NodeNames = ()
 
 
 Gossip = GossipDigest | GossipPull | GossipVector | GossipComplete | GossipRequest | GossipEvent

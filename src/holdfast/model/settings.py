@@ -169,13 +169,13 @@ def _kind(hint: Any, name: str, of: Setting) -> ValueRule:
     return Instance((get_origin(hint) or hint,))
 
 
-def _number(whole: bool, name: str, of: Setting) -> NumberRule:
+def _number(integer: bool, name: str, of: Setting) -> NumberRule:
     unit = suffix(name, _UNITS)
     ratio, time = name.endswith("_ratio"), unit == "_us"
     low, above = (of.above, True) if of.above is not None else (of.at_least, False)
     if low is None:  # 1 is the least whole number above 0, and the plainer way to say it
-        low, above = (0, False) if ratio else (1, False) if whole and not time else (0, True)
+        low, above = (0, False) if ratio else (1, False) if integer and not time else (0, True)
     high = of.at_most if of.below is None else of.below
     if high is None:
         high = 1 if ratio else TIME_US_MAX if time else inf
-    return NumberRule(low, high, of.unit or _UNITS.get(unit, ""), whole, above, of.below is not None)
+    return NumberRule(low, high, of.unit or _UNITS.get(unit, ""), integer, above, of.below is not None)

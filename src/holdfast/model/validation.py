@@ -23,12 +23,12 @@ class NumberRule:
     low: float
     high: float = inf
     unit: str = ""
-    whole: bool = False
+    integer: bool = False
     above: bool = False  # `low` itself is too low
     below: bool = False  # `high` itself is too high
 
     def words(self) -> str:
-        kind = f"a {'whole ' if self.whole else ''}number{f' of {self.unit}' if self.unit else ''}"
+        kind = f"a {'whole ' if self.integer else ''}number{f' of {self.unit}' if self.unit else ''}"
         if self.high == inf:
             return f"{kind} above {self.low:,}" if self.above else f"{kind}, {self.low:,} or more"
         if self.above or self.below:
@@ -39,12 +39,12 @@ class NumberRule:
     def refusal(self, found: Any) -> str | None:
         if isinstance(found, bool) or not isinstance(found, int | float):
             return _unquoted(found)
-        if self.whole and not isinstance(found, int):
+        if self.integer and not isinstance(found, int):
             return ""
         inside = self.low <= found <= self.high and isfinite(found)
         if inside and not (self.above and found == self.low) and not (self.below and found == self.high):
             return None
-        if (self.low, self.high, self.whole) == (0, 1, False) and 1 < found <= 100:
+        if (self.low, self.high, self.integer) == (0, 1, False) and 1 < found <= 100:
             return f"write {found:g} % as {found / 100:g}"
         return ""
 

@@ -5,19 +5,19 @@ import warnings
 
 from holdfast.model.errors import HoldfastWarning
 
-_SAID_MAX = 1_000  # warnings that are not said again; a program with more of them has other worries
+_WARNED_MAX = 1_000  # warnings that are not said again; a program with more of them has other worries
 _PACKAGE = __name__.partition(".")[0]
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def warn_once(message: str) -> None:
     """Warn the application, unless it was warned of this before."""
-    if message in _said:
+    if message in _warned:
         return
-    if len(_said) >= _SAID_MAX:
-        _said.clear()
-    _said.add(message)
+    if len(_warned) >= _WARNED_MAX:
+        _warned.clear()
+    _warned.add(message)
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back

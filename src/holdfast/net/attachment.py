@@ -120,14 +120,14 @@ class Attachment(ABC):
             try:
                 await asyncio.gather(*self._tasks, return_exceptions=True)
             finally:
-                await self._say_goodbye()
+                await self._detach()
         finally:
             self._returning.expire(f"the client {self.name} is closed")
             self.counters.unsent += sum([len(each.seqs) if isinstance(each, Batch) else 1 for each in self._unsent])
             self.driver.stop()
             self._state.close()
 
-    async def _say_goodbye(self) -> None:
+    async def _detach(self) -> None:
         """End the session for good."""
         session, link = self._session, self._link
         if link is not None:
@@ -154,7 +154,7 @@ class Attachment(ABC):
         self._wanted.clear()
         session, link = self._session, self._link
         if session is None or link is None or link.stream is None:
-            return await self._say_goodbye()
+            return await self._detach()
         self._step_away()
         session.hang_up("the client detaches")
         await _ended(session)
@@ -164,7 +164,7 @@ class Attachment(ABC):
         given = [each if isinstance(each, Address) else parse_address(each, True) for each in addresses]
         self._wanted.clear()
         if given and self._at not in given:
-            await self._say_goodbye()
+            await self._detach()
         await self.detach()
         self._addresses = given or self._addresses
         self._backoff.reset()

@@ -40,7 +40,7 @@ from holdfast.net.losses import Growing, Loss, Losses
 from holdfast.net.publish_many import check_events, publish_many
 from holdfast.net.session import Session
 from holdfast.net.settings import ClientSettings, renamed
-from holdfast.net.setup import brokers_at, checked_condition
+from holdfast.net.setup import brokers_at, parsed_condition
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.conditions import ConditionBook
@@ -265,7 +265,7 @@ class Client(Attachment):
         if not link.wire.reliable:
             link.check_fits(len(encoded) + len(payload))
         if self._durable is not None:
-            await self._durable.has_room()
+            await self._durable.has_window()
         if self._observer is not None:
             attributes = dict(attributes)  # which it keeps
         return self.driver.publish(attributes, encoded, payload, lifetime_us)
@@ -333,7 +333,7 @@ class Client(Attachment):
     ) -> Subscription:
         """The events that a SQL condition describes, from now on; a ConditionError when it is not one."""
         self._check_open()
-        text = str(checked_condition(condition))
+        text = str(parsed_condition(condition))
         id_ = f"s{next(self._ids)}"
         overflow = partial(self._overflow, text)
         inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)

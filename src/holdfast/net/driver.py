@@ -177,7 +177,7 @@ class Driver:
 
     def send_again(self, link: Link, messages: list[Publish | Batch]) -> None:
         """What another link could not bring to its end."""
-        singles = messages if link.takes_batches else [each for one in messages for each in _published(one)]
+        singles = messages if link.accepts_batches else [each for one in messages for each in _published(one)]
         self._outgoing[link.name] += map(self._encoded, singles)
         self._send()
 
@@ -260,7 +260,7 @@ class Driver:
         apart: dict[NodeKind, list[bytes]] = {}
         for name in to:
             link = self.links.get(name)
-            if link is None or link.takes_batches:
+            if link is None or link.accepts_batches:
                 states = link is None or link.takes_statements
                 if states not in together:
                     stated = batch if states or not batch.since else with_statement(batch, batch.hops, 1, 0)
@@ -343,7 +343,7 @@ class Driver:
 
     def _sent_alone(self, link: Link, encoded: bytes) -> bool:
         """The same without the outbox, for one message where nothing waits: the way of an event on its own is short."""
-        if link.dirty or not link.room or link.outbox.waiting_bytes or len(encoded) > link.wire.frame_aim:
+        if link.dirty or not link.writable or link.outbox.waiting_bytes or len(encoded) > link.wire.frame_aim:
             return False
         link.send(framed((encoded,)))
         self._flush_later(link)
@@ -363,9 +363,9 @@ class Driver:
             if link.outbox.stuck:
                 link.wire.abort()
 
-    def on_room(self, link: Link, room: bool) -> None:
-        link.set_room(room)
-        if room:
+    def on_writable(self, link: Link, writable: bool) -> None:
+        link.set_writable(writable)
+        if writable:
             self._weigh(link)
 
     def on_ack(self, link: Link, received: int) -> None:

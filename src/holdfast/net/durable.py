@@ -42,8 +42,8 @@ class DurableInbox(Inbox):
     def look(self) -> None:
         """The application is done with all that it has."""
         gone = self.came - len(self._items)
-        news, self.done, self._in_hand = gone > self.done, gone, None
-        self._on_look(news)
+        progressed, self.done, self._in_hand = gone > self.done, gone, None
+        self._on_look(progressed)
 
     @property
     def undone(self) -> Delivery | None:
@@ -68,9 +68,9 @@ class DurableInbox(Inbox):
 
     def take(self, count: int) -> list[Delivery]:
         self.look()
-        taken = super().take(count)
-        self._in_hand = taken[0] if taken else None
-        return taken
+        batch = super().take(count)
+        self._in_hand = batch[0] if batch else None
+        return batch
 
     def take_one(self) -> Delivery:
         self.look()
@@ -111,7 +111,7 @@ class Durable:
 
     # Publishing ----------------------------------------------------------------------------------
 
-    async def has_room(self) -> None:
+    async def has_window(self) -> None:
         """Wait until one more event can be kept until it is stored."""
         while self._machine.is_full:
             await self._answered()
@@ -176,11 +176,11 @@ class Durable:
     def _durable(self) -> list[DurableInbox]:
         return [each for each in self._inboxes.values() if isinstance(each, DurableInbox)]
 
-    def _on_look(self, news: bool) -> None:
+    def _on_look(self, progressed: bool) -> None:
         if not self._begun and self._inboxes and not self._ended:
             self._begun = True
             self._driver.give(Begin())
-        if news:
+        if progressed:
             self._look_soon()
 
     def _on_handed_out(self, handed_out: HandedOut) -> None:

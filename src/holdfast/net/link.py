@@ -47,7 +47,7 @@ class Link:
         replaces: str | None = None,
         stream: SessionStream | None = None,
         pushes_back: bool = False,
-        is_told: bool = False,
+        has_session: bool = False,
         level: int = 0,
     ) -> None:
         self.name = name
@@ -59,8 +59,8 @@ class Link:
         self.kind = kind
         self.wire = wire
         self.outbox = Outbox(wire.frame_aim, wire.frame_max, counters, bytes_max)
-        self.room = True  # the wire takes more, and the window of the stream is open
-        self.wire_room = True
+        self.writable = True  # the wire takes more, and the window of the stream is open
+        self.wire_writable = True
         self.ended = False
         self.lossless = False  # at the far end, or behind it, is somebody who is to lose nothing
         self.asked_to_wait = False  # as our own neighbour, for such a one
@@ -74,11 +74,11 @@ class Link:
         self._delayed: list[tuple[int, int, bytes]] = []
         self._order = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._taken_us = 0  # when it last took something, while it has no room
+        self._progress_us = 0  # when it last took something, while it has no room
         self._backlog_since_us: int | None = None  # since when not everything has left at once
         self._missed_events = self._missed_since_us = self._missed_until_us = 0  # dropped and not told
         self._waiters: list[asyncio.Future[None]] = []  # for room
-        if is_told:
+        if has_session:
             self.outbox.on_dropped = self._on_dropped
         self._set_limit()
 
@@ -91,14 +91,14 @@ class Link:
         return len(self.outbox) + len(self._delayed)
 
     @property
-    def takes_batches(self) -> bool:
+    def accepts_batches(self) -> bool:
         """Not where events can be lost, because each is to have a fate of its own."""
         return self.wire.reliable and self.impairment is None
 
     @property
     def takes_statements(self) -> bool:
         """Whether a batch may state that it is all: nothing is lost here, and the far end knows what that means."""
-        return self.takes_batches and self.level >= LEVEL
+        return self.accepts_batches and self.level >= LEVEL
 
     def hold_up(self, held_up: bool) -> None:
         self.held_up = held_up
@@ -119,16 +119,16 @@ class Link:
         stream = self.stream
         if stream is not None:
             stream.keep(frame)
-            if not stream.has_room:
-                self._look_for_room()
+            if not stream.has_window:
+                self._update_writable()
 
     def flush(self) -> None:
         """Hand over frames as long as the wire takes them."""
         self.dirty = False
         outbox = self.outbox
-        while self.room:
+        while self.writable:
             if self._missed_events:
-                self._tell_missed()
+                self._report_missed()
             frame = outbox.next_frame()
             if frame is None:
                 self._backlog_since_us = None
@@ -137,7 +137,7 @@ class Link:
 
     def mark(self) -> None:
         """Tell a client up to when it has everything that came for it, if that is now."""
-        if self.stream is not None and self.room and self._backlog_since_us is None and not len(self.outbox):
+        if self.stream is not None and self.writable and self._backlog_since_us is None and not len(self.outbox):
             self.wire.send(encode_signal(Mark(self._clock.now_us())))
 
     # Room ----------------------------------------------------------------------------------------
@@ -145,27 +145,27 @@ class Link:
     @property
     def blocked_s(self) -> float:
         """For how long it has not taken anything."""
-        return 0.0 if self.room else (self._clock.now_us() - self._taken_us) / 1e6
+        return 0.0 if self.writable else (self._clock.now_us() - self._progress_us) / 1e6
 
-    def set_room(self, room: bool) -> None:
+    def set_writable(self, writable: bool) -> None:
         """The wire takes more, or has enough."""
-        self.wire_room = room
-        self._look_for_room()
+        self.wire_writable = writable
+        self._update_writable()
 
     def on_ack(self, received: int) -> None:
         if self.stream is None:
             raise PeerError("unexpected acknowledgement")
         self.stream.on_ack(received)
-        if not self.room:
-            self._taken_us = self._clock.now_us()
-            self._look_for_room()
+        if not self.writable:
+            self._progress_us = self._clock.now_us()
+            self._update_writable()
 
-    def _look_for_room(self) -> None:
-        room = self.wire_room and (self.stream is None or self.stream.has_room)
-        if self.room and not room:
-            self._taken_us = self._clock.now_us()
-            self._backlog_since_us = self._backlog_since_us or self._taken_us
-        gained, self.room = room and not self.room, room
+    def _update_writable(self) -> None:
+        writable = self.wire_writable and (self.stream is None or self.stream.has_window)
+        if self.writable and not writable:
+            self._progress_us = self._clock.now_us()
+            self._backlog_since_us = self._backlog_since_us or self._progress_us
+        gained, self.writable = writable and not self.writable, writable
         if gained:
             if self.pushes_back and not self.waited_for:
                 self.waited_for = True
@@ -189,7 +189,7 @@ class Link:
             self._missed_since_us = self._backlog_since_us or self._missed_until_us
         self._missed_events += events
 
-    def _tell_missed(self) -> None:
+    def _report_missed(self) -> None:
         missed = Missed(self._missed_events, self._missed_since_us, self._missed_until_us)
         self._missed_events = 0
         self.send(encode_signal(missed))
@@ -198,7 +198,7 @@ class Link:
 
     def disconnect(self) -> None:
         """The wire is gone, and the session goes on without one; what may wait is no less than before."""
-        self.set_room(False)
+        self.set_writable(False)
         self.waited_for = False
 
     def connect(self, wire: Wire, received: int) -> None:
@@ -214,12 +214,12 @@ class Link:
             self.wire.send(frame)
         if self.held_up:
             self.wire.pause()
-        self.set_room(True)
+        self.set_writable(True)
 
     def end_session(self) -> None:
         """The link ends with this wire: nothing has to be kept, so no window is in the way of what waits."""
         self.stream = None
-        self._look_for_room()
+        self._update_writable()
 
     def unacknowledged(self) -> list[Publish | Batch]:
         """Take out the publications that the far end may not have: for another one, as this one has no use for them."""
@@ -235,7 +235,7 @@ class Link:
     async def drained(self, bytes_max: int) -> None:
         """Wait until no more than this waits, or the wire is gone."""
         while self.outbox.waiting_bytes > bytes_max and not self.ended:
-            if self.room:
+            if self.writable:
                 await asyncio.sleep(0)  # it will be written when the loop turns
             else:
                 waiter = asyncio.get_running_loop().create_future()

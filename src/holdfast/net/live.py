@@ -101,8 +101,8 @@ class LiveRun:
         self._clients: dict[str, Client] = {}
         self._homes: dict[str, str] = {}  # client -> its broker, or whose place that has taken
         self._participants: dict[str, _Participant] = {}
-        self._errands: deque[Awaitable[None]] = deque()
-        self._errand: asyncio.Task[None] | None = None
+        self._jobs: deque[Awaitable[None]] = deque()
+        self._job: asyncio.Task[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []
 
     # Time ----------------------------------------------------------------------------------------
@@ -260,8 +260,8 @@ class LiveRun:
     async def stop(self) -> None:
         """Clients leave, then brokers stop; what is left in queues is counted."""
         self._stopping = True
-        if self._errand is not None:
-            await asyncio.wait([self._errand], timeout=_DRAIN_S)
+        if self._job is not None:
+            await asyncio.wait([self._job], timeout=_DRAIN_S)
         await asyncio.gather(*[each.close(in_haste=True) for each in self._clients.values()], return_exceptions=True)
         running = [host for name, host in self._hosts.items() if name not in self._down]
         await asyncio.gather(*[each.stop() for each in running], return_exceptions=True)
@@ -269,16 +269,16 @@ class LiveRun:
 
     # What happens to it --------------------------------------------------------------------------
 
-    def _do(self, errand: Awaitable[None]) -> None:
+    def _do(self, job: Awaitable[None]) -> None:
         """Things that take time happen one after the other, in the order in which they were asked for."""
-        self._errands.append(errand)
-        if self._errand is None or self._errand.done():
-            self._errand = asyncio.create_task(self._work())
+        self._jobs.append(job)
+        if self._job is None or self._job.done():
+            self._job = asyncio.create_task(self._work())
 
     async def _work(self) -> None:
-        while self._errands:
+        while self._jobs:
             try:
-                await self._errands.popleft()
+                await self._jobs.popleft()
             except TransportError as problem:
                 self.note("run", Incident("task_failed", reason=str(problem)))
 

@@ -72,9 +72,9 @@ class Losses:
 
     def take(self) -> list[Loss]:
         """All that have come, without waiting."""
-        taken = list(map(_read, self._items))
+        items_read = list(map(_read, self._items))
         self._items.clear()
-        return taken
+        return items_read
 
     def close(self) -> None:
         self._closed = True

@@ -84,7 +84,7 @@ class RowCollector:
         self._clock = clock
         self._rows: list[Row] = []
         self._from_us = clock.now_us()
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
 
     def on_published(self, publication: Publication, now_us: int) -> None: ...
     def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
@@ -111,9 +111,9 @@ class RowCollector:
         driver.on_links.clear()
         for what in WORTH_TELLING:
             count = getattr(counters, what)
-            if count > self._told.get(what, 0):
-                self.on_incident(Incident(what, count=count - self._told.get(what, 0)), now_us)
-                self._told[what] = count
+            if count > self._reported.get(what, 0):
+                self.on_incident(Incident(what, count=count - self._reported.get(what, 0)), now_us)
+                self._reported[what] = count
         fullest = max((link.outbox.waiting_bytes for link in driver.links.values()), default=0)
         gauges = {"queue bytes": (fullest, queue_bytes), **driver.machine.gauges()}
         self._rows += sample_rows(self._node, now_us, gauges)

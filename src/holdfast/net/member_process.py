@@ -88,7 +88,7 @@ _reports: msgspec.json.Decoder[CommandDone | ReportedRows | ReplicaAsked] = msgs
 
 async def serve(member: Member) -> None:
     """Do what is ordered until standard input ends."""
-    member.on_wanted = lambda wanted: _say(ReplicaAsked(wanted))
+    member.on_wanted = lambda wanted: _write_report(ReplicaAsked(wanted))
     reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -108,7 +108,7 @@ async def serve(member: Member) -> None:
         task.cancel()
     if reporting is not None:
         await member.stop()
-        _say(ReportedRows([list(row) for row in member.take_rows()]))
+        _write_report(ReportedRows([list(row) for row in member.take_rows()]))
 
 
 async def _obey(member: Member, order: NumberedCommand) -> None:
@@ -125,18 +125,18 @@ async def _obey(member: Member, order: NumberedCommand) -> None:
                 await member.set_link(far, up)
             case AwaitLink(far):
                 await member.connected(far)
-        _say(CommandDone(order.number, answer))
+        _write_report(CommandDone(order.number, answer))
     except TransportError as problem:
-        _say(CommandDone(order.number, problem=str(problem)))
+        _write_report(CommandDone(order.number, problem=str(problem)))
 
 
 async def _report(member: Member) -> None:
     while True:
         await asyncio.sleep(_REPORT_S)
-        _say(ReportedRows([list(row) for row in member.take_rows()]))
+        _write_report(ReportedRows([list(row) for row in member.take_rows()]))
 
 
-def _say(report: CommandDone | ReportedRows | ReplicaAsked) -> None:
+def _write_report(report: CommandDone | ReportedRows | ReplicaAsked) -> None:
     data = memoryview(_encode(report) + b"\n")
     while data:
         data = data[os.write(1, data) :]

@@ -91,8 +91,8 @@ class BrokerNode:
         self._leaving: set[asyncio.Task[None]] = set()  # from peers that are gone
         self._watching: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
-        self._taken: dict[str, str] = {}  # peers that say that our name is taken, and how
-        self._taken_since_s = 0.0
+        self._name_refusals: dict[str, str] = {}  # peers that say that our name is taken, and how
+        self._refused_since_s = 0.0
         self.given_up = asyncio.Event()  # because of it
 
     def _open_store(self) -> Committer | None:
@@ -139,10 +139,10 @@ class BrokerNode:
             self.add_peer(name, address)
         self._watching = asyncio.create_task(self._watch_silence())
 
-    def _register(self, said: Register) -> None:
+    def _register(self, register: Register) -> None:
         if self._directory is not None:
-            self._directory.register(said.broker, said.neighbours)
-            for name in said.neighbours:
+            self._directory.register(register.broker, register.neighbours)
+            for name in register.neighbours:
                 self._directory.watch(name, lambda broker, names: self.driver.give(NeighboursListed(broker, names)))
 
     def add_peer(self, name: str, address: Address) -> None:
@@ -173,7 +173,7 @@ class BrokerNode:
 
     def _stop_dialling(self, name: str) -> None:
         self.peers.pop(name, None)
-        self._taken.pop(name, None)
+        self._name_refusals.pop(name, None)
         dialling = self._dialling.pop(name, None)
         if dialling is not None:
             dialling.cancel()
@@ -307,7 +307,7 @@ class BrokerNode:
             return Refusal("not here", str(problem))
         if hello.node == self.settings.name:
             return Refusal("taken", f"a broker named {hello.node} is this broker itself")
-        if self._taken and hello.kind == "client":
+        if self._name_refusals and hello.kind == "client":
             return Refusal("not here", f"{self.settings.name} cannot join its network: {self.name_taken}")
         if hello.kind == "client" and (why := needs_other(hello, self._machine, self._committer is not None)):
             return Refusal("not here", why)
@@ -317,8 +317,8 @@ class BrokerNode:
         if known is not None and known.far is not None:
             lease_s = self.settings.protocol.lease_us / 1e6
             if known.far.epoch != hello.epoch and known.silent_s < lease_s:
-                taken = f"another {known.far.kind} named {hello.node} is connected to {self.settings.name}"
-                return Refusal("taken", taken)
+                reason = f"another {known.far.kind} named {hello.node} is connected to {self.settings.name}"
+                return Refusal("taken", reason)
             if known.dialled and known.far.epoch == hello.epoch and self.settings.name < hello.node:
                 return Refusal(
                     "other connection", f"duplicate connection: {self.settings.name} has dialled {hello.node}"
@@ -334,7 +334,7 @@ class BrokerNode:
 
     def _take(self, session: Session, far: Hello | Welcome) -> Link:
         known = self._sessions.get(far.node)
-        self._taken.pop(far.node, None)
+        self._name_refusals.pop(far.node, None)
         self.lost_peers.on_connected(far)
         self._sessions[far.node] = session
         self._wires[session] = None
@@ -359,7 +359,7 @@ class BrokerNode:
             far.replaces if isinstance(far, Hello) else None,
             SessionStream(client.session) if client is not None and keeps else None,
             self.settings.push_back,
-            is_told=client is not None and bool(client.session),
+            has_session=client is not None and bool(client.session),
             level=far.level,
         )
         if client is not None and client.lossless:
@@ -397,7 +397,7 @@ class BrokerNode:
     @property
     def name_taken(self) -> str:
         """By whom, as a peer says that does not let us in; empty while all do."""
-        return next(iter(self._taken.values()), "")
+        return next(iter(self._name_refusals.values()), "")
 
     def on_refused(self, session: Session, refusal: Refusal) -> None:
         if refusal.code == "bye" and session.far is not None:  # who takes leave has said so before, and is forgotten
@@ -405,12 +405,12 @@ class BrokerNode:
         if refusal.code != "taken" or session.expected is None:
             return
         now_s = asyncio.get_running_loop().time()
-        if not self._taken:
-            self._taken_since_s = now_s
+        if not self._name_refusals:
+            self._refused_since_s = now_s
             text = f"{refusal.reason}: two brokers cannot have one name; this one refuses clients"
             self._log(Note("name_taken", session.expected, text))
-        self._taken[session.expected] = refusal.reason
-        if now_s - self._taken_since_s > SILENT_LEASES * self.settings.protocol.lease_us / 1e6:
+        self._name_refusals[session.expected] = refusal.reason
+        if now_s - self._refused_since_s > SILENT_LEASES * self.settings.protocol.lease_us / 1e6:
             self.given_up.set()
         for each in list(self._sessions.values()):
             if each.far is not None and each.far.kind == "client":
@@ -435,7 +435,7 @@ class BrokerNode:
     async def _keep_dialling(self, name: str, address: Address) -> None:
         backoff = Backoff(Random(f"{self.hello.epoch}/{self.settings.name}/{name}/backoff"))
         loop = asyncio.get_running_loop()
-        told = ""
+        reported = ""
         while True:
             began_s = loop.time()
             session = self._sessions.get(name)
@@ -443,14 +443,14 @@ class BrokerNode:
                 try:
                     session = await open_session(address, self, self.settings.tls, name)
                 except TransportError as problem:
-                    if not str(problem).endswith(self._taken.get(name, "")):  # it is away, and says nothing any more
-                        del self._taken[name]
-                    if str(problem) != told and name not in self._sessions:
-                        told = str(problem)
-                        self._log(Note("cannot_connect", name, f"{told} (retrying)"))
+                    if not str(problem).endswith(self._name_refusals.get(name, "")):  # the peer is away
+                        del self._name_refusals[name]
+                    if str(problem) != reported and name not in self._sessions:
+                        reported = str(problem)
+                        self._log(Note("cannot_connect", name, f"{reported} (retrying)"))
             if session is not None:
                 await asyncio.wait([session.ended])
-                told = ""
+                reported = ""
             if loop.time() - began_s > 5 * MAX_S:  # it was a real connection, not one that is refused each time
                 backoff.reset()
             await asyncio.sleep(backoff.delay_s())

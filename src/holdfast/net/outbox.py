@@ -91,10 +91,10 @@ class Outbox:
             waiting.clear()
             self.waiting_bytes = 0
             return frame
-        taken = [waiting.popleft()]
-        size = len(taken[0])
+        messages = [waiting.popleft()]
+        size = len(messages[0])
         while waiting and size + len(waiting[0]) <= self._aim:
             size += len(waiting[0])
-            taken.append(waiting.popleft())
+            messages.append(waiting.popleft())
         self.waiting_bytes -= size
-        return framed(taken)
+        return framed(messages)

@@ -96,7 +96,7 @@ class Session:
         self._answer = b""  # our welcome
         self._pong_due: Pong | None = None
         self._ack_due = False
-        self._checked_s = monotonic()
+        self._last_check_s = monotonic()
         self._quiet_s = 0.0
         self._why = ""  # we end it ourselves, and this is why
         self._timers = [loop.call_later(_GREETING_S, self._give_up)]
@@ -114,11 +114,11 @@ class Session:
         Silence counts only while we listen: not while we push back, and not while our own loop was held up, when far
         more than `passed_s` has gone by. Of some it says nothing, because only their host need be alive.
         """
-        if self.wire.heard_s > self._checked_s or (self.link is not None and self.link.held_up) or host_only:
+        if self.wire.heard_s > self._last_check_s or (self.link is not None and self.link.held_up) or host_only:
             self._quiet_s = 0.0
         else:
             self._quiet_s += passed_s
-        self._checked_s = monotonic()
+        self._last_check_s = monotonic()
         if self.phase is Phase.OPEN and max(self._quiet_s, self.wire.unanswered_s) >= limit_s:
             self.end(f"nothing received for {limit_s:g} s", now=True)
 
@@ -252,7 +252,7 @@ class Session:
 
     def _pong(self) -> None:
         # Only the latest is kept while the wire is full: who pings without reading costs us nothing.
-        if self._pong_due is not None and self.link is not None and self.link.wire_room:
+        if self._pong_due is not None and self.link is not None and self.link.wire_writable:
             self.wire.send(encode_signal(self._pong_due))
             self._pong_due = None
 
@@ -264,13 +264,13 @@ class Session:
             self._ack()
 
     def _ack(self) -> None:
-        if self._ack_due and self.link is not None and self.link.stream is not None and self.link.wire_room:
+        if self._ack_due and self.link is not None and self.link.stream is not None and self.link.wire_writable:
             self.wire.send(encode_signal(Ack(self.link.stream.acknowledge())))
             self._ack_due = False
 
-    def on_room(self, room: bool) -> None:
+    def on_writable(self, writable: bool) -> None:
         if self.link is not None:
-            self._owner.driver.on_room(self.link, room)
+            self._owner.driver.on_writable(self.link, writable)
             self._pong()
             self._ack()
 

@@ -24,7 +24,7 @@ def brokers_at(address: str | Sequence[str]) -> list[Address]:
     return [parse_address(each, to_dial=True) for each in given]
 
 
-def checked_condition(text: str) -> Subscription:
+def parsed_condition(text: str) -> Subscription:
     """A condition that has been read; whoever subscribes to what can never match is warned, once for each."""
     condition = parse(text)
     if condition.warnings:
@@ -63,12 +63,12 @@ def check_places(listen: Sequence[Address], metrics: Address | None) -> None:
 
 
 def _check_once(addresses: Sequence[Address], what: str) -> None:
-    taken: dict[tuple[bool, str, int], Address] = {}
+    used: dict[tuple[bool, str, int], Address] = {}
     for each in addresses:
         place = each.scheme == "udp", each.host, each.port
-        if each.port and place in taken:
-            raise InputError(f"{what} on {taken[place]} and on {each}, which are the same port; leave one out")
-        taken[place] = each
+        if each.port and place in used:
+            raise InputError(f"{what} on {used[place]} and on {each}, which are the same port; leave one out")
+        used[place] = each
 
 
 def finite(value: float | None, option: str, unit: str) -> None:

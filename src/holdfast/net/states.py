@@ -81,13 +81,13 @@ class ConnectionState:
         state: State = "connected"
         if self._last is not None:
             state = "reconnected" if self._last.broker == broker else "moved"
-        self._tell(StateChange(state, broker, reason, now_us, resumed))
+        self._notify(StateChange(state, broker, reason, now_us, resumed))
 
     def on_disconnected(self, reason: str, now_us: int) -> None:
         if self._last is not None:
-            self._tell(StateChange("disconnected", self._last.broker, reason, now_us))
+            self._notify(StateChange("disconnected", self._last.broker, reason, now_us))
 
-    def _tell(self, change: StateChange) -> None:
+    def _notify(self, change: StateChange) -> None:
         self._last = change
         for reader in self._readers:
             reader.put(change)

@@ -29,7 +29,7 @@ class SessionStream:
     # What we send --------------------------------------------------------------------------------
 
     @property
-    def has_room(self) -> bool:
+    def has_window(self) -> bool:
         return self.kept_bytes < WINDOW_BYTES
 
     def keep(self, frame: bytes) -> None:

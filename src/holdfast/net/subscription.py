@@ -20,7 +20,7 @@ from holdfast.net.accounting import Account
 from holdfast.net.losses import Growing
 
 QUEUE_MAX = 10_000  # deliveries that wait for the application: a tenth of a second at full speed, a few MB
-_ON_ITS_WAY_MAX = 10_000  # more that is kept when pushing back: what a frame can hold that had come already
+_IN_FLIGHT_MAX = 10_000  # more that is kept when pushing back: what a frame can hold that had come already
 
 WhenFull = Literal["drop-oldest", "push-back"]
 
@@ -103,7 +103,7 @@ class Inbox:
         self._items: deque[Delivery] = deque()
         self._max = queue_max
         self._pushes_back = when_full == "push-back"
-        self._cap = queue_max + (_ON_ITS_WAY_MAX if self._pushes_back else 0)
+        self._cap = queue_max + (_IN_FLIGHT_MAX if self._pushes_back else 0)
         self._on_level = on_level
         self._on_overflow = on_overflow
         self._overflow: Growing | None = None  # the loss that grows while we drop
@@ -147,14 +147,14 @@ class Inbox:
         """The oldest ones, at most so many."""
         items = self._items
         if count < len(items):
-            taken = [items.popleft() for _ in range(count)]
+            items_read = [items.popleft() for _ in range(count)]
         else:
-            taken = list(items)
+            items_read = list(items)
             items.clear()
         if self.full and len(items) <= self._max // 2:
             self.full = False
             self._on_level(self)
-        return taken
+        return items_read
 
     def take_one(self) -> Delivery:
         if self.full:

@@ -24,7 +24,7 @@ from holdfast.net.deadline import check_timeout
 from holdfast.net.loop_thread import LoopThread
 from holdfast.net.losses import Loss
 from holdfast.net.publish_many import check_events, publish_many
-from holdfast.net.setup import checked_condition
+from holdfast.net.setup import parsed_condition
 from holdfast.net.states import Callback, StateChange, StateChanges
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Subscription, WhenFull, describe
 from holdfast.protocol.hops.settings import Hops, HopSettings
@@ -273,7 +273,7 @@ class SyncClient:
     def subscribe(
         self, condition: str, *, queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
     ) -> SyncSubscription:
-        checked_condition(condition)  # here, where a warning finds the line of the caller
+        parsed_condition(condition)  # here, where a warning finds the line of the caller
         made = self._thread.call(lambda: self._client.subscribe(condition, queue_max=queue_max, when_full=when_full))
         return SyncSubscription(made, self._thread, self._at_once)
 

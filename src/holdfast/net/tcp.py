@@ -74,10 +74,10 @@ class TcpWire(asyncio.Protocol):
                 self._held += memoryview(data)[done:]
 
     def pause_writing(self) -> None:
-        self._receiver.on_room(False)
+        self._receiver.on_writable(False)
 
     def resume_writing(self) -> None:
-        self._receiver.on_room(True)
+        self._receiver.on_writable(True)
 
     def connection_lost(self, problem: Exception | None) -> None:
         self._closing = self._lost = True
@@ -200,7 +200,7 @@ async def listen(
 ) -> TcpListener:
     """With a context, `refused` is told who has failed the TLS handshake, and why."""
     server: asyncio.Server | TlsServer
-    tell = refused or (lambda far, why: None)
+    report = refused or (lambda far, why: None)
     try:
         if context is None:
             loop = asyncio.get_running_loop()
@@ -208,7 +208,9 @@ async def listen(
             port = server.sockets[0].getsockname()[1]
         else:
             sockets = await bound(address.host, address.port, _BACKLOG)
-            server = TlsServer(sockets, context, lambda: TcpWire(accept), lambda far, problem: tell(far, _why(problem)))
+            server = TlsServer(
+                sockets, context, lambda: TcpWire(accept), lambda far, problem: report(far, _why(problem))
+            )
             port = server.port
     except OSError as problem:
         raise TransportError(f"cannot listen on {address}: {why_not(problem)}") from None

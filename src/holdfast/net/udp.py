@@ -24,7 +24,7 @@ _RECEIVE_BUFFER_BYTES = 4 * 2**20  # a burst of some thousand datagrams; the ker
 _DATAGRAMS_PER_TURN = 64  # read before others get their turn
 _WIRES_MAX = 10_000  # per socket: addresses can be forged, so there has to be a bound
 
-_STRANGER = encode_signal(Refusal("greet first", "it has no session with us; a new greeting is needed"))
+_NO_SESSION = encode_signal(Refusal("greet first", "it has no session with us; a new greeting is needed"))
 
 
 class UdpWire:
@@ -92,19 +92,19 @@ class _Port:
             wire = self._wires.get(remote)
             frame = self._buffer[:size]
             if wire is None:
-                wire = self._stranger(remote, frame)
+                wire = self._on_unknown(remote, frame)
             if wire is not None:
                 wire.heard_s = monotonic()
                 wire.receiver.on_frame(frame)
 
-    def _stranger(self, remote: Any, frame: memoryview) -> UdpWire | None:
+    def _on_unknown(self, remote: Any, frame: memoryview) -> UdpWire | None:
         if self._accept is None or not self._listening:
             return None
         if len(frame) > 2 and frame[1] == SIGNAL and len(self._wires) < _WIRES_MAX:
             return self.connect(remote, self._accept)
-        if len(frame) >= len(_STRANGER):  # never more than was sent: forged addresses gain nothing
+        if len(frame) >= len(_NO_SESSION):  # never more than was sent: forged addresses gain nothing
             with suppress(OSError):
-                self._socket.sendto(_STRANGER, remote)
+                self._socket.sendto(_NO_SESSION, remote)
         return None
 
     def _on_error(self, problem: OSError) -> None:
@@ -132,7 +132,7 @@ class _Port:
         if not self._unsent:
             self._loop.add_writer(self._socket, self._on_writable)
         self._unsent.append((wire, frame))
-        wire.receiver.on_room(False)
+        wire.receiver.on_writable(False)
 
     def _on_writable(self) -> None:
         waiting, self._unsent = self._unsent, deque()
@@ -141,7 +141,7 @@ class _Port:
             wire.send(frame)
         for wire in dict.fromkeys(wire for wire, _ in waiting):
             if wire.open and not any(each is wire for each, _ in self._unsent):
-                wire.receiver.on_room(True)
+                wire.receiver.on_writable(True)
 
     # The end -------------------------------------------------------------------------------------
 

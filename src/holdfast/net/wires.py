@@ -19,7 +19,7 @@ class Receiver(Protocol):
     def on_frame(self, frame: bytes | memoryview) -> None:
         """A frame has come; it may be looked at only during the call."""
 
-    def on_room(self, room: bool) -> None:
+    def on_writable(self, writable: bool) -> None:
         """The wire takes more now, or has enough: what is sent all the same is kept, without a bound."""
 
     def on_bad(self, problem: PeerError) -> None:

@@ -142,10 +142,10 @@ def _is_position(data: object, name: str) -> bool:
 
 
 def _not_there(path: KeyPath, data: object, name: str) -> str:
-    around = ".".join(map(str, path))
+    table = ".".join(map(str, path))
     if isinstance(data, list):
-        return f"{around} is a list of {len(data)}, counted from 0; there is no {name} in it"
-    return f"{around} is a single value; there is no {name} in it"
+        return f"{table} is a list of {len(data)}, counted from 0; there is no {name} in it"
+    return f"{table} is a single value; there is no {name} in it"
 
 
 def settings_from(words: Iterable[str]) -> dict[str, object]:

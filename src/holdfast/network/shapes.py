@@ -67,7 +67,7 @@ class Number(validation.NumberRule, _Plain):
 
     def read(self, found: Any, path: KeyPath, problems: Problems) -> Any:
         value = super().read(found, path, problems)
-        if value is BAD or self.whole:
+        if value is BAD or self.integer:
             return value
         # Half a microsecond more than nothing is still more than nothing.
         return max(round(value * self.micro), 1 if value > 0 else 0) if self.micro else float(value)

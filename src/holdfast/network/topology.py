@@ -57,13 +57,13 @@ def random_graph(brokers: int, mean_degree: float, dice: Random) -> Pairs:
     pairs = attached_tree(brokers, brokers, dice)
     most = brokers * (brokers - 1) // 2
     wanted = min(round(brokers * mean_degree / 2), most)
-    taken = set(pairs)
+    linked = set(pairs)
     if wanted > most // 2:  # hardly a free pair would be hit by chance
-        free = [(a, b) for a in range(brokers) for b in range(a + 1, brokers) if (a, b) not in taken]
+        free = [(a, b) for a in range(brokers) for b in range(a + 1, brokers) if (a, b) not in linked]
         return pairs + dice.sample(free, max(0, wanted - len(pairs)))
     while len(pairs) < wanted:
         a, b = sorted((dice.randrange(brokers), dice.randrange(brokers)))
-        if a != b and (a, b) not in taken:
-            taken.add((a, b))
+        if a != b and (a, b) not in linked:
+            linked.add((a, b))
             pairs.append((a, b))
     return pairs

@@ -111,12 +111,12 @@ def check_java() -> str:
         where = f"there is none in JAVA_HOME={home}" if home else "there is none on the path"
         raise InputError(f"Spark needs Java {_JAVA_MIN} or newer, and {where}; on Debian: {_INSTALL}")
     try:
-        said = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
+        output = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False).stderr
     except OSError as problem:
-        said = f"{problem.strerror}"
-    version = re.search(r'version "(\d+)', said)
+        output = f"{problem.strerror}"
+    version = re.search(r'version "(\d+)', output)
     if version is None or int(version[1]) < _JAVA_MIN:
-        first = (said.splitlines() or ["nothing"])[0]
+        first = (output.splitlines() or ["nothing"])[0]
         raise InputError(f"Spark needs Java {_JAVA_MIN} or newer; {java} says {first}; on Debian: {_INSTALL}")
     return f"{version[1]} ({java})"
 
@@ -128,14 +128,14 @@ _INSTALL = "apt-get install openjdk-17-jre-headless"
 def _start_explained(address: str) -> Iterator[None]:
     """The JVM writes its banners to our stderr before any log setting applies; if it fails, their point is told."""
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         kept = os.dup(2)
-        os.dup2(said.fileno(), 2)
+        os.dup2(output.fileno(), 2)
         try:
             yield
         except Exception as error:
-            said.seek(0)
-            why = why_not_started(str(error), said.read().decode(errors="replace"))
+            output.seek(0)
+            why = why_not_started(str(error), output.read().decode(errors="replace"))
             raise InputError(f"Spark does not start with master {address}: {why}") from error
         finally:
             os.dup2(kept, 2)

@@ -39,10 +39,10 @@ def explained() -> Iterator[None]:
         place = f"{problem.filename}"[:_WORDS_MAX] if problem.filename else "a file"
         raise InputError(f"{place}: {problem.strerror or problem}") from problem
     except Exception as error:  # Spark's own are of several families, and not all of one class
-        told = reason(error)
-        if told is None:
+        why = reason(error)
+        if why is None:
             raise
-        raise InputError(told) from error
+        raise InputError(why) from error
 
 
 def reason(error: BaseException) -> str | None:

@@ -32,12 +32,12 @@ class Admission:
 
     def words(self) -> str:
         verdict = "accepted" if self.accepted else "refused"
-        said = f"{verdict}: a subscriber at {self.broker} gets {self.value:.6f} with {self.scheme}, "
-        said += f"and the target is {self.target:g}"
+        text = f"{verdict}: a subscriber at {self.broker} gets {self.value:.6f} with {self.scheme}, "
+        text += f"and the target is {self.target:g}"
         enough = next((each for each in SCHEMES if self.values[each] >= self.target), None)
         if not self.accepted:
-            said += f"; {enough} would give {self.values[enough]:.6f}" if enough else "; no scheme is enough"
-        return said if self.is_owed else f"{said}; nothing that is published matches, so all publishers count alike"
+            text += f"; {enough} would give {self.values[enough]:.6f}" if enough else "; no scheme is enough"
+        return text if self.is_owed else f"{text}; nothing that is published matches, so all publishers count alike"
 
     def as_json(self) -> dict[str, object]:
         return {

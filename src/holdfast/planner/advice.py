@@ -42,13 +42,13 @@ class Advice:
     def words(self) -> str:
         who, value = self.least[self.about]
         if self.scheme is not None:
-            said = f"{self.scheme} is enough: every subscriber gets at least {value:.6f}, the target is {self.target:g}"
+            text = f"{self.scheme} is enough: every subscriber gets at least {value:.6f}, the target is {self.target:g}"
         else:
-            said = f"no scheme is enough: with {self.best} {who} gets {value:.6f} and the target is {self.target:g}"
+            text = f"no scheme is enough: with {self.best} {who} gets {value:.6f} and the target is {self.target:g}"
         held = max(self.gains, key=lambda gain: gain.worst, default=None)
         if held is not None and held.worst > 0:
-            said += f"; {who} is limited most by {held.component} (up {held.availability:.4f} of the time)"
-        return said
+            text += f"; {who} is limited most by {held.component} (up {held.availability:.4f} of the time)"
+        return text
 
 
 def advise(predictions: Sequence[SubscriberPrediction], target: float, endpoints: Endpoints) -> Advice:

@@ -55,12 +55,12 @@ def on_links(losses: list[float], tries: int = _TRIES) -> float:
     return prod(1 - loss * unrepaired(loss, tries) for loss in losses)
 
 
-def by_digests(loss: float, told: int, tries: int = _TRIES) -> float:
-    """Delivered with end-to-end recovery: noticed from one of `told` digests, then asked for and repaired.
+def by_digests(loss: float, digests: int, tries: int = _TRIES) -> float:
+    """Delivered with end-to-end recovery: noticed from one of `digests`, then asked for and repaired.
 
     Who misses all digests notices from later ones that some were missed, and asks; so only the tries limit it.
     """
-    unnoticed = loss**told * unrepaired(loss, tries)
+    unnoticed = loss**digests * unrepaired(loss, tries)
     return 1 - loss * (unnoticed + (1 - unnoticed) * unrepaired(loss, tries))
 
 
@@ -88,7 +88,7 @@ def gossip_of(network: Network) -> PushGossip | None:
     return PushGossip(found.interval_us / US_PER_S, found.buffer, found.forward_ratio, max(1, len(conditions)))
 
 
-def forecasts(case: Case, told: int, record: int, gossip: PushGossip | None = None) -> list[Forecast]:
+def forecasts(case: Case, digests: int, record: int, gossip: PushGossip | None = None) -> list[Forecast]:
     """Means over what is owed; empty when no link loses anything."""
     if not any(link.loss for link in case.overlay.links):
         return []
@@ -108,7 +108,7 @@ def forecasts(case: Case, told: int, record: int, gossip: PushGossip | None = No
         *found,
         Forecast("best effort", 1 - mean_loss, 0.0),
         Forecast("nack", mean([on_links(each) for each in links]), again),
-        Forecast("end-to-end, digests", mean([by_digests(float(each), told) for each in ends]), mean_loss),
+        Forecast("end-to-end, digests", mean([by_digests(float(each), digests) for each in ends]), mean_loss),
         Forecast(
             "end-to-end, records",
             mean([by_records(each, float(loss)) for each, loss in zip(noticed(rows, record), ends, strict=True)]),
@@ -147,10 +147,10 @@ def _owed(case: Case) -> tuple[Floats, list[Row]]:
                 match = round(min(1.0, float(rate / own)), 6) if own else 1.0
                 key = number[case.demand.origins[origin_at].broker], number[subscriber.broker], match
                 rates[key] = rates.get(key, 0.0) + float(rate)
-    ways = {target: case.overlay.ways_to(target) for target in {target for _, target, _ in rates}}
+    next_hops = {target: case.overlay.next_hops_to(target) for target in {target for _, target, _ in rates}}
     weights, rows = [], []
     for (source, target, match), rate in rates.items():
-        path = along(ways[target], source, target)
+        path = along(next_hops[target], source, target)
         if path is not None:
             losses = {link: case.overlay.links[link].loss for link in path.links}
             weights.append(rate)

@@ -2,7 +2,7 @@
 
 Brokers are numbered in the order of the file. Every broker sends towards a target along fewest links, and among those
 by the order of its links in the file, which is what brokers that route by destinations do; on a tree there is only
-one way. So all ways to one target form a tree, `ways_to(target)`."""
+one path. So the paths to one target form a tree, `next_hops_to(target)`."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ class Overlay:
         brokers = (each.availability for each in self.brokers)
         return (*brokers, *(link.component.availability for link in self.links))
 
-    def ways_to(self, target: int) -> "Ways":
+    def next_hops_to(self, target: int) -> "NextHops":
         """For each broker, (next broker, link) on the way to the target; None at the target and where there is none.
 
         A broker that looks around breadth first, its own links in order, finds the target through the first neighbour
@@ -79,7 +79,7 @@ class Overlay:
         )
 
     def path(self, source: int, target: int) -> "Path | None":
-        return along(self.ways_to(target), source, target)
+        return along(self.next_hops_to(target), source, target)
 
     def with_broker(self, broker: int, component: Component) -> "Overlay":
         return replace(self, brokers=(*self.brokers[:broker], component, *self.brokers[broker + 1 :]))
@@ -109,14 +109,14 @@ class Path:
     links: tuple[int, ...]  # one fewer
 
 
-Ways = tuple[tuple[int, int] | None, ...]
+NextHops = tuple[tuple[int, int] | None, ...]
 
 
-def along(ways: Ways, source: int, target: int) -> Path | None:
+def along(next_hops: NextHops, source: int, target: int) -> Path | None:
     """The path from the source when each broker goes its way to the target."""
     brokers, links = [source], []
     while brokers[-1] != target:
-        step = ways[brokers[-1]]
+        step = next_hops[brokers[-1]]
         if step is None:
             return None
         brokers.append(step[0])
@@ -133,18 +133,18 @@ def flattened(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
 
 def is_forest(overlay: Overlay) -> bool:
     """Whether there is nowhere more than one way."""
-    whole = list(range(len(overlay.names)))
+    root = list(range(len(overlay.names)))
 
     def top(broker: int) -> int:
-        while whole[broker] != broker:
-            whole[broker] = broker = whole[whole[broker]]
+        while root[broker] != broker:
+            root[broker] = broker = root[root[broker]]
         return broker
 
     for link in overlay.links:
         a, b = top(link.a), top(link.b)
         if a == b:
             return False
-        whole[a] = b
+        root[a] = b
     return True
 
 

@@ -24,7 +24,7 @@ from holdfast.planner.connected_worlds import ConnectedWorlds
 from holdfast.planner.connectivity import Diagram, diagram_between
 from holdfast.planner.disjoint_paths import alternates, bounds_of, disjoint_bound, interior_reliability
 from holdfast.planner.hybrid import hybrid_bound, hybrid_exact
-from holdfast.planner.overlay import Overlay, Path, Ways, along, is_forest
+from holdfast.planner.overlay import NextHops, Overlay, Path, along, is_forest
 from holdfast.planner.paths_to import WaitsTo
 from holdfast.planner.uniformization import Floats
 
@@ -103,17 +103,17 @@ class Predictor:
 
     def to(self, target: int, sources: Iterable[tuple[int, float]]) -> list[Pair]:
         """From each source, for events of some lifetime, to the target."""
-        ways = self.overlay.ways_to(target)
+        next_hops = self.overlay.next_hops_to(target)
         found: list[Pair] = []
         asked: list[_Asked] = []
         for source, lifetime_s in sources:
-            path = along(ways, source, target)
+            path = along(next_hops, source, target)
             found.append(Pair(source, target, lifetime_s, NOTHING, NOTHING, None if path is None else len(path.links)))
             if path is not None and self._kept(path) > 0:
                 left_s = lifetime_s - sum(self.overlay.links[each].delay_s for each in path.links)
                 if left_s >= 0:
                     asked.append(_Asked(len(found) - 1, path, lifetime_s, left_s))
-        late = self._late(ways, target, asked)
+        late = self._late(next_hops, target, asked)
         bounds = self._bounds_of(asked)
         for row, each in enumerate(asked):
             found[each.place] = self._pair(each, late[row], bounds.get(row))
@@ -124,7 +124,7 @@ class Predictor:
         """The share of events that no link on the path loses."""
         return prod(1 - self.overlay.links[each].loss for each in path.links)
 
-    def _late(self, ways: Ways, target: int, asked: Sequence[_Asked]) -> Floats:
+    def _late(self, next_hops: NextHops, target: int, asked: Sequence[_Asked]) -> Floats:
         """With retransmission: P(late) with the ends counted and with both up, then P(longer than each of PROFILE)."""
         kept = [row for row, each in enumerate(asked) if each.left_s < inf]
         late = np.zeros((len(asked), 2 + len(PROFILE)))
@@ -133,7 +133,7 @@ class Predictor:
         begin = [asked[row].path.brokers[0] for row in kept]
         left_s = np.array([asked[row].left_s for row in kept])
         longest = float(left_s.max())
-        counted, ends_up = (WaitsTo(self.overlay, ways, target, begin, each, longest) for each in (False, True))
+        counted, ends_up = (WaitsTo(self.overlay, next_hops, target, begin, each, longest) for each in (False, True))
         late[kept, 0], late[kept, 1] = counted.late_each(begin, left_s), ends_up.late_each(begin, left_s)
         for at, share in enumerate(PROFILE):
             late[kept, 2 + at] = counted.late_each(begin, share * left_s)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from holdfast.planner.components import NEVER_FAILS, Component
-from holdfast.planner.overlay import Overlay, Ways
+from holdfast.planner.overlay import NextHops, Overlay
 from holdfast.planner.uniformization import Floats
 from holdfast.planner.wait_trees import HopTree, Waits, waits_of
 from holdfast.planner.waits import Hop
@@ -15,13 +15,19 @@ class WaitsTo:
     """P(late) from some brokers to the target; `longest_s` is the longest lifetime that will be asked for."""
 
     def __init__(
-        self, overlay: Overlay, ways: Ways, target: int, sources: Iterable[int], ends_up: bool, longest_s: float
+        self,
+        overlay: Overlay,
+        next_hops: NextHops,
+        target: int,
+        sources: Iterable[int],
+        ends_up: bool,
+        longest_s: float,
     ) -> None:
-        self._overlay, self._ways, self._target, self._ends_up = overlay, ways, target, ends_up
+        self._overlay, self._next_hops, self._target, self._ends_up = overlay, next_hops, target, ends_up
         self._hops: list[Hop] = []
         self._before: list[int] = []
         self._inner: dict[int, int] = {target: -1}  # broker -> its hop as one on the way
-        self._whole: dict[int, int] = {}  # broker -> the last hop of the sum over its whole path
+        self._complete: dict[int, int] = {}  # broker -> the last hop of the sum over its whole path
         begin = frozenset(sources)
         for broker in self._from_the_target(begin):
             self._add(broker, broker in begin)
@@ -32,7 +38,7 @@ class WaitsTo:
 
     def late_each(self, sources: Sequence[int], lifetimes_s: Floats) -> Floats:
         """For each of these sources with a lifetime of its own."""
-        hops = np.array([self._whole[source] for source in sources], dtype=np.int64)
+        hops = np.array([self._complete[source] for source in sources], dtype=np.int64)
         late, waits = np.zeros(len(hops)), hops >= 0
         late[waits] = self._waits.longer_than(hops[waits], lifetimes_s[waits])
         return late
@@ -41,7 +47,7 @@ class WaitsTo:
         """Everybody on the way of a source, each after the next one on its way."""
         behind: dict[int, dict[int, None]] = {}
         for broker in sources:
-            while (step := self._ways[broker]) is not None and broker not in behind.setdefault(step[0], {}):
+            while (step := self._next_hops[broker]) is not None and broker not in behind.setdefault(step[0], {}):
                 behind[step[0]][broker] = None
                 broker = step[0]
         found = [self._target]
@@ -51,10 +57,10 @@ class WaitsTo:
 
     def _add(self, broker: int, begins: bool) -> None:
         """The broker's hop as one on the way of others, and what begins its own path."""
-        step = self._ways[broker]
+        step = self._next_hops[broker]
         if step is None:  # the target: a path of one broker
             if begins:
-                self._whole[broker] = -1 if self._ends_up else self._put(self._first(broker), -1)
+                self._complete[broker] = -1 if self._ends_up else self._put(self._first(broker), -1)
             return
         following, link = step
         component = self._overlay.links[link].component
@@ -64,9 +70,9 @@ class WaitsTo:
         if not begins:
             return
         if self._ends_up:
-            self._whole[broker] = self._put(Hop(NEVER_FAILS, component, self._component(following)), at)
+            self._complete[broker] = self._put(Hop(NEVER_FAILS, component, self._component(following)), at)
         else:
-            self._whole[broker] = self._put(self._first(broker), self._inner[broker])
+            self._complete[broker] = self._put(self._first(broker), self._inner[broker])
 
     def _put(self, hop: Hop, before: int) -> int:
         self._hops.append(hop)

@@ -41,8 +41,8 @@ def svg(case: Case, predictions: Sequence[SubscriberPrediction], scheme: str, en
     values: dict[str, list[float]] = defaultdict(list)
     for each in predictions:
         values[each.broker].append(each.of(scheme, endpoints))
-    room = np.array([_WIDTH - 2 * _EDGE, _HEIGHT - _TOP - 2 * _EDGE])
-    places = spread(len(overlay.names), [(link.a, link.b) for link in overlay.links]) * room + [_EDGE, _TOP + _EDGE / 2]
+    area = np.array([_WIDTH - 2 * _EDGE, _HEIGHT - _TOP - 2 * _EDGE])
+    places = spread(len(overlay.names), [(link.a, link.b) for link in overlay.links]) * area + [_EDGE, _TOP + _EDGE / 2]
     title = f"Predicted reliability with {scheme}, end brokers {endpoints}"
     named = len(overlay.names) <= _NAMED_MAX
     return "\n".join(
@@ -82,21 +82,21 @@ def _link(overlay: Overlay, at: int, places: Floats) -> str:
     (ax, ay), (bx, by) = places[link.a], places[link.b]
     down = link.component.unavailability
     width = 4.5 if down == 0 else min(4.5, max(0.8, -1.2 * log10(down)))
-    said = f"{overlay.link_name(at)}: up {link.component.availability:.4f} of the time"
+    text = f"{overlay.link_name(at)}: up {link.component.availability:.4f} of the time"
     return (
         f'<line class="link" x1="{ax:.1f}" y1="{ay:.1f}" x2="{bx:.1f}" y2="{by:.1f}" '
-        f'stroke-width="{width:.1f}"><title>{escape(said)}</title></line>'
+        f'stroke-width="{width:.1f}"><title>{escape(text)}</title></line>'
     )
 
 
 def _broker(overlay: Overlay, at: int, place: Floats, values: Sequence[float], named: bool) -> str:
     x, y = place
     name, radius = overlay.names[at], 13 if named else 5
-    said = f"{name}: up {overlay.brokers[at].availability:.4f} of the time"
-    said += f"; its {len(values)} subscribers get {fmean(values):.6f} on average" if values else ""
+    text = f"{name}: up {overlay.brokers[at].availability:.4f} of the time"
+    text += f"; its {len(values)} subscribers get {fmean(values):.6f} on average" if values else ""
     dot = (
         f'<circle class="broker" cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{_colour(values)}">'
-        f"<title>{escape(said)}</title></circle>"
+        f"<title>{escape(text)}</title></circle>"
     )
     if not named:
         return dot

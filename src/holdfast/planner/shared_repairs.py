@@ -44,7 +44,9 @@ class _BrokerOnPath:
     loss: float = 0.0  # of the link that leads here
     rows: list[Row] = field(default_factory=list)
     behind: dict[int, "_BrokerOnPath"] = field(default_factory=dict)  # by link
-    said: Floats = field(default_factory=lambda: np.empty(0))  # that nobody from here on notices, by the state before
+    unnoticed: Floats = field(
+        default_factory=lambda: np.empty(0)
+    )  # that nobody from here on notices, by the state before
     beside: dict[int, Floats] = field(default_factory=dict)  # by link: that nobody here notices, nor behind another one
 
 
@@ -52,13 +54,13 @@ def noticed(rows: Sequence[Row], record: int) -> list[float]:
     """For each row, that an event that was lost on its way is noticed by one of those who lost it."""
     sources: dict[int, _BrokerOnPath] = {}
     for row in rows:
-        _way(row, sources.setdefault(row.source, _BrokerOnPath()))[-1].rows.append(row)
+        _path(row, sources.setdefault(row.source, _BrokerOnPath()))[-1].rows.append(row)
     for place in sources.values():
         _work_out(place, record)
     return [_noticed(row, sources[row.source], record) if row.loss > 0 else 1.0 for row in rows]
 
 
-def _way(row: Row, source: _BrokerOnPath) -> list[_BrokerOnPath]:
+def _path(row: Row, source: _BrokerOnPath) -> list[_BrokerOnPath]:
     """The places on a row's way, the source first; those that nobody has passed before are made."""
     places = [source]
     for link, loss in row.losses.items():
@@ -77,12 +79,12 @@ def _work_out(source: _BrokerOnPath, record: int) -> None:
         links = list(place.behind)
         ahead = [_nobody_here(place, record)]
         for link in links:
-            ahead.append(ahead[-1] * place.behind[link].said)
+            ahead.append(ahead[-1] * place.behind[link].unnoticed)
         after = np.ones_like(ahead[0])
         for at in reversed(range(len(links))):
             place.beside[links[at]] = ahead[at] * after
-            after = after * place.behind[links[at]].said
-        place.said = _over_link(ahead[-1], place.loss)
+            after = after * place.behind[links[at]].unnoticed
+        place.unnoticed = _over_link(ahead[-1], place.loss)
 
 
 def _nobody_here(place: _BrokerOnPath, record: int, but: Row | None = None) -> Floats:
@@ -116,13 +118,13 @@ def _thinned(loss: float, most: int) -> Floats:
 
 def _noticed(row: Row, source: _BrokerOnPath, record: int) -> float:
     """One of the row's subscribers wanted the event and lost it: only what is on its way differs from the rest."""
-    places, links = _way(row, source), list(row.losses)
+    places, links = _path(row, source), list(row.losses)
     own = places[-1]
     now = _nobody_here(own, record, but=row)
     now[_LOST] *= (1 - row.match) ** np.arange(record + 1)
     now[_CAME] = 0.0
     for place in own.behind.values():
-        now = now * place.said
+        now = now * place.unnoticed
     for place, before, link in zip(reversed(places[1:]), reversed(places[:-1]), reversed(links), strict=True):
         now = before.beside[link] * _over_link(now, place.loss)
     return float(1 - now[_CAME, record] / row.loss)

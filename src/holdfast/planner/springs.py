@@ -20,15 +20,15 @@ def spread(count: int, links: Sequence[tuple[int, int]]) -> Floats:
     angles = np.empty(count)
     angles[_walk(count, links)] = 2 * np.pi * np.arange(count) / count
     at = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    wish = 1.6 / np.sqrt(count)  # how far apart neighbours should be
+    spacing = 1.6 / np.sqrt(count)  # how far apart neighbours should be
     ends = np.array(links, dtype=np.int64).reshape(-1, 2)
     rounds = _ROUNDS if count <= _MANY else _QUICK_ROUNDS
     for number in range(rounds):
         apart = at[:, None] - at[None]
         far = np.sqrt((apart**2).sum(axis=2)) + 1e-9
-        push = (apart * (wish**2 / far**2)[..., None]).sum(axis=1)
+        push = (apart * (spacing**2 / far**2)[..., None]).sum(axis=1)
         along = at[ends[:, 0]] - at[ends[:, 1]]
-        pull = along * (np.sqrt((along**2).sum(axis=1)) / wish)[:, None]
+        pull = along * (np.sqrt((along**2).sum(axis=1)) / spacing)[:, None]
         np.add.at(push, ends[:, 0], -pull)
         np.add.at(push, ends[:, 1], pull)
         length = np.sqrt((push**2).sum(axis=1)) + 1e-9

@@ -24,11 +24,11 @@ def changed(case: Case, words: str) -> Case:
     """The case with all changes made; what cannot be understood is told at once."""
     problems = []
     overlay, gone = case.overlay, set[str]()
-    told: dict[str, set[str]] = {}  # what has been changed about what
+    changed_of: dict[str, set[str]] = {}  # what has been changed about what
     for change in words.split(","):
         try:
             before, (overlay, removed) = overlay, _apply(overlay, change.strip())
-            _check_new(before, change.strip(), told)
+            _check_new(before, change.strip(), changed_of)
             gone |= removed
         except InputError as error:
             problems.append(str(error))
@@ -40,14 +40,14 @@ def changed(case: Case, words: str) -> Case:
     return Case(overlay, demand)
 
 
-def _check_new(overlay: Overlay, change: str, told: dict[str, set[str]]) -> None:
+def _check_new(overlay: Overlay, change: str, changed_of: dict[str, set[str]]) -> None:
     """Changes of one case must not contradict each other: the order in which they are given means nothing."""
     if change.startswith("remove "):
         name, what = change.removeprefix("remove ").strip(), "availability"
     else:
         name, what = _property(change.partition("=")[0].strip())
     link = _find(overlay, name).link
-    before = told.setdefault(name if link is None else overlay.link_name(link), set())
+    before = changed_of.setdefault(name if link is None else overlay.link_name(link), set())
     if what in before or "availability" in before or (before and what == "availability"):
         raise InputError(f"{name} is changed or removed before in the same case; give --what-if for each by itself")
     before.add(what)

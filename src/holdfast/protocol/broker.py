@@ -266,7 +266,7 @@ class CoreBroker:
         effects += [Send(name, self._summary(neighbour)), *self._router.on_link_up(name, kind, now_us)]
         if name in self._down:
             since_us, _ = self._down.pop(name)
-            effects += self._tell_of_own_outage(name, since_us, now_us)
+            effects += self._report_own_outage(name, since_us, now_us)
         return effects
 
     def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
@@ -278,21 +278,21 @@ class CoreBroker:
             self._down[name] = neighbour.heard_us, False
         return self._forget(name, neighbour, now_us)
 
-    def _tell_of_outage(self, came_from: str, outage: Outage) -> list[Effect]:
+    def _flood_outage(self, came_from: str, outage: Outage) -> list[Effect]:
         """To all on this side of the link. Only reliable links carry it: over others, losses are nothing special."""
         names = [name for name, each in self._neighbours.items() if each.reliable and name != came_from]
         return [Multicast(tuple(names), outage)] if names else []
 
-    def _tell_of_lasting_outages(self, now_us: int) -> list[Effect]:
+    def _report_lasting_outages(self, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
-        for name, (since_us, is_told) in self._down.items():
-            if not is_told and now_us - since_us > self._settings.lease_us:
+        for name, (since_us, is_reported) in self._down.items():
+            if not is_reported and now_us - since_us > self._settings.lease_us:
                 self._down[name] = since_us, True
-                effects += self._tell_of_own_outage(name, since_us, now_us)
+                effects += self._report_own_outage(name, since_us, now_us)
         return effects
 
-    def _tell_of_own_outage(self, name: str, since_us: int, now_us: int) -> list[Effect]:
-        return self._tell_of_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
+    def _report_own_outage(self, name: str, since_us: int, now_us: int) -> list[Effect]:
+        return self._flood_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
 
     def _forget(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """Drop all that a neighbour has told us."""
@@ -336,7 +336,7 @@ class CoreBroker:
                 effects += self._on_link_down(name, now_us)
             case Outage() if neighbour.kind == "broker":
                 if message.hops < self._settings.hops_max:
-                    effects += self._tell_of_outage(name, msgspec.structs.replace(message, hops=message.hops + 1))
+                    effects += self._flood_outage(name, msgspec.structs.replace(message, hops=message.hops + 1))
             case _:
                 effects.append(Incident("unexpected_message", name))
         return effects
@@ -389,7 +389,7 @@ class CoreBroker:
         return effects
 
     def _on_heartbeat(self, now_us: int) -> list[Effect]:
-        effects = self._tell_of_lasting_outages(now_us)
+        effects = self._report_lasting_outages(now_us)
         # Who was held up itself has not read yet what others said meanwhile, and judges nobody.
         punctual = now_us - self._due_us < self._settings.heartbeat_us // 2
         for name, neighbour in list(self._neighbours.items()):

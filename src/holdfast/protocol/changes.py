@@ -23,7 +23,7 @@ class Met(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
     neighbour: str
     kind: NodeKind
-    takes: bool
+    acknowledges: bool
 
 
 class Forgot(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -33,14 +33,14 @@ class Forgot(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class Learned(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """A neighbour's table has changed; `whole` says that what is added is all there is."""
+    """A neighbour's table has changed; with `is_snapshot`, what is added is the complete table."""
 
     neighbour: str
     table: Table
     version: int
     add: tuple[str, ...]
     drop: tuple[str, ...]
-    whole: bool
+    is_snapshot: bool
 
 
 class Knows(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -117,7 +117,7 @@ Change = Began | Met | Forgot | Learned | Knows | At | Opened | Keep | AckedUpTo
 @dataclass
 class StoredNeighbour:
     kind: NodeKind
-    takes: bool
+    acknowledges: bool
     tables: dict[Table, tuple[int, list[str]]] = field(default_factory=dict)  # version and conditions
     at: tuple[int, int] | None = None  # stream and number of what we have taken from it
     stream: int | None = None  # of what we hand over to it,

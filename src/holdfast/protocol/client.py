@@ -186,7 +186,7 @@ class CoreClient:
             left = self._detach()
         self.broker = broker
         self._due_us = now_us + self._settings.heartbeat_us
-        effects = self._beat()
+        effects = self._heartbeat()
         for table in TABLES:
             self._sent_tables[table] = SentTable(table, now_us)
             effects += [Send(broker, each) for each in self._sent_tables[table].change(self._rows(table), (), now_us)]
@@ -197,7 +197,7 @@ class CoreClient:
         effects: list[Effect] = self._send_batch() if self._times_us else []
         if self.broker is not None and now_us >= self._due_us:
             self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
-            effects += self._beat()
+            effects += self._heartbeat()
         return effects
 
     def _detach(self) -> list[Effect]:
@@ -206,7 +206,7 @@ class CoreClient:
         self._sent_tables.clear()
         return left if broker is None else [*left, Send(broker, Detach())]
 
-    def _beat(self) -> list[Effect]:
+    def _heartbeat(self) -> list[Effect]:
         if self.broker is None:
             return []
         return [Send(self.broker, Heartbeat(self._epoch, ((0, 0), (0, 0)), kind="client"))]

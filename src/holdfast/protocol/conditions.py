@@ -36,7 +36,7 @@ class ConditionBook:
         """The parsed condition; a ConditionError for a text that is none."""
         found = self._parsed.get(text)
         if found is None:
-            _make_room(self._parsed)
+            _evict(self._parsed)
             found = self._parsed[text] = parse(text)
         return found
 
@@ -44,7 +44,7 @@ class ConditionBook:
         pair = wide, narrow
         known = self._covers.get(pair)
         if known is None:
-            _make_room(self._covers)
+            _evict(self._covers)
             known = self._covers[pair] = covers(self.subscription(wide), self.subscription(narrow))
         return known
 
@@ -52,12 +52,12 @@ class ConditionBook:
         pair = advertisement, subscription
         known = self._overlaps.get(pair)
         if known is None:
-            _make_room(self._overlaps)
+            _evict(self._overlaps)
             known = overlaps(self.subscription(advertisement), self.subscription(subscription))
             self._overlaps[pair] = known
         return known
 
 
-def _make_room(memory: dict[Any, Any]) -> None:
+def _evict(memory: dict[Any, Any]) -> None:
     if len(memory) >= _REMEMBERED_MAX:
         memory.clear()

@@ -14,7 +14,7 @@ Mark = tuple[str, object]  # an attribute and the value that it must have, or _A
 Shelves = dict[Mark, dict[str, None]]
 
 _ANY = object()
-_WHOLE: Mark = "", _ANY  # the shelf of what may be compared with everything: disjunctions, and what tests nothing
+_ALL: Mark = "", _ANY  # the shelf of what may be compared with everything: disjunctions, and what tests nothing
 
 
 class Cover:
@@ -81,25 +81,25 @@ class Cover:
     def _marks(self, condition: str) -> Iterable[Mark]:
         filters = self._book.subscription(condition).filters
         if len(filters) != 1 or not filters[0]:
-            return (_WHOLE,)
+            return (_ALL,)
         marks = dict.fromkeys((each.attribute, _ANY) for each in filters[0])
         marks |= dict.fromkeys((each.attribute, each.operand) for each in filters[0] if each.op == "=")
         return marks
 
     def _wider(self, marks: Iterable[Mark]) -> Iterator[str]:
         """Chosen ones that may cover a condition with these marks: each of theirs is among them."""
-        if _WHOLE in marks:
+        if _ALL in marks:
             yield from self._chosen
             return
-        for mark in (_WHOLE, *marks):
+        for mark in (_ALL, *marks):
             yield from self._wide.get(mark, ())
 
     def _narrower(self, condition: str, marks: Iterable[Mark]) -> list[str]:
         """Those that it may cover: they have all of its marks and perhaps others."""
-        if _WHOLE in marks:
+        if _ALL in marks:
             return list(self._all)
         shelves = [self._narrow.get(mark, {}) for mark in marks]
-        return [each for each in (*self._narrow.get(_WHOLE, ()), *min(shelves, key=len)) if each != condition]
+        return [each for each in (*self._narrow.get(_ALL, ()), *min(shelves, key=len)) if each != condition]
 
 
 def _take_out(shelves: Shelves, mark: Mark, condition: str) -> None:

@@ -29,9 +29,9 @@ class DestinationRouter:
         book: ConditionBook,
         new_index: Callable[[], EventIndex[str]],
         watch: InterestObserver | None = None,
-        around: bool = False,
+        avoid_down: bool = False,
     ) -> None:
-        """Events go `around` neighbours that seem to be down instead of waiting or being lost there."""
+        """With `avoid_down`, events take a detour round neighbours that seem to be down."""
         self._name = name
         self._settings = settings
         self._book = book
@@ -42,7 +42,7 @@ class DestinationRouter:
         self.more_us: int | None = None  # it never leaves anything to do for later
         self.version = 0  # there are no `routes`
         self._suspects: dict[str, None] = {}  # neighbours that we take for down
-        self._around = around
+        self._avoid_down = avoid_down
         self._next_hops: dict[str, str] | None = {}
         self._detours: dict[str, dict[str, str]] = {}  # the same without what is down, and without one neighbour
 
@@ -58,7 +58,7 @@ class DestinationRouter:
             return []
         self._links[neighbour] = None
         introduced: list[Effect] = [Send(neighbour, state) for state in self._states.values()]
-        return introduced + self._say_of_ourselves()
+        return introduced + self._announce_state()
 
     def on_link_down(self, neighbour: str) -> None:
         self._suspects.pop(neighbour, None)
@@ -72,7 +72,7 @@ class DestinationRouter:
             self._suspects[neighbour] = None
         else:
             del self._suspects[neighbour]
-        return self._say_of_ourselves()
+        return self._announce_state()
 
     def sent_tables(self, neighbour: str) -> dict[Table, SentTable]:
         return {}
@@ -98,9 +98,9 @@ class DestinationRouter:
         if table == "subscriptions":
             self._local.drop(neighbour, dropped)
             self._local.add(neighbour, added)
-        return self._say_of_ourselves()
+        return self._announce_state()
 
-    def _say_of_ourselves(self) -> list[Effect]:
+    def _announce_state(self) -> list[Effect]:
         old = self._states[self._name]
         wanted = tuple(self._local.conditions())
         links, down = tuple(self._links), tuple(self._suspects)
@@ -163,9 +163,9 @@ class DestinationRouter:
         by_hop: dict[str, list[str]] = {}
         detoured: dict[str, list[str]] = {}
         next_hops = self._route()
-        around = self._way_around(sender) if self._around or publish.via == "multipath" else next_hops
+        first_hops = self._detours_without(sender) if self._avoid_down or publish.via == "multipath" else next_hops
         for home in homes:
-            hop = around.get(home)
+            hop = first_hops.get(home)
             if home == self._name:
                 for client in self._local.wanting(publication.attributes):
                     effects.append(Send(client, Deliver(publication, publish.via)))
@@ -219,9 +219,9 @@ class DestinationRouter:
             self._next_hops = self._explore(self._links, False)
         return self._next_hops
 
-    def _way_around(self, sender: str) -> dict[str, str]:
-        """The same, round what is down; back to where an event comes from only if there is no other way: who sent it
-        will have heard by then that this one is closed.
+    def _detours_without(self, sender: str) -> dict[str, str]:
+        """The same, round what is down. An event goes back to its sender only if there is no other route: the sender
+        will know by then that this one is closed.
         """
         found = self._detours.get(sender)
         if found is None:
@@ -230,7 +230,7 @@ class DestinationRouter:
             found = self._detours[sender] = {**self._explore(links, True), **onwards}
         return found
 
-    def _explore(self, links: Iterable[str], around: bool) -> dict[str, str]:
+    def _explore(self, links: Iterable[str], avoid_down: bool) -> dict[str, str]:
         next_hops: dict[str, str] = {}
         waiting = deque((neighbour, neighbour) for neighbour in links)
         while waiting:
@@ -238,10 +238,10 @@ class DestinationRouter:
             if broker in next_hops or broker == self._name or broker not in self._states:
                 continue
             next_hops[broker] = hop
-            waiting.extend((beyond, hop) for beyond in self._mutual(broker, around))
+            waiting.extend((beyond, hop) for beyond in self._mutual(broker, avoid_down))
         return next_hops
 
-    def _mutual(self, broker: str, around: bool) -> list[str]:
+    def _mutual(self, broker: str, avoid_down: bool) -> list[str]:
         """Neighbours that agree there is a link: one that has died is still listed by its own old state."""
         own, states = self._states[broker], self._states
         return [
@@ -249,5 +249,5 @@ class DestinationRouter:
             for other in own.neighbours
             if other in states
             and broker in states[other].neighbours
-            and not (around and (other in own.down or broker in states[other].down))
+            and not (avoid_down and (other in own.down or broker in states[other].down))
         ]

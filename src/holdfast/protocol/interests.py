@@ -45,8 +45,8 @@ class Interests:
             self._counts[neighbour] += 1
 
     def _take_bit(self, neighbour: str) -> int:
-        taken = sum(self._bits.values())
-        bit = self._bits[neighbour] = ~taken & (taken + 1)  # the lowest that nobody has
+        used = sum(self._bits.values())
+        bit = self._bits[neighbour] = ~used & (used + 1)  # the lowest that nobody has
         self._counts[neighbour] = 0
         self._names.clear()
         return bit

@@ -16,21 +16,21 @@ RESENT = "Resent"
 
 
 def classify(message: Message) -> tuple[str, bool]:
-    sort = type(message)
-    if sort is Publish:
+    message_type = type(message)
+    if message_type is Publish:
         if message.publication.seq == CONTROL_SEQ:  # type: ignore[union-attr]
             return kind_of(message.publication), False  # type: ignore[union-attr]
         return "Publish", True
-    if sort is Stamped:
+    if message_type is Stamped:
         return "Publish", True  # it is one, with more on it
-    if sort is Deliver:
+    if message_type is Deliver:
         return "Deliver", message.publication.seq != CONTROL_SEQ  # type: ignore[union-attr]
-    if sort is Numbered:
+    if message_type is Numbered:
         kind, flies = classify(message.publish)  # type: ignore[union-attr]
         return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]
-    if sort is Handover:
+    if message_type is Handover:
         if message.message is None:  # type: ignore[union-attr]
-            return sort.__name__, False
+            return message_type.__name__, False
         kind, flies = classify(message.message)  # type: ignore[union-attr]
         return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]
-    return sort.__name__, False
+    return message_type.__name__, False

@@ -80,14 +80,16 @@ class Seen:
         known = self._sources[source] if source == self._latest else self._move_up(source, seqs[0])
         first, last = seqs[0], seqs[-1]
         is_new = first > known.highest and first >> _SHIFT >= (last >> _SHIFT) - 1
-        whole = is_new and last - first + 1 == len(seqs) and seqs == tuple(range(first, last + 1))  # without a hole
-        if not is_new or (not whole and any([after <= before for before, after in pairwise(seqs)])):
+        contiguous = (
+            is_new and last - first + 1 == len(seqs) and seqs == tuple(range(first, last + 1))
+        )  # without a hole
+        if not is_new or (not contiguous and any([after <= before for before, after in pairwise(seqs)])):
             return [self.first_time(source, seq) for seq in seqs]
         known.highest = last
         if last >> _SHIFT not in known.chunks:
             known.prune(last - self._window + 1)
         base = first >> _SHIFT << _SHIFT
-        if whole:
+        if contiguous:
             bits = (1 << len(seqs)) - 1 << first - base
         else:
             bits = 0

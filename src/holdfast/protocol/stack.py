@@ -53,16 +53,16 @@ def new_broker(
     hops = reliability.hops
     if hops.durable:
         return _storing(parts, hops, stored or Stored())
-    states, around = hops.hops == "basic", hops.hops == "multipath"
+    states, avoid_down = hops.hops == "basic", hops.hops == "multipath"
     broker: BrokerMachine
     if reliability.replication is not None:
         return _on_its_links(_replicating(parts, reliability.replication, hops, role), hops)
     if reliability.gossip is not None:
-        broker, router = _gossiping(parts, reliability.gossip, states, around)
+        broker, router = _gossiping(parts, reliability.gossip, states, avoid_down)
     else:
-        router = new_router(parts, states=states, around=around)
+        router = new_router(parts, states=states, avoid_down=avoid_down)
         broker = CoreBroker(parts, router, states)
-    return MultipathLayer(broker, router, hops.watch, parts.epoch) if around else _on_its_links(broker, hops)
+    return MultipathLayer(broker, router, hops.watch, parts.epoch) if avoid_down else _on_its_links(broker, hops)
 
 
 def new_router(
@@ -70,11 +70,11 @@ def new_router(
     watch: InterestObserver | None = None,
     states: bool = False,
     slice_max: int = SLICE,
-    around: bool = False,
+    avoid_down: bool = False,
 ) -> Router:
     if parts.routing == "destinations":
         own = parts.name, parts.epoch, parts.settings
-        return DestinationRouter(*own, parts.book, parts.new_index, watch, around)
+        return DestinationRouter(*own, parts.book, parts.new_index, watch, avoid_down)
     advertised, hops_max = parts.routing == "advertisements", parts.settings.hops_max
     return TreeRouter(parts.book, parts.new_index, advertised, hops_max, watch, states, slice_max)
 
@@ -98,11 +98,11 @@ def _storing(parts: BrokerParts, hops: HopSettings, stored: Stored) -> BrokerMac
 
 
 def _gossiping(
-    parts: BrokerParts, settings: GossipSettings, states: bool, around: bool
+    parts: BrokerParts, settings: GossipSettings, states: bool, avoid_down: bool
 ) -> tuple[BrokerMachine, Router]:
     name, epoch, dice = parts.name, parts.epoch, Random(f"{parts.rng.getrandbits(64)}/gossip")
     classes = Classes(name, epoch, settings.fading_us, parts.book, parts.new_index)
-    router = new_router(parts, classes, around=around)
+    router = new_router(parts, classes, avoid_down=avoid_down)
     seen = Seen(parts.settings.dedup_window, parts.settings.dedup_sources)
     gossip = Gossip(name, epoch, settings, classes, router, seen, parts.settings.hops_max, dice)
     return GossipLayer(CoreBroker(parts, router, states, gossip.on_local), gossip), router

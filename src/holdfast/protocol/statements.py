@@ -48,7 +48,7 @@ class GaplessStream(msgspec.Struct):
     chains: dict[str, _Chain]  # by neighbour
     alone: dict[str, None]  # neighbours that got events about which the last statement came behind them
 
-    def is_told(self, name: str) -> bool:
+    def has_statements(self, name: str) -> bool:
         """Whether a neighbour was told of its last numbers."""
         return name in self.chains and self.chains[name].upto == self.upto
 
@@ -91,7 +91,7 @@ class Statements:
         for each in self._neighbours.values():
             each.needs[broker] = NEVER
 
-    def on_told(self, broker: str, version: int) -> None:
+    def on_table_sent(self, broker: str, version: int) -> None:
         """From this version of our table on, a broker knows what it was still to be told."""
         for each in self._neighbours.values():
             if each.needs.get(broker) == NEVER:

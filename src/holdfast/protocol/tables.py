@@ -90,11 +90,11 @@ class SentTable:
         if dropped:
             self.refused = False
         if len(added) + len(dropped) <= most and sum(map(bytes_of, (*added, *dropped))) <= CONDITIONS_BYTES_AIM:
-            return [self._tell(tuple(added), tuple(dropped), now_us)] if added or dropped else []
-        told = [self._tell(each, (), now_us) for each in _cut(added, most)]
-        return told + [self._tell((), each, now_us) for each in _cut(dropped, most)]
+            return [self._delta(tuple(added), tuple(dropped), now_us)] if added or dropped else []
+        deltas = [self._delta(each, (), now_us) for each in _cut(added, most)]
+        return deltas + [self._delta((), each, now_us) for each in _cut(dropped, most)]
 
-    def _tell(self, added: tuple[str, ...], dropped: tuple[str, ...], now_us: int) -> Delta:
+    def _delta(self, added: tuple[str, ...], dropped: tuple[str, ...], now_us: int) -> Delta:
         self.version += 1
         self._changed_us = now_us
         change = sum(map(digest_of, added)) - sum(map(digest_of, dropped))
@@ -107,7 +107,7 @@ class SentTable:
     def digest(self) -> int:
         return self._digest
 
-    def whole(self, most: int = CONDITIONS_MAX) -> list[Snapshot]:
+    def snapshots(self, most: int = CONDITIONS_MAX) -> list[Snapshot]:
         """All of it, in parts of so many conditions at most."""
         conditions = list(self.conditions)
         full = max(sum(map(bytes_of, conditions)) / CONDITIONS_BYTES_AIM, len(conditions) / most)  # messages of them
@@ -143,7 +143,7 @@ class SentTable:
             if now_us - self._changed_us < patience_us or reads_on:
                 return []
         self.version = max(self.version, version)  # a listener that is ahead of us would take our table for an old one
-        return self.whole()
+        return self.snapshots()
 
 
 def _fits(conditions: list[str], most: int) -> bool:

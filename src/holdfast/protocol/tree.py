@@ -22,7 +22,7 @@ from holdfast.protocol.tables import SentTable
 
 SLICE = 1_000  # conditions looked at in one go: 50 ms, in which nothing else is heard
 ALL_AT_ONCE = 2**62  # the same for brokers that have more to say when all of it is told, or store it first
-_WAYS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
+_SPLITS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
 class _Peer:
@@ -58,7 +58,7 @@ class TreeRouter:
         self._advertised: dict[str, dict[str, None]] = {}  # advertisement -> neighbours it came from
         self._peers: dict[str, _Peer] = {}
         self._clients: dict[str, None] = {}
-        self._ways: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._splits: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._chunk = chunk
         self._slice = slice_max
         self.more_us: int | None = None  # when more are to be looked at
@@ -68,7 +68,7 @@ class TreeRouter:
     # Links ---------------------------------------------------------------------------------------
 
     def on_link_up(self, neighbour: str, kind: NodeKind, now_us: int) -> list[Effect]:
-        self._ways.clear()
+        self._splits.clear()
         self.version += 1
         if self._statements is not None:
             self._statements.on_link_up(neighbour)
@@ -78,7 +78,7 @@ class TreeRouter:
         peer = self._peers[neighbour] = _Peer(self._new_cover(self._book), now_us)
         effects: list[Effect] = []
         elsewhere = [each for each, origins in self._advertised.items() if self._from_elsewhere(origins, neighbour)]
-        effects += self._tell(neighbour, peer.advertisements, elsewhere, (), now_us)
+        effects += self._send_changes(neighbour, peer.advertisements, elsewhere, (), now_us)
         conditions = self._interests.conditions()
         if conditions and self._statements is not None:
             peer.telling = True
@@ -90,13 +90,13 @@ class TreeRouter:
         self.unpair(one)
         self.unpair(other)
         self._twins[one], self._twins[other] = other, one
-        self._ways.clear()
+        self._splits.clear()
 
     def unpair(self, name: str) -> None:
         other = self._twins.pop(name, None)
         if other is not None:
             del self._twins[other]
-            self._ways.clear()
+            self._splits.clear()
 
     def _from_elsewhere(self, origins: dict[str, None], neighbour: str) -> bool:
         """Whether anything but this neighbour, and who stands in its place, is among the origins."""
@@ -104,7 +104,7 @@ class TreeRouter:
         return len(origins) > (neighbour in origins) + (twin in origins)
 
     def on_link_down(self, neighbour: str) -> None:
-        self._ways.clear()
+        self._splits.clear()
         self.version += 1
         self._peers.pop(neighbour, None)
         self._clients.pop(neighbour, None)
@@ -139,8 +139,10 @@ class TreeRouter:
         self._interests.add(neighbour, added)
         effects += self._retell([*dropped, *added], list(self._peers), now_us)
         if more and self._statements is not None:
-            told = {name: NEVER if peer.pending else peer.subscriptions.version for name, peer in self._peers.items()}
-            self._statements.on_wants_more(neighbour, told)
+            versions = {
+                name: NEVER if peer.pending else peer.subscriptions.version for name, peer in self._peers.items()
+            }
+            self._statements.on_wants_more(neighbour, versions)
             for peer in self._peers.values():
                 peer.telling |= bool(peer.pending)
         return effects
@@ -162,9 +164,9 @@ class TreeRouter:
         effects: list[Effect] = []
         for name, peer in self._peers.items():
             known = {each: self._advertised.get(each, {}) for each in (*added, *dropped)}
-            tell = [each for each, origins in known.items() if self._from_elsewhere(origins, name)]
-            untell = [each for each in known if each not in tell]
-            effects += self._tell(name, peer.advertisements, tell, untell, now_us)
+            offered = [each for each, origins in known.items() if self._from_elsewhere(origins, name)]
+            withdrawn = [each for each in known if each not in offered]
+            effects += self._send_changes(name, peer.advertisements, offered, withdrawn, now_us)
         if self._advertised_only and neighbour in self._peers:
             effects += self._retell(self._interests.conditions(), [neighbour], now_us)
         return effects
@@ -195,7 +197,7 @@ class TreeRouter:
             effects += self._look_at(name, peer, conditions, now_us)
             if peer.telling and not peer.pending and self._statements is not None:
                 peer.telling = False
-                self._statements.on_told(name, peer.subscriptions.version)
+                self._statements.on_table_sent(name, peer.subscriptions.version)
         self.more_us = now_us if any(peer.pending for peer in self._peers.values()) else None
         return effects
 
@@ -210,11 +212,13 @@ class TreeRouter:
             for each in chosen:
                 if drop.pop(each, self) is self:
                     add[each] = None
-        return self._tell(name, peer.subscriptions, list(add), drop, now_us)
+        return self._send_changes(name, peer.subscriptions, list(add), drop, now_us)
 
-    def _tell(self, name: str, table: SentTable, add: list[str], drop: Iterable[str], now_us: int) -> list[Effect]:
+    def _send_changes(
+        self, name: str, table: SentTable, add: list[str], drop: Iterable[str], now_us: int
+    ) -> list[Effect]:
         """A change of a table, in messages of not too many conditions."""
-        return [Send(name, told) for told in table.change(add, drop, now_us, self._chunk)]
+        return [Send(name, versions) for versions in table.change(add, drop, now_us, self._chunk)]
 
     def _is_for(self, condition: str, neighbour: str) -> bool:
         if not self._interests.wanted_apart_from(condition, neighbour, self._twins.get(neighbour, neighbour)):
@@ -260,10 +264,10 @@ class TreeRouter:
             self._statements.on_alone(sender, publication.source, wanting)
         if not wanting:
             return []
-        ways = self._ways.get((wanting, sender))
-        if ways is None:
-            ways = self._split(wanting, sender)
-        onwards, home = ways
+        split = self._splits.get((wanting, sender))
+        if split is None:
+            split = self._split(wanting, sender)
+        onwards, home = split
         effects: list[Effect] = []
         if onwards:
             effects.append(Multicast(onwards, Publish(publish.publication, (), publish.hops + 1, publish.via)))
@@ -299,7 +303,7 @@ class TreeRouter:
     ) -> list[Effect]:
         if not wanting:
             return []
-        onwards, home = self._ways.get((wanting, sender)) or self._split(wanting, sender)
+        onwards, home = self._splits.get((wanting, sender)) or self._split(wanting, sender)
         effects: list[Effect] = []
         for names, hops in ((onwards, batch.hops + 1), (home, batch.hops)):
             for stated, alike in self._stated(names, batch, stream).items():
@@ -324,7 +328,7 @@ class TreeRouter:
         names = [
             name
             for name in {**stream.chains, **stream.alone}
-            if name != sender and (name in self._peers or (name in self._clients and not stream.is_told(name)))
+            if name != sender and (name in self._peers or (name in self._clients and not stream.has_statements(name)))
         ]
         return self._state(source, stream, names, hops)
 
@@ -364,10 +368,10 @@ class TreeRouter:
 
     def _split(self, wanting: tuple[str, ...], sender: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Those who want an event that came from `sender`: brokers to send it on to, and clients."""
-        if len(self._ways) >= _WAYS_MAX:
-            self._ways.clear()
+        if len(self._splits) >= _SPLITS_MAX:
+            self._splits.clear()
         behind = sender, self._twins.get(sender, sender)
         onwards = tuple([name for name in wanting if name not in self._clients and name not in behind])
         home = tuple([name for name in wanting if name in self._clients])
-        self._ways[wanting, sender] = onwards, home
+        self._splits[wanting, sender] = onwards, home
         return onwards, home

@@ -16,7 +16,7 @@ class Host:
     name: str
     kind: NodeKind
     machine: Node
-    takes_time: bool = False  # messages are served one after the other
+    has_service_time: bool = False  # messages are served one after the other
     channels: dict[str, "Channel"] = field(default_factory=dict)
     up: bool = True
     wake_us: int = -1  # the wake-up that counts; earlier ones still in the queue are stale

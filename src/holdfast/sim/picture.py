@@ -70,7 +70,7 @@ class Picture:
             for name in changed:
                 self._read_table(self._hosts[name])  # it may name an edge that is not in the picture yet
         if self._index.size > self.tables.wanted.shape[1]:  # events may meet conditions that no broker has heard of
-            self._make_room(self._index.size, 1)
+            self._grow(self._index.size, 1)
 
     def _draw(self) -> None:
         order = sorted(self._hosts.values(), key=lambda host: host.kind)  # brokers first, each kind as it was
@@ -103,7 +103,7 @@ class Picture:
     def _read_table(self, host: Host) -> None:
         wanted, places = self._routes[host.name].routes()
         row, numbers = self._nodes[host.name], [self._number(condition) for condition in wanted]
-        self._make_room(self._index.size, max(places.values(), default=1).bit_length())
+        self._grow(self._index.size, max(places.values(), default=1).bit_length())
         bits, place_edges = self.tables
         for word in range(bits.shape[2]):
             column = [0] * bits.shape[1]
@@ -126,7 +126,7 @@ class Picture:
             number = self._conditions[condition] = self._index.number(self._book.subscription(condition).filters)
         return number
 
-    def _make_room(self, conditions: int, places: int) -> None:
+    def _grow(self, conditions: int, places: int) -> None:
         bits, place_edges = self.tables
         rows, words = int(np.sum(~self.nodes.is_client)), -(-places // _WORD_BITS)
         if rows > bits.shape[0] or conditions > bits.shape[1] or words > bits.shape[2]:

@@ -381,7 +381,7 @@ class Simulation:
             return
         tally = host.tallies.get(kind) or host.tally(kind)
         tally.received += 1
-        if host.takes_time:
+        if host.has_service_time:
             self._serving.on_message(host, received)
             return
         self.flying -= flies

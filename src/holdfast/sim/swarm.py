@@ -77,8 +77,8 @@ def run_network(seed: int, network: Network) -> SwarmReport:
         simulation.run()
         verdicts = check(run, strict_order=_is_strict(network))
         # Longer than any path takes; small stores keep events with their publishers for as long as they are behind.
-        on_its_way_us = _END_US if network.reliability.hops.durable else _SECOND
-        verdicts["P4"] = _owed_after(run, _SETTLED_US, on_its_way_us)
+        in_flight_us = _END_US if network.reliability.hops.durable else _SECOND
+        verdicts["P4"] = _owed_after(run, _SETTLED_US, in_flight_us)
         verdicts["P5"] = _acknowledged(run, network)
         if _is_strict(network):
             verdicts["P5"] = replace(verdicts["P5"], holds=True)  # an event that is late after all is dropped for order
@@ -87,13 +87,13 @@ def run_network(seed: int, network: Network) -> SwarmReport:
     return SwarmReport(seed, network.name, verdicts)
 
 
-def _owed_after(run: Path, time_us: int, on_its_way_us: int) -> Verdict:
+def _owed_after(run: Path, time_us: int, in_flight_us: int) -> Verdict:
     """P4 for what was published once everything had healed."""
     trace = Run(run)
     wanted = wanted_of(trace)
     wanted = wanted.filter(pc.greater_equal(wanted["time_us"], time_us))
     # A subscription that ends while an event is on its way to it does not get that event, and should not.
-    lasts = pc.greater(wanted["until_us"], pc.add(wanted["time_us"], on_its_way_us))
+    lasts = pc.greater(wanted["until_us"], pc.add(wanted["time_us"], in_flight_us))
     return what_is_owed(trace.table("deliveries"), wanted.filter(pc.or_kleene(lasts, pc.is_null(wanted["until_us"]))))
 
 
@@ -108,8 +108,8 @@ def _acknowledged(run: Path, network: Network) -> Verdict:
     wanted = wanted.filter(pc.invert(pc.is_in(wanted["subscriber"], pa.array(movers, pa.string()))))
     if network.routing == "advertisements":  # conditions follow a publisher that has moved, and take their time again
         wanted = wanted.filter(pc.invert(pc.is_in(wanted["source"], pa.array(movers, pa.string()))))
-    ways = ["subscriber", "source"]
-    wanted = wanted.join(deliveries.group_by(ways).aggregate([("seq", "min")]), ways, join_type="inner")
+    keys = ["subscriber", "source"]
+    wanted = wanted.join(deliveries.group_by(keys).aggregate([("seq", "min")]), keys, join_type="inner")
     wanted = wanted.filter(pc.greater(wanted["seq"], wanted["seq_min"]))
     return acknowledged_survives(deliveries, wanted, trace.table("incidents"), _HEARD_OF_US)
 

@@ -28,7 +28,7 @@ def write_samples(hosts: Iterable[Host], serving: Serving, trace: TraceWriter, n
     for host in hosts:
         if host.up:
             gauges = host.machine.gauges()
-            if host.takes_time:
+            if host.has_service_time:
                 gauges["queue"] = len(host.waiting), serving.places(host)
             for row in sample_rows(host.name, now_us, gauges):
                 trace.add(*row)
@@ -48,9 +48,9 @@ def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:
 
 def _leaf_ratio(host: Host) -> float:
     """Bytes about recovery for each byte of events, over the only link of a broker to another, in both directions."""
-    ways = [channel for channel in host.channels.values() if channel.receiver.kind == "broker"]
-    if host.kind != "broker" or len(ways) != 1 or host.name not in ways[0].receiver.channels:
+    channels = [channel for channel in host.channels.values() if channel.receiver.kind == "broker"]
+    if host.kind != "broker" or len(channels) != 1 or host.name not in channels[0].receiver.channels:
         return 0.0
-    both = ways[0], ways[0].receiver.channels[host.name]
+    both = channels[0], channels[0].receiver.channels[host.name]
     events = sum(each.event_bytes for each in both)
     return sum(each.recovery_bytes for each in both) / events if events else 0.0

@@ -52,8 +52,8 @@ def apply(stored: Stored, change: Change) -> None:
         case Began():
             stored.epoch = change.epoch
         case Met():
-            known = stored.neighbours.setdefault(change.neighbour, StoredNeighbour(change.kind, change.takes))
-            known.kind, known.takes = change.kind, change.takes
+            known = stored.neighbours.setdefault(change.neighbour, StoredNeighbour(change.kind, change.acknowledges))
+            known.kind, known.acknowledges = change.kind, change.acknowledges
         case Forgot():
             stored.neighbours.pop(change.neighbour, None)
         case Knows():
@@ -81,7 +81,7 @@ def _apply_to(neighbour: StoredNeighbour, change: Learned | At | Opened | AckedU
     match change:
         case Learned():
             _, before = neighbour.tables.get(change.table, (0, []))
-            kept = {} if change.whole else dict.fromkeys(before)
+            kept = {} if change.is_snapshot else dict.fromkeys(before)
             for each in change.drop:
                 kept.pop(each, None)
             kept.update(dict.fromkeys(change.add))

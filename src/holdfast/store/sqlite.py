@@ -144,8 +144,8 @@ class SqliteStore:
         try:
             epoch = run("SELECT max(epoch) FROM began").fetchone()[0]
             neighbours = {
-                name: StoredNeighbour(kind, bool(takes), {}, None if at is None else (at, seq), stream, used)
-                for name, kind, takes, at, seq, stream, used in run("SELECT * FROM neighbours ORDER BY rowid")
+                name: StoredNeighbour(kind, bool(acknowledges), {}, None if at is None else (at, seq), stream, used)
+                for name, kind, acknowledges, at, seq, stream, used in run("SELECT * FROM neighbours ORDER BY rowid")
             }
             for name, table, version in run("SELECT neighbour, tab, version FROM versions"):
                 neighbours[name].tables[table] = version, []
@@ -228,7 +228,7 @@ def _met(run: _Run, change: Met) -> None:
     run(
         "INSERT INTO neighbours (name, kind, takes) VALUES (?, ?, ?) "
         "ON CONFLICT (name) DO UPDATE SET kind = excluded.kind, takes = excluded.takes",
-        (change.neighbour, change.kind, change.takes),
+        (change.neighbour, change.kind, change.acknowledges),
     )
 
 
@@ -242,7 +242,7 @@ def _learned(run: _Run, change: Learned) -> None:
     where = change.neighbour, change.table
     if not _is_known(run, change.neighbour):
         return
-    if change.whole:
+    if change.is_snapshot:
         run("DELETE FROM conditions WHERE neighbour = ? AND tab = ?", where)
     for each in change.drop:
         run("DELETE FROM conditions WHERE neighbour = ? AND tab = ? AND condition = ?", (*where, each))

@@ -44,20 +44,20 @@ class Neighbourhood:
     def fail(self, name: str) -> None:
         self._nodes[name].crash()
 
-    def around(self, asked: str, broker: str) -> tuple[str, ...]:
+    def neighbours_of(self, asked: str, broker: str) -> tuple[str, ...]:
         machine = self._nodes[asked].driver.machine
         assert isinstance(machine, ReplicationLayer)
-        return machine.around(broker)
+        return machine.neighbours_of(broker)
 
-    async def knows(self, asked: Iterable[str], broker: str, *around: str) -> None:
+    async def knows(self, asked: Iterable[str], broker: str, *neighbours_of: str) -> None:
         """Wait until these know who is next to the broker."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                while any(self.around(each, broker) != around for each in asked):
+                while any(self.neighbours_of(each, broker) != neighbours_of for each in asked):
                     await asyncio.sleep(0.02)
         except TimeoutError:
-            found = {each: self.around(each, broker) for each in asked}
-            raise AssertionError(f"next to {broker} are {around}; they know of {found}") from None
+            found = {each: self.neighbours_of(each, broker) for each in asked}
+            raise AssertionError(f"next to {broker} are {neighbours_of}; they know of {found}") from None
 
 
 async def those_next_to_a_broker_know_each_other(place: Neighbourhood) -> None:

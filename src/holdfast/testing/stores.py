@@ -61,7 +61,7 @@ class StoreKit:
         assert found.epoch == 7
         assert found.bodies == {1: (99, Publish(event(1), ("b3",), 2))}
         assert found.states == [LinkState("b9", 1, 2, ("b2",), ("a = 1",))]
-        assert (found.neighbours["c"].kind, found.neighbours["c"].takes) == ("client", False)
+        assert (found.neighbours["c"].kind, found.neighbours["c"].acknowledges) == ("client", False)
         b2 = found.neighbours["b2"]
         assert b2.tables == {"subscriptions": (3, ["a = 1", "b = 2"])}
         assert (b2.at, b2.stream, b2.queue, b2.used) == ((5, 9), 11, {1: 1}, 0)

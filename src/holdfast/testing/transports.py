@@ -40,7 +40,7 @@ class End:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self.frames: list[bytes] = []
-        self.room: list[bool] = []
+        self.writable: list[bool] = []
         self.closed: list[str] = []
         self._changed = asyncio.Event()
 
@@ -49,9 +49,9 @@ class End:
         self.frames.append(bytes(frame))
         self._changed.set()
 
-    def on_room(self, room: bool) -> None:
+    def on_writable(self, writable: bool) -> None:
         assert not self.closed, "nothing is told after on_closed"
-        self.room.append(room)
+        self.writable.append(writable)
         self._changed.set()
 
     def on_bad(self, problem: PeerError) -> None:
@@ -234,7 +234,7 @@ async def a_full_wire_says_so_and_loses_nothing(transport: Transport) -> None:
         other.wire.pause()
         other.wire.pause()
         size, sent = 50_000, 0
-        while one.room[-1:] != [False]:
+        while one.writable[-1:] != [False]:
             assert sent * size < _FLOOD_BYTES_MAX, "a wire whose other end does not read says that it is full"
             one.wire.send(_frame(sent, size))
             sent += 1
@@ -243,7 +243,7 @@ async def a_full_wire_says_so_and_loses_nothing(transport: Transport) -> None:
         before = len(other.frames)
         other.wire.resume()
         await other.has_frames(sent, "what was held up arrives")
-        await one.until(lambda: one.room[-1:] == [True], "a wire with room again says so")
+        await one.until(lambda: one.writable[-1:] == [True], "a wire with room again says so")
         assert before < sent
         assert other.frames == [_frame(number, size) for number in range(sent)], "and in order"
 

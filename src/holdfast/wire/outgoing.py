@@ -50,7 +50,7 @@ def encoded_event(event: Mapping[str, object]) -> tuple[Mapping[str, Scalar], Ra
                 return event, Raw(encoded)
     if not isinstance(event, Mapping):
         raise MisuseError(f"an event is a dict of names and values, such as {{'n': 1}}, not {type(event).__name__}")
-    return _checked(event)
+    return _attributes_of(event)
 
 
 def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
@@ -58,7 +58,7 @@ def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
     return dict(encoded_event(event)[0])
 
 
-def _checked(event: Mapping[str, object]) -> tuple[dict[str, Scalar], Raw]:
+def _attributes_of(event: Mapping[str, object]) -> tuple[dict[str, Scalar], Raw]:
     _warn_of_naive(event)
     flat = dict(attributes_of(event))
     if len(flat) > ATTRIBUTES_MAX:

@@ -54,8 +54,8 @@ def _settings(runs: Runs, words: str) -> str:
     return f"{words}; seeds 1 to {max(row['seed'] for row in runs.rows)}"
 
 
-def _claim(id_: str, says: str, paper: str, found: Estimate, holds: bool, settings: str, note: str = "") -> Claim:
-    return Claim(id_, says, paper, found[0], holds, settings, found[1], note)
+def _claim(id_: str, statement: str, paper: str, found: Estimate, holds: bool, settings: str, note: str = "") -> Claim:
+    return Claim(id_, statement, paper, found[0], holds, settings, found[1], note)
 
 
 def _claims(runs: Mapping[str, Runs]) -> Iterator[Claim]:
@@ -78,20 +78,29 @@ def _table(runs: Runs) -> Iterator[Claim]:
             for at, promise in enumerate(("complete", "ordered")):
                 rows = runs.of(copying=copying, use=use).rows
                 broken = [row for row in rows if row[promise] is not None]
-                said = PAPER.get((copying, use))
+                in_paper = PAPER.get((copying, use))
                 kept = not broken
                 note = f"for example {broken[0][promise]} (seed {broken[0]['seed']})" if broken else ""
-                wanted = said[at] if said is not None else not (use == _MS and promise == "ordered")
+                wanted = in_paper[at] if in_paper is not None else not (use == _MS and promise == "ordered")
                 paper = (
-                    ("kept" if wanted else "broken") if said is not None else f"ours; {'kept' if wanted else 'broken'}"
+                    ("kept" if wanted else "broken")
+                    if in_paper is not None
+                    else f"ours; {'kept' if wanted else 'broken'}"
                 )
                 if (copying, use, promise) == ("incremental", _RO, "ordered"):
                     note = "the paper's text rules this protocol out, its table ticks it; marks make it true"
-                says = f"{copying}, {use}: share of runs with {strong} {promise} delivery"
+                statement = f"{copying}, {use}: share of runs with {strong} {promise} delivery"
                 share = 1 - len(broken) / len(rows)
                 settings = f"seeds 1 to {len(rows)}"
                 yield Claim(
-                    f"003-table-{copying}-{use}-{promise}", says, paper, share, kept is wanted, settings, None, note
+                    f"003-table-{copying}-{use}-{promise}",
+                    statement,
+                    paper,
+                    share,
+                    kept is wanted,
+                    settings,
+                    None,
+                    note,
                 )
 
 
@@ -213,13 +222,13 @@ def _of(rows: list[Row], metric: str) -> Estimate:
 def _pending(runs: Runs) -> Iterator[Claim]:
     least, most = min(row["pending"] for row in runs.rows), max(row["pending"] for row in runs.rows)
     settings = _settings(runs, f"1,000 subscriptions, {least} to {most:,} pending")
-    for id_, copying, metric, says, paper, good in (
+    for id_, copying, metric, statement, paper, good in (
         ("delay", "incremental", "resumption_s", "delay of resumption", "1; flat", _FLAT),
         ("time", "incremental", "replication_s", "replication time", "grows with them", (1 + 1e-9, _ANY)),
         ("flat", "synchronous", "replication_s", "replication time", "1; flat", _FLAT),
     ):
         found = _ratio(runs, metric, {"copying": copying, "pending": most}, {"copying": copying, "pending": least})
-        words = f"{copying}: {most // least} times the pending publications change the {says} by a factor of"
+        words = f"{copying}: {most // least} times the pending publications change the {statement} by a factor of"
         holds = good[0] <= found[0] <= good[1]
         note = "" if holds else "the last of them are still being matched when the replica asks, which delays all"
         yield _claim(f"003-e-{id_}", words, paper, found, holds, settings, note)
@@ -227,7 +236,7 @@ def _pending(runs: Runs) -> Iterator[Claim]:
 
 def _neighbours(runs: Runs) -> Iterator[Claim]:
     most = max(row["neighbours"] for row in runs.rows)
-    for id_, each, metric, says, paper in (
+    for id_, each, metric, statement, paper in (
         ("fixed", 0, "resumption_s", "delay of resumption, 1,000 subscriptions in all", 1.44),
         ("delay", 500, "resumption_s", "delay of resumption, 500 each", 2.0),
         ("time", 500, "replication_s", "replication time, 500 each", 5.0),
@@ -238,9 +247,9 @@ def _neighbours(runs: Runs) -> Iterator[Claim]:
         note = ""
         if holds is not None and abs(found[0] / (paper or 1) - 1) > 0.25:
             note = "here neighbours look through their subscriptions at the same time; the replica does the rest"
-        words = f"incremental: {most} times the neighbours change the {says}, by a factor of"
-        said = "" if paper is None else f"{paper:g}"
-        yield Claim(f"003-f-{id_}", words, said, found[0], holds, _settings(runs, "100 pending"), found[1], note)
+        words = f"incremental: {most} times the neighbours change the {statement}, by a factor of"
+        in_paper = "" if paper is None else f"{paper:g}"
+        yield Claim(f"003-f-{id_}", words, in_paper, found[0], holds, _settings(runs, "100 pending"), found[1], note)
 
 
 def _congestion(runs: Runs) -> Iterator[Claim]:
@@ -316,18 +325,18 @@ def _figures(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
         (8, "fanout", "fanout", "subscriptions that a publication matches"),
         (9, "pending", "pending", "pending publications"),
     ):
-        for part, (metric, says) in zip("abc", _MEASURES, strict=True):
+        for part, (metric, statement) in zip("abc", _MEASURES, strict=True):
             names = COPYING if name == "population" else COMPARED
             lines = tuple(_line(runs[name].of(copying=each), each, metric, key) for each in names)
-            yield LineChart(f"Figure {number}({part}): {says}, by {label} (paper 003)", label, says, lines)
+            yield LineChart(f"Figure {number}({part}): {statement}, by {label} (paper 003)", label, statement, lines)
     for part, each, words in (("a", 0, "1,000 in all"), ("b", 500, "500 each")):
         lines = tuple(
-            _line(runs["neighbours"].of(each=each), says, metric, "neighbours")
-            for metric, says in (("resumption_s", "delay of resumption"), ("replication_s", "replication time"))
+            _line(runs["neighbours"].of(each=each), statement, metric, "neighbours")
+            for metric, statement in (("resumption_s", "delay of resumption"), ("replication_s", "replication time"))
         )
         title = f"Figure 10({part}): incremental, subscriptions of {words} (paper 003)"
         yield LineChart(title, "neighbours with subscribers", "seconds", lines)
-    for metric, says in (("ordering", "degree of order"), ("throughput", "deliveries a second")):
+    for metric, statement in (("ordering", "degree of order"), ("throughput", "deliveries a second")):
         found = runs["congestion"]
         lines = tuple(
             _line(found.of(alone=False, use=use, copying=each), f"{each}, {use}", metric, "congested_us")
@@ -336,7 +345,7 @@ def _figures(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
         )
         lines = (*lines, _line(found.of(alone=True), "no replica", metric, "congested_us"))
         yield LineChart(
-            f"Figure 11: {says}, by congestion (paper 003)", "microseconds that an event takes", says, lines
+            f"Figure 11: {statement}, by congestion (paper 003)", "microseconds that an event takes", statement, lines
         )
 
 

@@ -157,11 +157,11 @@ class Model(Simulation):
         for value in self.values[: setting.pending]:
             self.give(publisher, PublishCall({"v": value}))
         started_us = self.now_us
-        around = (PUBLISHERS, *[f"s{number}" for number in range(setting.neighbours)])
+        neighbours = (PUBLISHERS, *[f"s{number}" for number in range(setting.neighbours)])
         if setting.alone:
             self.times_us |= dict.fromkeys((_STARTED, _REPLICATED), started_us)
         else:
-            self.provisioner.want(ReplicaWanted(FAULTY, tuple(sorted(around)), setting.copying, setting.use))
+            self.provisioner.want(ReplicaWanted(FAULTY, tuple(sorted(neighbours)), setting.copying, setting.use))
         for number, value in enumerate(self.values[setting.pending :]):
             self.at(
                 self.now_us + setting.every_us * (number + 1),

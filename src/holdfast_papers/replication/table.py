@@ -89,6 +89,6 @@ def table(seeds: Iterable[int]) -> list[ClaimCell]:
                         found[promise] = witness, seed
             for at, (promise, broken) in enumerate(found.items()):
                 paper = PAPER.get((copying, use))
-                said = None if paper is None else paper[at]
-                cells.append(ClaimCell(copying, use, promise, said, len(seeds), *(broken or (None, None))))
+                in_paper = None if paper is None else paper[at]
+                cells.append(ClaimCell(copying, use, promise, in_paper, len(seeds), *(broken or (None, None))))
     return cells

@@ -16,14 +16,14 @@ CLIENTS = Table(
     (
         Key(
             "per_broker",
-            Number(0, limits.CLIENTS_MAX, whole=True),
+            Number(0, limits.CLIENTS_MAX, integer=True),
             "clients at each broker; 1 unless `count` is given",
             default_words="1",
         ),
-        Key("count", Number(0, limits.CLIENTS_MAX, whole=True), "clients in all, dealt out to the brokers in turn"),
+        Key("count", Number(0, limits.CLIENTS_MAX, integer=True), "clients in all, dealt out to the brokers in turn"),
         Key(
             "publishers",
-            Either(Number(0, limits.PUBLISHERS_MAX, whole=True), _EVERYBODY, str),
+            Either(Number(0, limits.PUBLISHERS_MAX, integer=True), _EVERYBODY, str),
             "how many of them publish, drawn at random; all as in paper 001",
             "all",
         ),
@@ -63,7 +63,7 @@ CLIENT = Table(
     (
         Key("id", Name(), "its name; with `count` they are called by it, a hyphen and a number", required=True),
         Key("broker", Name(), "the broker it is attached to", required=True),
-        Key("count", Number(1, limits.CLIENTS_MAX, whole=True), "how many such clients", 1),
+        Key("count", Number(1, limits.CLIENTS_MAX, integer=True), "how many such clients", 1),
         Key(
             "subscriptions",
             Listed(Either(Condition(), SUBSCRIPTION, Mapping), "conditions", patchy=True),

@@ -43,11 +43,11 @@ def fields_of(kind: type, values: Values) -> dict[str, Any]:
 def _fields(kind: Any) -> list[tuple[str, str, bool]]:
     """Each field with a key: its name, its name among the values of a table, and whether it is to be rounded."""
     known = [each for each in declared(kind).values() if each.setting.key]
-    return [(each.name, _key(each, None).field, each.setting.drawn and _is_whole(each.kind)) for each in known]
+    return [(each.name, _key(each, None).field, each.setting.drawn and _is_integer(each.kind)) for each in known]
 
 
-def _is_whole(kind: validation.ValueRule) -> bool:
-    return isinstance(kind, validation.NumberRule) and kind.whole
+def _is_integer(kind: validation.ValueRule) -> bool:
+    return isinstance(kind, validation.NumberRule) and kind.integer
 
 
 def _key(each: Declared, goes_with: GoesWith | None) -> Key:
@@ -68,10 +68,10 @@ def _key(each: Declared, goes_with: GoesWith | None) -> Key:
 
 def _shape(kind: validation.ValueRule, key: str) -> Shape:
     match kind:
-        case validation.NumberRule(low, high, unit, whole, above, below):
+        case validation.NumberRule(low, high, unit, integer, above, below):
             time = suffix(key, _UNITS)
             if not time:
-                return Number(low, high, unit, whole, above, below)
+                return Number(low, high, unit, integer, above, below)
             micro = MICROSECONDS[time]
             return Number(_spelled(low, key), _spelled(high, key), _UNITS[time], False, above, below, micro)
         case validation.ChoiceRule(choices):

@@ -8,7 +8,7 @@ from holdfast.network.shapes import PAIR, Choice, Drawn, Either, Flag, Listed, N
 from holdfast.network.tables import Key, Table
 
 BROKERS = Either(
-    Number(1, limits.BROKERS_MAX, whole=True),
+    Number(1, limits.BROKERS_MAX, integer=True),
     Listed(Name(), "their names", most=limits.BROKERS_MAX),
     list,
 )
@@ -58,7 +58,7 @@ TOPOLOGY = Table(
                 "random earlier one",
                 "filled",
             ),
-            Key("degree", Number(2, 1_000, "links", whole=True), "links of one broker at most; 4 as in paper 001", 4),
+            Key("degree", Number(2, 1_000, "links", integer=True), "links of one broker at most; 4 as in paper 001", 4),
         ),
         "random": (
             Key(

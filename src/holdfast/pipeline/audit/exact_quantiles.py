@@ -50,8 +50,8 @@ def delay_quantiles(facts: DataFrame) -> DataFrame:
 
 def _delays(facts: DataFrame) -> DataFrame:
     delay = F.col("arrived_us") - F.col("published_us")
-    way = F.when(F.col("via") == "original", "original").otherwise("recovered")
-    arrived = F.when(delay.isNotNull(), F.struct(way.alias("way"), delay.alias("delay_us")))
+    arrival = F.when(F.col("via") == "original", "original").otherwise("recovered")
+    arrived = F.when(delay.isNotNull(), F.struct(arrival.alias("way"), delay.alias("delay_us")))
     held = F.when(F.col("held_us") > 0, F.struct(F.lit("held").alias("way"), F.col("held_us").alias("delay_us")))
     timed = facts.select("run", "subscriber", "source", F.inline(F.array_compact(F.array(arrived, held))))
     # A clock that was set back may give a delay below zero; all of those are one class, below the others.

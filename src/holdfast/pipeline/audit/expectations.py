@@ -31,13 +31,15 @@ class Expectation:
         return words if self.error is None else f"{words} ± {_READ[self.unit](self.error)}"
 
 
-def share_and_error(slices: Sequence[Mapping[str, Any]], part: str, whole: str) -> tuple[float | None, float | None]:
+def share_and_error(
+    slices: Sequence[Mapping[str, Any]], part: str, denominator: str
+) -> tuple[float | None, float | None]:
     """A share over slices of time, and half of its 95 % interval from how much the slices differ.
 
     What one loss near a publisher costs, it costs many subscribers at once; so deliveries are not independent, and
     seconds are counted instead, which are.
     """
-    pairs = [(row[part], row[whole]) for row in slices if row[whole]]
+    pairs = [(row[part], row[denominator]) for row in slices if row[denominator]]
     total = sum(owed for _, owed in pairs)
     if not total:
         return None, None

@@ -39,7 +39,7 @@ def facts(runs: Sequence[TraceRun]) -> DataFrame:
     ordered        1 when it came in its place, less by its displacement
     """
     laid_together = _wanted_side(runs).unionByName(_delivered_side(runs))
-    return _ordered(_told_apart(laid_together.repartition(*_PAIR)))
+    return _ordered(_classified(laid_together.repartition(*_PAIR)))
 
 
 def _wanted_side(runs: Sequence[TraceRun]) -> DataFrame:
@@ -51,14 +51,14 @@ def _wanted_side(runs: Sequence[TraceRun]) -> DataFrame:
         pairs = pairs.withColumn("expired", F.lit(False))
     until = F.coalesce("until_us", F.lit(_FOREVER_US))
     lived_before = F.col("published_us") - F.col("from_us")
-    lives_on = until - F.col("published_us")
+    remaining = until - F.col("published_us")
     return pairs.select(
         *_PAIR,
         "seq",
         "published_us",
-        ((lived_before >= 0) & (lives_on > 0)).alias("owed"),
-        F.when(lives_on >= 0, F.col("from_us")).alias("wanted_us"),
-        F.least(lived_before, lives_on).alias("settled_us"),
+        ((lived_before >= 0) & (remaining > 0)).alias("owed"),
+        F.when(remaining >= 0, F.col("from_us")).alias("wanted_us"),
+        F.least(lived_before, remaining).alias("settled_us"),
         F.coalesce("expired", F.lit(False)).alias("expired"),
         *(F.lit(None).cast(kind).alias(name) for name, kind in _ARRIVAL.items()),
     )
@@ -88,7 +88,7 @@ def _in_time() -> list[Column]:
     return [F.col("arrived_us").asc_nulls_last(), F.col("part").asc(), F.col("place").asc()]
 
 
-def _told_apart(rows: DataFrame) -> DataFrame:
+def _classified(rows: DataFrame) -> DataFrame:
     """What the wanted rows of an event know moves to its deliveries; of those that never came one row stays."""
     event = Window.partitionBy(*_PAIR, "seq")
     number = F.row_number().over(event.orderBy(*_in_time()))

@@ -54,8 +54,10 @@ class AuditedFailover:
 
 def failovers(audit: Audit) -> dict[str, list[AuditedFailover]]:
     """By run, in the order of time: those that came to their end."""
-    told = {run.label: [row for row in run.failovers if row["failed_us"] and row["ready_us"]] for run in audit.runs}
-    if not any(told.values()):
+    completed = {
+        run.label: [row for row in run.failovers if row["failed_us"] and row["ready_us"]] for run in audit.runs
+    }
+    if not any(completed.values()):
         return {}
     over = _over_us(audit.traces)
     found = {
@@ -63,7 +65,7 @@ def failovers(audit: Audit) -> dict[str, list[AuditedFailover]]:
             _failover(row, over.get((label, row["faulty"], row["replica"]), 0))
             for row in sorted(rows, key=lambda row: row["failed_us"])[:FAILOVERS_MAX]
         ]
-        for label, rows in told.items()
+        for label, rows in completed.items()
     }
     counts = became(audit.facts, found)
     return {

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 
 from holdfast.model.errors import InputError
 from holdfast.pipeline.audit.job import Audit, AuditedRun
-from holdfast.pipeline.audit.metrics import CHECKED, publisher_counts
+from holdfast.pipeline.audit.metrics import VIOLATIONS, publisher_counts
 from holdfast.pipeline.audit.slices import Shown
 from holdfast.pipeline.result_folder import ResultFolder
 
@@ -35,13 +35,13 @@ _AT_ONCE = 3
 
 
 @contextmanager
-def room_for(folder: Path, overwrite: bool) -> Iterator[Path]:
+def audit_folder(folder: Path, overwrite: bool) -> Iterator[Path]:
     """A folder beside, which takes the place of `folder` when all went well. Refused before any work is done."""
-    with ResultFolder(folder, overwrite, check_room) as room:
-        yield room.draft
+    with ResultFolder(folder, overwrite, check_replaceable) as results:
+        yield results.draft
 
 
-def check_room(folder: Path, overwrite: bool) -> None:
+def check_replaceable(folder: Path, overwrite: bool) -> None:
     there = folder.exists()
     foreign = [path.name for path in sorted(folder.iterdir()) if not _is_ours(path)] if there else []
     if foreign:
@@ -72,7 +72,7 @@ def write_tables(audit: Audit, found: Mapping[str, Shown], folder: Path) -> None
 
 
 def _large_tables(audit: Audit) -> dict[str, DataFrame]:
-    figures = audit.figures.drop(*CHECKED)
+    figures = audit.figures.drop(*VIOLATIONS)
     of = {scope: figures.where(f"scope = '{scope}'").drop("scope") for scope in ("subscriber", "publisher", "pair")}
     publishers = publisher_counts(audit.traces).join(of["publisher"].drop("subscriber"), ["run", "source"], "left")
     counts = {name: 0 for name, kind in publishers.dtypes if kind == "bigint" and not name.endswith("_us")}
@@ -133,10 +133,10 @@ _SCHEMAS = {
 
 def _flat(run: AuditedRun) -> dict[str, Any]:
     """The figures of a whole run in one row."""
-    told = {name: run.about.get(name) for name in ("name", "driver", "version", "seed")}
-    kept = {name: value for name, value in run.figures.items() if name not in CHECKED and name not in _KEYS}
+    about = {name: run.about.get(name) for name in ("name", "driver", "version", "seed")}
+    kept = {name: value for name, value in run.figures.items() if name not in VIOLATIONS and name not in _KEYS}
     own = {"published": run.outcome.published, "transmissions": run.outcome.transmissions, "bytes": run.outcome.bytes}
-    return {"folder": str(run.folder), **told, **own, **kept, **run.overhead}
+    return {"folder": str(run.folder), **about, **own, **kept, **run.overhead}
 
 
 _KEYS = ("run", "subscriber", "source", "scope")

@@ -18,9 +18,9 @@ from holdfast.books.verdict import Verdict
 from holdfast.pipeline.audit.exact_quantiles import KINDS, QUANTILES
 from holdfast.pipeline.audit.facts import facts
 from holdfast.pipeline.audit.metrics import (
-    CHECKED,
     COUNTED,
     MECHANISMS,
+    VIOLATIONS,
     figures,
     incident_counts,
     message_seconds,
@@ -42,7 +42,7 @@ from holdfast.pipeline.audit.trace_tables import TraceRun, open_runs, together
 from holdfast.pipeline.spark_errors import explained
 
 # Counted by clients themselves and link by link, which is not in a trace; and what the table of seconds tells instead.
-_NOT_TOLD = ("recovery", "answer_us", "leaf_recovery_ratio", "slices")
+_NOT_IN_SUMMARY = ("recovery", "answer_us", "leaf_recovery_ratio", "slices")
 _EVENTS = ("Publish", "Deliver")  # kinds of message that carry events; the others are the price of getting them there
 _NOTHING_ASKED = Asked()
 _AT_ONCE = 3  # small jobs that run side by side: most of their time is planning, and there are seldom more cores idle
@@ -90,12 +90,12 @@ class AuditedRun:
 
     def as_json(self) -> dict[str, Any]:
         """The keys of `holdfast sim --json`, and more."""
-        told = {name: self.about.get(name) for name in ("name", "driver", "seed")}
+        about = {name: self.about.get(name) for name in ("name", "driver", "seed")}
         return {
             "run": str(self.folder),
-            **told,
+            **about,
             **self.outcome.as_json(),
-            **dict.fromkeys(_NOT_TOLD),
+            **dict.fromkeys(_NOT_IN_SUMMARY),
             "ordering_degree": self.figures["ordering_degree"],
             "original_delay_us": self.delay_us("original_delay"),
             "overhead": self.overhead,
@@ -104,8 +104,8 @@ class AuditedRun:
         }
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _ratio(part: float, total: float) -> float | None:
+    return part / total if total else None
 
 
 @dataclass(frozen=True)
@@ -179,12 +179,12 @@ def _summed_up(
     asked: Asked,
 ) -> list[AuditedRun]:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        whole = pool.submit(lambda: {row.run: row.asDict() for row in summed.where("scope = 'run'").collect()})
+        total = pool.submit(lambda: {row.run: row.asDict() for row in summed.where("scope = 'run'").collect()})
         kinds = pool.submit(messages.where("whole = 1").collect)
         counted = pool.submit(incident_counts(traces).collect)
         limits = pool.submit(within_limits, traces)
         bytes_ = pool.submit(same_bytes, spark, traces)
-        by_run = whole.result()
+        by_run = total.result()
         sent = _by_run(kinds.result(), lambda row: (row.kind, {name: row[name] for name in _COUNTS}))
         incidents = _by_run(counted.result(), lambda row: (row.kind, row["count"]))
     runs = []
@@ -209,7 +209,7 @@ def _summed_up(
 _COUNTS = ("sent", "bytes", "lost", "received")
 # A run in which nothing was owed and nothing arrived has no facts.
 _NOTHING: dict[str, Any] = {
-    **dict.fromkeys((*COUNTED, *CHECKED, "held_total_us"), 0),
+    **dict.fromkeys((*COUNTED, *VIOLATIONS, "held_total_us"), 0),
     **{f"{name}_{q}_us": None for name in KINDS.values() for q in (*QUANTILES, "max")},
     "ordering_degree": None,
     "delivery_ratio": 1.0,

@@ -39,11 +39,11 @@ def link_sums(runs: Sequence[TraceRun]) -> DataFrame:
     return summed.orderBy(F.col("sent").desc(), "run", "sender", "receiver").limit(_DIRECTIONS_MAX)
 
 
-def in_place(directions: Sequence[Direction], stands_for: Mapping[str, str]) -> list[Direction]:
+def in_place(directions: Sequence[Direction], replaced_by: Mapping[str, str]) -> list[Direction]:
     """The same with replicas counted as those whose place they took."""
     found: dict[tuple[str, str], Direction] = {}
     for each in directions:
-        ends = stands_for.get(each.sender, each.sender), stands_for.get(each.receiver, each.receiver)
+        ends = replaced_by.get(each.sender, each.sender), replaced_by.get(each.receiver, each.receiver)
         known = found.get(ends, Direction(*ends, 0, 0, 0))
         found[ends] = Direction(*ends, known.sent + each.sent, known.bytes + each.bytes, known.lost + each.lost)
     return sorted(found.values(), key=lambda each: (each.sender, each.receiver))

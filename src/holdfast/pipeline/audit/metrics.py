@@ -31,7 +31,7 @@ COUNTED = {
     **{f"recovered_{via}": f"owed AND first AND via = '{via}'" for via in MECHANISMS},
 }
 # What the promises need besides; not part of anybody's figures.
-CHECKED = {
+VIOLATIONS = {
     "deliveries": "arrived_us IS NOT NULL",
     "foreign": "arrived_us IS NOT NULL AND (wanted_us IS NULL OR wanted_us > arrived_us)",
     "events": "first",
@@ -46,7 +46,7 @@ CLASS_WIDTH = 1.02  # delays are drawn in classes two per cent wide: finer than 
 
 def figures(facts: DataFrame) -> DataFrame:
     """One row per pair, subscriber, publisher and run, told apart by `scope`."""
-    counts = [F.expr(f"count_if({condition})").alias(name) for name, condition in {**COUNTED, **CHECKED}.items()]
+    counts = [F.expr(f"count_if({condition})").alias(name) for name, condition in {**COUNTED, **VIOLATIONS}.items()]
     order = [F.sum("ordered").alias("ordered"), F.count("ordered").alias("placed")]
     held = F.coalesce(F.sum("held_us"), F.lit(0)).alias("held_total_us")
     pairs = facts.groupBy("run", "subscriber", "source").agg(*counts, *order, held)
@@ -70,8 +70,8 @@ def distributions(facts: DataFrame) -> DataFrame:
     `most` is the largest value of its class, so that the shares up to there are exact. A few thousand rows at most.
     """
     delay = F.when(F.col("published_us").isNotNull(), F.greatest(F.col("arrived_us") - F.col("published_us"), F.lit(0)))
-    way = F.when(F.col("via") == "original", "original").otherwise("recovered")
-    timed = F.struct(way.alias("what"), delay.alias("value"))
+    arrival = F.when(F.col("via") == "original", "original").otherwise("recovered")
+    timed = F.struct(arrival.alias("what"), delay.alias("value"))
     placed = F.struct(F.lit(_ORDER).alias("what"), F.col("displacement").alias("value"))
     rows = facts.where("arrived_us IS NOT NULL").select("run", F.inline(F.array(timed, placed)))
     width = F.when(F.col("what") == _ORDER, F.log(F.lit(2.0))).otherwise(F.log(F.lit(CLASS_WIDTH)))

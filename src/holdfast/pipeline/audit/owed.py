@@ -23,9 +23,9 @@ _KEYS = {"audit key: source": "source", "audit key: seq": "seq", "audit key: tim
 def wanted(runs: Sequence[TraceRun]) -> DataFrame:
     """One row per publication and subscription that matches it: subscriber, publication, and the times of both."""
     subscriptions = together(runs, "subscriptions")
-    lives = subscriptions.withColumnRenamed("number", "subscription").drop("id", "condition")
+    lifetimes = subscriptions.withColumnRenamed("number", "subscription").drop("id", "condition")
     # Key: run and subscription. Spark broadcasts them unless there are very many, so skew does not matter.
-    return reduce(DataFrame.unionAll, map(_matches, runs)).join(lives, ["run", "subscription"]).select(*_PAIR)
+    return reduce(DataFrame.unionAll, map(_matches, runs)).join(lifetimes, ["run", "subscription"]).select(*_PAIR)
 
 
 def _matches(run: TraceRun) -> DataFrame:

@@ -18,13 +18,13 @@ from holdfast.books.definitions import KNOWN_US, STANDARD_ERRORS
 from holdfast.books.promised import file_of, order_promised
 from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.pipeline import readable
-from holdfast.pipeline.audit.metrics import CHECKED
+from holdfast.pipeline.audit.metrics import VIOLATIONS
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 from holdfast.pipeline.spark_path import spark_path
 from holdfast.protocol.settings import ProtocolSettings
 
 _EVENT = ["subscriber", "source", "seq"]
-_BREAKS = {"P1": CHECKED["foreign"], "P2": CHECKED["repeated"], "P3": "overtaken", "P4": CHECKED["missing"]}
+_BREAKS = {"P1": VIOLATIONS["foreign"], "P2": VIOLATIONS["repeated"], "P3": "overtaken", "P4": VIOLATIONS["missing"]}
 # Incidents after which nothing is missing; anything else may have cost an event.
 _HARMLESS = frozenset(
     {"restart", "link_up", "link_recovered", "duplicate", "not_subscribed", "neighbour_restarted", "acknowledged"}
@@ -114,18 +114,18 @@ def unexplained_missing(facts: DataFrame, run: TraceRun, longest_delay_us: int |
     News of a subscription takes about as long as an event to get through; a lost one is told again at a heartbeat.
     """
     grace_us = max(ProtocolSettings().heartbeat_us, 2 * (longest_delay_us or 0))
-    missing = facts.where(F.expr(CHECKED["missing"]) & (F.col("run") == run.label))
+    missing = facts.where(F.expr(VIOLATIONS["missing"]) & (F.col("run") == run.label))
     return missing.where(F.col("settled_us") >= grace_us).count()
 
 
 def acknowledged_survives(facts: DataFrame, run: TraceRun) -> Verdict:
     """P5: of what publishers were told is stored, what never came to subscriptions that were known and lived on."""
-    told = together([run], "incidents").where("kind = 'acknowledged'")
-    told = told.select("source", F.explode(F.expr("sequence(first, first + count - 1)")).alias("seq"))
+    acknowledged = together([run], "incidents").where("kind = 'acknowledged'")
+    acknowledged = acknowledged.select("source", F.explode(F.expr("sequence(first, first + count - 1)")).alias("seq"))
     owed = facts.where((F.col("run") == run.label) & F.col("owed") & ~F.col("expired"))
     owed = owed.where(F.col("settled_us") >= KNOWN_US)
     # Key: source and seq. An event has as many rows as it has subscribers.
-    owed = owed.join(told, ["source", "seq"], "left_semi")
+    owed = owed.join(acknowledged, ["source", "seq"], "left_semi")
     row = owed.agg(F.count("*").alias("checked"), F.count_if(F.col("arrived_us").isNull()).alias("broken"))
     ((checked, broken),) = row.collect()
     if not broken:

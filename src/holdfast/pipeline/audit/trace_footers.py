@@ -77,7 +77,7 @@ def _footers(folder: Path, label: str, problems: list[str]) -> RunFooters | None
     for name, paths in parts.items():
         found = {path.name: _footer(path, problems) for path in paths}
         known = {part: each for part, each in found.items() if each is not None}
-        _refuse_strangers(folder / name, known, expected[name].names, problems)
+        _refuse_other_columns(folder / name, known, expected[name].names, problems)
         sizes[name] = {part: each.num_rows for part, each in known.items()}
         found_schemas = [each.schema.to_arrow_schema() for each in known.values()]
         merged = _merged(folder, name, found_schemas, expected[name], problems)
@@ -86,7 +86,9 @@ def _footers(folder: Path, label: str, problems: list[str]) -> RunFooters | None
     return RunFooters(label, folder, about, schemas, sizes)
 
 
-def _refuse_strangers(table: Path, parts: dict[str, pq.FileMetaData], expected: list[str], problems: list[str]) -> None:
+def _refuse_other_columns(
+    table: Path, parts: dict[str, pq.FileMetaData], expected: list[str], problems: list[str]
+) -> None:
     """A file that lacks a column which the others have would be read as nulls."""
     names = {part: set(about.schema.to_arrow_schema().names) for part, about in parts.items()}
     common = [column for column in expected if any(column in each for each in names.values())]

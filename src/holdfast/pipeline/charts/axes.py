@@ -11,7 +11,7 @@ from math import ceil, floor, log10
 from holdfast.model.errors import MisuseError
 
 _ZERO_FROM = 0.45  # a smallest number below this share of the largest: the axis begins at zero
-_LOG_ROOM = 0.03  # of the decades shown, at each end of a logarithmic axis
+_LOG_MARGIN = 0.03  # of the decades shown, at each end of a logarithmic axis
 _ROUND = 1e-9  # slack for 0.30000000000000004
 
 
@@ -32,7 +32,7 @@ class Axis:
 def linear(values: Iterable[float], ticks_about: int, bounds: tuple[float, float] | None = None) -> Axis:
     """An axis that shows all values, or exactly `bounds`."""
     found = list(values)
-    low, high = bounds if bounds is not None else _room(min(found), max(found))
+    low, high = bounds if bounds is not None else _with_margin(min(found), max(found))
     step = _step((high - low) / max(ticks_about, 1))
     if bounds is None:
         low, high = floor(low / step + _ROUND) * step, ceil(high / step - _ROUND) * step
@@ -41,7 +41,7 @@ def linear(values: Iterable[float], ticks_about: int, bounds: tuple[float, float
     return Axis(low, high, tuple(zip(places, _texts(places, step), strict=True)))
 
 
-def _room(low: float, high: float) -> tuple[float, float]:
+def _with_margin(low: float, high: float) -> tuple[float, float]:
     if low == high:
         spread = abs(low) / 2 or 1.0
         return (0.0, 2 * low) if low > 0 else (low - spread, high + spread)
@@ -64,7 +64,7 @@ def logarithmic(values: Iterable[float], bounds: tuple[float, float] | None = No
     steps = (1,) if decades > 3 else (1, 3) if decades > 1.5 else (1, 2, 5) if decades > 0.6 else range(1, 10)
     every = [nice * 10.0**power for power in range(floor(log10(low)) - 1, ceil(log10(high)) + 1) for nice in steps]
     if bounds is None:  # a little room, as a linear axis has up to its next tick
-        low, high = low / 10 ** (_LOG_ROOM * decades), high * 10 ** (_LOG_ROOM * decades)
+        low, high = low / 10 ** (_LOG_MARGIN * decades), high * 10 ** (_LOG_MARGIN * decades)
     shown = [each for each in every if low * (1 - _ROUND) <= each <= high * (1 + _ROUND)]
     return Axis(low, high, tuple((each, _texts([each], each)[0]) for each in shown), log=True)
 

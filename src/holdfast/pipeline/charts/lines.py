@@ -157,8 +157,8 @@ class _Drawing:
         edges = [(self._across(spot.x), *map(self._down, self._cut_to_limits(spot))) for spot in sure]
         colour = self._colour(at)
         if len(edges) > 1 and line.joined and not self._chart.x_names:
-            around = [*((x, high) for x, _, high in edges), *((x, low) for x, low, _ in reversed(edges))]
-            yield f'<polygon class="band" fill="{colour}" points="{_points(around)}"/>'
+            outline = [*((x, high) for x, _, high in edges), *((x, low) for x, low, _ in reversed(edges))]
+            yield f'<polygon class="band" fill="{colour}" points="{_points(outline)}"/>'
             return
         for x, low, high in edges:
             x += self._beside(at)
@@ -211,10 +211,10 @@ class _Drawing:
         for (x, y, colour, name), place in zip(wanted, places, strict=True):
             if abs(place - y) > 3 or left - x > 30:
                 yield f'<line class="leader" x1="{x + 6:.1f}" y1="{y:.1f}" x2="{left - 3:.1f}" y2="{place:.1f}"/>'
-            whole = f"<title>{escape(name)}</title>" if _cut(name) != name else ""
+            full_name = f"<title>{escape(name)}</title>" if _cut(name) != name else ""
             yield (
                 f'<text x="{left:.1f}" y="{place + 4:.1f}" style="fill: {colour}; font-weight: 600">'
-                f"{escape(_cut(name))}{whole}</text>"
+                f"{escape(_cut(name))}{full_name}</text>"
             )
 
 

@@ -137,7 +137,7 @@ class EventColumns:
         name = column.removeprefix(_PREFIX)
         values = [row.attributes.get(name) for row in rows]
         wanted = self._kinds[column]
-        if set(map(type, values)) - _NONE <= _taken_as_they_are(wanted):
+        if set(map(type, values)) - _NONE <= _unconverted(wanted):
             try:
                 return pa.array(values, kind)
             except (pa.ArrowInvalid, OverflowError):
@@ -177,7 +177,7 @@ def _same(one: DataType, other: DataType) -> bool:
     return one.simpleString() == other.simpleString()
 
 
-def _taken_as_they_are(wanted: DataType) -> frozenset[type]:
+def _unconverted(wanted: DataType) -> frozenset[type]:
     """Types of values that Arrow turns into this one exactly, or refuses."""
     if isinstance(wanted, DoubleType):
         return frozenset({float, int})
@@ -192,7 +192,7 @@ def _exactly(value: Any, wanted: DataType) -> Any:
     """The same value as a column of this type has it; a ValueError when there is none."""
     if type(value) is float and value.is_integer() and isinstance(wanted, (*_INTEGERS, DecimalType)):
         value = int(value)
-    if type(value) not in _taken_as_they_are(wanted):
+    if type(value) not in _unconverted(wanted):
         raise ValueError
     if isinstance(wanted, DoubleType):
         if type(value) is int and float(value) != value:

@@ -79,12 +79,17 @@ def compile_subscriptions(
     few = head.num_rows <= _HEAD_ROWS
     size = _guess(head["condition"].to_pylist()) if few else rows.agg(_guessed_bytes()).collect()[0][0]
     if size <= 2 * budget_bytes:  # a guess: the file's own size decides
-        whole = parsed(head if few else rows.toArrow(), skip_invalid=skip_invalid)
-        path = write_index(whole.matcher())
+        parsed_all = parsed(head if few else rows.toArrow(), skip_invalid=skip_invalid)
+        path = write_index(parsed_all.matcher())
         if path.stat().st_size <= budget_bytes:
             file = share(spark, path)
             return Compiled(
-                WholeIndex(file), (file,), len(whole.by_id), whole.uses, whole.has_integer_ids, whole.rejected
+                WholeIndex(file),
+                (file,),
+                len(parsed_all.by_id),
+                parsed_all.uses,
+                parsed_all.has_integer_ids,
+                parsed_all.rejected,
             )
         size = max(path.stat().st_size, size)
     sample = parsed(head.slice(0, _HEAD_ROWS), skip_invalid=True)
@@ -100,8 +105,8 @@ def _in_shards(
     marked = rows.mapInArrow(Sorting(attributes, shards), f"id {kind}, condition string, shard int, problem string")
     # Key: id, unique but for mistakes, so no skew.
     again = F.row_number().over(Window.partitionBy("id").orderBy("condition")) > 1
-    told = F.when(again & F.col("id").isNotNull(), ANOTHER)
-    settled = marked.withColumn("problem", F.coalesce("problem", told)).persist(StorageLevel.DISK_ONLY)
+    problem = F.when(again & F.col("id").isNotNull(), ANOTHER)
+    settled = marked.withColumn("problem", F.coalesce("problem", problem)).persist(StorageLevel.DISK_ONLY)
     try:
         rejected = _rejected(settled.where("problem IS NOT NULL"), skip_invalid)
         good = settled.where("problem IS NULL")

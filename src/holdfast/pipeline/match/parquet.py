@@ -149,9 +149,9 @@ def shared_out(groups: Sequence[RowGroup], cores: int) -> list[list[RowGroup]]:
     while waiting:
         group = waiting.popleft()
         load, at = heapq.heappop(heap)
-        room = fair - load
-        if room >= _CUT_ROWS and group.rows - room >= _CUT_ROWS:
-            group, rest = group.cut(room)
+        free = fair - load
+        if free >= _CUT_ROWS and group.rows - free >= _CUT_ROWS:
+            group, rest = group.cut(free)
             waiting.appendleft(rest)
         tasks[at].append(group)
         heapq.heappush(heap, (load + group.rows, at))

@@ -53,7 +53,7 @@ class MatchStream:
     skip_invalid: bool = False
     index_bytes_max: int = INDEX_BYTES_MAX
     trigger: Mapping[str, Any] = field(default_factory=lambda: {"availableNow": True})
-    tell: Callable[["BatchDone"], None] | None = None  # called after each batch
+    on_batch: Callable[["BatchDone"], None] | None = None  # called after each batch
 
     @contextmanager
     def running(self, spark: SparkSession) -> Iterator[StreamingQuery]:
@@ -114,9 +114,9 @@ class Batches:
         written = write_files(over_frame(events, compiled, self._stream.key, self._stream.keep), draft)
         place.parent.mkdir(exist_ok=True)
         draft.rename(place)
-        if self._stream.tell is not None:
+        if self._stream.on_batch is not None:
             figures = sum(each.events for each in written), sum(each.pairs for each in written)
-            self._stream.tell(BatchDone(batch, *figures, version.label))
+            self._stream.on_batch(BatchDone(batch, *figures, version.label))
 
     def _compile(self, spark: SparkSession, version: Version) -> Compiled:
         if self._compiled is None or self._compiled[0] != version:
@@ -145,8 +145,8 @@ def _earlier(out: Path, checkpoint: Path, settings: Mapping[str, Any]) -> dict[s
         )
     changed = [name for name, value in settings.items() if here[name] != value]
     if changed:
-        told = ", ".join(f"{name} was {here[name]} and is now {settings[name]}" for name in changed)
-        raise InputError(f"{out}: this stream was started with other settings ({told}); choose another folder")
+        text = ", ".join(f"{name} was {here[name]} and is now {settings[name]}" for name in changed)
+        raise InputError(f"{out}: this stream was started with other settings ({text}); choose another folder")
     return here
 
 

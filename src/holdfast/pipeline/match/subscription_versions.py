@@ -112,11 +112,11 @@ def newest_rows(table: DataFrame) -> DataFrame:
 
 def fingerprint(place: Path) -> str:
     """Changes when the files do."""
-    told = sha256()
+    digest = sha256()
     for file in files_of(str(place)):
         about = file.stat()
-        told.update(f"{file}\0{about.st_size}\0{about.st_mtime_ns}\0{about.st_ino}\n".encode())
-    return told.hexdigest()[:16]
+        digest.update(f"{file}\0{about.st_size}\0{about.st_mtime_ns}\0{about.st_ino}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def write_durably(path: Path, text: str) -> None:

@@ -23,7 +23,7 @@ _NAME_CHARACTERS_MAX = 18  # of a run in a legend: two of them with their number
 _NAMED_MAX = 6  # marks named below a chart; the others say their names when pointed at
 _DECADES_MAX = 4  # of the delays' axis; what is quicker still stands at its left edge
 FATES = ("delivered", "recovered", "replica", "late", "lost")  # from the bottom up; together they are what was owed
-_SAID = {"delivered": "original"}  # the others were delivered, too: this is what came by the original way
+_LABELS = {"delivered": "original"}  # the others were delivered, too: this is what came by the original way
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def fates_over_time(
     height = linear([0, *(sum(fates.values()) / slice_s for _, fates in stacks)], 5)
     parts = [*_frame(time, height, "time of publishing, s", "events a second")]
     parts += _legend(
-        [(_SAID.get(name, name), f"fill-{name}", readable.count(totals[name])) for name in FATES if totals[name]]
+        [(_LABELS.get(name, name), f"fill-{name}", readable.count(totals[name])) for name in FATES if totals[name]]
     )
     parts += _spans(time, times)
     for second, fates in stacks:
@@ -62,10 +62,10 @@ def fates_over_time(
             if fates[name]:
                 parts.append(_box(f"fill-{name}", left, right - 0.6, _down(height, above), _down(height, below)))
             below = above
-        told = ", ".join(
-            f"{_SAID.get(name, name)} {fates[name]:,}" for name in FATES if fates[name] or name == "delivered"
+        texts = ", ".join(
+            f"{_LABELS.get(name, name)} {fates[name]:,}" for name in FATES if fates[name] or name == "delivered"
         )
-        words = f"{_span(second, slice_s)}: owed {sum(fates.values()):,}, {told}"
+        words = f"{_span(second, slice_s)}: owed {sum(fates.values()):,}, {texts}"
         parts.append(_box("hit", left, right, _TOP, _BOTTOM, words))
     return _svg("Delivery over time", [*parts, *_marks(time, marks)]) + _marks_named(marks)
 
@@ -99,14 +99,14 @@ def ratios_over_time(runs: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]
         parts.append(f'<polyline class="{css}" points="{_points(places)}"/>')
         parts += [f'<circle class="{css} dot" cx="{x:.1f}" cy="{y:.1f}" r="1.6"/>' for x, y in places]
     for second in sorted({second for second, _, _ in every}):
-        told = [
+        texts = [
             f"{name} {readable.share(share)} of {row['owed']:,}"
             for name, _, spots in lines
             for at, share, row in spots
             if at == second
         ]
         left, right = _across(time, second), _across(time, second + slice_s)
-        parts.append(_box("hit", left, right, _TOP, _BOTTOM, f"{_span(second, slice_s)}: " + "; ".join(told)))
+        parts.append(_box("hit", left, right, _TOP, _BOTTOM, f"{_span(second, slice_s)}: " + "; ".join(texts)))
     return _svg("Delivered of what was owed, over time", parts)
 
 
@@ -148,13 +148,13 @@ def _delay_strips(curves: Sequence[Curve], time: Axis) -> Iterable[str]:
     step = (_RIGHT - _LEFT) / _STRIPS
     for number in range(_STRIPS):
         at_us = 1_000 * time.low * (time.high / time.low) ** ((number + 1) / _STRIPS)
-        told = []
+        texts = []
         for curve in curves:
             total = sum(count for _, count in curve.points)
             below = sum(count for delay, count in curve.points if delay <= at_us)
-            told.append(f"{curve.name} {readable.share(below / total)}")
+            texts.append(f"{curve.name} {readable.share(below / total)}")
         left = _LEFT + number * step
-        yield _box("hit", left, left + step, _TOP, _BOTTOM, f"within {readable.time(at_us)}: " + "; ".join(told))
+        yield _box("hit", left, left + step, _TOP, _BOTTOM, f"within {readable.time(at_us)}: " + "; ".join(texts))
 
 
 # Parts of a chart --------------------------------------------------------------------------------------------------

@@ -97,14 +97,14 @@ def _links(directions: Sequence[Direction]) -> list[_Link]:
 def _line(link: _Link, places: dict[str, tuple[float, float]], most: int, seconds: float) -> str:
     (ax, ay), (bx, by) = places[link.a], places[link.b]
     width = _THIN + (_THICK - _THIN) * sqrt(link.sent / most) if most else _THIN
-    told = "; ".join(
+    text = "; ".join(
         f"{each.sender} to {each.receiver}: {each.sent:,} messages ({each.sent / seconds:,.0f}/s), "
         f"{readable.size(each.bytes)}, {readable.share(each.loss_ratio)} lost"
         for each in link.directions
     )
     return (
         f'<line class="link" x1="{ax:.1f}" y1="{ay:.1f}" x2="{bx:.1f}" y2="{by:.1f}" '
-        f'style="stroke-width: {width:.1f}"><title>{escape(told)}</title></line>'
+        f'style="stroke-width: {width:.1f}"><title>{escape(text)}</title></line>'
     )
 
 
@@ -127,22 +127,22 @@ def _labels(
     replaced: Sequence[str],
 ) -> Iterable[str]:
     lines = [(places[link.a], places[link.b]) for link in links]
-    taken = [_around(places[name], _RADIUS + 2, _RADIUS + 2) for name in names]
+    occupied = [_box_at(places[name], _RADIUS + 2, _RADIUS + 2) for name in names]
     for name in names if len(names) <= _NAMED_MAX else ():
-        box = _best(_beside(places[name], name), taken, lines)
-        taken.append(box.with_margin())
+        box = _best(_beside(places[name], name), occupied, lines)
+        occupied.append(box.with_margin())
         css = "name replaced" if name in replaced else "name"
         yield _text(css, box, escape(name))
     if len(links) > _LABELLED_MAX:
         return
     for link in sorted(links, key=lambda each: dist(places[each.a], places[each.b])):  # short ones have least choice
         rate, loss = f"{link.sent / seconds:,.0f}/s", f"{100 * link.loss_ratio:.1f} %"
-        box = _best(_along(places[link.a], places[link.b], f"{rate}  {loss}"), taken, lines)
-        taken.append(box.with_margin())
+        box = _best(_along(places[link.a], places[link.b], f"{rate}  {loss}"), occupied, lines)
+        occupied.append(box.with_margin())
         yield _text("load", box, f'{rate}  <tspan class="loss">{loss}</tspan>')
 
 
-def _around(centre: tuple[float, float], across: float, down: float) -> _Box:
+def _box_at(centre: tuple[float, float], across: float, down: float) -> _Box:
     return _Box(centre[0] - across, centre[1] - down, centre[0] + across, centre[1] + down)
 
 
@@ -152,7 +152,7 @@ def _beside(place: tuple[float, float], words: str) -> list[_Box]:
     far, low = _RADIUS + 6 + half, _RADIUS + 4 + _LINE / 2
     centres = [(x, y + low), (x, y - low), (x + far, y), (x - far, y)]
     centres += [(x + side * (half + 6), y + updown * low) for side in (1, -1) for updown in (1, -1)]
-    return [_around(centre, half, _LINE / 2) for centre in centres]
+    return [_box_at(centre, half, _LINE / 2) for centre in centres]
 
 
 def _along(a: tuple[float, float], b: tuple[float, float], words: str) -> list[_Box]:
@@ -163,16 +163,16 @@ def _along(a: tuple[float, float], b: tuple[float, float], words: str) -> list[_
     for gap, share, side in product((4, 10), _SHARES, (1, -1)):
         x, y = a[0] + (b[0] - a[0]) * share, a[1] + (b[1] - a[1]) * share
         off = side * (abs(across[0]) * half + abs(across[1]) * _LINE / 2 + gap)
-        boxes.append(_around((x + across[0] * off, y + across[1] * off), half, _LINE / 2))
+        boxes.append(_box_at((x + across[0] * off, y + across[1] * off), half, _LINE / 2))
     return boxes
 
 
-def _best(boxes: Sequence[_Box], taken: Sequence[_Box], lines: Sequence[tuple[tuple[float, float], ...]]) -> _Box:
+def _best(boxes: Sequence[_Box], occupied: Sequence[_Box], lines: Sequence[tuple[tuple[float, float], ...]]) -> _Box:
     """The one that covers least; the first ones are nearest to what they belong to, and preferred a little."""
 
     def covers(at: int) -> float:
         box = boxes[at]
-        over = sum(box.shares(other) for other in taken)
+        over = sum(box.shares(other) for other in occupied)
         return over + 8 * sum(box.crossed(*ends) for ends in lines) + 100 * box.outside + _LATER * at
 
     return boxes[min(range(len(boxes)), key=covers)]

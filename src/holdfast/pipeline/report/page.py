@@ -21,13 +21,13 @@ from holdfast.pipeline.report.parts import (
     card,
     chips,
     columns,
+    example_text,
     page,
     parts_bar,
     promises,
     state_of,
     table,
     tiles,
-    told,
 )
 
 _QUANTILES = ("p50", "p90", "p99", "max")
@@ -41,8 +41,8 @@ def report(run: AuditedRun, shown: Shown, expected: Sequence[Expectation] = ()) 
     left = [
         *([card("Network", _NETWORK, _network(shown))] if shown.links else []),
         card("Delay", _DELAY, _delays(run, shown)),
-        card("Order", _order_says(run), _kept_in_order(run) + _order([(run, shown)])),
-        card("Subscribers", _worst_says(shown), _worst(shown)),
+        card("Order", _order_summary(run), _kept_in_order(run) + _order([(run, shown)])),
+        card("Subscribers", _worst_summary(shown), _worst(shown)),
     ]
     right = [
         card("Delivery over time", became, over_time),
@@ -143,7 +143,7 @@ def _expected(expected: Sequence[Expectation]) -> str:
     return table(["", "predicted", "measured"], rows) + how
 
 
-def _order_says(run: AuditedRun) -> str:
+def _order_summary(run: AuditedRun) -> str:
     degree = readable.degree(run.figures["ordering_degree"])
     return f"How far from their places events came. Ordering degree {degree}; 1 is in order, 0.6667 a random one."
 
@@ -164,7 +164,7 @@ def _kept_in_order(run: AuditedRun) -> str:
     return table(["events of one source", "", "share", ""], rows)
 
 
-def _worst_says(shown: Shown) -> str:
+def _worst_summary(shown: Shown) -> str:
     everyone = shown.worst[0]["subscribers"] if shown.worst else 0
     missing = any(row["owed"] > row["delivered"] for row in shown.worst)
     most = "miss most" if missing else "waited longest; nobody misses anything"
@@ -209,13 +209,13 @@ def _rows_of_bars(
     """A name, for each run its number and share, and one bar for each run below the other."""
     for name in names:
         row = [escape(name)]
-        for number, whole in zip(numbers, wholes, strict=True):
-            row += [readable.count(number(name)), readable.share(number(name) / whole if whole else None)]
+        for number, total in zip(numbers, wholes, strict=True):
+            row += [readable.count(number(name)), readable.share(number(name) / total if total else None)]
         yield [
             *row,
             "".join(
-                bar(_fill(runs, at, name), number(name), whole, run.label)
-                for at, (number, whole, run) in enumerate(zip(numbers, wholes, runs, strict=True))
+                bar(_fill(runs, at, name), number(name), total, run.label)
+                for at, (number, total, run) in enumerate(zip(numbers, wholes, runs, strict=True))
             ),
         ]
 
@@ -303,7 +303,7 @@ def _promises_of_both(one: AuditedRun, two: AuditedRun) -> str:
             word, css = state_of(verdict)
             row += [f'<span class="state {css}">{word}</span>', readable.count(verdict.broken)]
             if not verdict.holds:
-                such = f", such as <code>{escape(told(verdict.examples[0]))}</code>" if verdict.examples else ""
+                such = f", such as <code>{escape(example_text(verdict.examples[0]))}</code>" if verdict.examples else ""
                 broken.append(f'<p class="says">{escape(run.label)} breaks {name}{such}</p>')
         rows.append(row)
     return table(["", *_heads([one, two], "", "against it,")], rows) + "".join(broken)

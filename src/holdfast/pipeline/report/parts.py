@@ -54,10 +54,10 @@ def _placed(part: str, place: int) -> str:
     return part.replace("<section ", f'<section style="--place: {place}" ', 1)
 
 
-def card(title: str, says: str, body: str, wide: bool = False) -> str:
+def card(title: str, summary: str, body: str, wide: bool = False) -> str:
     css = "card wide" if wide else "card"
-    said = f'<p class="says">{escape(says)}</p>' if says else ""
-    return f'<section class="{css}"><h2>{escape(title)}</h2>{said}{body}</section>'
+    paragraph = f'<p class="says">{escape(summary)}</p>' if summary else ""
+    return f'<section class="{css}"><h2>{escape(title)}</h2>{paragraph}{body}</section>'
 
 
 def chips(verdicts: Mapping[str, Verdict]) -> str:
@@ -91,15 +91,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> 
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def bar(css: str, part: float, whole: float, title: str = "") -> str:
-    width = 100 * part / whole if whole else 0.0
+def bar(css: str, part: float, total: float, title: str = "") -> str:
+    width = 100 * part / total if total else 0.0
     hidden = "; visibility: hidden" if not part else ""
     return f'<i class="{css}" title="{escape(title)}" style="width: {width:.2f}%{hidden}"></i>'
 
 
-def parts_bar(good: float, whole: float, title: str = "") -> str:
+def parts_bar(good: float, total: float, title: str = "") -> str:
     """All of it, the good part in its own colour."""
-    edge = f"{100 * good / whole if whole else 100:.2f}%"
+    edge = f"{100 * good / total if total else 100:.2f}%"
     paint = f"linear-gradient(90deg, var(--delivered) {edge}, var(--lost) {edge})"
     return f'<i class="parts" title="{escape(title)}" style="background: {paint}"></i>'
 
@@ -136,10 +136,10 @@ def _state(verdict: Verdict) -> str:
 def _examples(verdict: Verdict) -> str:
     if not verdict.examples:
         return ""
-    items = "".join(f"<li><code>{escape(told(each))}</code></li>" for each in verdict.examples)
+    items = "".join(f"<li><code>{escape(example_text(each))}</code></li>" for each in verdict.examples)
     shown = "open" if not verdict.holds else ""
     return f'<details {shown}><summary>such as</summary><ul class="examples">{items}</ul></details>'
 
 
-def told(example: Mapping[str, Any]) -> str:
+def example_text(example: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in example.items())

@@ -100,8 +100,8 @@ def line_chart(chart: Chart, summary: Path, axes: Axes) -> LineChart:
     unit, scale = _unit(chart.y)
     names, lines = _lines(rows, chart.x, by, scale)
     if not lines:
-        said = ", ".join(f"{key} = {value}" for key, value in chart.where.items())
-        raise InputError(f"chart of {chart.y}: there are no runs{f' with {said}' if said else ''}")
+        text = ", ".join(f"{key} = {value}" for key, value in chart.where.items())
+        raise InputError(f"chart of {chart.y}: there are no runs{f' with {text}' if text else ''}")
     if len(lines) > LINES_MAX:
         raise InputError(f"chart of {chart.y}: {len(lines)} lines; pick one value of {' or '.join(by)} with `where`")
     _check_logarithms(chart, lines, names)
@@ -184,8 +184,8 @@ def _words(name: str) -> str:
 
 
 def _title(chart: Chart) -> str:
-    said = ", ".join(f"{_words(key)} {_shown(value)}" for key, value in chart.where.items())
-    return f"{_words(chart.y).capitalize()} by {_words(chart.x)}{f', {said}' if said else ''}"
+    text = ", ".join(f"{_words(key)} {_shown(value)}" for key, value in chart.where.items())
+    return f"{_words(chart.y).capitalize()} by {_words(chart.x)}{f', {text}' if text else ''}"
 
 
 def _note(rows: list[dict[str, Any]]) -> str:

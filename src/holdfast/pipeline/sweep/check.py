@@ -28,7 +28,7 @@ from holdfast.pipeline.sweep.plan import (
     network_document,
 )
 
-CHECKED_MAX = 100  # combinations that are all tried: about a second for a network of a hundred brokers
+TRIED_MAX = 100  # combinations that are all tried: about a second for a network of a hundred brokers
 
 VARIANT = "variant"  # the name of the axis and of its column
 
@@ -150,7 +150,7 @@ def _all_keys(plan: SweepPlan) -> set[str]:
 
 def _combinations(plan: SweepPlan) -> Iterator[tuple[Point, ...]]:
     """All when they are few; otherwise each variant with each value, and the first values of all other axes."""
-    if plan.combinations <= CHECKED_MAX:
+    if plan.combinations <= TRIED_MAX:
         yield from plan.choices()
         return
     starts = [tuple(axis.points[0] for axis in plan.axes)]

@@ -117,7 +117,7 @@ SWEEP = Table(
         Key("preset", Choice(tuple(PRESETS)), "instead of a file"),
         Key(
             "seeds",
-            Either(Number(1, SEEDS_MAX, whole=True), Listed(SEED, "seeds", most=SEEDS_MAX), list),
+            Either(Number(1, SEEDS_MAX, integer=True), Listed(SEED, "seeds", most=SEEDS_MAX), list),
             "how many, from 1 on, or a list",
             1,
         ),

@@ -121,7 +121,7 @@ class SweepFolder:
     # The folder itself ---------------------------------------------------------------------------
 
     @contextmanager
-    def taken(self, plan: SweepPlan, overwrite: bool = False) -> Iterator[None]:
+    def locked(self, plan: SweepPlan, overwrite: bool = False) -> Iterator[None]:
         """Make the folder, or go on with the sweep that it holds; nobody else may work in it meanwhile."""
         try:
             there = self._check(overwrite)
@@ -165,13 +165,13 @@ class SweepFolder:
         for path in self._cells.glob(".*"):  # half-written when somebody was killed
             path.unlink()
         asked = {"format": FORMAT, "version": __version__, "code": _code(), **plan.as_json()}
-        stands = self.path / "sweep.json"
-        if not stands.exists():
+        plan_file = self.path / "sweep.json"
+        if not plan_file.exists():
             beside = self._cells / ".sweep"
             beside.write_text(json.dumps(asked, indent=1) + "\n", encoding="utf-8")
-            beside.replace(stands)
+            beside.replace(plan_file)
             return
-        changes = list(_changes(_plan_in(stands), asked))
+        changes = list(_changes(_plan_in(plan_file), asked))
         if changes:
             listed = "\n".join(f"  {each}" for each in changes)
             raise InputError(
@@ -197,8 +197,8 @@ _DECIDING = ("model", "language", "matching", "protocol", "wire", "network", "si
 def _code() -> str:
     """A digest of the sources that decide an outcome: two simulators must not share a table."""
     digest = sha256()
-    for room in _DECIDING:
-        for source in _sources(files(f"holdfast.{room}")):
+    for package in _DECIDING:
+        for source in _sources(files(f"holdfast.{package}")):
             digest.update(source)
     return digest.hexdigest()[:16]
 

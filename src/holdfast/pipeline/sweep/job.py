@@ -34,7 +34,7 @@ def sweep(
     The folder may hold a part of the same sweep; cells that failed there are tried again.
     """
     folder = SweepFolder(Path(out).resolve())
-    with folder.taken(plan, overwrite):
+    with folder.locked(plan, overwrite):
         missing = sorted(set(range(len(plan))) - folder.done())
         if missing or not folder.has_tables:
             folder.drop_tables()

@@ -94,7 +94,7 @@ class SweepPlan:
             for point in axis.points:
                 for key in point.settings:
                     if key not in values:
-                        values[key] = [self._said(key, (other,)) for other in axis.points]
+                        values[key] = [self._value_of(key, (other,)) for other in axis.points]
         for key, value in self.settings.items():
             values.setdefault(key, [value])
         return {name: _kind_of(found) for name, found in values.items()}
@@ -108,12 +108,12 @@ class SweepPlan:
     def _cell(self, number: int, seed: int, chosen: Sequence[Point]) -> SweepCell:
         labels = {axis.name: point.label for axis, point in zip(self.axes, chosen, strict=True)}
         columns = {
-            name: _as_kind(labels[name] if name in labels else self._said(name, chosen), kind)
+            name: _as_kind(labels[name] if name in labels else self._value_of(name, chosen), kind)
             for name, kind in self.columns.items()
         }
         return SweepCell(number, seed, self.together(chosen), columns)
 
-    def _said(self, key: str, chosen: Iterable[Point]) -> object:
+    def _value_of(self, key: str, chosen: Iterable[Point]) -> object:
         """The value of a key in a combination; where no setting says it, what the network file does."""
         settings = self.together(chosen)
         return settings[key] if key in settings else _in_document(self.network.data, key)

@@ -134,8 +134,8 @@ def bounds_to(target, steps, first, links, graph, broker_share, link_share):
         for at in range(first[path], first[path + 1] - 1):
             on_link[links[at - path]] = path
         passed[:], through[:], potential[:] = -1, False, led
-        ways = min(near_first[source + 1] - near_first[source], near_first[target + 1] - near_first[target]) // 2
-        for _ in range(ways):
+        rounds = min(near_first[source + 1] - near_first[source], near_first[target + 1] - near_first[target]) // 2
+        for _ in range(rounds):
             if not augment(source, target, graph, usable, passed, through, potential, work):
                 break
             share, other = _one_is_up(

@@ -66,7 +66,7 @@ class Gossip:
         self._dice = rng
         self._style = STYLES[settings.style]
         self.by_unicast = settings.transfer == "direct"  # brokers without a link between them talk to each other
-        self._tells_route = self._style.routes or (not self.by_unicast and self._style.says is None)
+        self._records_route = self._style.routes or (not self.by_unicast and self._style.next_message is None)
         self._buffer = Buffer(settings.buffer, settings.places_max, by_class=not self._style.numbers)
         self._losses = LossTracker(settings.lost_max, settings.lost_us, settings.streams_max)
         self._holdings = Holdings(classes, self._buffer, self._losses, settings, rng)
@@ -74,7 +74,7 @@ class Gossip:
         self._since: dict[str, int] = {}  # and from when on an event is theirs
         self._routes: dict[str, tuple[str, ...]] = {}  # by origin: the brokers from there to here
         self._reconciling = ReconcilingSettings()
-        self._partners = Partners(self._reconciling, settings.origins_max) if self._style.says is None else None
+        self._partners = Partners(self._reconciling, settings.origins_max) if self._style.next_message is None else None
         self._phase_us = epoch + int(settings.interval_us * rng.random())
         self._stretch = 1
         self._due_us: int | None = None
@@ -143,7 +143,7 @@ class Gossip:
         return effects
 
     def _dressed(self, effect: Effect, publish: Publish, stamp: Stamp, route: tuple[str, ...]) -> Effect:
-        passed = (*route, self._name) if self._tells_route and len(route) < NODES_MAX else ()
+        passed = (*route, self._name) if self._records_route and len(route) < NODES_MAX else ()
         stamped = Stamped(publish.publication, stamp, passed, publish.homes, publish.hops, publish.via)
         if type(effect) is Multicast:
             return Multicast(effect.to, stamped)
@@ -199,7 +199,7 @@ class Gossip:
         if self._settings.adaptive:
             self._stretch = min(2 * self._stretch, self._settings.stretch_max) if self._is_idle(effects) else 1
         self._due_us = None
-        if self._has_more_to_say(now_us):
+        if self._has_more_to_send(now_us):
             self._wake(now_us)
         return effects
 
@@ -208,18 +208,18 @@ class Gossip:
         asked, self._asked = self._asked, False
         return not asked if not self._style.numbers else not effects
 
-    def _has_more_to_say(self, now_us: int) -> bool:
+    def _has_more_to_send(self, now_us: int) -> bool:
         if not self._style.numbers:
             return len(self._buffer) > 0
         return bool(self._losses) or (self._partners is not None and self._partners.next_due_us() is not None)
 
     def _round(self, now_us: int) -> list[Effect]:
-        if self._style.says is None:
+        if self._style.next_message is None:
             return self._compare(now_us)
-        saying = self._style.says(self._holdings)
-        return [] if saying is None else self._say(saying)
+        saying = self._style.next_message(self._holdings)
+        return [] if saying is None else self._send_saying(saying)
 
-    def _say(self, saying: Saying) -> list[Effect]:
+    def _send_saying(self, saying: Saying) -> list[Effect]:
         path = (self._name,)
         match saying:
             case Have(tag, ids):
@@ -227,8 +227,8 @@ class Gossip:
             case AskSubscribers(tag, missing):
                 return self._send_on(GossipPull(path, missing, tag), tag, (), "")
             case AskOrigin(origin, missing):
-                way = self._routes.get(origin, ())[::-1]
-                return self._along(GossipPull(path, missing), way)
+                route = self._routes.get(origin, ())[::-1]
+                return self._along(GossipPull(path, missing), route)
             case AskAnybody(missing):
                 return self._to_anybody(GossipPull(path, missing), "")
 
@@ -240,16 +240,16 @@ class Gossip:
             if in_vain >= self._reconciling.tries_origin:
                 for _, _, tag, _ in self._losses.of_origin(origin, 1):
                     missing = self._losses.of_class(tag, self._settings.digest_max)
-                    effects += self._say(AskSubscribers(tag, missing))
+                    effects += self._send_saying(AskSubscribers(tag, missing))
         return effects
 
     def _ask_origin(self, origin: str) -> list[Effect]:
         got = {condition: self._losses.reached(origin, tag_of(condition)) for condition in self._local}
-        epoch = max((life for life, _ in got.values()), default=0)
+        epoch = max((each for each, _ in got.values()), default=0)
         reached = []
-        for condition, (life, number) in got.items():
+        for condition, (counted_in, number) in got.items():
             tag = tag_of(condition)
-            expected = 1 if number and life < epoch else number  # of an earlier life: all of this one is still to come
+            expected = 1 if number and counted_in < epoch else number  # an earlier epoch: all of this one is missing
             missing = self._losses.missing(origin, epoch, tag, self._settings.digest_max)
             reached.append((tag, expected, 0 if number else max(0, self._since[condition]), missing))
         return self._to(origin, self._route_to(origin), GossipVector((self._name,), epoch, tuple(reached)))
@@ -269,14 +269,14 @@ class Gossip:
                 return self._on_digest(sender, message)
             case GossipPull():
                 return self._on_pull(sender, message)
-            case GossipEvent(way=()):
+            case GossipEvent(route=()):
                 return self._on_recovered(message, now_us)
-            case GossipRequest(way=()):
+            case GossipRequest(route=()):
                 self._asked = True
                 return self._hand_out(named_in(message.ids, self._buffer), message.path)
-            case GossipVector(way=()):
+            case GossipVector(route=()):
                 return self._on_vector(message, now_us)
-            case GossipComplete(way=()):
+            case GossipComplete(route=()):
                 if self._partners is not None:
                     self._partners.complete(message.origin, now_us)
                 return []
@@ -300,8 +300,8 @@ class Gossip:
         if not left:
             return effects
         rest = msgspec.structs.replace(pull, missing=left)
-        if pull.way:
-            return effects + self._along(rest, pull.way)
+        if pull.route:
+            return effects + self._along(rest, pull.route)
         if pull.tag is not None:
             return effects + self._send_on(rest, pull.tag, pull.homes, sender)
         goes_on = self._dice.random() < self._settings.forward_ratio
@@ -312,12 +312,12 @@ class Gossip:
         kept: dict[tuple[str, int], BufferedEvent] = {}
         is_complete = True
         settled_us, count_max = now_us - self._reconciling.settle_us, self._settings.digest_max
-        life = self._name, self._epoch
+        own_epoch = self._name, self._epoch
         for tag, (number, since_us, missing) in {each[0]: each[1:] for each in vector.reached}.items():
             known = number if vector.epoch == self._epoch or not number else 1
             last = self._classes.last_number(tag)
-            asked = [each for number in missing if (each := self._buffer.at((*life, tag, number))) is not None]
-            newer = beyond(self._buffer, (*life, tag), last, max(known, last - count_max + 1), since_us)
+            asked = [each for number in missing if (each := self._buffer.at((*own_epoch, tag, number))) is not None]
+            newer = beyond(self._buffer, (*own_epoch, tag), last, max(known, last - count_max + 1), since_us)
             for found in (*asked, *(each for each in newer if each.at_us <= settled_us)):
                 kept[found.publication.source, found.publication.seq] = found
             is_complete = is_complete and not asked and not newer  # it may be on its way, or not arrive
@@ -374,10 +374,10 @@ class Gossip:
     def _longer(self, path: tuple[str, ...]) -> tuple[str, ...]:
         return path if self.by_unicast or path[-1] == self._name else (*path, self._name)
 
-    def _along(self, pull: GossipPull, way: tuple[str, ...]) -> list[Effect]:
-        if not way or way[0] not in self._router.brokers:
-            return []  # the way is not there any more
-        return [Send(way[0], msgspec.structs.replace(pull, path=self._longer(pull.path), way=way[1:]))]
+    def _along(self, pull: GossipPull, route: tuple[str, ...]) -> list[Effect]:
+        if not route or route[0] not in self._router.brokers:
+            return []  # the route is broken
+        return [Send(route[0], msgspec.structs.replace(pull, path=self._longer(pull.path), route=route[1:]))]
 
     def _to_anybody(self, pull: GossipPull, sender: str) -> list[Effect]:
         others = [each for each in self._router.brokers if each != sender]
@@ -389,16 +389,16 @@ class Gossip:
     def _back(self, path: tuple[str, ...], message: _ToOne) -> list[Effect]:
         return self._to(path[0], path[::-1], message)
 
-    def _to(self, broker: str, way: tuple[str, ...], message: _ToOne) -> list[Effect]:
-        """To one broker: beside the links, or along this way."""
+    def _to(self, broker: str, route: tuple[str, ...], message: _ToOne) -> list[Effect]:
+        """To one broker: directly, or along this route."""
         if self.by_unicast:
             return [Unicast(broker, message)]
-        return self._pass_on(msgspec.structs.replace(message, way=way))
+        return self._pass_on(msgspec.structs.replace(message, route=route))
 
     def _pass_on(self, message: _ToOne) -> list[Effect]:
-        if not message.way or message.way[0] not in self._router.brokers:
-            return []  # the way is not there any more
-        hop, rest = message.way[0], message.way[1:]
+        if not message.route or message.route[0] not in self._router.brokers:
+            return []  # the route is broken
+        hop, rest = message.route[0], message.route[1:]
         if isinstance(message, GossipEvent | GossipComplete):
-            return [Send(hop, msgspec.structs.replace(message, way=rest))]
-        return [Send(hop, msgspec.structs.replace(message, way=rest, path=self._longer(message.path)))]
+            return [Send(hop, msgspec.structs.replace(message, route=rest))]
+        return [Send(hop, msgspec.structs.replace(message, route=rest, path=self._longer(message.path)))]

@@ -100,8 +100,8 @@ class Partners:
 
     def take(self, now_us: int, missing: dict[str, None]) -> list[tuple[str, int]]:
         """Origins to send a vector to now, and how many before it were in vain."""
-        taken: list[tuple[str, int]] = []
-        while len(taken) < self._settings.origins_at_once:
+        chosen: list[tuple[str, int]] = []
+        while len(chosen) < self._settings.origins_at_once:
             due_us = self.next_due_us()
             if due_us is None or due_us > now_us:
                 break
@@ -109,19 +109,19 @@ class Partners:
             known = self._origins[name]
             known.missing = name in missing
             if known.missing:
-                taken.append((name, known.tries))
+                chosen.append((name, known.tries))
                 self._arm(name, known, now_us + self._retry_us(known.tries))
                 known.tries += 1
             elif known.unsure:
                 known.unsure -= 1
-                taken.append((name, 0))
+                chosen.append((name, 0))
                 self._arm(name, known, now_us + self._settings.retry_us)
             elif now_us - known.heard_us < self._settings.sync_us:
                 self._arm(name, known, known.heard_us + self._settings.sync_us)
             else:
-                taken.append((name, 0))
+                chosen.append((name, 0))
                 self._await_answer(name, known, now_us)
-        return taken
+        return chosen
 
     def _await_answer(self, name: str, known: _Origin, now_us: int) -> None:
         if known.silences < self._settings.sync_tries:

@@ -98,7 +98,7 @@ def _random_pull(holdings: Holdings) -> Saying | None:
 
 @dataclass(frozen=True)
 class Style:
-    says: Callable[[Holdings], Saying | None] | None  # None: rounds are those of `reconciling`
+    next_message: Callable[[Holdings], Saying | None] | None  # None: rounds are those of `reconciling`
     numbers: bool = True  # events are stamped, so that losses are noticed
     routes: bool = False  # events tell their way, so that it can be gone back
 

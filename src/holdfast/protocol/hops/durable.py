@@ -58,21 +58,21 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.hops.away import Away
 from holdfast.protocol.hops.incoming import Incoming
-from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing, events_in, is_said
+from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing, events_in, is_control
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.hops.store_admission import has_own_part, shared_part
 from holdfast.protocol.node import BrokerLayer
 
 _WAKE = Wake()
 _NEVER_US = 2**62
-_ROOM_PARTS = 10  # what is kept for who is away is given up a tenth at a time, not with every event
+_GIVE_UP_PARTS = 10  # what is kept for who is away is given up a tenth at a time, not with every event
 
 
 class _SafeThen:
     """What may happen once some changes are safe."""
 
     def __init__(self) -> None:
-        self.taken: dict[str, int] = {}  # neighbour -> how far we have taken what it handed over
+        self.ack: dict[str, int] = {}  # neighbour -> how far we have taken what it handed over
         self.kept: dict[str, int] = {}  # neighbour -> how far what we have for it may be handed over
         self.effects: list[Effect] = []
 
@@ -81,7 +81,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
     def __init__(self, broker: CoreBroker, settings: HandoverSettings, stored: Stored, now_us: int) -> None:
         super().__init__(broker)
         self._settings = settings
-        self._takes: dict[str, bool] = {}  # neighbours, and whether they say what they have taken
+        self._acknowledges: dict[str, bool] = {}  # neighbours, and whether they say what they have taken
         self._incoming: dict[str, Incoming] = {}
         self._outgoing: dict[str, Outgoing] = {}
         self._kept: dict[int, KeptMessage] = {}  # by body
@@ -110,7 +110,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             for body, (at_us, each) in stored.bodies.items()
         }
         for name, each in stored.neighbours.items():
-            self._takes[name] = each.takes
+            self._acknowledges[name] = each.acknowledges
             self._heard_us[name] = now_us
             if each.kind == "client":
                 self._away.begin(name, now_us)
@@ -155,7 +155,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         return [kept.message for kept in self._outgoing[neighbour].kept()] if neighbour in self._outgoing else []
 
     def keeps_for(self, client: str) -> bool:
-        if not self._takes.get(client) or self.inner.kind_of(client) != "client":
+        if not self._acknowledges.get(client) or self.inner.kind_of(client) != "client":
             return False
         return bool(self._outgoing.get(client) or self.inner.heard_summary(client, "subscriptions")[1])
 
@@ -203,11 +203,11 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         while self._waiting and self._waiting[0][0] <= token:
             _, then = self._waiting.popleft()
             effects += then.effects
-            for name, seq in then.taken.items():
+            for name, seq in then.ack.items():
                 incoming = self._incoming.get(name)
                 if incoming is not None:
                     incoming.stored = max(incoming.stored, seq)
-                    effects.append(Send(name, incoming.taken))
+                    effects.append(Send(name, incoming.ack))
             for name, seq in then.kept.items():
                 if name in self._outgoing:
                     effects += self._hand_over(name, self._outgoing[name].release(seq, now_us))
@@ -221,7 +221,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         if type(message) is Handover:
             return self._on_handover(sender, message, now_us)
         if type(message) is StoredAck:
-            return self._on_taken(sender, message, now_us)
+            return self._on_ack(sender, message, now_us)
         if type(message) is GivenUp:
             self._changes += self._away.on_heard(sender, message)
             return []
@@ -235,7 +235,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         incoming = self._incoming.get(sender)
         if incoming is None:
             incoming = self._incoming[sender] = Incoming(self._settings.window)
-        if not self._has_room(sender, incoming, handover):
+        if not self._can_store(sender, incoming, handover):
             return [Incident("store_full", sender)]
         self._early -= incoming.early
         ready = incoming.take(handover)
@@ -243,18 +243,18 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         if ready is None:
             return [Incident("clock_went_back", sender)]  # or, over UDP, something was overtaken by a later life
         if not ready:
-            return [Send(sender, incoming.taken)]  # it came before, or others are missing
-        self._takes.setdefault(sender, True)
+            return [Send(sender, incoming.ack)]  # it came before, or others are missing
+        self._acknowledges.setdefault(sender, True)
         effects: list[Effect] = []
         for each in ready:
             if each is not None:
                 effects += self._route(self.inner.handle(Received(sender, each), now_us), now_us)
         self._changes.append(At(sender, incoming.stream, incoming.accepted))
-        self._safe_then.taken[sender] = incoming.accepted
+        self._safe_then.ack[sender] = incoming.accepted
         self._urgent = True
         return effects
 
-    def _has_room(self, sender: str, incoming: Incoming, handover: Handover) -> bool:
+    def _can_store(self, sender: str, incoming: Incoming, handover: Handover) -> bool:
         """Whether the store takes it, with all that has come early and would be stored after it."""
         message = handover.message
         if message is None:
@@ -273,29 +273,29 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         others = [each.events for name, each in self._outgoing.items() if name != sender and not each.to_client]
         return has_own_part(self._settings.stored_max, [*others, self._for_clients], count)
 
-    def _on_taken(self, sender: str, taken: StoredAck, now_us: int) -> list[Effect]:
+    def _on_ack(self, sender: str, ack: StoredAck, now_us: int) -> list[Effect]:
         kind = self.inner.kind_of(sender)
-        if kind is not None and not self._takes.get(sender):
-            self._takes[sender] = True
+        if kind is not None and not self._acknowledges.get(sender):
+            self._acknowledges[sender] = True
             self._changes.append(Met(sender, kind, True))
         outgoing = self._outgoing.get(sender)
-        attaches = taken.stream == 0
+        attaches = ack.stream == 0
         effects: list[Effect] = []
-        if taken.seq == 0 if attaches else outgoing is not None and outgoing.stream == taken.stream:
+        if ack.seq == 0 if attaches else outgoing is not None and outgoing.stream == ack.stream:
             was_away = self._away.end(sender)
-            effects = self._say_given_up(sender, now_us) if was_away or attaches else []
+            effects = self._report_given_up(sender, now_us) if was_away or attaches else []
         if outgoing is None:
             return effects
         if attaches:
-            return effects if taken.seq else effects + self._hand_over(sender, outgoing.try_again(now_us))
-        done = outgoing.on_taken(taken, now_us)
+            return effects if ack.seq else effects + self._hand_over(sender, outgoing.try_again(now_us))
+        done = outgoing.on_ack(ack, now_us)
         if done:
-            self._changes.append(AckedUpTo(sender, taken.seq))
+            self._changes.append(AckedUpTo(sender, ack.seq))
             self._release(outgoing, done)
-        return effects + self._hand_over(sender, [*outgoing.missed(taken, now_us), *outgoing.fill(now_us)])
+        return effects + self._hand_over(sender, [*outgoing.missed(ack, now_us), *outgoing.fill(now_us)])
 
-    def _say_given_up(self, client: str, now_us: int) -> list[Effect]:
-        notice = self._away.notice(client, now_us) if self._takes.get(client) else None
+    def _report_given_up(self, client: str, now_us: int) -> list[Effect]:
+        notice = self._away.notice(client, now_us) if self._acknowledges.get(client) else None
         return [] if notice is None else [Send(client, notice)]
 
     def _release(self, outgoing: Outgoing, done: list[KeptMessage]) -> None:
@@ -316,7 +316,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             return self._forget(sender, "backlog_dropped", now_us)
         knew = self.inner.knows(sender)
         if isinstance(message, Heartbeat) and self.inner.kind_of(sender) == "client":
-            self._check_life(sender, message)
+            self._check_epoch(sender, message)
         table = message.table if isinstance(message, Delta | Snapshot) else None
         before = self.inner.heard_summary(sender, table) if table is not None and knew else None
         drop = self.inner.dropped_by(sender, message)
@@ -337,19 +337,19 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             effects = []
         outgoing = self._outgoing.get(sender)
         if isinstance(message, Heartbeat):
-            effects += self._say_given_up(sender, now_us)  # until we know that it has heard it
+            effects += self._report_given_up(sender, now_us)  # until we know that it has heard it
             if outgoing is not None and outgoing.quiet:
                 effects += self._hand_over(sender, outgoing.try_again(now_us))
         return effects
 
-    def _check_life(self, client: str, summary: Heartbeat) -> None:
+    def _check_epoch(self, client: str, summary: Heartbeat) -> None:
         """In another life a client may not say any more what it takes. One that does says so in its next message.
 
         What it wanted in its earlier life is kept: it will mend the table when it has subscribed to everything.
         """
-        if self._takes.get(client) and self.inner.began_anew(client, summary.epoch):
+        if self._acknowledges.get(client) and self.inner.began_anew(client, summary.epoch):
             self.inner.adopt(client, summary.epoch)
-            self._takes[client] = False
+            self._acknowledges[client] = False
             self._changes.append(Met(client, "client", False))
 
     # Neighbours ----------------------------------------------------------------------------------
@@ -369,8 +369,8 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         kind = self.inner.kind_of(name)
         if kind is not None:
             self._heard_us[name] = now_us
-            self._takes.setdefault(name, kind == "broker")
-            self._changes.append(Met(name, kind, self._takes[name]))
+            self._acknowledges.setdefault(name, kind == "broker")
+            self._changes.append(Met(name, kind, self._acknowledges[name]))
 
     def _forget(self, name: str, why: str, now_us: int) -> list[Effect]:
         effects = self._route(self.inner.handle(LinkDown(name), now_us), now_us)
@@ -381,7 +381,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
                 kept.holders -= 1
             self._release(outgoing, left)
             effects.append(Incident(why, name, sum([kept.events for kept in left])))
-        self._takes.pop(name, None)
+        self._acknowledges.pop(name, None)
         incoming = self._incoming.pop(name, None)
         self._early -= 0 if incoming is None else incoming.early
         self._heard_us.pop(name, None)
@@ -397,12 +397,12 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         for effect in effects:
             names = effect.to if type(effect) is Multicast else (effect.to,) if type(effect) is Send else ()
             message = effect.message if names else None  # type: ignore[union-attr]
-            if not isinstance(message, Body) or is_said(message):
+            if not isinstance(message, Body) or is_control(message):
                 out.append(effect)
                 continue
-            takers = [name for name in names if self._takes.get(name)]
+            takers = [name for name in names if self._acknowledges.get(name)]
             if len(takers) < len(names):
-                out.append(Multicast(tuple([name for name in names if not self._takes.get(name)]), message))
+                out.append(Multicast(tuple([name for name in names if not self._acknowledges.get(name)]), message))
             if takers:
                 self._keep(takers, message, now_us)
         return out
@@ -427,12 +427,12 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         for name in takers:
             most = self._away.most_for(name, now_us)
             if most is not None and self._outgoing[name].events > most:
-                self._make_room(name, most)
+                self._give_up_oldest(name, most)
 
-    def _make_room(self, client: str, most: int) -> None:
+    def _give_up_oldest(self, client: str, most: int) -> None:
         """Give up the oldest of what is kept for a client that is away."""
         outgoing = self._outgoing[client]
-        gone = outgoing.give_up(most - most // _ROOM_PARTS)
+        gone = outgoing.give_up(most - most // _GIVE_UP_PARTS)
         self._give_up(client, gone, f"more than {most:,} events arrived while the client was away")
         self._changes += [Skipped(client, seq) for seq, _ in gone]
         self._release(outgoing, [kept for _, kept in gone])
@@ -493,7 +493,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
 
     def _remember_forgotten(self, client: str, now_us: int) -> None:
         """A client that took part is forgotten: it is told when it comes back after all."""
-        if self._takes.get(client) and self.inner.heard_summary(client, "subscriptions")[1]:
+        if self._acknowledges.get(client) and self.inner.heard_summary(client, "subscriptions")[1]:
             events = self._outgoing[client].events if client in self._outgoing else 0
             since_us = self._away.since_us(client, self._heard_us[client])
             reason = f"away for longer than {self._settings.keep_us / 1e6:g} s; later events are not counted"

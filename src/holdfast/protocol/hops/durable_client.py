@@ -56,7 +56,7 @@ from holdfast.protocol.recovery.control import CONTROL_SEQ
 
 BATCH_STORED_MAX = 256  # events in one message: what the broker's store then writes as one row
 _FOR_EVER_US = 2**61
-_TAKES, _NOT_YET = StoredAck(0, 0), StoredAck(0, 1)
+_ACKNOWLEDGES, _NOT_YET = StoredAck(0, 0), StoredAck(0, 1)
 
 
 class DurableClient(ClientLayer):
@@ -195,7 +195,7 @@ class DurableClient(ClientLayer):
 
     def _on_acknowledged(self, ack: StoredAck, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
-        for kept in self._outgoing.on_taken(ack, now_us):
+        for kept in self._outgoing.on_ack(ack, now_us):
             self._unacknowledged -= kept.events
             message = kept.message
             seqs = message.seqs if isinstance(message, Batch) else (message.publication.seq,)
@@ -213,7 +213,7 @@ class DurableClient(ClientLayer):
         for each in _without_detach(self._handed_over(self.inner.handle(given, now_us), now_us)):
             effects.append(each)
             if isinstance(each, Send) and isinstance(each.message, Heartbeat):  # it belongs to this incarnation of us
-                effects.append(Send(self._broker, _TAKES if self._begun else _NOT_YET))
+                effects.append(Send(self._broker, _ACKNOWLEDGES if self._begun else _NOT_YET))
         if self._broker in self._incoming:
             effects.append(Send(self._broker, self._acknowledgement(self._broker)))
         if self._for != self._broker:
@@ -252,7 +252,7 @@ class DurableClient(ClientLayer):
         if self._begun:
             return []
         self._begun = True
-        return [] if self._broker is None else [Send(self._broker, _TAKES)]
+        return [] if self._broker is None else [Send(self._broker, _ACKNOWLEDGES)]
 
     # What comes ----------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class DurableClient(ClientLayer):
 
     def _acknowledgement(self, broker: str) -> StoredAck:
         incoming = self._incoming[broker]
-        ack = incoming.taken
+        ack = incoming.ack
         if incoming.accepted == incoming.stored:
             return ack
         return StoredAck(ack.stream, ack.seq, ack.missing, incoming.accepted, self._before)

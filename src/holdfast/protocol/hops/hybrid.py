@@ -43,9 +43,9 @@ class HybridLayer(BrokerLayer[DurableLayer]):
         effects: list[Effect] = []
         copied: list[Effect] = []
         if type(given) is Received:
-            is_beat = type(given.message) is KeepAlive
-            effects = self._heard(given.sender, is_beat, now_us)
-            if is_beat:
+            is_heartbeat = type(given.message) is KeepAlive
+            effects = self._heard(given.sender, is_heartbeat, now_us)
+            if is_heartbeat:
                 return effects
         elif type(given) is LinkUp and given.kind == "broker":
             self._watch.begin(given.neighbour, now_us)
@@ -59,8 +59,8 @@ class HybridLayer(BrokerLayer[DurableLayer]):
                 effects = [*[Send(name, _ALIVE) for name in self._watch.names()], *effects]
         return self._with_copies(effects, self.inner.handle(given, now_us), copied)
 
-    def _heard(self, neighbour: str, is_beat: bool, now_us: int) -> list[Effect]:
-        if not self._watch.on_heard(neighbour, is_beat, now_us):
+    def _heard(self, neighbour: str, is_heartbeat: bool, now_us: int) -> list[Effect]:
+        if not self._watch.on_heard(neighbour, is_heartbeat, now_us):
             return []
         return [*self._router.suspect(neighbour, False), Incident("neighbour_up", neighbour)]
 

@@ -53,7 +53,7 @@ class Incoming:
         self._early = {number: each for number, each in self._early.items() if number > seq} if self._early else {}
 
     @property
-    def taken(self) -> StoredAck:
+    def ack(self) -> StoredAck:
         """What to say to the sender."""
         highest = max(self._early, default=0)
         holes = [seq for seq in range(self.accepted + 1, highest) if seq not in self._early]

@@ -36,10 +36,10 @@ class MultipathLayer(BrokerLayer[BrokerMachine]):
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         if type(given) is Received:
-            is_beat = type(given.message) is KeepAlive
-            if self._watch.on_heard(given.sender, is_beat, now_us):
+            is_heartbeat = type(given.message) is KeepAlive
+            if self._watch.on_heard(given.sender, is_heartbeat, now_us):
                 effects = self._back(given.sender)
-            return effects if is_beat else effects + self._noted(self.inner.handle(given, now_us), now_us)
+            return effects if is_heartbeat else effects + self._noted(self.inner.handle(given, now_us), now_us)
         if type(given) is Wake:
             return self._on_wake(now_us)
         if type(given) is LinkDown:

@@ -32,8 +32,8 @@ class NackLayer(BrokerLayer[BrokerMachine]):
         return min(self._due_us, self.inner.next_due_us())
 
     def has_settled(self, now_us: int) -> bool:
-        told = all(each.has_told for each in self._senders.values())
-        return told and not any(map(len, self._receivers.values())) and self.inner.has_settled(now_us)
+        announced = all(each.has_announced for each in self._senders.values())
+        return announced and not any(map(len, self._receivers.values())) and self.inner.has_settled(now_us)
 
     def gauges(self) -> Gauges:
         kept = max(map(len, self._senders.values()), default=0)

@@ -8,7 +8,7 @@ leaves no hole; it says so a few times, each after twice the silence, and then r
 from holdfast.model.messages import HighestSent, Message, Nack, Numbered, Publish, Stamped
 from holdfast.protocol.hops.settings import NackSettings
 
-_TOLD = 5  # times that the last number was said: all of them lost once in a hundred thousand at loss 0.1
+_ANNOUNCED = 5  # times that the last number was said: all of them lost once in a hundred thousand at loss 0.1
 
 
 class NackSender:
@@ -19,15 +19,15 @@ class NackSender:
         self._kept: dict[int, Publish | Stamped] = {}  # by number, oldest first
         self._seq = 0
         self._sent_us = 0
-        self._beats = 0  # since the last event
+        self._announcements = 0  # since the last event
 
     def __len__(self) -> int:
         return len(self._kept)
 
     @property
-    def has_told(self) -> bool:
+    def has_announced(self) -> bool:
         """Whether the receiver knows how far we have got, as far as we can tell."""
-        return self.due_us is None or self._beats >= _TOLD
+        return self.due_us is None or self._announcements >= _ANNOUNCED
 
     def send(self, publish: Publish | Stamped, now_us: int) -> Numbered:
         self._seq += 1
@@ -35,8 +35,8 @@ class NackSender:
         if len(self._kept) > self._settings.ring:
             del self._kept[next(iter(self._kept))]
         self._sent_us = now_us
-        if self._beats or self.due_us is None:  # otherwise the timer finds out by itself that it is too early
-            self._beats = 0
+        if self._announcements or self.due_us is None:  # otherwise the timer finds out by itself that it is too early
+            self._announcements = 0
             self.due_us = now_us + self._settings.idle_us
         return Numbered(self._stream, self._seq, False, publish)
 
@@ -52,13 +52,13 @@ class NackSender:
     def on_timer(self, now_us: int) -> HighestSent | None:
         if self.due_us is None or now_us < self.due_us:
             return None
-        idle_us = self._settings.idle_us << self._beats
+        idle_us = self._settings.idle_us << self._announcements
         if now_us - self._sent_us < idle_us:
             self.due_us = self._sent_us + idle_us
             return None
-        self._beats += 1
+        self._announcements += 1
         self._sent_us = now_us
-        self.due_us = now_us + 2 * idle_us if self._beats < self._settings.beats else None
+        self.due_us = now_us + 2 * idle_us if self._announcements < self._settings.beats else None
         return self._latest()
 
     def _latest(self) -> HighestSent:

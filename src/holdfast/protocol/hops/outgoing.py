@@ -15,7 +15,7 @@ def events_in(message: Body | None) -> int:
     return len(message.seqs) if isinstance(message, Batch) else int(message is not None)
 
 
-def is_said(message: Body) -> bool:
+def is_control(message: Body) -> bool:
     """What need not be kept: copies that try another way, and what clients say to each other and would say again."""
     if isinstance(message, Batch):
         return False
@@ -166,18 +166,18 @@ class Outgoing:
 
     # Answers -------------------------------------------------------------------------------------
 
-    def on_taken(self, taken: StoredAck, now_us: int) -> list[KeptMessage]:
+    def on_ack(self, ack: StoredAck, now_us: int) -> list[KeptMessage]:
         """What need not be kept for this neighbour any more."""
-        if taken.stream != self.stream or taken.seq > self._released:
+        if ack.stream != self.stream or ack.seq > self._released:
             return []
-        arrived = max(taken.seq, min(taken.arrived, self._highest))
+        arrived = max(ack.seq, min(ack.arrived, self._highest))
         self._learn(arrived, now_us)
-        if taken.before:
-            self._partly = max(self._partly, (taken.seq + 1, taken.before))  # datagrams may overtake each other
+        if ack.before:
+            self._partly = max(self._partly, (ack.seq + 1, ack.before))  # datagrams may overtake each other
         done: list[KeptMessage] = []
         queue = self._queue
         before = len(queue)
-        while queue and (first := next(iter(queue))) <= taken.seq:
+        while queue and (first := next(iter(queue))) <= ack.seq:
             kept = queue.pop(first)
             self._sent_us.pop(first, None)
             if kept is not None:
@@ -192,12 +192,12 @@ class Outgoing:
             self.due_us = now_us + self._wait_us() if awaits else None
         return done
 
-    def missed(self, taken: StoredAck, now_us: int) -> list[Handover]:
+    def missed(self, ack: StoredAck, now_us: int) -> list[Handover]:
         """What the neighbour misses between others that have come, unless it was just sent again."""
-        if taken.stream != self.stream or not self._queue:
+        if ack.stream != self.stream or not self._queue:
             return []
         first, again = next(iter(self._queue)), []
-        for seq in taken.missing:
+        for seq in ack.missing:
             if seq in self._queue and self._sent_us.get(seq, -1) != -1:
                 again.append(self._handover(seq, first, now_us))
         return again

@@ -26,13 +26,13 @@ class _Watched:
     def __init__(self, now_us: int, settings: WatchSettings) -> None:
         self.heard_us = now_us
         self.suspected = False
-        self._beat_us: int | None = None  # when it last said so
+        self._heartbeat_us: int | None = None  # when it last said so
         self._silences: deque[int] = deque([2 * settings.beat_us], settings.samples)  # doubtful at first
 
-    def on_beat(self, now_us: int) -> None:
-        if self._beat_us is not None and not self.suspected:
-            self._silences.append(now_us - self._beat_us)
-        self._beat_us = now_us
+    def on_heartbeat(self, now_us: int) -> None:
+        if self._heartbeat_us is not None and not self.suspected:
+            self._silences.append(now_us - self._heartbeat_us)
+        self._heartbeat_us = now_us
 
     def patience_us(self, settings: WatchSettings, deviations: float) -> int:
         count = len(self._silences)
@@ -69,14 +69,14 @@ class NeighbourWatch:
         watched = self._watched.get(neighbour)
         return 0 if watched is None else watched.heard_us
 
-    def on_heard(self, neighbour: str, is_beat: bool, now_us: int) -> bool:
+    def on_heard(self, neighbour: str, is_heartbeat: bool, now_us: int) -> bool:
         """Whether it was taken for down until now."""
         watched = self._watched.get(neighbour)
         if watched is None:
             return False
         watched.heard_us = now_us
-        if is_beat:
-            watched.on_beat(now_us)
+        if is_heartbeat:
+            watched.on_heartbeat(now_us)
         was, watched.suspected = watched.suspected, False
         return was
 

@@ -56,7 +56,7 @@ class _LatchSource(Generic[Item]):
         self.newest = first  # the highest number received, and when it left
         self.newest_departure_us = 0
 
-    def is_new_life(self, epoch: int, seq: int, departure_us: int) -> bool:
+    def is_new_epoch(self, epoch: int, seq: int, departure_us: int) -> bool:
         """The epoch says so; or numbers begin again: of one life, a lower number cannot have left later."""
         return epoch > self.epoch or (
             epoch == self.epoch and seq < self.newest and departure_us > self.newest_departure_us
@@ -107,10 +107,10 @@ class Latch(Generic[Item]):
         decisions: list[Decision[Item]] = []
         known = self._sources.pop(source, None)
         if known is None:
-            decisions = self._make_room(arrival_us)
+            decisions = self._release_oldest(arrival_us)
             travels = SampleWindow(self._settings.window, self._settings.window_us)
             known = _LatchSource(travels, self._new_estimator(self._settings, travels, self._steering), epoch, seq)
-        elif known.is_new_life(epoch, seq, departure_us):
+        elif known.is_new_epoch(epoch, seq, departure_us):
             decisions = self._let_all_go(source, known, arrival_us, "not waited for any longer")
             known.begin(epoch, seq)
         self._sources[source] = known
@@ -221,7 +221,7 @@ class Latch(Generic[Item]):
         now_us: int,
     ) -> None:
         for missing_seq, missing_departure_us in relevant_gaps:
-            if missing_seq < seq and known.waiting.is_news(missing_seq):
+            if missing_seq < seq and known.waiting.is_new(missing_seq):
                 deadline_us = known.estimator.deadline_us(missing_departure_us, departure_us, now_us)
                 latest_us = known.waiting.oldest_above(missing_seq) + self._settings.hold_us_max
                 deadline_us = min(max(deadline_us, now_us), latest_us)
@@ -266,7 +266,7 @@ class Latch(Generic[Item]):
             decisions += self._settle(source, self._sources[source], now_us)
         return decisions
 
-    def _make_room(self, now_us: int) -> list[Decision[Item]]:
+    def _release_oldest(self, now_us: int) -> list[Decision[Item]]:
         """For one more source; the one heard of longest ago goes."""
         if len(self._sources) < self._settings.sources_max:
             return []

@@ -56,7 +56,7 @@ class Waiting(Generic[Item]):
         """When the lowest missing number is no longer waited for."""
         return self._missing[self._missing_seqs[0]].deadline_us if self._missing_seqs else None
 
-    def is_news(self, seq: int) -> bool:
+    def is_new(self, seq: int) -> bool:
         """This number is said to be missing, and we neither have it, nor wait for it, nor have stopped waiting."""
         return seq > self.floor and seq not in self._missing and seq not in self._held
 

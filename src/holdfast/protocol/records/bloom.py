@@ -237,15 +237,15 @@ def _positions(mask: int) -> list[int]:
 def _bit_conditions(each: Alternative) -> list[str]:
     """One conjunction for each way to choose from the lists; a list that makes too many is left out, which is safe."""
     lists: list[tuple[int, ...]] = []
-    ways = 1
+    combinations = 1
     for masks in each.choices:
-        if ways * len(masks) <= _CHOICES_MAX:
-            ways *= len(masks)
+        if combinations * len(masks) <= _CHOICES_MAX:
+            combinations *= len(masks)
             lists.append(masks)
     chosen = []
-    for way in product(*lists):
+    for combination in product(*lists):
         mask = each.mask
-        for one in way:
+        for one in combination:
             mask |= one
         chosen.append(" AND ".join(f"b{position} IS NOT NULL" for position in _positions(mask)))
     return chosen

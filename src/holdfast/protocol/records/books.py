@@ -43,7 +43,7 @@ _COLUMNS, _BLOOM = 0, 1
 _PRESENCE, _HASHED, _ORDERED, _BOOLEAN = range(4)
 _FROM_PREVIOUS, _ONLY, _AS_BEFORE = 16, 32, 64
 _KINDS = (Kind.NUMBER, Kind.STRING, Kind.TIMESTAMP)
-_WHOLE, _DOUBLES = 0, 1
+_INTEGERS, _DOUBLES = 0, 1
 _FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
@@ -212,7 +212,7 @@ def _put_ordered(out: OctetWriter, scale: OrderedScale) -> None:
 def _put_numbers(out: OctetWriter, keys: list[int | float]) -> None:
     """Whole numbers as their differences, others as doubles; an integer that no double holds is rounded then."""
     if all(type(key) is int for key in keys):
-        out.byte(_WHOLE)
+        out.byte(_INTEGERS)
         out.signed(int(keys[0]))
         for low, high in pairwise(keys):
             out.number(int(high) - int(low))

@@ -102,7 +102,7 @@ class ColumnBook:
                 entry |= UNPLACED << self._by_name[None].shift
         return entry
 
-    def tells_of_others(self, entry: Entry) -> bool:
+    def has_unlisted(self, entry: Entry) -> bool:
         """Whether the event has attributes that are not listed."""
         others = self._by_name.get(None)
         return others is not None and entry >> others.shift & 1 == UNPLACED

@@ -53,7 +53,7 @@ def worn(book: Codebook, fresh: Codebook, sample: Sequence[Attributes]) -> bool:
         if before is None or crowding(before, values) > crowding(scale, values) + crowded:
             return True
     if isinstance(book, ColumnBook):
-        unlisted = sum(book.tells_of_others(book.entry(each)) for each in sample)
+        unlisted = sum(book.has_unlisted(book.entry(each)) for each in sample)
         return unlisted > _UNLISTED * len(sample) or _length(book, sample) > _LONGER * _length(fresh, sample)
     return False
 
@@ -164,7 +164,7 @@ def _learned_bloom(settings: BloomSettings, sample: Sequence[Attributes], focus:
             focus = (focus or ())[: len(focus or ()) // 2]  # of the others nothing is told
 
 
-def _thresholds(sample: Sequence[Attributes], focus: Focus, room: int) -> list[tuple[str, OrderedScale]]:
+def _thresholds(sample: Sequence[Attributes], focus: Focus, bins_max: int) -> list[tuple[str, OrderedScale]]:
     """Numbers and timestamps share the direct bits evenly; the most frequent attributes when there are too many."""
     ranked = {}
     for name in _names(sample, focus, COLUMNS_MAX):
@@ -172,11 +172,11 @@ def _thresholds(sample: Sequence[Attributes], focus: Focus, room: int) -> list[t
         kind = main_kind(values) if values else None
         if kind in (Kind.NUMBER, Kind.TIMESTAMP):
             ranked[name] = (-sum(kind_of(value) is kind for value in values), name)
-    chosen = sorted(ranked, key=lambda name: ranked[name])[: room // _THRESHOLDS_MIN]
+    chosen = sorted(ranked, key=lambda name: ranked[name])[: bins_max // _THRESHOLDS_MIN]
     found = []
     for name in sorted(chosen):
         values = _values(name, sample)
-        scale = even_thresholds(_draws(values), main_kind(values), room // len(chosen))
+        scale = even_thresholds(_draws(values), main_kind(values), bins_max // len(chosen))
         if scale.knots:
             found.append((name, scale))
     return found

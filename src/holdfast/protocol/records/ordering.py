@@ -17,7 +17,7 @@ from holdfast.model.values import Kind, Value, kind_of, microseconds
 Key = bool | int | float | str  # a value of one kind, or the microseconds of a timestamp
 Stretch = tuple[Key | None, Key | None]
 
-_WHOLE = 2**53  # from here on doubles are whole numbers, and there are integers between them
+_INTEGRAL = 2**53  # from here on doubles are whole numbers, and there are integers between them
 _INTEGERS_END = 2**64
 
 
@@ -32,7 +32,7 @@ def above(key: Key) -> Key | None:
     if type(key) is bool:
         return None if key else True
     assert not isinstance(key, str)
-    if abs(key) < _WHOLE:
+    if abs(key) < _INTEGRAL:
         return nextafter(key, inf)
     if abs(key) <= _INTEGERS_END:
         return int(key) + 1

@@ -20,10 +20,10 @@ _CONTROL_ATTRIBUTES = 16  # left for what else a request says: whom, which numbe
 
 def request_attributes(book: Codebook, entry: Entry) -> dict[str, Value] | None:
     """What a request for this entry carries; None when it is too much for one event: ask the publisher then."""
-    told = book.request_attributes(entry)
-    if len(told) > ATTRIBUTES_MAX - _CONTROL_ATTRIBUTES:
+    attributes = book.request_attributes(entry)
+    if len(attributes) > ATTRIBUTES_MAX - _CONTROL_ATTRIBUTES:
         return None
-    return {KIND: REQUEST, BOOK: book.id, **told}
+    return {KIND: REQUEST, BOOK: book.id, **attributes}
 
 
 def request_conditions(book: Codebook, subscription: Subscription) -> list[str]:

@@ -63,13 +63,13 @@ def _scale(keys: list[Key], kind: Kind, bins: int) -> OrderedScale:
     heaviest = sorted((key for key in short if counts[key] > share), key=lambda key: -counts[key])
     chosen = dict.fromkeys(heaviest[: bins // 4])
     points = tuple(key for key in counts if key in chosen)
-    room = bins - 2 - 2 * len(points)
+    bins_max = bins - 2 - 2 * len(points)
     rest = [key for key in keys if key not in chosen]
     if kind is Kind.STRING:
-        return OrderedScale(kind, points, _separators([str(key) for key in rest], min(room, _TEXT_CUTS_MAX)))
-    segments = max(1, min(SEGMENTS, room))
+        return OrderedScale(kind, points, _separators([str(key) for key in rest], min(bins_max, _TEXT_CUTS_MAX)))
+    segments = max(1, min(SEGMENTS, bins_max))
     knots = dict.fromkeys(_quantiles(rest, segments))
-    return OrderedScale(kind, points, tuple(knots), max(1, room // max(1, len(knots) - 1)))
+    return OrderedScale(kind, points, tuple(knots), max(1, bins_max // max(1, len(knots) - 1)))
 
 
 def _quantiles(keys: Sequence[Key], segments: int) -> list[Key]:
@@ -78,11 +78,11 @@ def _quantiles(keys: Sequence[Key], segments: int) -> list[Key]:
     return [keys[last * part // segments] for part in range(segments + 1)] if keys else []
 
 
-def _separators(texts: list[str], room: int) -> tuple[str, ...]:
+def _separators(texts: list[str], bins_max: int) -> tuple[str, ...]:
     cuts: dict[str, None] = {}
     neighbours = [(low, high) for low, high in pairwise(dict.fromkeys(texts))]
-    for part in range(1, min(room, len(neighbours)) + 1):
-        low, high = neighbours[(len(neighbours) - 1) * part // min(room, len(neighbours))]
+    for part in range(1, min(bins_max, len(neighbours)) + 1):
+        low, high = neighbours[(len(neighbours) - 1) * part // min(bins_max, len(neighbours))]
         cuts[_shortest_between(low, high)] = None
     return tuple(sorted(cuts))
 

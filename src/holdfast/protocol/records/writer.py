@@ -123,17 +123,21 @@ class RecordWriter:
         if seq < last:
             raise MisuseError(f"a record of publication {last} cannot be carried by {seq}")
         after = self.last_seq - last
-        told = list(islice(reversed(self._kept), after, after + max(0, last_n)))[::-1]
+        described = list(islice(reversed(self._kept), after, after + max(0, last_n)))[::-1]
         most = min(bytes_max, RECORD_BYTES_MAX)
-        while told:
-            entries = self._entries(told, last)
+        while described:
+            entries = self._entries(described, last)
             length = sum(bits for _, bits in entries) // 8  # at least
             if length <= most:
-                data = self._block(told, entries, seq - last, time_us, b"")
+                data = self._block(described, entries, seq - last, time_us, b"")
                 length = len(data)
                 if length <= most:
-                    return self._block(told, entries, seq - last, time_us, self.book.to_bytes()) if with_book else data
-            del told[: 1 + len(told) * (length - most) // length]  # the oldest are left out
+                    return (
+                        self._block(described, entries, seq - last, time_us, self.book.to_bytes())
+                        if with_book
+                        else data
+                    )
+            del described[: 1 + len(described) * (length - most) // length]  # the oldest are left out
         return b""
 
     def digest(
@@ -150,30 +154,30 @@ class RecordWriter:
         last = self.last_seq if upto is None else min(upto, self.last_seq)
         return self._record(last - from_seq + 1, last, seq, time_us, with_book, bytes_max)
 
-    def _block(self, told: list[_Kept], entries: list[Bits], behind: int, time_us: int, book_data: bytes) -> bytes:
-        times = [each.time for each in told]
+    def _block(self, described: list[_Kept], entries: list[Bits], behind: int, time_us: int, book_data: bytes) -> bytes:
+        times = [each.time for each in described]
         gaps = [later - sooner for sooner, later in pairwise(times)]
         unit_us = self._settings.time_unit_us
         head = Head(
             book_id=self.book.id,
             book_data=book_data or None,
             behind=behind,
-            entries=len(told),
+            entries=len(described),
             ago=time_us // unit_us - times[-1],
             unit_us=unit_us,
             gap_k=gap_k_of(gaps),
         )
         return block_bytes(head, gaps, entries)
 
-    def _entries(self, told: list[_Kept], last: int) -> list[Bits]:
+    def _entries(self, described: list[_Kept], last: int) -> list[Bits]:
         book, every = self.book, self._settings.key_every
         if not self._settings.delta:
-            return [plain_bits(book, self._code(each)) for each in told]
-        oldest = told[0].under(book)
+            return [plain_bits(book, self._code(each)) for each in described]
+        oldest = described[0].under(book)
         if oldest.first is None:
             oldest.first = change_bits(book, self._code(oldest), book.reference)
         found = [oldest.first]
-        for seq, (before, each) in enumerate(pairwise(told), last - len(told) + 2):
+        for seq, (before, each) in enumerate(pairwise(described), last - len(described) + 2):
             each.under(book)
             if every and seq % every == 0:
                 if each.key is None:

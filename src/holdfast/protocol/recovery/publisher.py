@@ -315,8 +315,8 @@ class Publisher:
 
     def _repair_bytes(self, publication: Publication) -> int:
         """What it takes in a repair, about; exactly where that is much, because its attributes may be."""
-        whole = len(encoded(Repair((repaired(publication),))))
-        return whole if whole > self._settings.repair_bytes else _HEAD_BYTES + len(publication.payload)
+        size = len(encoded(Repair((repaired(publication),))))
+        return size if size > self._settings.repair_bytes else _HEAD_BYTES + len(publication.payload)
 
     def _repairs(self, to: tuple[str, ...], publications: list[Publication], now_us: int) -> list[Effect]:
         effects: list[Effect] = []

@@ -124,12 +124,12 @@ class Unannounced:
     def close(self, first: int, last: int, announced_to: int) -> Iterator[int]:
         """A record lists these: those of them that are news, in a range or beyond `announced_to`."""
         left: list[list[int]] = []
-        news: list[range] = []
+        announced: list[range] = []
         for begin, end in self._ranges:
             if begin > last or end < first:
                 left.append([begin, end])
                 continue
-            news.append(range(max(begin, first), min(end, last) + 1))
+            announced.append(range(max(begin, first), min(end, last) + 1))
             if begin < first:
                 left.append([begin, first - 1])
             if end > last:
@@ -138,8 +138,8 @@ class Unannounced:
             self._ranges, self.tries = left, 0  # somebody answers
             if left and left[0][0] > self._asked_to:
                 self._due_us = 0
-        news.append(range(max(first, announced_to + 1), last + 1))
-        return (seq for each in news for seq in each)
+        announced.append(range(max(first, announced_to + 1), last + 1))
+        return (seq for each in announced for seq in each)
 
     def close_below(self, oldest: int) -> list[tuple[int, int]]:
         """Nobody can tell of earlier ones; what is closed by that."""
@@ -177,7 +177,7 @@ class Source:
         self._asks: list[tuple[int, int]] = []  # a heap: when to ask for which; an entry counts if it is its `due_us`
         self._unseen = 0  # all numbers from `announced_to` up to here have come
         self.noticed: list[tuple[int, int]] = []  # missing ones, with their departures, of which order has not heard
-        self.stand_ins: list[int] = []  # numbers that order waits for in place of a range that was not announced
+        self.placeholders: list[int] = []  # numbers that order waits for in place of a range that was not announced
         self.unannounced = Unannounced()
         self.stated = False  # its last events came with a statement of what there was
         self.unstated = 0  # digests since then that announced more than was stated

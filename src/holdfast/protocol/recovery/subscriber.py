@@ -63,7 +63,7 @@ class Subscriber:
         self._sources: dict[str, Source] = {}
         self._due: list[tuple[int, str]] = []  # a heap; an entry counts if it is its source's `due_us`
         self._missing = 0
-        self._room_us = 0  # while too many are followed, none of them can have been silent for long before this
+        self._full_until_us = 0  # while too many are followed, none of them can have been silent for long before this
         self._gossip = RttEstimator(0)  # how much later than usual events come that brokers have recovered, if they do
 
     def next_due_us(self) -> int | None:
@@ -157,7 +157,7 @@ class Subscriber:
                 unseen = self._seen.lowest_new(known.name, first, since - 1)
                 if unseen is not None:
                     known.noticed.append((unseen, now_us - known.travel.mean_us))
-                    known.stand_ins.append(unseen)
+                    known.placeholders.append(unseen)
         if known.unannounced:
             known.unannounced.close(0 if since == 1 else since, upto, upto)  # from the beginning
         known.announced_to = max(known.announced_to, upto)
@@ -257,11 +257,11 @@ class Subscriber:
         """Follow a publisher, if there is room for one more or another has been silent for a while."""
         effects: list[Effect] = []
         if len(self._sources) >= self._settings.sources_max:
-            if now_us < self._room_us:
+            if now_us < self._full_until_us:
                 return None, []
             oldest = min(self._sources.values(), key=lambda each: each.heard_us)
-            self._room_us = oldest.heard_us + _SILENT_US
-            if now_us < self._room_us:
+            self._full_until_us = oldest.heard_us + _SILENT_US
+            if now_us < self._full_until_us:
                 return None, []
             effects = self._forget(oldest, "too many publishers", now_us)
         known = self._sources[name] = Source(name, self._settings.reply_us, now_us)
@@ -291,11 +291,11 @@ class Subscriber:
         self._rearm(known, known.unannounced.due_us)
         return effects + self._within_limit(known, now_us)
 
-    def _examine(self, known: Source, record: Record, news: Iterator[int], now_us: int) -> None:
+    def _examine(self, known: Source, record: Record, announced: Iterator[int], now_us: int) -> None:
         assert record.book is not None
         has, source, timeout_us = self._seen.has, known.name, self._arrival_timeout_us(known)
         relevant = self._interest.relevant(record.book, -known.travel.mean_us - record.unit_us)
-        for seq in news:
+        for seq in announced:
             if has(source, seq) or seq in known.missing:
                 continue
             sighting = record.sighting(seq)
@@ -331,10 +331,13 @@ class Subscriber:
     def cleared(self, source: str) -> list[int]:
         """Numbers that stood for a range of which we know more by now, and that are not missing."""
         known = self._sources.get(source)
-        if known is None or not known.stand_ins:
+        if known is None or not known.placeholders:
             return []
-        known.stand_ins, before = [each for each in known.stand_ins if known.unannounced.has(each)], known.stand_ins
-        return [each for each in before if each not in known.stand_ins and each not in known.missing]
+        known.placeholders, before = (
+            [each for each in known.placeholders if known.unannounced.has(each)],
+            known.placeholders,
+        )
+        return [each for each in before if each not in known.placeholders and each not in known.missing]
 
     def frontier(self, source: str) -> int:
         """The lowest number of a publisher that is missing or may be."""

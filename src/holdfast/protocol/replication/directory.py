@@ -34,10 +34,10 @@ class Directory:
         self._beside.setdefault(replica, names)
         return [Register(broker, ())] if self._outside else []
 
-    def around(self, broker: str) -> tuple[str, ...]:
+    def neighbours_of(self, broker: str) -> tuple[str, ...]:
         """The brokers next to this one, sorted: we are one of them."""
         return tuple(sorted({self._name, *self._beside.get(broker, ())} - {broker}))
 
     def rank(self, broker: str) -> int:
         """How many of them ask before we do."""
-        return self.around(broker).index(self._name)
+        return self.neighbours_of(broker).index(self._name)

@@ -123,9 +123,9 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
     def has_settled(self, now_us: int) -> bool:
         return not self._reorderings.held and not self._failovers.waiting and self.inner.has_settled(now_us)
 
-    def around(self, broker: str) -> tuple[str, ...]:
+    def neighbours_of(self, broker: str) -> tuple[str, ...]:
         """Those next to this broker, as far as is known here."""
-        return self._directory.around(broker)
+        return self._directory.neighbours_of(broker)
 
     # Inputs --------------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
 
     def _on_received(self, sender: str, message: Message, now_us: int) -> list[Effect]:
         if not self.inner.knows(sender):
-            return self._on_stranger(sender, message, now_us)
+            return self._on_unknown(sender, message, now_us)
         if type(message) is Publish or type(message) is Stamped:
             return self._on_publish(sender, message, now_us)
         if type(message) is not Batch:
@@ -170,9 +170,9 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         return [effect for each in message.published() for effect in self._on_publish(sender, each, now_us)]
 
     def _on_wake(self, now_us: int) -> list[Effect]:
-        beats = now_us >= self.inner.heartbeat_us
+        is_heartbeat_due = now_us >= self.inner.heartbeat_us
         effects = self.inner.handle(_WAKE, now_us)
-        if beats:
+        if is_heartbeat_due:
             for name in self._watch.names():
                 if not self.inner.knows(name):
                     self._watch.end(name)
@@ -193,7 +193,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         effects: list[Effect] = []
         for name in self._queues.look((each, self._queue_length(each)) for each in brokers):
             effects.append(Incident("overloaded", name))
-            effects.append(ReplicaWanted(name, self._directory.around(name), self._settings.copying, use))
+            effects.append(ReplicaWanted(name, self._directory.neighbours_of(name), self._settings.copying, use))
         return effects
 
     def _on_failover_timer(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
@@ -202,9 +202,9 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             if now_us >= failover.began_us + self._settings.patience_us:
                 return self._give_up(failover, now_us)
             if now_us >= failover.ask_us:
-                around = self._directory.around(failover.faulty)
-                failover.ask_us = now_us + self._settings.takeover_us * (1 + len(around))
-                effects.append(ReplicaWanted(failover.faulty, around, self._settings.copying, "failover"))
+                neighbours_of = self._directory.neighbours_of(failover.faulty)
+                failover.ask_us = now_us + self._settings.takeover_us * (1 + len(neighbours_of))
+                effects.append(ReplicaWanted(failover.faulty, neighbours_of, self._settings.copying, "failover"))
         return effects + failover.on_timer(now_us)
 
     # A neighbour fails ---------------------------------------------------------------------------
@@ -277,9 +277,9 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             return [*self._resume(failover), *self.inner.greet(name)]
         if failover is not None and failover.takes_over:
             return [Send(name, Retired(failover.replica or self.name))]
-        stands_for = replaces is not None and (self.inner.knows(replaces) or replaces in self._failovers)
+        replaces_known = replaces is not None and (self.inner.knows(replaces) or replaces in self._failovers)
         effects = self._on_link_down(name, now_us) if is_known else []
-        if kind == "broker" and stands_for:
+        if kind == "broker" and replaces_known:
             self.inner.admit(name, now_us, reliable)  # told nothing until it says what it wants
         elif is_known:
             return effects + self._on_link_up(name, kind, now_us, None, reliable)
@@ -290,7 +290,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             self._watch.begin(name, now_us)
         return effects
 
-    def _on_stranger(self, name: str, message: Message, now_us: int) -> list[Effect]:
+    def _on_unknown(self, name: str, message: Message, now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         if name in self._retired:
             return self._on_link_up(name, "broker", now_us)
@@ -355,7 +355,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             case HighWaterMarks() if (reordering := self._reorderings.get(name)) is not None:
                 return self._let_go(reordering.on_marks(name, message.marks))
             case LastAdvertisement() | LastSubscription() if session is not None:
-                return session.on_said(name, message)
+                return session.on_last(name, message)
             case CopyOpen(epoch) if failover is not None and failover.epoch == epoch:
                 failover.on_open()
             case CopyDone(epoch, digest) if failover is not None and failover.epoch == epoch:
@@ -373,7 +373,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         if failover is not None and failover.replica not in (None, name) and request.epoch < failover.epoch:
             return self._dismiss(name, failover.replica or faulty, now_us)
         if failover is not None and failover.replica == name and failover.epoch == request.epoch:
-            return self._say_all_again(failover)
+            return self._send_all_again(failover)
         if faulty in self._retired:
             successor = self._retired[faulty]
             return [] if successor == name else self._dismiss(name, successor, now_us)
@@ -404,11 +404,11 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             del self._retired[next(iter(self._retired))]
         self._retired[name] = successor
 
-    def _say_all_again(self, failover: NeighbourFailover) -> list[Effect]:
+    def _send_all_again(self, failover: NeighbourFailover) -> list[Effect]:
         assert failover.replica is not None
-        failover.said_advertisements = failover.said_subscriptions = None
+        failover.sent_advertisement_digest = failover.sent_subscription_digests = None
         tables = self._tree.sent_tables(failover.replica).values() if failover.state.copies else ()
-        return [Send(failover.replica, part) for each in tables for part in each.whole()]
+        return [Send(failover.replica, part) for each in tables for part in each.snapshots()]
 
     # The end of a replication --------------------------------------------------------------------
 
@@ -435,7 +435,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         return [Incident("replica_lost", name), *effects]
 
     def _let_go(self, events: Iterable[tuple[str, Publish]]) -> list[Effect]:
-        return [effect for way, publish in events for effect in self._forward(way, publish)]
+        return [effect for hop, publish in events for effect in self._forward(hop, publish)]
 
     # Events --------------------------------------------------------------------------------------
 

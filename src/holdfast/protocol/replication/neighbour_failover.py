@@ -42,9 +42,9 @@ class NeighbourFailover:
         self.out = OutQueue(settings.pace_us, settings.pending_max)
         self.began_us = now_us
         self.ask_us = ask_us  # when to ask for a replica, while it is suspected
-        self.said_us = now_us
-        self.said_advertisements: int | None = None  # digests that the replica was told last
-        self.said_subscriptions: tuple[int, int] | None = None
+        self.sent_us = now_us
+        self.sent_advertisement_digest: int | None = None  # digests that the replica was told last
+        self.sent_subscription_digests: tuple[int, int] | None = None
         self.marks: dict[str, int] = {}  # source -> the last number sent by either way
         self.marks_left = 0  # times that they are still to be said
         self.used: dict[str, dict[str, None]] = {}  # way -> sources of which it had an event since the last marks
@@ -67,15 +67,15 @@ class NeighbourFailover:
         if self.state is FailoverState.SUSPECTED:
             dues_us += [self.ask_us, self.began_us + self._settings.patience_us]
         if self.state.copies:
-            dues_us.append(self.said_us + self._settings.retry_us)
+            dues_us.append(self.sent_us + self._settings.retry_us)
         if self._has_marks:
             dues_us.append(self.marks_us)
         return min((each for each in dues_us if each is not None), default=None)
 
     def on_timer(self, now_us: int) -> list[Effect]:
-        if self.state.copies and now_us >= self.said_us + self._settings.retry_us:
-            self.said_subscriptions = None  # say it again
-            self.said_us = now_us
+        if self.state.copies and now_us >= self.sent_us + self._settings.retry_us:
+            self.sent_subscription_digests = None  # say it again
+            self.sent_us = now_us
         if self._has_marks and now_us >= self.marks_us:
             return self.take_marks(now_us)
         return []
@@ -85,8 +85,8 @@ class NeighbourFailover:
         self.on(FailoverEvent.TAKEOVER_REQUESTED if takes_over else FailoverEvent.JOIN_REQUESTED)
         self.replica, self.epoch = replica, request.epoch
         self.copying, self.reorders = request.copying, request.use == "reordering"
-        self.said_us = self.marks_us = now_us
-        self.said_advertisements = self.said_subscriptions = None
+        self.sent_us = self.marks_us = now_us
+        self.sent_advertisement_digest = self.sent_subscription_digests = None
 
     def on_replica_gone(self, now_us: int) -> None:
         """If it was to take over and had not yet, back to waiting for one."""
@@ -157,14 +157,14 @@ class NeighbourFailover:
             return self.replica
         return self.replica if length(self.replica) < length(self.faulty) else self.faulty
 
-    def _share(self, publish: Publish, way: str) -> Effect:
+    def _share(self, publish: Publish, hop: str) -> Effect:
         source, seq = publish.publication.source, publish.publication.seq
         self.marks[source] = max(self.marks.pop(source, 0), seq)  # the latest comes last
         if len(self.marks) > self._settings.sources_max:
             del self.marks[next(iter(self.marks))]
-        self.used.setdefault(way, {})[source] = None
+        self.used.setdefault(hop, {})[source] = None
         self.marks_left = _MARKS_REPEATED
-        return Send(way, publish if way == self.faulty else replace(publish, via="replica"))
+        return Send(hop, publish if hop == self.faulty else replace(publish, via="replica"))
 
     def take_marks(self, now_us: int) -> list[Effect]:
         """For each way, how far the sources are of which it had no event lately: an event says as much by itself."""
@@ -173,10 +173,10 @@ class NeighbourFailover:
         self.marks_us = now_us + self._settings.marks_us
         used, self.used = self.used, {}
         effects: list[Effect] = []
-        for way in (self.faulty, self.replica):
-            quiet = [each for each in self.marks.items() if each[0] not in used.get(way, ())]
+        for hop in (self.faulty, self.replica):
+            quiet = [each for each in self.marks.items() if each[0] not in used.get(hop, ())]
             for start in range(0, len(quiet), NODES_MAX):
-                effects.append(Send(way, HighWaterMarks(tuple(quiet[start : start + NODES_MAX]), onwards=True)))
+                effects.append(Send(hop, HighWaterMarks(tuple(quiet[start : start + NODES_MAX]), onwards=True)))
         return effects
 
     def queue_tables(self, effects: list[Effect], copies: Copies, sent: int, now_us: int) -> list[Effect]:
@@ -187,12 +187,12 @@ class NeighbourFailover:
                 self.out.put_control(effect.message)
             else:
                 left.append(effect)
-        if self.said_advertisements != copies.sent_advertisements:
-            self.said_advertisements = copies.sent_advertisements
+        if self.sent_advertisement_digest != copies.sent_advertisements:
+            self.sent_advertisement_digest = copies.sent_advertisements
             self.out.put_control(LastAdvertisement(self.epoch, copies.sent_advertisements))
         answers = copies.heard_advertisements, sent
-        if self.said_subscriptions != answers:
-            self.said_subscriptions, self.said_us = answers, now_us
+        if self.sent_subscription_digests != answers:
+            self.sent_subscription_digests, self.sent_us = answers, now_us
             self.out.put_control(LastSubscription(self.epoch, *answers))
         return left
 

@@ -79,15 +79,15 @@ class OutQueue:
 
     def take(self, now_us: int) -> list[Message]:
         """What goes now."""
-        taken: list[Message] = []
+        sent: list[Message] = []
         while self._free_us <= now_us:
             message = self._control.popleft() if self._control else self._next_event()
             if message is None:
                 break
-            taken.append(message)
+            sent.append(message)
             if self._pace_us:
                 self._free_us = max(self._free_us, now_us) + self._pace_us
-        return taken
+        return sent
 
     def _next_event(self) -> Publish | None:
         while self._turn:

@@ -21,8 +21,8 @@ class _Stream:
 
 
 class Reordering:
-    def __init__(self, ways: Sequence[str], unordered: str | None, held_max: int, sources_max: int) -> None:
-        self._ways = tuple(ways)
+    def __init__(self, hops: Sequence[str], unordered: str | None, held_max: int, sources_max: int) -> None:
+        self._hops = tuple(hops)
         self._unordered = unordered  # a way whose events do not come in order: only its marks count
         self._held_max = held_max
         self._sources_max = sources_max
@@ -33,15 +33,15 @@ class Reordering:
     def __len__(self) -> int:
         return self._count
 
-    def on_event(self, way: str, publish: Publish) -> list[tuple[str, Publish]]:
+    def on_event(self, hop: str, publish: Publish) -> list[tuple[str, Publish]]:
         """What can go on now, with the ways that it came by."""
         publication = publish.publication
         stream = self._stream(publication.source)
         if publication.seq not in stream.held:
-            stream.held[publication.seq] = way, publish
+            stream.held[publication.seq] = hop, publish
             self._count += 1
-        if way != self._unordered:
-            stream.passed[way] = max(stream.passed.get(way, 0), publication.seq)
+        if hop != self._unordered:
+            stream.passed[hop] = max(stream.passed.get(hop, 0), publication.seq)
         released = self._release(stream) + self._forget_oldest()
         while self._count > self._held_max:
             fullest = max(self._streams.values(), key=lambda each: len(each.held))
@@ -49,11 +49,11 @@ class Reordering:
             self.overflowed += 1
         return released
 
-    def on_marks(self, way: str, marks: Iterable[tuple[str, int]]) -> list[tuple[str, Publish]]:
+    def on_marks(self, hop: str, marks: Iterable[tuple[str, int]]) -> list[tuple[str, Publish]]:
         released = []
         for source, seq in marks:
             stream = self._stream(source)
-            stream.passed[way] = max(stream.passed.get(way, 0), seq)
+            stream.passed[hop] = max(stream.passed.get(hop, 0), seq)
             released += self._release(stream)
         return released + self._forget_oldest()
 
@@ -71,7 +71,7 @@ class Reordering:
         return released
 
     def _release(self, stream: _Stream) -> list[tuple[str, Publish]]:
-        passed = min(stream.passed.get(way, 0) for way in self._ways)
+        passed = min(stream.passed.get(hop, 0) for hop in self._hops)
         return self._let_go(stream, sorted(seq for seq in stream.held if seq <= passed))
 
     def _let_go(self, stream: _Stream, seqs: Sequence[int]) -> list[tuple[str, Publish]]:
@@ -88,28 +88,28 @@ class Reorderings:
 
     def __init__(self, settings: ReplicationSettings) -> None:
         self._settings = settings
-        self._by_way: dict[str, Reordering] = {}
+        self._by_hop: dict[str, Reordering] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._by_way)
+        return bool(self._by_hop)
 
     @property
     def held(self) -> int:
         """Events in the fullest."""
-        return max(map(len, self._by_way.values()), default=0)
+        return max(map(len, self._by_hop.values()), default=0)
 
-    def get(self, way: str) -> Reordering | None:
-        return self._by_way.get(way)
+    def get(self, hop: str) -> Reordering | None:
+        return self._by_hop.get(hop)
 
     def begin(self, faulty: str, replica: str, copying: CopyProtocol) -> None:
         unordered = replica if copying == "incremental" else None
         made = Reordering((faulty, replica), unordered, self._settings.held_max, self._settings.sources_max)
-        self._by_way[faulty] = self._by_way[replica] = made
+        self._by_hop[faulty] = self._by_hop[replica] = made
 
-    def end(self, way: str) -> list[tuple[str, Publish]]:
+    def end(self, hop: str) -> list[tuple[str, Publish]]:
         """One of two ways is gone: nothing waits for its order any more."""
-        ended = self._by_way.pop(way, None)
+        ended = self._by_hop.pop(hop, None)
         if ended is None:
             return []
-        self._by_way = {way: each for way, each in self._by_way.items() if each is not ended}
+        self._by_hop = {hop: each for hop, each in self._by_hop.items() if each is not ended}
         return ended.flush()

@@ -51,13 +51,13 @@ class Replica:
     def next_due_us(self) -> int | None:
         return None if self.state is ReplicaState.REPLICATED else self._due_us
 
-    def on_last_advertisement(self, neighbour: str, said: LastAdvertisement) -> None:
-        if neighbour in self._progress and said.epoch == self.epoch:
-            self._progress[neighbour].advertisements = said.digest
+    def on_last_advertisement(self, neighbour: str, last: LastAdvertisement) -> None:
+        if neighbour in self._progress and last.epoch == self.epoch:
+            self._progress[neighbour].advertisements = last.digest
 
-    def on_last_subscription(self, neighbour: str, said: LastSubscription) -> None:
-        if neighbour in self._progress and said.epoch == self.epoch:
-            self._progress[neighbour].subscriptions = said
+    def on_last_subscription(self, neighbour: str, last: LastSubscription) -> None:
+        if neighbour in self._progress and last.epoch == self.epoch:
+            self._progress[neighbour].subscriptions = last
 
     def has_advertisements(self, neighbour: str) -> bool:
         copies, progress = self._copies(neighbour), self._progress[neighbour]
@@ -66,13 +66,13 @@ class Replica:
     def is_settled(self, neighbour: str) -> bool:
         """Whether all that this neighbour has for us is here."""
         copies, progress = self._copies(neighbour), self._progress[neighbour]
-        said = progress.subscriptions
+        last = progress.subscriptions
         return (
             copies is not None
-            and said is not None
+            and last is not None
             and copies.heard_advertisements == progress.advertisements
-            and copies.sent_advertisements == said.answers
-            and copies.heard_subscriptions == said.digest
+            and copies.sent_advertisements == last.answers
+            and copies.heard_subscriptions == last.digest
         )
 
     def advance(self) -> ReplicaState | None:

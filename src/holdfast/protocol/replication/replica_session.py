@@ -57,11 +57,11 @@ class ReplicaSession:
         """Also when all is done: a neighbour may have been away, and still keep events for the faulty broker."""
         return [Send(name, self._request)] if name in self._role.neighbours else []
 
-    def on_said(self, name: str, said: LastAdvertisement | LastSubscription) -> list[Effect]:
-        if isinstance(said, LastAdvertisement):
-            self._replica.on_last_advertisement(name, said)
+    def on_last(self, name: str, last: LastAdvertisement | LastSubscription) -> list[Effect]:
+        if isinstance(last, LastAdvertisement):
+            self._replica.on_last_advertisement(name, last)
             return []
-        self._replica.on_last_subscription(name, said)
+        self._replica.on_last_subscription(name, last)
         return self._done(name) if self.is_done else []
 
     def advance(self) -> list[Effect]:
@@ -100,7 +100,7 @@ class ReplicaSession:
             effects.append(Send(name, self._request))
             sent = self._tree.sent_tables(name)
             if sent:
-                effects += [Send(name, each) for each in sent["advertisements"].whole()]
+                effects += [Send(name, each) for each in sent["advertisements"].snapshots()]
         return effects
 
     # Events --------------------------------------------------------------------------------------
