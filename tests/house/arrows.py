@@ -22,10 +22,12 @@ SEES: dict[str, frozenset[str]] = {
     "sim": _DRIVER,
     "net": _DRIVER,
     "gateway": frozenset({"model", "language", "protocol", "wire", "net"}),  # a client of a network, with a log
+    # It starts nodes as their users do, with the settings of the file; its judge sees nothing of the product: _JUDGE.
+    "nemesis": frozenset({"model", "protocol", "network", "net"}),
     "planner": frozenset({"model", "language", "matching", "network"}),  # it matches to learn who wants what
     "pipeline": _BELOW_CLI - {"net", "gateway"},  # but see _LIVE
     "demo": _BELOW_CLI,  # it shows what all the others do
-    "cli": _BELOW_CLI | {"demo"},
+    "cli": _BELOW_CLI | {"demo", "nemesis"},
     "spark": _BELOW_CLI,  # the front door of pipeline, for other people's jobs
     "testing": _BELOW_CLI,  # the conformance kit that we ship; nothing of ours depends on it
     "__init__": _BELOW_CLI,

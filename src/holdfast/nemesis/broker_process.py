@@ -9,21 +9,20 @@ from typing import Any
 import msgspec
 
 from holdfast.model.errors import HoldfastError
+from holdfast.model.messages import Publication
 from holdfast.nemesis.journal import JournalWriter
 from holdfast.nemesis.node_process import Command, Commands, SteppedClock
 from holdfast.net.address import parse_address
-from holdfast.net.clock import Clock
 from holdfast.net.counters import WORTH_TELLING, Counters
 from holdfast.net.directory import directory_at
 from holdfast.net.journal import Note
 from holdfast.net.loop import run as run_loop
-from holdfast.net.member import Rows
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.network.load import load
 from holdfast.network.schema import Network
-from holdfast.protocol.effects import Incident, ReplicaWanted
+from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredBatch, Incident, Lost, ReplicaWanted
 from holdfast.protocol.replication.settings import Role
 
 _COUNT_S = 1.0  # between looks at the counters
@@ -41,13 +40,19 @@ class BrokerPlan:
     role: Role | None = None
 
 
-class _Writing(Rows):
+class _Writing:
     """What the node reports, into the journal: incidents as they happen, counters that should not grow each second."""
 
-    def __init__(self, journal: JournalWriter, name: str, clock: Clock) -> None:
-        super().__init__(name, clock)
+    def __init__(self, journal: JournalWriter) -> None:
         self._journal = journal
         self._counted: dict[str, int] = {}
+
+    # What clients hand out; a broker has nothing of it.
+    def on_published(self, publication: Publication, now_us: int) -> None: ...
+    def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
+    def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None: ...
+    def on_lost(self, lost: Lost, now_us: int) -> None: ...
+    def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None: ...
 
     def on_incident(self, incident: Incident, now_us: int) -> None:
         fields = msgspec.to_builtins(incident)
@@ -75,7 +80,7 @@ async def _serve(plan: BrokerPlan, pipe: Connection) -> None:
     journal = JournalWriter(plan.journal)
     commands = Commands(pipe)
     clock = SteppedClock(plan.offset_us)
-    writing = _Writing(journal, plan.name, clock)
+    writing = _Writing(journal)
     try:
         node = BrokerNode(_settings(plan, load(plan.file, plan.settings)), writing, writing.note, clock)
         node.driver.on_replica_wanted = lambda wanted: commands.answer(wanted=_role_of(wanted))

@@ -25,12 +25,13 @@ from holdfast.net.subscription import Delivery, Subscription
 from holdfast.net.tls import TlsFiles
 from holdfast.network.load import load
 from holdfast.network.schema import Network
-from holdfast.network.workload.publication import Publication
+from holdfast.network.workload.publication import ScheduledEvent
 
 _FLUSH_S = 0.25  # between two flushes: what was published before the last one is known to be at the broker
 _LATE_US = 2_000_000  # an event that is further behind its time is left out: a stopped publisher does not catch up
 _BATCH = 256  # deliveries read at once, and written down with one system call
 _QUEUE_MAX = 2_000  # deliveries that wait for a slow reader: few, so that it does overflow
+_AGAIN_S = 0.2  # until a broker that did not answer is dialled again
 _CLOSE_S = 10.0  # for the last events to be confirmed
 
 
@@ -56,7 +57,7 @@ class _Process:
         self._journal = JournalWriter(plan.journal)
         self._clock = SteppedClock(plan.offset_us)
         self._network = load(plan.file, plan.settings)
-        self._client = _new_client(plan, self._network, self._clock)
+        self._client: Client
         self._subscriptions: dict[str, Subscription] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._published = 0
@@ -66,7 +67,7 @@ class _Process:
 
     async def run(self) -> None:
         self._journal.write("begin", node=self._plan.name, life=self._plan.life)
-        await self._client.__aenter__()
+        self._client = await self._connect()
         self._client.on_state(self._on_state)
         self._tasks["losses"] = asyncio.create_task(self._read_losses())
         for key, condition in self._plan.subscriptions.items():
@@ -81,9 +82,18 @@ class _Process:
         self._commands.answer(ready=True)
         await self._commands.obey(self._do)
 
+    async def _connect(self) -> Client:
+        """Until a broker takes it: it may be down, or not yet know that the process before this one is dead."""
+        while True:
+            try:
+                return await _new_client(self._plan, self._network, self._clock).__aenter__()
+            except TransportError as problem:
+                self._journal.write("refused", text=str(problem))
+                await asyncio.sleep(_AGAIN_S)
+
     # Publishing ----------------------------------------------------------------------------------
 
-    def _events(self) -> Iterator[Publication]:
+    def _events(self) -> Iterator[ScheduledEvent]:
         """Its part of the workload, from now on."""
         for planned in self._network.publications(self._plan.seed):
             if planned.client == self._plan.name and self._plan.zero_us + planned.at_us > now_us() - _LATE_US:
@@ -99,7 +109,7 @@ class _Process:
             self._burst -= 1 if self._burst > 0 else 0
             await self._publish_one(planned)
 
-    async def _publish_one(self, planned: Publication) -> None:
+    async def _publish_one(self, planned: ScheduledEvent) -> None:
         self._published += 1
         id_ = f"{self._plan.name}/{self._plan.life}/{self._published}"
         event = planned.attributes

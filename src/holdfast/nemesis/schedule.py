@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from holdfast.model.errors import InputError
+from holdfast.model.validation import did_you_mean
 from holdfast.nemesis.modes import Mode
 from holdfast.network.schema import ClientSpec, Network
 
@@ -130,6 +132,16 @@ _KINDS = (
     ),
 )
 KINDS: dict[str, Kind] = {each.name: each for each in _KINDS}
+
+
+def kinds_named(names: str | None) -> tuple[str, ...]:
+    """The kinds of faults in a list such as `kill-broker,cut`; none: no choice is made."""
+    wanted = tuple(each.strip() for each in (names or "").split(",") if each.strip())
+    for each in wanted:
+        if each not in KINDS:
+            hint = did_you_mean(each, KINDS) or f"there are {', '.join(KINDS)}"
+            raise InputError(f"--faults: there is no fault {each!r}; {hint}")
+    return wanted
 
 
 def draw(network: Network, mode: Mode, seed: int, duration_us: int, only: tuple[str, ...] = ()) -> list[Fault]:
