@@ -129,6 +129,7 @@ class Arena:
         self._specs: dict[str, ClientSpec] = {each.id: each for each in self._network.clients}
         self._proxies: dict[str, list[Proxy]] = {}
         self._at: dict[str, str] = {name: name for name in self.brokers}  # a broker's place, and who is there now
+        self._place_of: dict[str, str] = dict(self._at)  # of replicas, too
         self._peers: dict[str, dict[str, str]] = {name: {} for name in self.brokers}
         self._roles: dict[str, Role] = {}
         self._homes: dict[str, str] = {}  # clients' proxies
@@ -266,31 +267,31 @@ class Arena:
     # Replicas ------------------------------------------------------------------------------------
 
     def _on_wanted(self, role: Role) -> None:
-        """Start a replica, unless there is one already."""
-        place = role.faulty
-        current = self._at.get(place)
-        if self.stopping or (current != place and current is not None and self.brokers[current].running):
+        """Start a replica, unless the place is taken or about to be."""
+        place = self._place_of[role.faulty]
+        later = self._at[place] != role.faulty and self.brokers[self._at[place]].running
+        if self.stopping or later or any(task.get_name() == place for task in self._replacing):
             return
-        if any(task.get_name() == place for task in self._replacing):
-            return
-        task = asyncio.create_task(self._replace(role), name=place)
+        task = asyncio.create_task(self._replace(place, role), name=place)
         self._replacing.add(task)
         task.add_done_callback(self._replacing.discard)
 
-    async def _replace(self, role: Role) -> None:
+    async def _replace(self, place: str, role: Role) -> None:
         faulty = self.brokers[role.faulty]
         if faulty.running and await faulty.ask(_ANSWER_S, do="answer"):
             return
-        await self.kill(role.faulty)  # it may only hang: its place is to be free
+        await self.kill(place)  # it may only hang: its place is to be free
         name = f"{role.faulty}+{len(self._roles) + 1}"
         self._roles[name] = role
-        self.brokers[name] = Node(name)
+        self._place_of[name] = place
         self._peers[name] = {}
+        self.brokers[name] = Node(name)
+        self._at[place] = name
         for neighbour in role.neighbours:
-            way = next(each for each in _ways(role.faulty, neighbour) if each in self._proxies)
-            self._peers[name][neighbour] = await self._proxy(way, neighbour)
-            self.node(neighbour).tell(do="undial", peer=role.faulty)
-        self._at[role.faulty] = name
+            there = self._place_of[neighbour]
+            way = next(each for each in _ways(place, there) if each in self._proxies)
+            self._peers[name][neighbour] = await self._proxy(way, there)
+            self.brokers[neighbour].tell(do="undial", peer=role.faulty)
         await self.start_broker(name)
         self.journal.write("replaced", node=role.faulty, replica=name)
 

@@ -7,6 +7,7 @@ judge goes by what happened.
 import asyncio
 import signal
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from holdfast.nemesis.arena import Arena, Ground
 from holdfast.nemesis.journal import now_us
@@ -18,7 +19,7 @@ _GOSSIP_QUIET_S = 12.0  # where brokers recover from each other: as long as they
 _DRAIN_S = 30.0  # for the rest, beyond what recovery takes
 _FLUSH_S = 20.0  # for publishers to hear that their broker has everything
 
-_WEATHER = {
+_WEATHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "cut": ({"cut": True}, {"cut": False}),
     "stall": ({"stalled": True}, {"stalled": False}),
     "delay": ({}, {"delay_s": 0.0, "jitter_s": 0.0}),

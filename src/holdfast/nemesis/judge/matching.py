@@ -31,39 +31,31 @@ def matches(events: Mapping[str, Mapping[str, Any]], conditions: Iterable[str]) 
             engine.executemany("INSERT INTO arrived VALUES (?, ?)", rows)
         columns = f"id AS {_ID}, unnest(from_json(event, ?))"
         engine.execute(f"CREATE TABLE events AS SELECT {columns} FROM arrived", [json.dumps(structure)])
-        found = engine.execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'")
-        reserved = {word for (word,) in found.fetchall()}
-        return {each: _selected(engine, each, reserved, structure) for each in dict.fromkeys(conditions)}
+        return {each: _selected(engine, each, structure) for each in dict.fromkeys(conditions)}
 
 
-def _selected(engine: Any, condition: str, reserved: set[str], known: Mapping[str, Any]) -> set[str]:
-    text = _quoted(condition, reserved)
+def _selected(engine: Any, condition: str, known: Mapping[str, Any]) -> set[str]:
     missing = [name for name in _names(condition) if name not in known]
-    # An attribute that no event has is NULL, and a text: LIKE takes no other NULL, and comparisons take any.
-    nulls = "".join([f', NULL::VARCHAR AS "{name}"' for name in dict.fromkeys(missing)])
-    found = engine.execute(f"SELECT {_ID} FROM (SELECT *{nulls} FROM events) WHERE {text}").fetchall()
+    # An attribute that no event has is NULL everywhere, and of no type, so that it goes with every test.
+    nulls = "".join([f', NULL AS "{name}"' for name in dict.fromkeys(missing)])
+    found = engine.execute(f"SELECT {_ID} FROM (SELECT *{nulls} FROM events) WHERE {_quoted(condition)}").fetchall()
     return {id_ for (id_,) in found}
 
 
+def _is_name(word: str) -> bool:
+    return word[0] != "'" and word.lower() not in _KEYWORDS
+
+
 def _names(condition: str) -> list[str]:
-    """The first part of each attribute's name in a condition."""
-    found = []
-    for word in _WORD.finditer(condition):
-        text = word[0]
-        is_part = word.start() > 0 and condition[word.start() - 1] == "."
-        if text[0] != "'" and not is_part and (text[0] == '"' or text.lower() not in _KEYWORDS):
-            found.append(text.strip('"').replace('""', '"'))
-    return found
+    """The first part of each attribute's name in a condition, without quotes."""
+    found = [word for word in _WORD.finditer(condition) if _is_name(word[0])]
+    firsts = [word for word in found if condition[: word.start()][-1:] != "."]
+    return [word[0].strip('"') for word in firsts]
 
 
-def _quoted(condition: str, reserved: set[str]) -> str:
-    """Attributes with the name of a keyword of DuckDB stand in quotes there; the product knows fewer keywords."""
-
-    def quoted(word: "re.Match[str]") -> str:
-        text = word[0].lower()
-        return f'"{word[0]}"' if text in reserved and text not in _KEYWORDS else word[0]
-
-    return _WORD.sub(quoted, condition)
+def _quoted(condition: str) -> str:
+    """The same with every attribute in quotes: DuckDB has many more keywords than the product."""
+    return _WORD.sub(lambda word: f'"{word[0]}"' if _is_name(word[0]) and word[0][0] != '"' else word[0], condition)
 
 
 def _structure(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

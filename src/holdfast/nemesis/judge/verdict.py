@@ -10,13 +10,15 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.nemesis.judge.evidence import FOREVER_US, Event, Evidence, Life, Named, Struck, Wanted
+from holdfast.nemesis.judge.evidence import FOREVER_US, Event, Evidence, Got, Life, Named, Struck, Wanted
 from holdfast.nemesis.judge.matching import matches
 
 _SHOWN_MAX = 20  # of the cases that break a promise; they are counted all
 
 # Faults that hold messages up rather than losing them: an event may be lost after they are over.
 _HOLDING = ("stall", "delay", "throttle", "pause-broker", "pause-publisher", "pause-subscriber", "slow-reader")
+# Faults during which a broker may not hear an acknowledgement, or may forget it.
+_UNHEARD = ("cut", "stall", "delay", "throttle", "drop", "kill-broker", "pause-broker", "clock-forward", "clock-back", "full-disk")
 # What brokers report when events are lost at them.
 _LOSING = frozenset(
     "dropped unsent oversized link_repair_failed no_route too_many_hops expired lease_expired neighbour_down "
@@ -73,6 +75,7 @@ class _Judge:
         self._matches = matches({id_: each.attributes for id_, each in evidence.events.items()}, conditions)
         self._struck = sorted(evidence.struck.values(), key=lambda each: each.since_us)
         self._losing = sorted(at_us for at_us, _, what in evidence.incidents if what in _LOSING)
+        self._came: dict[tuple[str, int, str], dict[str, int]] = {}  # to each subscription, and when
         self._budgets: dict[int, int] = {}  # of a named loss with a number of events: how many are left
 
     def verdict(self) -> Verdict:
@@ -106,12 +109,13 @@ class _Judge:
     # What came -----------------------------------------------------------------------------------
 
     def _judge_deliveries(self, wanted: Wanted) -> None:
-        found, seen = self._found, set()
+        found = self._found
+        seen = self._came[wanted.client, wanted.life, wanted.key] = {}
         latest: dict[str, tuple[int, int]] = {}  # of each publisher: life and number
         for got in wanted.got:
             event = self._of.events.get(got.id)
             case = {"event": got.id, "subscriber": wanted.client, "life": wanted.life, "at_us": got.at_us}
-            if event is None or event.print != got.print or got.id not in self._matches[wanted.condition]:
+            if event is None or not self._is_for(event, got, wanted):
                 found.foreign += 1
                 found.show("foreign", **case, condition=wanted.condition)
                 continue
@@ -122,7 +126,7 @@ class _Judge:
                 found.twice += 1
                 found.show("twice", **case)
                 continue
-            seen.add(got.id)
+            seen[got.id] = got.at_us
             place = event.life, event.number
             if place < latest.get(event.publisher, (-1, 0)):
                 found.disordered += 1
@@ -130,19 +134,49 @@ class _Judge:
             else:
                 latest[event.publisher] = place
 
+    def _is_for(self, event: Event, got: Got, wanted: Wanted) -> bool:
+        """It is as it was published, matches, and was published before the subscription ended."""
+        is_same = event.print == got.print and event.begun_us <= wanted.ended_us
+        return is_same and event.id in self._matches[wanted.condition]
+
+    def _own(self, wanted: Wanted) -> dict[str, int]:
+        return self._came[wanted.client, wanted.life, wanted.key]
+
+    def _judge_again(self, lives: list[Wanted]) -> None:
+        """What another life of a durable subscriber gets again: what the one before it could not acknowledge."""
+        before: dict[str, tuple[Wanted, int]] = {}
+        for each in lives:
+            own = self._own(each)
+            for id_ in own.keys() & before.keys():
+                if self._unacknowledged(*before[id_]):
+                    self._found.again += 1
+                else:
+                    self._found.twice += 1
+                    self._found.show("twice", event=id_, subscriber=each.client, life=each.life, at_us=own[id_])
+            before |= {id_: (each, at_us) for id_, at_us in own.items()}
+
+    def _unacknowledged(self, wanted: Wanted, at_us: int) -> bool:
+        """Whether a life may have ended before its broker knew, for good, that it had got an event at this time."""
+        life = self._of.lives[wanted.client, wanted.life]
+        if life.killed and at_us >= life.ended_us - self._rules.again_us:
+            return True
+        end_us = life.ended_us + self._rules.again_us
+        struck = [each for each in self._struck if self._concerns(each, wanted.client)]
+        return any(each.since_us <= end_us and each.until_us >= at_us for each in struck if each.kind in _UNHEARD)
+
     # What was owed -------------------------------------------------------------------------------
 
     def _judge_owed(self, lives: list[Wanted]) -> None:
         found = self._found
-        came: Counter[str] = Counter(id_ for each in lives for id_ in {got.id for got in each.got})
-        found.again += sum(count - 1 for count in came.values())
+        came = {id_ for each in lives for id_ in self._own(each)}
+        self._judge_again(lives)
         since_us, until_us = self._owed_window(lives)
         selected = [self._of.events[id_] for id_ in self._matches[lives[0].condition]]
         owed = [each for each in selected if self._is_owed(each, since_us, until_us)]
         found.owed += len(owed)
         lost = [each for each in owed if each.id not in came]
         found.delivered += len(owed) - len(lost)
-        found.extra += len([id_ for id_ in came if id_ in self._matches[lives[0].condition]]) - len(owed) + len(lost)
+        found.extra += len(came) - len(owed) + len(lost)
         for event in sorted(lost, key=lambda each: each.begun_us):
             self._judge_lost(event, lives, until_us)
 
