@@ -14,7 +14,7 @@ from holdfast.nemesis.journal import now_us
 from holdfast.nemesis.schedule import Fault
 
 _STATE_S = 0.5  # between looks at who still waits for something
-_QUIET_S = 3.0  # without a line in any client's journal nothing is on its way: three pauses between dials
+_QUIET_S = 2.0  # without a line in any client's journal nothing is on its way: two pauses between dials
 _GOSSIP_QUIET_S = 12.0  # where brokers recover from each other: as long as they look for an event (`gossip_lost_s`)
 _DRAIN_S = 30.0  # for the rest, beyond what recovery takes
 _FLUSH_S = 20.0  # for publishers to hear that their broker has everything

@@ -18,13 +18,13 @@ from holdfast.nemesis.attack import attack
 from holdfast.nemesis.judge.evidence import Evidence, evidence_in
 from holdfast.nemesis.judge.verdict import Rules, Verdict, judge
 from holdfast.nemesis.modes import Mode
-from holdfast.nemesis.schedule import Fault, draw, quiet_us
+from holdfast.nemesis.schedule import Fault, draw, quiet_us, settle_us
 from holdfast.network.load import load
 from holdfast.network.problems import NetworkError
 from holdfast.network.schema import Network
 
 _ROUND_S = 60.0  # of one run: long enough for twenty faults, short enough to look at
-_CALM_SHARE = 2  # a run is to be this many times as long as what is left free of faults
+_CALM_SHARE = 1.5  # a run is to be this many times as long as what is left free of faults
 _SLACK_US = 1_500_000  # a busy machine reads a clock a second before or after what the time is about
 _AGAIN_US = 1_500_000  # docs/hops.md: about a second, and what a busy machine adds
 
@@ -134,7 +134,7 @@ def _count(found: Run, evidence: Evidence) -> None:
 
 def check(network: Network, run_us: int) -> None:
     """An InputError when nothing could be learned from such a run."""
-    least_us = _CALM_SHARE * 2 * quiet_us(network)
+    least_us = int(_CALM_SHARE * 2 * quiet_us(network))
     if run_us < least_us:
         raise InputError(
             f"--minutes: {run_us / 1e6:g} s for each mode are too few; with a lease of "
@@ -153,7 +153,7 @@ def rules_of(network: Network, mode: Mode) -> Rules:
         names_losses=mode.names_losses,
         in_order=mode.in_order,
         stores=mode.stores,
-        settle_us=2 * protocol.heartbeat_us + _SLACK_US,
+        settle_us=settle_us(network),
         slack_us=protocol.heartbeat_us + _SLACK_US,
         search_us=0 if recovery is None else getattr(recovery, "search_us", 0),
         again_us=_AGAIN_US,

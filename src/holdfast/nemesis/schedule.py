@@ -21,6 +21,7 @@ from holdfast.network.schema import ClientSpec, Network
 _GAP_LEASES = 1.0  # mean time from one fault to the next; the last one is then not yet forgotten
 _AT_ONCE = 0.2  # share of faults that come together with the one before: adjacent crashes, crashes while links are cut
 _BURST_EVENTS = 500  # events published at once
+_BUSY_US = 1_000_000  # what a busy machine adds to two heartbeats
 _STEP_US = 3_600_000_000  # a clock that is set wrong is wrong by an hour
 
 
@@ -166,6 +167,11 @@ def draw(network: Network, mode: Mode, seed: int, duration_us: int, only: tuple[
     return faults
 
 
+def settle_us(network: Network) -> int:
+    """How long all brokers take to learn of a subscription, and to mend their tables after a fault."""
+    return 2 * network.protocol.heartbeat_us + _BUSY_US
+
+
 def quiet_us(network: Network) -> int:
     """How long a network is left alone at both ends of a run."""
-    return network.protocol.lease_us + network.protocol.heartbeat_us
+    return max(settle_us(network), network.protocol.lease_us + network.protocol.heartbeat_us)
