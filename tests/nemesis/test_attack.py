@@ -24,7 +24,7 @@ def attacked(campaign: Campaign) -> list[Run]:
 
 def test_a_network_whose_brokers_are_killed_and_links_cut_delivers_all_in_order(tmp_path: Path) -> None:
     modes = modes_named("strict")
-    campaign = Campaign(TREE, modes, 4.5 / 60, 3, QUICK, ("kill-broker", "cut"), tmp_path / "out")
+    campaign = Campaign(TREE, modes, 5.5 / 60, 3, QUICK, ("kill-broker", "cut"), tmp_path / "out")
     (run,) = runs = attacked(campaign)
     assert not broken_runs(runs), text(campaign, runs)
     assert run.verdict.owed > 100 and set(run.struck) == {"kill-broker", "cut"}
