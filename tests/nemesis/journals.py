@@ -11,7 +11,14 @@ S = 1_000_000
 CONDITION = "n > 2 AND symbol LIKE 'A%'"
 END = 100 * S
 RULES = Rules(
-    names_losses=True, in_order=True, stores=False, settle_us=2 * S, slack_us=S, search_us=8 * S, again_us=S
+    names_losses=True,
+    by_incident=False,
+    in_order=True,
+    stores=False,
+    settle_us=2 * S,
+    slack_us=S,
+    search_us=8 * S,
+    again_us=S,
 )
 
 

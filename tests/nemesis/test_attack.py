@@ -15,7 +15,7 @@ from holdfast.network.load import load
 from tests.house.tree import ROOT
 
 TREE, RING = (str(ROOT / "examples" / name) for name in ("nemesis.toml", "nemesis-ring.toml"))
-QUICK = {"protocol.heartbeat_s": 0.2, "protocol.lease_s": 0.7}
+QUICK = {"protocol.heartbeat_s": 0.2, "protocol.lease_s": 0.7, "reliability.digest_s": 0.1}
 
 
 def attacked(campaign: Campaign) -> list[Run]:

@@ -143,9 +143,7 @@ def test_a_loss_that_the_subscriber_was_told_of_is_named(
         lost(30, since_us=30 * S, until_us=31 * S),
     ],
 )
-def test_a_loss_of_something_else_names_nothing(
-    journals: Journals, tmp_path: Path, named: dict[str, object]
-) -> None:
+def test_a_loss_of_something_else_names_nothing(journals: Journals, tmp_path: Path, named: dict[str, object]) -> None:
     journals.drop(9)
     journals.add(named)
     assert journals.judged(tmp_path).unnamed == 1
@@ -162,6 +160,20 @@ def test_what_the_publisher_was_told_of_is_named(journals: Journals, tmp_path: P
     journals.drop(9)
     journals.publisher.insert(-1, line("unflushed", 40, first=9, last=9, text="the session is lost"))
     assert journals.judged(tmp_path).named["to the publisher"] == 1
+
+
+def test_what_a_broker_reported_names_a_loss_in_modes_where_clients_do_not_hear_of_all(
+    journals: Journals, tmp_path: Path
+) -> None:
+    journals.drop(9)
+    journals.others["broker-b1-0"] = [line("begin", 0), line("incident", 18.5, what="dropped", count=1)]
+    assert journals.judged(tmp_path, by_incident=True).named["by an incident"] == 1
+
+
+def test_what_a_broker_reported_names_nothing_in_other_modes(journals: Journals, tmp_path: Path) -> None:
+    journals.drop(9)
+    journals.others["broker-b1-0"] = [line("begin", 0), line("incident", 18.5, what="dropped", count=1)]
+    assert journals.judged(tmp_path).unnamed == 1
 
 
 # Where nobody can tell ---------------------------------------------------------------------------

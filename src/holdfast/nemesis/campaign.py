@@ -150,6 +150,7 @@ def rules_of(network: Network, mode: Mode) -> Rules:
     recovery = network.reliability.guarantees.recovery
     return Rules(
         names_losses=mode.names_losses,
+        by_incident=mode.by_incident,
         in_order=mode.in_order,
         stores=mode.stores,
         settle_us=settle_us(network),

@@ -24,10 +24,10 @@ _PLAIN: dict[str, Any] = {
 class Mode:
     name: str
     settings: dict[str, Any] = field(hash=False)
-    names_losses: bool  # every event that does not come is named to somebody
+    names_losses: bool  # every event that does not come is named
+    by_incident: bool = False  # a broker's report counts as a name: clients do not hear of all losses
     in_order: bool = False  # the events of one publisher come in its order
     stores: bool = False  # what was acknowledged survives, and subscriptions outlive their process
-    replaces: bool = False  # a broker that is gone gets a replica
     any_graph: bool = False  # it makes use of a second path
 
     @property
@@ -49,13 +49,17 @@ MODES: dict[str, Mode] = {
         _mode("fifo", {**_RECOVERY, "reliability.order": "fifo"}, in_order=True),
         _mode("strict", {**_RECOVERY, "reliability.order": "strict"}, in_order=True),
         _mode("durable", {"reliability.hops": "retransmission"}, in_order=True, stores=True),
-        # A link repairs its own losses; nobody hears of what a crashed broker had, nor of a lost last hop.
-        _mode("nack-udp", {"transport.kind": "udp", "reliability.hops": "nack"}, names_losses=False),
-        # Brokers route round what is down; nobody hears of what was inside.
-        _mode("multipath", {**_GRAPH, "reliability.hops": "multipath"}, names_losses=False, any_graph=True),
+        # Datagrams that are lost on their way to a client are missed by nobody.
+        _mode(
+            "nack-udp",
+            {"transport.kind": "udp", "reliability.hops": "nack"},
+            names_losses=False,
+            by_incident=True,
+        ),
+        _mode("multipath", {**_GRAPH, "reliability.hops": "multipath"}, by_incident=True, any_graph=True),
         _mode("hybrid", {**_GRAPH, "reliability.hops": "hybrid"}, stores=True, any_graph=True),
-        _mode("gossip", {"reliability.gossip": "reconcile"}, names_losses=False),
-        _mode("replication", {"replication.protocol": "ordered"}, names_losses=False, replaces=True),
+        _mode("gossip", {"reliability.gossip": "reconcile"}, by_incident=True),
+        _mode("replication", {"replication.protocol": "ordered"}, by_incident=True),
     )
 }
 

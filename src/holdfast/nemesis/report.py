@@ -62,7 +62,9 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
     cells = [[title for _, title in _COLUMNS], *[[_cell(row[name]) for name, _ in _COLUMNS] for row in rows]]
     widths = [max(len(line[place]) for line in cells) for place in range(len(_COLUMNS))]
     return [
-        "  ".join([line[0].ljust(widths[0]), *[cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]])
+        "  ".join(
+            [line[0].ljust(widths[0]), *[cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]]
+        )
         for line in cells
     ]
 

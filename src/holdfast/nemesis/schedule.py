@@ -120,10 +120,14 @@ _KINDS = (
     Kind("slow-reader", lambda of: of.subscribers, (0.5, 2.0)),
     Kind("absence", lambda of: of.subscribers, (0.3, 2.5)),
     Kind("leave", lambda of: of.publishers, (0.3, 1.0), 0.5),
-    Kind("churn", lambda of: of.subscribers, (0.5, 3.0), what=lambda dice, of: {"condition": dice.choice(of.conditions)}),
+    Kind(
+        "churn", lambda of: of.subscribers, (0.5, 3.0), what=lambda dice, of: {"condition": dice.choice(of.conditions)}
+    ),
     Kind("full-disk", lambda of: of.brokers, (0.3, 1.5), 1.0, lambda mode: mode.stores),
     # A publisher's numbers continue from the time of day, so its clock goes forward only (docs/recovery.md, Limits).
-    Kind("clock-forward", lambda of: of.brokers + of.clients, (0.1, 0.5), 0.5, what=lambda dice, of: {"by_us": _STEP_US}),
+    Kind(
+        "clock-forward", lambda of: of.brokers + of.clients, (0.1, 0.5), 0.5, what=lambda dice, of: {"by_us": _STEP_US}
+    ),
     Kind(
         "clock-back",
         lambda of: of.brokers + tuple(each for each in of.subscribers if each not in of.publishers),

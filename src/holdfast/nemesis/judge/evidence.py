@@ -119,9 +119,7 @@ def _read_client(found: Evidence, path: Path) -> None:
     found.events |= {each.id: each for each in events}
 
 
-def _read_line(
-    found: Evidence, life: Life, wanted: dict[str, Wanted], events: list[Event], line: Line
-) -> None:
+def _read_line(found: Evidence, life: Life, wanted: dict[str, Wanted], events: list[Event], line: Line) -> None:
     match line["k"]:
         case "pub":
             number = len(events) + 1

@@ -18,7 +18,18 @@ _SHOWN_MAX = 20  # of the cases that break a promise; they are counted all
 # Faults that hold messages up rather than losing them: an event may be lost after they are over.
 _HOLDING = ("stall", "delay", "throttle", "pause-broker", "pause-publisher", "pause-subscriber", "slow-reader")
 # Faults during which a broker may not hear an acknowledgement, or may forget it.
-_UNHEARD = ("cut", "stall", "delay", "throttle", "drop", "kill-broker", "pause-broker", "clock-forward", "clock-back", "full-disk")
+_UNHEARD = (
+    "cut",
+    "stall",
+    "delay",
+    "throttle",
+    "drop",
+    "kill-broker",
+    "pause-broker",
+    "clock-forward",
+    "clock-back",
+    "full-disk",
+)
 # What brokers report when events are lost at them.
 _LOSING = frozenset(
     "dropped unsent oversized link_repair_failed no_route too_many_hops expired lease_expired neighbour_down "
@@ -32,6 +43,7 @@ class Rules:
     """What a mode promises, and the margins within which nobody can tell."""
 
     names_losses: bool
+    by_incident: bool  # what a broker reports names a loss, too
     in_order: bool
     stores: bool
     settle_us: int  # until a subscription is known everywhere, and after a fault
@@ -219,7 +231,11 @@ class _Judge:
         time_us -= self._rules.settle_us
         for fault in sorted(self._struck, key=lambda each: -each.until_us):
             ended_us = fault.until_us + self._rules.settle_us
-            if self._concerns(fault, client) and fault.since_us <= time_us + self._rules.settle_us and ended_us > time_us:
+            if (
+                self._concerns(fault, client)
+                and fault.since_us <= time_us + self._rules.settle_us
+                and ended_us > time_us
+            ):
                 time_us = min(time_us, fault.since_us - self._rules.settle_us)
         return time_us
 
@@ -264,7 +280,7 @@ class _Judge:
                 return "still looked for"
         if event.doubted:
             return "to the publisher"
-        if not self._rules.names_losses and self._reported(span):
+        if self._rules.by_incident and self._reported(span):
             return "by an incident"
         return None
 
