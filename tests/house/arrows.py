@@ -22,10 +22,12 @@ SEES: dict[str, frozenset[str]] = {
     "sim": _DRIVER,
     "net": _DRIVER,
     "gateway": frozenset({"model", "language", "protocol", "wire", "net"}),  # a client of a network, with a log
+    # It starts nodes as their users do, with the settings of the file; its judge sees nothing of the product: _JUDGE.
+    "nemesis": frozenset({"model", "protocol", "network", "net"}),
     "planner": frozenset({"model", "language", "matching", "network"}),  # it matches to learn who wants what
     "pipeline": _BELOW_CLI - {"net", "gateway"},  # but see _LIVE
     "demo": _BELOW_CLI,  # it shows what all the others do
-    "cli": _BELOW_CLI | {"demo"},
+    "cli": _BELOW_CLI | {"demo", "nemesis"},
     "spark": _BELOW_CLI,  # the front door of pipeline, for other people's jobs
     "testing": _BELOW_CLI,  # the conformance kit that we ship; nothing of ours depends on it
     "__init__": _BELOW_CLI,
@@ -36,6 +38,8 @@ CONTRACT = frozenset("changes conditions effects message_kind node parts setting
 """What drivers may import of protocol, beside the settings of each mechanism: a driver knows nodes and no mechanism."""
 PAPERS = "holdfast_papers"  # imports the product; the product finds its verb by an entry point and imports none of it
 _APART = {"holdfast.pipeline.audit": "holdfast.pipeline.report"}  # a report shows an audit, which knows no report
+_JUDGE = "holdfast.nemesis.judge"  # it shares no code with what it judges
+_JUDGE_SEES = (f"{_JUDGE}.", "holdfast.nemesis.journal.")
 _LIVE = "live"  # the only part of pipeline that touches net and gateway: the source and the sink
 _OLD_NAMES = {"holdfast.wire.runs": "books"}  # documented by version 0.1: they lead to where things live now
 
@@ -55,6 +59,8 @@ def wrong_arrows(source: str, module: str) -> Iterator[str]:
             if module.startswith(f"{package}.") and f"{name}.".startswith(f"{hidden}."):
                 yield f"{module}:{line}: {package} may not import {hidden}"
         top, _, rest = name.partition(".")
+        if module.startswith(f"{_JUDGE}.") and top == "holdfast" and not f"{name}.".startswith(_JUDGE_SEES):
+            yield f"{module}:{line}: the judge may not import {name}; it shares no code with what it judges"
         if top == PAPERS:
             yield f"{module}:{line}: the product may not import {PAPERS}"
         target, _, inside = rest.partition(".")

@@ -23,6 +23,7 @@ def test_rooms_import_along_the_arrows() -> None:
         ("holdfast.network.load", "from holdfast.protocol.hops.durable import DurableLayer"),
         ("holdfast.pipeline.live.source", "from holdfast.net.client import Client"),
         ("holdfast.protocol.gossip", "import math"),
+        ("holdfast.nemesis.judge.verdict", "from holdfast.nemesis.journal import lines_of"),
     ],
 )
 def test_allowed_imports_pass(module: str, source: str) -> None:
@@ -36,6 +37,8 @@ def test_allowed_imports_pass(module: str, source: str) -> None:
         ("holdfast.model.event", "from ..language import parser", "model may not import language"),
         ("holdfast.language.parser", "def f():\n    import holdfast.matching.scan", ":2: language may not"),
         ("holdfast.protocol.broker", "from holdfast.sim import queue", "protocol may not import sim"),
+        ("holdfast.nemesis.judge.verdict", "from holdfast.model import event", "the judge may not import"),
+        ("holdfast.nemesis.judge.verdict", "from holdfast.nemesis import modes", "the judge may not import"),
         ("holdfast.planner.delay", "from holdfast.protocol import hops", "it sees language, matching, model, network"),
         ("holdfast.pipeline.audit.job", "from holdfast.net import client", "pipeline may not import net"),
         ("holdfast.net.broker", "from holdfast.cli import main", "net may not import cli"),

@@ -24,6 +24,7 @@ VERBS: tuple[str, ...] = (
     "check",
     "sim",
     "up",
+    "nemesis",
     "plan",
     "match",
     "audit",

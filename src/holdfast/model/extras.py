@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from holdfast.model.errors import MissingExtraError
 
-# By the name that is imported. An extra includes those above it, but for zookeeper.
+# By the name that is imported. An extra includes those above it, but for zookeeper; nemesis includes broker.
 EXTRA_OF = {
     "rich": "broker",
     "typer": "broker",
@@ -21,6 +21,7 @@ EXTRA_OF = {
     "pandas": "spark",
     "pyspark": "spark",
     "kazoo": "zookeeper",
+    "duckdb": "nemesis",
 }
 
 

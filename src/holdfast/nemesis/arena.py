@@ -1,0 +1,300 @@
+"""The network under attack: its brokers and clients as processes, and a proxy on every way between them.
+
+It starts, kills, stops and continues them, and changes the weather between them. It decides nothing: the schedule says
+what is done when, and the judge what follows from it.
+"""
+
+import asyncio
+import multiprocessing
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from holdfast.model.errors import TransportError
+from holdfast.nemesis import broker_process, client_process
+from holdfast.nemesis.broker_process import BrokerPlan
+from holdfast.nemesis.client_process import ClientPlan
+from holdfast.nemesis.disks import Disks
+from holdfast.nemesis.journal import JournalWriter, now_us
+from holdfast.nemesis.modes import Mode
+from holdfast.nemesis.proxy import Place, Proxy, TcpProxy, UdpProxy, Weather
+from holdfast.nemesis.schedule import link_name
+from holdfast.network.schema import ClientSpec, Network
+from holdfast.protocol.replication.settings import Role
+
+_START_S = 60.0  # the first process imports everything, on a machine that may be busy
+_STOP_S = 15.0  # a process that is asked to end flushes first
+_AGAIN_S = 0.5  # until a broker that did not start is started again
+_ANSWER_S = 1.0  # a broker that hangs never answers
+_START = multiprocessing.get_context("forkserver")
+_START.set_forkserver_preload(["holdfast.nemesis.broker_process", "holdfast.nemesis.client_process"])
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a run is made of."""
+
+    network: Network
+    mode: Mode
+    file: str
+    settings: dict[str, Any]
+    seed: int
+    folder: Path  # for journals and stores
+    duration_us: int
+
+
+class Node:
+    """A process of ours, whatever life it is in."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.life = -1
+        self.place: Place | None = None  # where it listens now
+        self.process: Any = None
+        self.answers: asyncio.Queue[dict[str, Any]]
+        self._pipe: Connection
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.is_alive()
+
+    def start(self, target: Any, plan: Any, on_wanted: Any = None) -> None:
+        self._pipe, theirs = _START.Pipe()
+        self.answers = asyncio.Queue()
+        self.process = _START.Process(target=target, args=(plan, theirs), name=f"{self.name}/{self.life}", daemon=True)
+        self.process.start()
+        theirs.close()
+        asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._on_readable, self._pipe, on_wanted)
+
+    def _on_readable(self, pipe: Connection, on_wanted: Any) -> None:
+        try:
+            answer = pipe.recv()
+        except (EOFError, OSError):
+            asyncio.get_running_loop().remove_reader(pipe.fileno())
+            pipe.close()
+            self.answers.put_nowait({})
+            return
+        if "wanted" in answer:
+            on_wanted(answer["wanted"])
+        else:
+            self.answers.put_nowait(answer)
+
+    def tell(self, **command: Any) -> None:
+        with suppress(OSError):  # it has ended
+            self._pipe.send(command)
+
+    async def answer(self, timeout_s: float) -> dict[str, Any]:
+        """The next thing it says; nothing when it has ended or does not speak."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self.answers.get()
+        except TimeoutError:
+            return {}
+
+    async def ask(self, timeout_s: float, **command: Any) -> dict[str, Any]:
+        while not self.answers.empty():  # of a question that was given up
+            self.answers.get_nowait()
+        self.tell(**command)
+        return await self.answer(timeout_s)
+
+    def signal(self, number: int) -> None:
+        if self.running:
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
+
+    async def ended(self, timeout_s: float) -> None:
+        """Until the process is gone; it is killed when that takes too long."""
+        end_us = now_us() + int(timeout_s * 1e6)
+        while self.process is not None and self.process.is_alive():
+            if now_us() > end_us:
+                self.signal(signal.SIGKILL)
+            await asyncio.sleep(0.01)
+
+
+class Arena:
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._network = ground.network
+        self._journals = ground.folder / "journals"
+        self._journals.mkdir(parents=True)
+        self.journal = JournalWriter(ground.folder / "nemesis.jsonl")
+        self._disks = Disks(ground.folder / "stores", [each.id for each in self._network.brokers], ground.mode.stores)
+        self.brokers = {each.id: Node(each.id) for each in self._network.brokers}
+        self.clients = {each.id: Node(each.id) for each in self._network.clients}
+        self._specs: dict[str, ClientSpec] = {each.id: each for each in self._network.clients}
+        self._proxies: dict[str, list[Proxy]] = {}
+        self._at: dict[str, str] = {name: name for name in self.brokers}  # a broker's place, and who is there now
+        self._place_of: dict[str, str] = dict(self._at)  # of replicas, too
+        self._peers: dict[str, dict[str, str]] = {name: {} for name in self.brokers}
+        self._roles: dict[str, Role] = {}
+        self._homes: dict[str, str] = {}  # clients' proxies
+        self._replacing: set[asyncio.Task[None]] = set()
+        self.stopping = False
+        self.zero_us = 0
+
+    @property
+    def stores(self) -> bool:
+        return self._ground.mode.stores
+
+    @property
+    def can_fill_disks(self) -> bool:
+        return self._disks.limited
+
+    # Starting and stopping -----------------------------------------------------------------------
+
+    async def start(self) -> None:
+        for link in self._network.links:
+            self._peers[link.a][link.b] = await self._proxy(link_name(link.a, link.b), link.b)
+        for client in self._network.clients:
+            self._homes[client.id] = await self._proxy(client.id, client.broker)
+        await asyncio.gather(*[self.start_broker(name) for name in list(self.brokers)])
+        self.zero_us = now_us() + 1_000_000  # all are up by then
+        await asyncio.gather(*[self.start_client(name) for name in self.clients])
+        self.journal.write("began", zero_us=self.zero_us)
+
+    async def _proxy(self, way: str, broker: str) -> str:
+        """The address of a new proxy in front of this broker, or of whoever has taken its place."""
+        weather = Weather(dice=Random(f"{self._ground.seed}/{way}/weather"))
+        kind = UdpProxy if self._ground.mode.udp else TcpProxy
+        proxy = kind(lambda: self.brokers[self._at[broker]].place, weather)
+        for sibling in self._proxies.setdefault(way, [])[:1]:
+            proxy.weather = sibling.weather
+        self._proxies[way].append(proxy)
+        host, port = await proxy.start()
+        return f"{self._network.transport.kind}://{host}:{port}"
+
+    async def start_broker(self, name: str, offset_us: int = 0) -> None:
+        """Until it is up; one that does not start, say because its disk is full, is started again."""
+        node = self.brokers[name]
+        while not self.stopping:
+            node.life += 1
+            plan = BrokerPlan(
+                name,
+                self._ground.file,
+                self._ground.settings,
+                self._journals / f"broker-{name}-{node.life}.jsonl",
+                self._peers[name],
+                self._disks.store_of(name),
+                offset_us,
+                self._roles.get(name),
+            )
+            node.start(broker_process.run, plan, self._on_wanted)
+            answer = await node.answer(_START_S)
+            if "listening" in answer:
+                node.place = answer["listening"]
+                return
+            self.journal.write("not started", node=name, text=answer.get("problem", "it ended"))
+            await node.ended(0)
+            await asyncio.sleep(_AGAIN_S)
+
+    async def start_client(self, name: str, offset_us: int = 0) -> None:
+        node, spec = self.clients[name], self._specs[name]
+        node.life += 1
+        plan = ClientPlan(
+            name,
+            node.life,
+            self._ground.file,
+            self._ground.settings,
+            self._ground.seed,
+            self._journals / f"client-{name}-{node.life}.jsonl",
+            self._homes[name],
+            self.zero_us,
+            self.zero_us + self._ground.duration_us,
+            offset_us,
+            {each.id: each.condition for each in spec.subscriptions},
+        )
+        node.start(client_process.run, plan)
+        if node.life == 0 and not await node.answer(_START_S):
+            raise TransportError(f"the client {name} did not start within {_START_S:g} s")
+
+    async def stop(self) -> None:
+        """Clients leave, then brokers; nothing is left running or mounted."""
+        self.stopping = True
+        for task in self._replacing:
+            task.cancel()
+        for group in (self.clients, self.brokers):
+            for node in group.values():
+                node.signal(signal.SIGCONT)
+                if node.running:
+                    node.tell(do="close", in_haste=True)
+            await asyncio.gather(*[node.ended(_STOP_S) for node in group.values()])
+        for proxies in self._proxies.values():
+            for proxy in proxies:
+                proxy.close()
+        self._disks.release()
+
+    # What happens to it --------------------------------------------------------------------------
+
+    def node(self, name: str) -> Node:
+        """A client, or whoever is in a broker's place."""
+        return self.clients[name] if name in self.clients else self.brokers[self._at[name]]
+
+    async def kill(self, name: str) -> None:
+        node = self.node(name)
+        self.journal.write("killed", node=node.name, life=node.life)
+        node.signal(signal.SIGKILL)
+        await node.ended(_STOP_S)
+        node.place = None
+
+    async def close(self, name: str) -> None:
+        """A client leaves in good order."""
+        node = self.node(name)
+        node.tell(do="close")
+        await node.ended(_STOP_S)
+        self.journal.write("closed", node=name, life=node.life)
+
+    async def start_again(self, name: str, offset_us: int = 0) -> None:
+        if name in self.clients:
+            await self.start_client(name, offset_us)
+        elif not self.node(name).running:  # a replica may have taken its place meanwhile
+            await self.start_broker(self._at[name], offset_us)
+
+    def change(self, way: str, **changes: Any) -> None:
+        for proxy in self._proxies[way]:
+            proxy.change(**changes)
+
+    def fill(self, broker: str) -> None:
+        self._disks.fill(broker)
+
+    def empty(self, broker: str) -> None:
+        self._disks.empty(broker)
+
+    # Replicas ------------------------------------------------------------------------------------
+
+    def _on_wanted(self, role: Role) -> None:
+        """Start a replica, unless the place is taken or about to be."""
+        place = self._place_of[role.faulty]
+        later = self._at[place] != role.faulty and self.brokers[self._at[place]].running
+        if self.stopping or later or any(task.get_name() == place for task in self._replacing):
+            return
+        task = asyncio.create_task(self._replace(place, role), name=place)
+        self._replacing.add(task)
+        task.add_done_callback(self._replacing.discard)
+
+    async def _replace(self, place: str, role: Role) -> None:
+        faulty = self.brokers[role.faulty]
+        if faulty.running and await faulty.ask(_ANSWER_S, do="answer"):
+            return
+        await self.kill(place)  # it may only hang: its place is to be free
+        name = f"{role.faulty}+{len(self._roles) + 1}"
+        self._roles[name] = role
+        self._place_of[name] = place
+        self._peers[name] = {}
+        self.brokers[name] = Node(name)
+        self._at[place] = name
+        for neighbour in role.neighbours:
+            there = self._place_of[neighbour]
+            way = next(each for each in _ways(place, there) if each in self._proxies)
+            self._peers[name][neighbour] = await self._proxy(way, there)
+            self.brokers[neighbour].tell(do="undial", peer=role.faulty)
+        await self.start_broker(name)
+        self.journal.write("replaced", node=role.faulty, replica=name)
+
+
+def _ways(a: str, b: str) -> tuple[str, str]:
+    return link_name(a, b), link_name(b, a)

@@ -1,0 +1,136 @@
+"""What the runs found, for people and as JSON, and the table of docs/nemesis.md."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from holdfast.nemesis.campaign import Campaign, Run
+from holdfast.nemesis.modes import MODES
+
+_COLUMNS = (
+    ("mode", "mode"),
+    ("nemeses", "nemeses"),
+    ("minutes", "minutes"),
+    ("faults", "faults"),
+    ("events", "events"),
+    ("owed", "owed"),
+    ("delivered", "delivered"),
+    ("named", "lost, named"),
+    ("unnamed", "lost, unnamed"),
+    ("undecided", "undecided"),
+    ("twice", "twice"),
+    ("disordered", "out of order"),
+    ("wrong", "foreign or early"),
+)
+
+
+def rows_of(campaign: Campaign, runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """A row for each mode, summed over its runs."""
+    rows: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        if run.skipped:
+            continue
+        verdict = run.verdict
+        row = rows.setdefault(run.mode.name, {"mode": run.mode.name, "kinds": {}, "seeds": []})
+        row["seeds"].append(run.seed)
+        row["kinds"] = dict(Counter(row["kinds"]) + run.struck)
+        sums = {
+            "nemeses": 1,
+            "minutes": campaign.run_us / 60e6,
+            "faults": sum(run.struck.values()),
+            "events": verdict.events,
+            "owed": verdict.owed,
+            "delivered": verdict.delivered,
+            "named": sum(verdict.named.values()),
+            "unnamed": verdict.unnamed,
+            "undecided": verdict.undecided,
+            "twice": verdict.twice,
+            "again": verdict.again,
+            "disordered": verdict.disordered,
+            "wrong": verdict.foreign + verdict.early,
+        }
+        for name, value in sums.items():
+            row[name] = row.get(name, 0) + value
+    return list(rows.values())
+
+
+def table(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Lines of columns, each as wide as it needs."""
+    cells = [[title for _, title in _COLUMNS], *[[_cell(row[name]) for name, _ in _COLUMNS] for row in rows]]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(_COLUMNS))]
+    return [
+        "  ".join(
+            [line[0].ljust(widths[0]), *[cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]]
+        )
+        for line in cells
+    ]
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def text(campaign: Campaign, runs: Sequence[Run]) -> str:
+    lines = [*table(rows_of(campaign, runs)), ""]
+    for run in runs:
+        if run.skipped:
+            lines.append(f"{run.mode.name}: left out, because it does not go with the file: {run.skipped}")
+    for note, count in Counter(note for run in runs for note in run.notes).items():
+        lines.append(f"{note}{f' ({count} times)' if count > 1 else ''}")
+    for run in runs:
+        for broken in run.verdict.broken:
+            lines += [f"BROKEN  {run.mode.name}, seed {run.seed}: {broken}", f"        see it again: {run.again}"]
+        kept = [each for each in run.verdict.shown if _is_broken(run, each["what"])]
+        lines += [f"        {json.dumps(each)}" for each in kept[:3]]
+    if not broken_runs(runs):
+        lines.append("no promise was broken")
+    return "\n".join(lines)
+
+
+def _is_broken(run: Run, what: str) -> bool:
+    promised = {"unnamed": run.mode.names_losses, "disordered": run.mode.in_order}
+    return promised.get(what, True)
+
+
+def broken_runs(runs: Iterable[Run]) -> list[Run]:
+    return [run for run in runs if run.verdict.broken]
+
+
+def as_json(campaign: Campaign, runs: Sequence[Run]) -> dict[str, Any]:
+    return {
+        "file": campaign.file,
+        "seed": campaign.seed,
+        "minutes": campaign.minutes,
+        "modes": rows_of(campaign, runs),
+        "runs": [run.as_json() for run in runs if not run.skipped],
+        "left_out": {run.mode.name: run.skipped for run in runs if run.skipped},
+        "broken": [f"{run.again}: {each}" for run in runs for each in run.verdict.broken],
+    }
+
+
+def save(path: Path, campaign: Campaign, runs: Sequence[Run]) -> None:
+    """Into a file that keeps the sums of all saved campaigns, a row for each mode."""
+    former = json.loads(path.read_text()) if path.exists() else {"campaigns": [], "rows": []}
+    rows = {row["mode"]: row for row in former["rows"]}
+    for row in rows_of(campaign, runs):
+        rows[row["mode"]] = _sum(rows[row["mode"]], row) if row["mode"] in rows else row
+    broken = [f"{run.again}: {each}" for run in runs for each in run.verdict.broken]
+    made = {"when": datetime.now(UTC).date().isoformat(), "file": Path(campaign.file).name, "seed": campaign.seed}
+    found = {
+        "campaigns": [*former["campaigns"], {**made, "minutes": campaign.minutes, "broken": broken}],
+        "rows": [rows[name] for name in MODES if name in rows],
+    }
+    path.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def _sum(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    found = dict(one)
+    for name, value in other.items():
+        if name == "kinds":
+            found[name] = dict(Counter(one[name]) + Counter(value))
+        elif name != "mode":
+            found[name] = one[name] + value
+    return found

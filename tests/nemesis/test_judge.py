@@ -1,0 +1,275 @@
+"""The judge of the nemesis convicts every journal that was tampered with, and nobody where nobody can tell."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.nemesis.judge.matching import CannotJudge, matches
+from tests.nemesis.journals import CONDITION, Journals, S, got, line, lost
+
+
+@pytest.fixture
+def journals() -> Journals:
+    return Journals()
+
+
+# Convicted ---------------------------------------------------------------------------------------
+
+
+def test_a_run_in_which_all_went_well_is_not_convicted(journals: Journals, tmp_path: Path) -> None:
+    found = journals.judged(tmp_path)
+    assert (found.events, found.owed, found.delivered, found.broken) == (20, 18, 18, [])
+
+
+def test_one_delivery_that_is_gone_is_a_loss_that_nobody_named(journals: Journals, tmp_path: Path) -> None:
+    journals.drop(9)
+    found = journals.judged(tmp_path)
+    assert (found.unnamed, found.broken) == (1, ["1 events were lost, and nobody was told"])
+    assert found.shown[0]["event"] == "p/0/9"
+
+
+def test_all_deliveries_gone_are_losses_that_nobody_named(journals: Journals, tmp_path: Path) -> None:
+    journals.drop(*range(1, 21))
+    found = journals.judged(tmp_path)
+    assert (found.owed, found.delivered, found.unnamed, len(found.broken)) == (18, 0, 18, 1)
+
+
+def test_a_delivery_that_comes_twice_is_convicted(journals: Journals, tmp_path: Path) -> None:
+    journals.add(got(9, 40))
+    found = journals.judged(tmp_path)
+    assert (found.twice, found.broken) == (1, ["1 events were delivered twice"])
+
+
+def test_two_deliveries_that_change_places_are_convicted_where_order_is_promised(
+    journals: Journals, tmp_path: Path
+) -> None:
+    first, second = journals.deliveries[4:6]
+    first["id"], second["id"], first["print"], second["print"] = (
+        second["id"],
+        first["id"],
+        second["print"],
+        first["print"],
+    )
+    found = journals.judged(tmp_path)
+    assert found.disordered == 1
+    assert found.broken[0].startswith("1 events were delivered after a later one")
+
+
+def test_order_that_is_not_promised_is_counted_and_convicts_nobody(journals: Journals, tmp_path: Path) -> None:
+    journals.drop(9)
+    journals.add(got(9, 40))
+    found = journals.judged(tmp_path, in_order=False)
+    assert (found.disordered, found.broken) == (1, [])
+
+
+def test_an_event_that_was_never_published_is_foreign(journals: Journals, tmp_path: Path) -> None:
+    journals.add(got(99, 40))
+    assert journals.judged(tmp_path).foreign == 1
+
+
+def test_an_event_that_the_condition_does_not_match_is_foreign(journals: Journals, tmp_path: Path) -> None:
+    journals.add(got(1, 40))
+    found = journals.judged(tmp_path)
+    assert (found.foreign, found.broken) == (1, ["1 deliveries were of no event that their subscription wants"])
+
+
+def test_an_event_whose_attributes_were_altered_is_foreign_and_still_owed(journals: Journals, tmp_path: Path) -> None:
+    journals.deliveries[3]["print"] += 1
+    found = journals.judged(tmp_path)
+    assert (found.foreign, found.unnamed) == (1, 1)
+
+
+def test_a_delivery_after_its_subscription_has_ended_long_ago_is_foreign(journals: Journals, tmp_path: Path) -> None:
+    journals.subscriber.insert(-1, line("unsub", 20, sub="a"))
+    found = journals.judged(tmp_path)  # events 12 to 20 were published after that
+    assert found.foreign == 9
+
+
+def test_a_delivery_before_its_publication_is_convicted(journals: Journals, tmp_path: Path) -> None:
+    journals.deliveries[3]["t"] = 9 * S
+    found = journals.judged(tmp_path)
+    assert (found.early, found.broken) == (1, ["1 events were delivered before they were published"])
+
+
+def test_a_durable_subscriber_is_owed_what_was_published_while_it_was_away(journals: Journals, tmp_path: Path) -> None:
+    second = [line("begin", 40, node="s", life=1), line("sub", 40, sub="a", condition=CONDITION), line("end", 100)]
+    journals.others["client-s-1"] = second
+    journals.drop(12, 13)
+    journals.subscriber[-1] = line("end", 30)
+    found = journals.judged(tmp_path, stores=True)
+    assert (found.owed, found.unnamed) == (18, 2)
+
+
+def test_what_a_durable_subscriber_acknowledged_before_it_left_does_not_come_again(
+    journals: Journals, tmp_path: Path
+) -> None:
+    second = [
+        line("begin", 40, node="s", life=1),
+        line("sub", 40, sub="a", condition=CONDITION),
+        got(5, 41),
+        line("end", 100),
+    ]
+    journals.others["client-s-1"] = second
+    journals.subscriber[-1] = line("end", 30)
+    assert journals.judged(tmp_path, stores=True).twice == 1
+
+
+# Named -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("named", "by"),
+    [
+        (lost(30, source="p", first=1009, last=1009), "by number"),
+        (lost(30, since_us=17 * S, until_us=20 * S), "by time"),
+        (lost(30, since_us=17 * S, until_us=20 * S, events=1), "by time"),
+        (line("account", 99, sub="a", missing=[["p", 1008, 1010]]), "still looked for"),
+    ],
+)
+def test_a_loss_that_the_subscriber_was_told_of_is_named(
+    journals: Journals, tmp_path: Path, named: dict[str, object], by: str
+) -> None:
+    journals.drop(9)
+    journals.add(named)
+    found = journals.judged(tmp_path)
+    assert (dict(found.named), found.unnamed, found.broken) == ({by: 1}, 0, [])
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        lost(30, source="q", first=1009, last=1009),
+        lost(30, source="p", first=1010, last=1012),
+        lost(30, since_us=30 * S, until_us=31 * S),
+    ],
+)
+def test_a_loss_of_something_else_names_nothing(journals: Journals, tmp_path: Path, named: dict[str, object]) -> None:
+    journals.drop(9)
+    journals.add(named)
+    assert journals.judged(tmp_path).unnamed == 1
+
+
+def test_an_entry_for_two_events_names_two_of_three(journals: Journals, tmp_path: Path) -> None:
+    journals.drop(9, 10, 11)
+    journals.add(lost(30, since_us=17 * S, until_us=22 * S, events=2))
+    found = journals.judged(tmp_path)
+    assert (found.named["by time"], found.unnamed) == (2, 1)
+
+
+def test_what_the_publisher_was_told_of_is_named(journals: Journals, tmp_path: Path) -> None:
+    journals.drop(9)
+    journals.publisher.insert(-1, line("unflushed", 40, first=9, last=9, text="the session is lost"))
+    assert journals.judged(tmp_path).named["to the publisher"] == 1
+
+
+def test_what_a_broker_reported_names_a_loss_in_modes_where_clients_do_not_hear_of_all(
+    journals: Journals, tmp_path: Path
+) -> None:
+    journals.drop(9)
+    journals.others["broker-b1-0"] = [line("begin", 0), line("incident", 18.5, what="dropped", count=1)]
+    assert journals.judged(tmp_path, by_incident=True).named["by an incident"] == 1
+
+
+def test_what_a_broker_reported_names_nothing_in_other_modes(journals: Journals, tmp_path: Path) -> None:
+    journals.drop(9)
+    journals.others["broker-b1-0"] = [line("begin", 0), line("incident", 18.5, what="dropped", count=1)]
+    assert journals.judged(tmp_path).unnamed == 1
+
+
+# Where nobody can tell ---------------------------------------------------------------------------
+
+
+def test_what_a_killed_publisher_did_not_flush_is_not_owed(journals: Journals, tmp_path: Path) -> None:
+    journals.drop(20)
+    journals.publisher = [each for each in journals.publisher if each.get("upto") != 20 and each["k"] != "end"]
+    journals.nemesis.append(line("killed", 29.5, node="p", life=0))
+    found = journals.judged(tmp_path)
+    assert (found.owed, found.broken) == (17, [])
+
+
+def test_what_a_killed_publisher_did_flush_is_owed(journals: Journals, tmp_path: Path) -> None:
+    journals.drop(20)
+    journals.publisher.pop()
+    journals.nemesis.append(line("killed", 29.5, node="p", life=0))
+    assert journals.judged(tmp_path).unnamed == 1
+
+
+def test_events_around_a_new_subscription_are_not_owed(journals: Journals, tmp_path: Path) -> None:
+    journals.subscriber[2]["t"] = 15 * S  # known then, and everywhere two seconds later: event 8 is the first
+    journals.drop(*range(3, 8))
+    found = journals.judged(tmp_path)
+    assert (found.owed, found.broken) == (13, [])
+
+
+def test_events_shortly_before_a_subscriber_is_killed_are_not_owed(journals: Journals, tmp_path: Path) -> None:
+    journals.nemesis.append(line("killed", 20.5, node="s", life=0))
+    journals.subscriber = [each for each in journals.subscriber if each["t"] < 18 * S]
+    found = journals.judged(tmp_path)  # it had events 3 to 8, which left it by 17 s
+    assert (found.owed, found.delivered, found.broken) == (7, 6, [])
+    assert found.undecided == 1  # event 9 had 2.5 s to arrive, and none to be looked for
+
+
+def test_a_fault_moves_the_time_from_which_a_new_subscription_is_owed_anything(
+    journals: Journals, tmp_path: Path
+) -> None:
+    journals.nemesis = [
+        line("strike", 1, fault=0, kind="cut", target="b1-b2"),
+        line("over", 12, fault=0),
+    ]
+    found = journals.judged(tmp_path)  # 12 s, two for the fault and two for the subscription: event 7 is the first
+    assert (found.owed, found.extra) == (14, 4)
+
+
+def test_what_a_killed_durable_subscriber_was_about_to_acknowledge_may_come_again(
+    journals: Journals, tmp_path: Path
+) -> None:
+    second = [
+        line("begin", 40, node="s", life=1),
+        line("sub", 40, sub="a", condition=CONDITION),
+        got(20, 41),
+        line("end", 100),
+    ]
+    journals.others["client-s-1"] = second
+    journals.subscriber.pop()
+    journals.nemesis.append(line("killed", 29.5, node="s", life=0))
+    found = journals.judged(tmp_path, stores=True)
+    assert (found.again, found.twice, found.broken) == (1, 0, [])
+
+
+def test_a_line_that_a_kill_has_cut_short_is_left_out(journals: Journals, tmp_path: Path) -> None:
+    journals.judged(tmp_path)
+    path = tmp_path / "journals" / "client-s-0.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"k": "got", "t": 12')
+    assert [each["k"] for each in _lines(path)][-1] == "end"
+
+
+def _lines(path: Path) -> list[dict[str, object]]:
+    from holdfast.nemesis.journal import lines_of
+
+    return list(lines_of(path))
+
+
+# Matching ----------------------------------------------------------------------------------------
+
+
+def test_duckdb_reads_conditions_as_they_are() -> None:
+    events = {
+        "a": {"order": 7, "home.team": "Yankees", "at": {"$timestamp": "2026-01-31T09:30:00+00:00"}},
+        "b": {"order": 8.5, "home.team": "Mets"},
+        "c": {},
+    }
+    conditions = (
+        "order = 7",
+        "home.team LIKE 'Yan%' OR order > 8",
+        "at >= TIMESTAMP '2026-01-31 09:00:00'",
+        "nowhere IS NULL",
+        "nowhere LIKE 'x%'",
+        "nowhere > 3",
+    )
+    found = matches(events, conditions)
+    assert [sorted(found[each]) for each in conditions] == [["a"], ["a", "b"], ["a"], ["a", "b", "c"], [], []]
+
+
+def test_values_of_two_kinds_are_refused_because_duckdb_would_cast_them() -> None:
+    with pytest.raises(CannotJudge, match="the attribute x is BIGINT in one event and VARCHAR in another"):
+        matches({"a": {"x": 1}, "b": {"x": "1"}}, ["x = 1"])
