@@ -1,6 +1,7 @@
 """Both stores pass the kit; the one on disk refuses what it must not touch, and syncs once for a list of changes."""
 
 import os
+import resource
 import shutil
 import sqlite3
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import Publish
-from holdfast.protocol.changes import AckedUpTo, Began, Erase, Keep, Met, Opened, Stored
+from holdfast.protocol.changes import AckedUpTo, Began, Erase, Keep, Learned, Met, Opened, Stored
 from holdfast.store.interface import Store, StoreError
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite import VERSION, SqliteStore
@@ -34,6 +35,14 @@ class TestSqlite(StoreKit):
 
     def open(self, place: Path | str) -> Store:
         return SqliteStore(Path(place))
+
+    def files(self, place: Path | str) -> list[Path]:
+        return sorted(Path(place).parent.glob(f"{Path(place).name}*"))
+
+
+@pytest.mark.slow
+class TestManyDamages(TestSqlite):
+    damages = 500
 
 
 @pytest.fixture
@@ -161,6 +170,83 @@ def test_rows_that_do_not_fit_together_are_refused(path: Path, damage: str) -> N
     base.commit()
     base.close()
     assert "damaged" in refused(path)
+
+
+def test_a_damaged_event_is_named_with_those_who_lose_it(path: Path) -> None:
+    base = sqlite3.connect(path)
+    base.execute("UPDATE bodies SET message = x'00' WHERE body IN (7, 8)")
+    base.execute("UPDATE neighbours SET used = 3")
+    base.commit()
+    base.close()
+    assert "3 rows fail their checksum: events 2 for b2; 1 of the neighbour b2" in refused(path)
+
+
+def test_a_damaged_log_is_refused_before_sqlite_drops_what_follows(path: Path) -> None:
+    store = SqliteStore(path)
+    for number in range(900, 903):
+        store.write([Keep(number, 0, Publish(event(number)), ())])
+    log, base = bytearray(log_of(path).read_bytes()), path.read_bytes()
+    store.close()
+    log[32 + 24 + 100] ^= 1  # in the first frame
+    path.write_bytes(base)
+    log_of(path).write_bytes(log)
+    assert "store.db-wal: frame 1 fails its checksum" in refused(path)
+    assert log_of(path).read_bytes() == log
+
+
+V1_TABLES = """
+CREATE TABLE began (epoch INTEGER);
+CREATE TABLE neighbours (name TEXT PRIMARY KEY, kind TEXT, takes INTEGER, at_stream INTEGER, at_seq INTEGER,
+    stream INTEGER, used INTEGER DEFAULT 0);
+CREATE TABLE versions (neighbour TEXT, tab TEXT, version INTEGER, PRIMARY KEY (neighbour, tab));
+CREATE TABLE conditions (neighbour TEXT, tab TEXT, condition TEXT, UNIQUE (neighbour, tab, condition));
+CREATE TABLE states (broker TEXT PRIMARY KEY, state BLOB);
+CREATE TABLE bodies (body INTEGER PRIMARY KEY, kept_us INTEGER, message BLOB);
+CREATE TABLE queue (neighbour TEXT, seq INTEGER, body INTEGER, PRIMARY KEY (neighbour, seq)) WITHOUT ROWID;
+"""
+
+
+def test_a_store_of_version_0_1_is_upgraded_when_it_is_opened(path: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.db"
+    store = SqliteStore(path)
+    store.write([Learned("b2", "subscriptions", 3, ("b = 2", "a = 1"), (), True)])
+    expected = store.load()
+    store.close()
+    base = sqlite3.connect(old)
+    base.executescript(f"{V1_TABLES} PRAGMA application_id = {0x486F6C64}; PRAGMA user_version = 1;")
+    base.execute("ATTACH ? AS new", (str(path),))
+    for table in ("began", "neighbours", "versions", "conditions", "states", "bodies", "queue"):
+        columns = ", ".join(row[1] for row in base.execute(f"PRAGMA main.table_info({table})"))
+        base.execute(f"INSERT INTO {table} SELECT {columns} FROM new.{table}")
+    base.commit()
+    base.close()
+    upgraded = SqliteStore(old)
+    assert upgraded.load() == expected
+    upgraded.write([Keep(900, 0, Publish(event(900)), (("b2", 900),))])
+    upgraded.close()
+    assert list(SqliteStore(old).load().bodies) == [*expected.bodies, 900]
+
+
+def test_a_store_whose_broker_was_killed_with_a_full_disk_opens_before_there_is_room(path: Path) -> None:
+    store = SqliteStore(path)
+    store.write([Keep(number, 0, Publish(event(number)), ()) for number in range(1_000, 3_000)])
+    log, base = log_of(path).read_bytes(), path.read_bytes()
+    assert len(log) > len(base)
+    store.close()
+    path.write_bytes(base)
+    log_of(path).write_bytes(log)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(base), hard))  # no file can grow, as on a full disk
+    try:
+        store = SqliteStore(path)
+        assert len(store.load().bodies) == 2_199
+        with pytest.raises(StoreError):
+            store.write([Keep(5_000, 0, Publish(event(5_000)), ())])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    store.write([Keep(5_000, 0, Publish(event(5_000)), ())])
+    store.close()
+    assert len(SqliteStore(path).load().bodies) == 2_200
 
 
 def test_what_a_killed_process_had_committed_is_there(path: Path, tmp_path: Path) -> None:

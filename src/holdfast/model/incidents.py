@@ -63,6 +63,7 @@ TABLES: Final = {
 
 STORES: Final = {
     "store": "The store cannot be written, or can be written again.",
+    "store_incomplete": "The last transaction of the store's log cannot be read and is left out.",
     "store_full": "The store is full; the sender keeps the event and tries again.",
     "clock_went_back": "A node's sequence numbers begin before those of its last session; its events are refused.",
     "retention_expired": "An event without lifetime was stored for `keep_s` and nobody fetched it.",

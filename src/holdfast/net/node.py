@@ -105,7 +105,10 @@ class BrokerNode:
             return None
         if self.settings.store is None:
             raise InputError(f'hops = "{self.settings.hops.hops}" stores events: {self.settings.name} needs a store')
-        return Committer(SqliteStore(self.settings.store), lambda line: self._log(Note("store", "", line)))
+        store = SqliteStore(self.settings.store)
+        if store.incomplete:
+            self._log(Note("store_incomplete", "", f"{self.settings.store}: {store.incomplete}; it is left out"))
+        return Committer(store, lambda line: self._log(Note("store", "", line)))
 
     def _new_machine(self, epoch: int, stored: Stored | None) -> BrokerMachine:
         settings = self.settings

@@ -15,8 +15,10 @@ class StoreError(HoldfastError):
 
 
 class Store(Protocol):
+    incomplete: str  # what could not be read of a last transaction that may never have been finished; empty: nothing
+
     def load(self) -> Stored:
-        """All that was written and not erased."""
+        """All that was written and not erased, exactly; an InputError that names what is damaged when it cannot be."""
 
     def write(self, changes: Sequence[Change]) -> None:
         """Apply changes in order, all or none; when it returns they survive a crash. A StoreError when they cannot."""

@@ -27,6 +27,8 @@ from holdfast.protocol.changes import (
 
 
 class MemoryStore:
+    incomplete = ""
+
     def __init__(self) -> None:
         self._stored = Stored()
 

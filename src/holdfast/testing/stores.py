@@ -3,10 +3,13 @@
 Subclass `StoreKit` in a test module and say how a store is opened, and opened again after a crash.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
+from holdfast.model.errors import InputError
 from holdfast.model.messages import Batch, Deliver, LinkState, Publication, Publish
 from holdfast.protocol.changes import (
     AckedUpTo,
@@ -35,9 +38,15 @@ def event(number: int) -> Publication:
 
 
 class StoreKit:
+    damages = 50  # that are tried on the files of a killed process, and as many on those of a closed store
+
     def open(self, place: Any) -> Store:
         """A store at this place; what is there already is kept."""
         raise NotImplementedError
+
+    def files(self, place: Any) -> list[Path]:
+        """The files of the store at this place, if it has any; they can be read while it is open."""
+        return []
 
     def crash(self, store: Store) -> None:
         """The process that had it open is gone."""
@@ -100,6 +109,44 @@ class StoreKit:
         )
         assert self.again(store, place) == Stored()
 
+    def test_of_damaged_files_nothing_is_loaded_that_was_not_written(self, place: Any) -> None:
+        """Each damage is found or harmless; only a last transaction may be left out, and the store tells of it."""
+        store = self.open(place)
+        versions: list[Stored] = []
+        for changes in some_traffic():
+            store.write(changes)
+            versions.append(store.load())
+        killed = {path: path.read_bytes() for path in self.files(place)}
+        self.crash(store)
+        closed = {path: path.read_bytes() for path in self.files(place)}
+        outcomes: Counter[str] = Counter()
+        for number in range(self.damages if closed else 0):
+            for files in (killed, closed):
+                for path in self.files(place):
+                    path.unlink()
+                for path, content in damaged(files, Random(number)).items():
+                    path.write_bytes(content)
+                outcome = self.outcome(place, versions)
+                assert outcome != "altered", (number, files is killed)
+                outcomes[outcome] += 1
+        assert not closed or min(outcomes["harmless"], outcomes["found"]) > self.damages / 10, outcomes
+
+    def outcome(self, place: Any, versions: list[Stored]) -> str:
+        """What becomes of a damaged store, of which these were the contents after each transaction."""
+        try:
+            store = self.open(place)
+        except InputError:
+            return "found"
+        try:
+            loaded = store.load()
+        except InputError:
+            return "found"
+        finally:
+            self.crash(store)
+        if loaded == versions[-1]:
+            return "harmless"
+        return "left out" if store.incomplete and loaded in versions else "altered"
+
     def test_any_changes_leave_what_the_plain_way_leaves(self, place: Any) -> None:
         for seed in range(6):
             dice, expected = Random(seed), Stored()
@@ -113,6 +160,27 @@ class StoreKit:
                     self.crash(store)
                     store = self.open(f"{place}-{seed}")
             assert self.again(store, f"{place}-{seed}") == expected
+
+
+def some_traffic() -> Iterator[list[Change]]:
+    """Transactions of a broker with a neighbour and a client."""
+    yield [Began(7), Met("b2", "broker", True), Met("c", "client", True), Opened("b2", 1), Opened("c", 2)]
+    yield [Learned("c", "subscriptions", 1, ("a = 1", "b = 2"), (), True), At("b2", 5, 9)]
+    yield [Knows(LinkState("b9", 1, 2, ("b2",), ("a = 1",))), GaveUp("d", 1, 2, 3, "away too long")]
+    for start in range(1, 100, 10):
+        yield [Keep(n, 99, Publish(event(n)), (("b2", n), ("c", n))) for n in range(start, start + 10)]
+    yield [AckedUpTo("b2", 20), Partly("c", 1, 1)]
+
+
+def damaged(files: dict[Path, bytes], dice: Random) -> dict[Path, bytes]:
+    """The same files, one of them with a few bits changed, bytes replaced, or bytes zeroed."""
+    path = dice.choice([each for each, content in files.items() if content])
+    content = bytearray(files[path])
+    at = dice.randrange(len(content))
+    length = min(len(content) - at, dice.choice([1, 4, 64]))
+    drawn = bytes([content[at] ^ 1 << dice.randrange(8)]) if length == 1 else dice.randbytes(length)
+    content[at : at + length] = dice.choice([drawn, bytes(length)])
+    return {**files, path: bytes(content)}
 
 
 _bodies = 0
