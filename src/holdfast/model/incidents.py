@@ -16,6 +16,7 @@ CONNECTIONS: Final = {
     "name_taken": "A peer refuses this broker because another one has its name; this broker refuses clients meanwhile.",
     "refused": "This broker refused a connection: a name in use, another version, no greeting.",
     "tls_refused": "A connection failed the TLS handshake: no certificate, an untrusted one, or no TLS at all.",
+    "accept_paused": "The process has no file descriptor left; the broker accepts nobody for a second and tries again.",
     "session_lost": "A client's broker has not kept its session; events may be missing.",
     "events_dropped": "A client's broker has dropped events for it, because it read too slowly.",
     "backpressure_ended": "A neighbour read nothing for so long that the broker no longer waits for it.",

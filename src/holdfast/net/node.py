@@ -128,7 +128,8 @@ class BrokerNode:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
             for address in self.settings.listen:
-                self._listeners.append(await listen(address, self._accept, self.settings.tls, self._on_tls_refused))
+                tell = self._on_tls_refused, self._on_accept_paused
+                self._listeners.append(await listen(address, self._accept, self.settings.tls, *tell))
         except BaseException:
             self._stop_listening()
             self.driver.stop()
@@ -270,6 +271,11 @@ class BrokerNode:
     def _on_tls_refused(self, far: str, why: str) -> None:
         self.counters.tls_refused += 1
         self._log(Note("tls_refused", far, f"{far} failed the TLS handshake: {why}"))
+
+    def _on_accept_paused(self, why: str) -> None:
+        self.counters.note("accept_paused")
+        text = f"no connection is accepted for a second: {why}, {len(self._wires):,} are open"
+        self._log(Note("accept_paused", "", text))
 
     # Connections ---------------------------------------------------------------------------------
 

@@ -155,7 +155,8 @@ class Session:
 
     def _give_up(self) -> None:
         if self.phase is Phase.GREETING:
-            self.end(f"no greeting within {_GREETING_S:g} s", now=True)
+            nothing = "the broker does not answer: nothing came" if self.dialled else "no greeting"
+            self.end(f"{nothing} within {_GREETING_S:g} s", now=True)
 
     def _on_greeting(self, frame: bytes | memoryview) -> None:
         if len(frame) and frame[0] != VERSION:

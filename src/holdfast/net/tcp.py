@@ -16,9 +16,9 @@ from typing import cast
 
 from holdfast.model.errors import MisuseError, PeerError, TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
+from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import Address
-from holdfast.net.tls_server import TlsServer, bound
-from holdfast.net.wires import CLOSED, Accept, Receiver
+from holdfast.net.wires import CLOSED, Accept, Paused, Receiver, Refused
 
 FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
 _BUFFER_BYTES_MAX = 1024 * 1024  # about to go to the kernel; more waits in the outbox, where it can be dropped
@@ -187,7 +187,7 @@ def _why(problem: Exception | None) -> str:
 
 
 class TcpListener:
-    def __init__(self, server: asyncio.Server | TlsServer, address: Address) -> None:
+    def __init__(self, server: Acceptor, address: Address) -> None:
         self._server = server
         self.address = address
 
@@ -196,25 +196,28 @@ class TcpListener:
 
 
 async def listen(
-    address: Address, accept: Accept, context: ssl.SSLContext | None, refused: Callable[[str, str], None] | None = None
+    address: Address,
+    accept: Accept,
+    context: ssl.SSLContext | None,
+    refused: Refused | None = None,
+    paused: Paused | None = None,
 ) -> TcpListener:
-    """With a context, `refused` is told who has failed the TLS handshake, and why."""
-    server: asyncio.Server | TlsServer
-    report = refused or (lambda far, why: None)
+    """With a context, `refused` learns who has failed the TLS handshake, and why.
+
+    `paused` learns why nobody is accepted for a second.
+    """
+    on_refused, on_paused = refused or (lambda far, why: None), paused or (lambda why: None)
     try:
-        if context is None:
-            loop = asyncio.get_running_loop()
-            server = await loop.create_server(lambda: TcpWire(accept), address.host, address.port, backlog=_BACKLOG)
-            port = server.sockets[0].getsockname()[1]
-        else:
-            sockets = await bound(address.host, address.port, _BACKLOG)
-            server = TlsServer(
-                sockets, context, lambda: TcpWire(accept), lambda far, problem: report(far, _why(problem))
-            )
-            port = server.port
+        server = Acceptor(
+            await bound(address.host, address.port, _BACKLOG),
+            context,
+            lambda: TcpWire(accept),
+            lambda far, problem: on_refused(far, _why(problem)),
+            lambda problem: on_paused(why_not(problem)),
+        )
     except OSError as problem:
         raise TransportError(f"cannot listen on {address}: {why_not(problem)}") from None
-    return TcpListener(server, Address(address.scheme, address.host, port))
+    return TcpListener(server, Address(address.scheme, address.host, server.port))
 
 
 async def dial(address: Address, accept: Accept, context: ssl.SSLContext | None) -> TcpWire:

@@ -1,21 +1,23 @@
 """Listen and dial by the scheme of an address."""
 
-from collections.abc import Callable
-
 from holdfast.net import tcp, udp
 from holdfast.net.address import Address
 from holdfast.net.tls import TlsFiles
-from holdfast.net.wires import Accept, Listener, Wire
+from holdfast.net.wires import Accept, Listener, Paused, Refused, Wire
 
 
 async def listen(
-    address: Address, accept: Accept, tls: TlsFiles | None = None, refused: Callable[[str, str], None] | None = None
+    address: Address,
+    accept: Accept,
+    tls: TlsFiles | None = None,
+    refused: Refused | None = None,
+    paused: Paused | None = None,
 ) -> Listener:
-    """`refused` is told who has failed a TLS handshake, and why."""
+    """`refused` learns who has failed a TLS handshake, and why; `paused`, why nobody is accepted for a second."""
     if address.scheme == "udp":
         return await udp.listen(address, accept)
     context = (tls or TlsFiles()).for_listening() if address.scheme == "tls" else None
-    return await tcp.listen(address, accept, context, refused)
+    return await tcp.listen(address, accept, context, refused, paused)
 
 
 async def dial(address: Address, accept: Accept, tls: TlsFiles | None = None) -> Wire:

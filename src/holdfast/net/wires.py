@@ -54,6 +54,8 @@ class Wire(Protocol):
 
 
 Accept = Callable[[Wire], Receiver]
+Refused = Callable[[str, str], None]  # who has failed a TLS handshake, and why
+Paused = Callable[[str], None]  # why nobody is accepted for a second
 
 
 class Listener(Protocol):

@@ -75,7 +75,9 @@ def check_log(path: Path) -> LogState:
         return _check_frames(log, page_bytes, salts, big_endian, sums)
 
 
-def _check_frames(log: BinaryIO, page_bytes: int, salts: list[int], big_endian: bool, sums: tuple[int, int]) -> LogState:
+def _check_frames(
+    log: BinaryIO, page_bytes: int, salts: list[int], big_endian: bool, sums: tuple[int, int]
+) -> LogState:
     good = True  # up to here
     committed = False  # behind the first bad frame, a transaction ends
     at = bad_at = 0

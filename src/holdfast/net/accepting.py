@@ -1,7 +1,9 @@
-"""TLS connections from outside: the handshake, and who fails it and why.
+"""Connections from outside: accepted as long as there are file descriptors, with the TLS handshake where there is one.
 
-A server of asyncio that is given a TLS context drops whoever fails the handshake without a word to anybody. So we
-accept connections ourselves, and each handshake is a call that succeeds or says why not.
+A server of asyncio that is given a TLS context drops whoever fails the handshake without a word to anybody, and one of
+uvloop closes every connection at once when the process has no file descriptor left. So we accept connections ourselves.
+Each handshake is a call that succeeds or has an error; and without file descriptors we pause, while the kernel keeps
+those who dial waiting.
 """
 
 import asyncio
@@ -11,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 Refused = Callable[[str, Exception], None]  # who failed the handshake, and how
+Paused = Callable[[OSError], None]  # why nobody is accepted for a second
 
 _HANDSHAKES_MAX = 1_000  # at once; each holds a connection and some 50 KB
 _HANDSHAKE_S_MAX = 30.0  # thousands of clients that come back at once take a while, a few milliseconds each
@@ -18,18 +21,20 @@ _AT_ONCE_MAX = 100  # connections accepted before others get their turn
 _AGAIN_S = 1.0  # when the system has no room for another connection
 
 
-class TlsServer:
+class Acceptor:
     def __init__(
         self,
         sockets: list[socket.socket],
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         new: Callable[[], asyncio.Protocol],
         refused: Refused,
+        paused: Paused,
     ) -> None:
         self.port: int = sockets[0].getsockname()[1]
         self._context = context
         self._new = new  # the protocol of a connection that is through
         self._refused = refused
+        self._paused = paused
         self._sockets = sockets
         self._handshakes: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
@@ -42,7 +47,8 @@ class TlsServer:
                 connection, far = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError:  # too many files are open
+            except OSError as problem:  # too many files are open
+                self._paused(problem)
                 self._loop.remove_reader(listener)
                 self._loop.call_later(_AGAIN_S, self._accept_again, listener)
                 return
@@ -63,12 +69,14 @@ class TlsServer:
         connection.setblocking(False)
         with suppress(OSError):  # it is gone already, as the handshake will find
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        limit_s = None if self._context is None else _HANDSHAKE_S_MAX
         try:
             await self._loop.connect_accepted_socket(
-                self._new, connection, ssl=self._context, ssl_handshake_timeout=_HANDSHAKE_S_MAX
+                self._new, connection, ssl=self._context, ssl_handshake_timeout=limit_s
             )
         except OSError as problem:  # errors of TLS and timeouts as well
-            self._refused(who, problem)
+            if self._context is not None:
+                self._refused(who, problem)
 
     def close(self) -> None:
         for each in self._sockets:
