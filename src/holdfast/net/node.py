@@ -208,7 +208,7 @@ class BrokerNode:
             self._committer.abandon()
         self._absent.close()
         for session in list(self._wires):
-            session.end("crash", now=True)
+            session.hang_up("crash", now=True)
         if self._directory is not None:
             self._directory.close()
 
@@ -309,7 +309,7 @@ class BrokerNode:
             self._changed.clear()
             await self._changed.wait()
 
-    def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
+    def on_hello(self, session: Session, hello: Hello) -> Link | Refusal | None:
         try:
             sendable_name(hello.node, hello.kind)
         except InputError as problem:
@@ -325,7 +325,11 @@ class BrokerNode:
             return Refusal("full", f"{self.settings.name} has {_SESSIONS_MAX} connections already")
         if known is not None and known.far is not None:
             lease_s = self.settings.protocol.lease_us / 1e6
-            if known.far.epoch != hello.epoch and known.silent_s < lease_s:
+            other = known.far.epoch != hello.epoch and known.silent_s < lease_s
+            answers = known.answers() if other and not session.wire.reliable else other
+            if answers is None:  # a hello over datagrams is repeated; by then we know more
+                return None
+            if answers:
                 reason = f"another {known.far.kind} named {hello.node} is connected to {self.settings.name}"
                 return Refusal("taken", reason)
             if known.dialled and known.far.epoch == hello.epoch and self.settings.name < hello.node:

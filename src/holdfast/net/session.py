@@ -37,6 +37,8 @@ from holdfast.wire.signals import (
 
 _GREETING_S = 5.0  # who has not said hello by then never will
 _REPEAT_S = 0.25  # between hellos where they can be lost: a few round trips across the world
+_UNANSWERED_S = 1.0  # four pings, or a heartbeat: at 20 % loss one in fifty living nodes gets none of them answered
+_PING = encode_signal(Ping(0))
 
 
 class Phase(Enum):
@@ -59,8 +61,8 @@ class Owner(Protocol):
     def on_let_in(self, link: Link) -> Welcome:
         """What to answer to whom we let in."""
 
-    def on_hello(self, session: "Session", hello: Hello) -> Link | Refusal:
-        """Somebody dialled: the link to them, or why not."""
+    def on_hello(self, session: "Session", hello: Hello) -> Link | Refusal | None:
+        """Somebody dialled: the link to them, or why not; None when the next hello is to be awaited."""
 
     def on_welcome(self, session: "Session", welcome: Welcome) -> Link | Refusal:
         """Whom we dialled answers."""
@@ -98,6 +100,7 @@ class Session:
         self._ack_due = False
         self._last_check_s = monotonic()
         self._quiet_s = 0.0
+        self._asked_s = 0.0  # since when somebody wants to know whether it answers
         self._why = ""  # we end it ourselves, and this is why
         self._timers = [loop.call_later(_GREETING_S, self._give_up)]
         self.opened.add_done_callback(_observed)
@@ -122,6 +125,23 @@ class Session:
         if self.phase is Phase.OPEN and max(self._quiet_s, self.wire.unanswered_s) >= limit_s:
             self.end(f"nothing received for {limit_s:g} s", now=True)
 
+    def answers(self) -> bool | None:
+        """Whether the other end is there, to be asked again and again while the answer is None.
+
+        On a stream the system tells when it is gone. On datagrams we ping, and it is gone when no answer comes.
+        """
+        now_s = monotonic()
+        if self.wire.reliable:
+            return True
+        if now_s - self._asked_s > _GREETING_S:  # for somebody else who came before
+            self._asked_s = now_s
+        elif self.wire.heard_s > self._asked_s:
+            return True
+        elif now_s - self._asked_s >= _UNANSWERED_S:
+            return False
+        self.wire.send(_PING)
+        return None
+
     def end(self, reason: str, now: bool = False) -> None:
         """Close from our side: for good after what has been handed over is sent, or at once."""
         if self.phase is Phase.OPEN and not self._why and not (now and self.wire.reliable):
@@ -129,9 +149,9 @@ class Session:
             self.for_good = True
         self._close(reason, now)
 
-    def hang_up(self, reason: str) -> None:
-        """Close after what has been handed over is sent, and leave the session to another connection."""
-        self._close(reason, now=False)
+    def hang_up(self, reason: str, now: bool = False) -> None:
+        """Close without taking leave: after what has been handed over is sent, or at once."""
+        self._close(reason, now)
 
     def give_over(self, reason: str) -> None:
         """Close at once, because the link goes on over another connection."""
@@ -164,10 +184,12 @@ class Session:
             self._refuse(Refusal("version", f"this is protocol version {VERSION}, not {frame[0]}"), spoken)
             return
         signal = decode_signal_untrusted(frame)
-        answer: Link | Refusal
+        answer: Link | Refusal | None
         if isinstance(signal, Hello) and not self.dialled:
             self.far = signal
             answer = self._owner.on_hello(self, signal)
+            if answer is None:
+                return
             if not isinstance(answer, Refusal):
                 self._answer = encode_signal(self._owner.on_let_in(answer))
                 self.wire.send(self._answer)
@@ -247,7 +269,7 @@ class Session:
             case Refusal():
                 self._owner.on_refused(self, signal)
                 self.for_good = True
-                self._close(signal.reason, now=False)
+                self._close(signal.reason or "it has no session with us any more", now=False)
             case _:
                 raise PeerError(f"unexpected {type(signal).__name__} after the greeting")
 
@@ -324,7 +346,7 @@ async def open_session(
     await dial(address, accept, tls)
     session = made[0]
     try:
-        await session.opened
+        await asyncio.shield(session.opened)  # it may still open before it learns that nobody waits any more
     except TransportError as problem:
         hint = _HINTS.get(address.scheme, "") if str(problem) == CLOSED else ""
         raise TransportError(f"cannot connect to {address}: {problem}{hint}") from None

@@ -1,8 +1,9 @@
 """Frames as datagrams: several messages in each, nothing repeated, nothing put back in order.
 
 One socket serves everybody who dials us; whose datagram it is says the address it came from. A wire begins with a
-signal (the hello); anything else from a stranger is answered with a refusal, so that whoever has been forgotten
-greets again. A wire has no end of its own: the session ends it when the other side says so or falls silent.
+signal (the hello); anything else from a stranger is answered with a short refusal, so that whoever has been forgotten
+greets again after its next heartbeat. A wire has no end of its own: the session ends it when the other side says so or
+falls silent.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ _RECEIVE_BUFFER_BYTES = 4 * 2**20  # a burst of some thousand datagrams; the ker
 _DATAGRAMS_PER_TURN = 64  # read before others get their turn
 _WIRES_MAX = 10_000  # per socket: addresses can be forged, so there has to be a bound
 
-_NO_SESSION = encode_signal(Refusal("greet first", "it has no session with us; a new greeting is needed"))
+_NO_SESSION = encode_signal(Refusal("greet first", ""))  # without words it is shorter than any message of a session
 
 
 class UdpWire:
