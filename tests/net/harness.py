@@ -49,8 +49,9 @@ class Lab:
     async def broker(self, name: str, listen: str | Address = "tcp://127.0.0.1:0", **settings: Any) -> BrokerNode:
         address = parse_address(listen) if isinstance(listen, str) else listen
         recorder, log = settings.pop("recorder", None), settings.pop("log", None)
+        clock = settings.pop("clock", None)
         settings.setdefault("protocol", QUICK)
-        node = BrokerNode(NodeSettings(name, (address,), **settings), recorder, log)
+        node = BrokerNode(NodeSettings(name, (address,), **settings), recorder, log, clock)
         await node.start()
         self._stack.push_async_callback(node.stop, 0.1)
         return node

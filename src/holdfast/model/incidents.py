@@ -67,6 +67,7 @@ STORES: Final = {
     "store_incomplete": "The last transaction of the store's log cannot be read and is left out.",
     "store_full": "The store is full; the sender keeps the event and tries again.",
     "clock_went_back": "A node's sequence numbers begin before those of its last session; its events are refused.",
+    "clock_was_set": "The clock was set while the broker was down; the ages of stored events do not follow it.",
     "retention_expired": "An event without lifetime was stored for `keep_s` and nobody fetched it.",
     "stored_events_dropped": "The oldest events stored for a client that is away were erased.",
     "client_forgotten": "A durable client stayed away for too long; its session is erased.",

@@ -35,7 +35,7 @@ from holdfast.net.transport import listen
 from holdfast.net.wires import Listener, Wire
 from holdfast.protocol.changes import Stored
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Gauges, NeighboursListed, Received, Register, Save
+from holdfast.protocol.effects import Gauges, NeighboursListed, Persist, Received, Register, Save
 from holdfast.protocol.node import BrokerMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import Reliability
@@ -69,9 +69,9 @@ class BrokerNode:
         self.listening: tuple[Address, ...] = ()
         self._clock = clock or Clock()
         self._log = log or (lambda note: None)
-        epoch = self._clock.now_us()
         self._committer = self._open_store()
-        stored = None if self._committer is None else self._committer.store.load()
+        stored = None if self._committer is None else self._load(self._committer)
+        epoch = self._clock.now_us()
         machine = self._machine = self._new_machine(epoch, stored)
         if stored is not None and stored.epoch is not None:
             epoch = stored.epoch  # to its neighbours a broker that remembers has only been silent
@@ -109,6 +109,19 @@ class BrokerNode:
         if store.incomplete:
             self._log(Note("store_incomplete", "", f"{self.settings.store}: {store.incomplete}; it is left out"))
         return Committer(store, lambda line: self._log(Note("store", "", line)))
+
+    def _load(self, committer: Committer) -> Stored:
+        """What is stored; the clock continues that of the process that has stored it."""
+        stored = committer.store.load()
+        if stored.bodies:
+            last_us = max(kept_us for kept_us, _ in stored.bodies.values())
+            self._clock, set_us = self._clock.continued(stored.clock, last_us)
+            if set_us:
+                way = "ahead" if set_us > 0 else "back"
+                text = f"the clock was set {way} by {abs(set_us) / 1e6:,.0f} s; stored events are no older for it"
+                self._log(Note("clock_was_set", "", text))
+        committer.persist(Persist(0, (self._clock.reading(),)))
+        return stored
 
     def _new_machine(self, epoch: int, stored: Stored | None) -> BrokerMachine:
         settings = self.settings

@@ -105,13 +105,36 @@ class GaveUp(msgspec.Struct, frozen=True, tag=True, array_like=True):
     reason: str  # empty: the client has heard of it
 
 
+class Clocked(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """How this process tells the time, so that a later one notices that somebody has set the machine's clock."""
+
+    boot: str  # of the machine; empty where it has no name
+    offset_us: int  # from the machine's monotonic clock, which begins when it boots, to ours
+    at_us: int  # when this was written
+
+
 class Erase(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """These messages are for nobody any more."""
 
     bodies: tuple[int, ...]
 
 
-Change = Began | Met | Forgot | Learned | Knows | At | Opened | Keep | AckedUpTo | Partly | Skipped | GaveUp | Erase
+Change = (
+    Began
+    | Met
+    | Forgot
+    | Learned
+    | Knows
+    | At
+    | Opened
+    | Keep
+    | AckedUpTo
+    | Partly
+    | Skipped
+    | GaveUp
+    | Erase
+    | Clocked
+)
 
 
 @dataclass
@@ -135,3 +158,4 @@ class Stored:
     states: list[LinkState] = field(default_factory=list)
     bodies: dict[int, tuple[int, Body]] = field(default_factory=dict)  # when it was kept, and the message
     gave_up: dict[str, GaveUp] = field(default_factory=dict)  # by client, also of those that are forgotten
+    clock: Clocked | None = None

@@ -11,6 +11,7 @@ from holdfast.protocol.changes import (
     At,
     Began,
     Change,
+    Clocked,
     Erase,
     Forgot,
     GaveUp,
@@ -35,7 +36,7 @@ class MemoryStore:
     def load(self) -> Stored:
         found = self._stored
         neighbours = deepcopy(found.neighbours)
-        return Stored(found.epoch, neighbours, list(found.states), dict(found.bodies), dict(found.gave_up))
+        return Stored(found.epoch, neighbours, list(found.states), dict(found.bodies), dict(found.gave_up), found.clock)
 
     @property
     def holds_events(self) -> bool:
@@ -70,6 +71,8 @@ def apply(stored: Stored, change: Change) -> None:
             stored.gave_up.pop(change.neighbour, None)
             if change.reason:
                 stored.gave_up[change.neighbour] = change
+        case Clocked():
+            stored.clock = change
         case Erase():
             for body in change.bodies:
                 stored.bodies.pop(body, None)

@@ -20,6 +20,7 @@ TABLES: Final = {
     "queue": "the queue for",
     "gave_up": "the losses of",
     "partly": "the position of",
+    "clock": "the clock since boot",
 }
 _COLUMNS: Final = {
     "began": "epoch INTEGER",
@@ -32,6 +33,7 @@ _COLUMNS: Final = {
     "queue": "neighbour TEXT, seq INTEGER, body INTEGER",
     "gave_up": "neighbour TEXT PRIMARY KEY, since_us INTEGER, until_us INTEGER, events INTEGER, reason TEXT",
     "partly": "neighbour TEXT PRIMARY KEY, seq INTEGER, before INTEGER",
+    "clock": "boot TEXT, offset_us INTEGER, at_us INTEGER",
 }
 _KEYS: Final = {
     "versions": ", PRIMARY KEY (neighbour, tab)",
@@ -40,7 +42,7 @@ _KEYS: Final = {
 }
 _AFTER: Final = {"queue": " WITHOUT ROWID"}
 _ORDER: Final = {"bodies": "body", "queue": "neighbour, seq"}  # the others by rowid
-_LATER: Final = frozenset({"gave_up", "partly"})  # the first stores of format 1 have none of these
+_LATER: Final = frozenset({"gave_up", "partly", "clock"})  # stores of format 1 may be without these
 _Run = Callable[..., Any]
 
 

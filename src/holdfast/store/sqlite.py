@@ -24,6 +24,7 @@ from holdfast.protocol.changes import (
     Began,
     Body,
     Change,
+    Clocked,
     Erase,
     Forgot,
     GaveUp,
@@ -176,6 +177,7 @@ class SqliteStore:
             states = [_state(state) for _, state in rows("states")]
             bodies = {body: (kept_us, _message(message)) for body, kept_us, message in rows("bodies", "body")}
             gave_up = {row[0]: GaveUp(*row) for row in rows("gave_up")}
+            clock = next((Clocked(*row) for row in rows("clock")), None)
             if bad:
                 raise ValueError(_named(bad, queue))
             for name, table, version in versions:
@@ -194,7 +196,7 @@ class SqliteStore:
                 raise ValueError(f"events that are to be handed over are missing: {_whose(missing, queue)}")
         except (sqlite3.DatabaseError, PeerError, KeyError, ValueError) as problem:
             raise InputError(_damaged(self.path, str(problem))) from None
-        return Stored(epoch, neighbours, states, bodies, gave_up)
+        return Stored(epoch, neighbours, states, bodies, gave_up, clock)
 
     # Writing -------------------------------------------------------------------------------------
 
@@ -379,6 +381,12 @@ def _gave_up(run: _Run, change: GaveUp) -> None:
         run("INSERT INTO gave_up VALUES (?, ?, ?, ?, ?, ?)", (*row, checksum("gave_up", *row)))
 
 
+def _clocked(run: _Run, change: Clocked) -> None:
+    row = change.boot, change.offset_us, change.at_us
+    run("DELETE FROM clock")
+    run("INSERT INTO clock VALUES (?, ?, ?, ?)", (*row, checksum("clock", *row)))
+
+
 def _erase(run: _Run, change: Erase) -> None:
     for body in change.bodies:
         run("DELETE FROM bodies WHERE body = ?", (body,))
@@ -401,5 +409,6 @@ _WRITERS: dict[type, Callable[[_Run, Any], None]] = {
     Partly: _partly,
     Skipped: _skipped,
     GaveUp: _gave_up,
+    Clocked: _clocked,
     Erase: _erase,
 }

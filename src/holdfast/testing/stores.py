@@ -17,6 +17,7 @@ from holdfast.protocol.changes import (
     Began,
     Body,
     Change,
+    Clocked,
     Erase,
     Forgot,
     GaveUp,
@@ -166,7 +167,11 @@ def some_traffic() -> Iterator[list[Change]]:
     """Transactions of a broker with a neighbour and a client."""
     yield [Began(7), Met("b2", "broker", True), Met("c", "client", True), Opened("b2", 1), Opened("c", 2)]
     yield [Learned("c", "subscriptions", 1, ("a = 1", "b = 2"), (), True), At("b2", 5, 9)]
-    yield [Knows(LinkState("b9", 1, 2, ("b2",), ("a = 1",))), GaveUp("d", 1, 2, 3, "away too long")]
+    yield [
+        Knows(LinkState("b9", 1, 2, ("b2",), ("a = 1",))),
+        GaveUp("d", 1, 2, 3, "away too long"),
+        Clocked("b", -5, 9),
+    ]
     for start in range(1, 100, 10):
         yield [Keep(n, 99, Publish(event(n)), (("b2", n), ("c", n))) for n in range(start, start + 10)]
     yield [AckedUpTo("b2", 20), Partly("c", 1, 1)]
@@ -207,6 +212,7 @@ def some_changes(dice: Random) -> Sequence[Change]:
             Partly(name, _bodies, dice.randrange(99)),
             Skipped(name, _bodies - dice.randrange(20)),
             GaveUp(name, _bodies, _bodies + 1, dice.randrange(3), dice.choice(["", "away too long"])),
+            Clocked(name, dice.randrange(-9, 9), _bodies),
             Erase((_bodies - dice.randrange(20), _bodies - dice.randrange(20))),
         ]
         changes.append(dice.choice(choices))

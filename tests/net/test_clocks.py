@@ -1,0 +1,68 @@
+"""No promise depends on two clocks that agree, nor on one that nobody sets."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.net.clock import Clock
+from holdfast.protocol.changes import Clocked
+from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
+from tests.net.harness import lab, live, take, values
+
+SECOND_US = 1_000_000
+HOUR_US = 3_600 * SECOND_US
+EVENTS = 50
+STORING = replace(HopSettings("retransmission"), handover=HandoverSettings(sweep_us=20_000))
+
+# Stored events and a clock that is set ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("set_us", [HOUR_US, -HOUR_US, 1_000 * HOUR_US])
+@pytest.mark.parametrize("lifetime_s", [None, 600.0])
+@live
+async def test_stored_events_survive_a_clock_that_is_set(tmp_path: Path, set_us: int, lifetime_s: float | None) -> None:
+    notes: list[str] = []
+    storing: dict[str, Any] = {"hops": STORING, "store": tmp_path / "b1.db"}
+    async with lab() as net:
+        first = await net.broker("b1", **storing)
+        desk = await net.client(first, name="desk", durable=True)
+        desk.subscribe("n >= 0")
+        await desk.flush()
+        await desk.detach()
+        feed = await net.client(first, name="feed", durable=True)
+        for n in range(EVENTS):
+            await feed.publish({"n": n}, lifetime=lifetime_s)
+        await feed.flush()
+        first.crash()
+        again = await net.broker("b1", **storing, log=lambda note: notes.append(note.kind), clock=Clock(set_us))
+        desk = await net.client(again, name="desk", durable=True)
+        assert values(await take(desk.subscribe("n >= 0"), EVENTS)) == [*range(EVENTS)]
+        assert "clock_was_set" in notes
+        assert not {"expired", "retention_expired"} & again.counters.incidents.keys()
+
+
+def passed_us(before: Clocked | None, last_us: int) -> int:
+    """How much time a new process takes for passed since then."""
+    clock, _ = Clock().continued(before, last_us)
+    return clock.now_us() - last_us
+
+
+def test_while_a_machine_runs_its_monotonic_clock_tells_how_much_time_has_passed() -> None:
+    earlier = Clock(-HOUR_US)  # it was an hour behind
+    assert 0 <= passed_us(earlier.reading(), earlier.now_us()) < SECOND_US
+    assert passed_us(earlier.reading(), earlier.now_us() - 60 * SECOND_US) // SECOND_US == 60
+
+
+def test_after_a_boot_the_time_of_day_counts_within_what_a_boot_takes() -> None:
+    now_us = Clock().now_us()
+    for ago_us, expected_s in ((60 * SECOND_US, 60), (HOUR_US, 600), (-HOUR_US, 0)):
+        at_us = now_us - ago_us
+        assert passed_us(Clocked("another boot", 5, at_us), at_us) // SECOND_US == expected_s
+        assert passed_us(None, at_us) // SECOND_US == expected_s  # a store of version 0.1
+
+
+def test_a_clock_that_is_adjusted_a_little_is_not_taken_for_one_that_was_set() -> None:
+    clock = Clock()
+    assert clock.continued(Clock(200_000).reading(), clock.now_us()) == (clock, 0)
