@@ -54,6 +54,7 @@ class Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.life = -1
+        self.offset_us = 0  # of its clock; a clock that was set wrong stays so until somebody sets it again
         self.place: Place | None = None  # where it listens now
         self.process: Any = None
         self.answers: asyncio.Queue[dict[str, Any]]
@@ -168,7 +169,7 @@ class Arena:
         host, port = await proxy.start()
         return f"{self._network.transport.kind}://{host}:{port}"
 
-    async def start_broker(self, name: str, offset_us: int = 0) -> None:
+    async def start_broker(self, name: str) -> None:
         """Until it is up; one that does not start, say because its disk is full, is started again."""
         node = self.brokers[name]
         while not self.stopping:
@@ -180,7 +181,7 @@ class Arena:
                 self._journals / f"broker-{name}-{node.life}.jsonl",
                 self._peers[name],
                 self._disks.store_of(name),
-                offset_us,
+                node.offset_us,
                 self._roles.get(name),
             )
             node.start(broker_process.run, plan, self._on_wanted)
@@ -192,7 +193,7 @@ class Arena:
             await node.ended(0)
             await asyncio.sleep(_AGAIN_S)
 
-    async def start_client(self, name: str, offset_us: int = 0) -> None:
+    async def start_client(self, name: str) -> None:
         node, spec = self.clients[name], self._specs[name]
         node.life += 1
         plan = ClientPlan(
@@ -205,7 +206,7 @@ class Arena:
             self._homes[name],
             self.zero_us,
             self.zero_us + self._ground.duration_us,
-            offset_us,
+            node.offset_us,
             {each.id: each.condition for each in spec.subscriptions},
         )
         node.start(client_process.run, plan)
@@ -248,11 +249,11 @@ class Arena:
         await node.ended(_STOP_S)
         self.journal.write("closed", node=name, life=node.life)
 
-    async def start_again(self, name: str, offset_us: int = 0) -> None:
+    async def start_again(self, name: str) -> None:
         if name in self.clients:
-            await self.start_client(name, offset_us)
+            await self.start_client(name)
         elif not self.node(name).running:  # a replica may have taken its place meanwhile
-            await self.start_broker(self._at[name], offset_us)
+            await self.start_broker(self._at[name])
 
     def change(self, way: str, **changes: Any) -> None:
         for proxy in self._proxies[way]:

@@ -73,7 +73,8 @@ async def _do(arena: Arena, number: int, fault: Fault, until_us: int) -> None:
         case "kill" | "clock":
             await arena.kill(name)
             await _until(until_us)
-            await arena.start_again(name, fault.what.get("by_us", 0))
+            arena.node(name).offset_us += fault.what.get("by_us", 0)
+            await arena.start_again(name)
         case "pause":
             node = arena.node(name)
             node.signal(signal.SIGSTOP)

@@ -138,7 +138,8 @@ def check(network: Network, run_us: int) -> None:
     if run_us < least_us:
         raise InputError(
             f"--minutes: {run_us / 1e6:g} s for each mode are too few; with a lease of "
-            f"{network.protocol.lease_us / 1e6:g} s a run needs {least_us / 1e6:g} s: take fewer --modes, or more minutes"
+            f"{network.protocol.lease_us / 1e6:g} s a run needs {least_us / 1e6:g} s: "
+            "take fewer --modes, or more minutes"
         )
     if not any(each.publishes for each in network.clients) or not any(each.subscriptions for each in network.clients):
         raise InputError("the network file needs clients that publish and clients that subscribe")

@@ -6,6 +6,7 @@ publisher or not, so it may be delivered and is not owed.
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def _end_lives(found: Evidence) -> None:
         lives[life.client].append(life)
     for each in lives.values():
         each.sort(key=lambda life: life.number)
-        for before, after in zip(each, each[1:], strict=False):
+        for before, after in pairwise(each):
             before.ended_us = min(before.ended_us, after.begun_us)
     for subscription in found.wanted:
         subscription.ended_us = min(subscription.ended_us, found.lives[subscription.client, subscription.life].ended_us)
