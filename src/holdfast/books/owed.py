@@ -13,6 +13,7 @@ from holdfast.model.event import Attributes
 from holdfast.protocol.conditions import ConditionBook
 
 EVENT = ["subscriber", "source", "seq"]
+_FOREVER_US = 2**62  # a subscription that has not ended
 
 
 class LiveSubscriptions:
@@ -67,18 +68,13 @@ def wanted_of(run: Run) -> pa.Table:
 
 
 def owed_of(wanted: pa.Table) -> pa.Table:
-    """Of a trace: what is owed to whom."""
-    live = pc.and_(
-        pc.less_equal(wanted["from_us"], wanted["time_us"]),
-        pc.or_kleene(pc.is_null(wanted["until_us"]), pc.greater(wanted["until_us"], wanted["time_us"])),
-    )
-    return wanted.filter(live).group_by(EVENT).aggregate([])
-
-
-def owed_for_good(wanted: pa.Table, known_us: int) -> pa.Table:
-    """What is owed to subscriptions that the network knew for a while when the event was published, and never ended."""
-    settled = pc.less_equal(pc.add(wanted["from_us"], known_us), wanted["time_us"])
-    return wanted.filter(pc.and_(settled, pc.is_null(wanted["until_us"]))).group_by(EVENT).aggregate([])
+    """Of a trace: what is owed to whom, when it was published, and how far that lies within a subscription's life."""
+    lived_us = pc.subtract(wanted["time_us"], wanted["from_us"])
+    lives_on_us = pc.subtract(pc.fill_null(wanted["until_us"], _FOREVER_US), wanted["time_us"])
+    live = pc.and_(pc.greater_equal(lived_us, 0), pc.greater(lives_on_us, 0))
+    settled = wanted.append_column("settled_us", pc.min_element_wise(lived_us, lives_on_us)).filter(live)
+    owed = settled.group_by([*EVENT, "time_us"]).aggregate([("settled_us", "max")])
+    return owed.rename_columns({"settled_us_max": "settled_us"})
 
 
 def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:

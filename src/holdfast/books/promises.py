@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.books.definitions import KNOWN_US, LEARNT, LEARNT_US, STANDARD_ERRORS
-from holdfast.books.owed import EVENT, owed_for_good, owed_of, wanted_of
+from holdfast.books.causes import Causes, Missing, within
+from holdfast.books.definitions import ERASING, LEARNT, LEARNT_US, STANDARD_ERRORS
+from holdfast.books.owed import EVENT, owed_of, wanted_of
 from holdfast.books.promised import order_promised
 from holdfast.books.replication_promises import judged
 from holdfast.books.runs import Run, same_bytes
@@ -26,25 +27,30 @@ def check(folder: Path, strict_order: bool = False) -> dict[str, Verdict]:
     run = Run(folder)
     deliveries = run.table("deliveries")
     wanted = wanted_of(run)
+    causes = Causes(run)
     return {
         "P1": only_what_matches(deliveries, wanted),
         "P2": at_most_once(deliveries),
         "P3": in_order(deliveries, 0.0 if strict_order else may_remain(run)),
-        "P4": what_is_owed(deliveries, wanted),
-        "P5": acknowledged_survives(deliveries, wanted, run.table("incidents")),
-        "P6": replication_keeps_its_promises(run),
+        "P4": every_loss_has_a_cause(deliveries, wanted, causes),
+        "P5": acknowledged_survives(deliveries, wanted, causes),
+        "P6": replication_keeps_its_promises(run, causes),
         "P7": within_limits(run.table("samples")),
     }
 
 
 def only_what_matches(deliveries: pa.Table, wanted: pa.Table) -> Verdict:
-    """A delivery needs a matching subscription that was live at some time between publishing and delivery."""
+    """A delivery needs a matching subscription that was live at some time between publishing and delivery.
+
+    So nothing is delivered before it was published.
+    """
     arrived = deliveries.select([*EVENT, "time_us"]).rename_columns([*EVENT, "arrived_us"])
     joined = wanted.join(arrived, EVENT, join_type="inner")
     alive = pc.and_(
         pc.less_equal(joined["from_us"], joined["arrived_us"]),
         pc.or_kleene(pc.is_null(joined["until_us"]), pc.greater_equal(joined["until_us"], joined["time_us"])),
     )
+    alive = pc.and_(alive, pc.less_equal(joined["time_us"], joined["arrived_us"]))
     good = joined.filter(alive).group_by(EVENT).aggregate([])
     foreign = arrived.join(good, EVENT, join_type="left anti")
     return _verdict("P1", deliveries.num_rows, foreign)
@@ -93,49 +99,65 @@ def _overtaken(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def _after_learning(rows: Iterable[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
-    got: dict[tuple[str, str], int] = {}
+    got: dict[tuple[str, str], set[int]] = {}
     began_us: dict[tuple[str, str], int] = {}
     learnt = set()
     for row in rows:
         pair, time_us = row[:2], row[3]
-        got[pair] = got.get(pair, 0) + 1
+        got.setdefault(pair, set()).add(row[2])
         since_us = time_us - began_us.setdefault(pair, time_us)
-        if got[pair] > LEARNT and since_us >= LEARNT_US:
+        if len(got[pair]) > LEARNT and since_us >= LEARNT_US:
             learnt.add(row)
     return learnt
 
 
 def what_is_owed(deliveries: pa.Table, wanted: pa.Table) -> Verdict:
-    """Owed: a matching subscription was live when the event was published. `broken` counts what never came."""
+    """Owed: a matching subscription was live when the event was published. All of it has come."""
     owed = owed_of(wanted)
-    missing = owed.join(deliveries.select(EVENT), EVENT, join_type="left anti")
-    return _verdict("P4", owed.num_rows, missing)
+    return _verdict("P4", owed.num_rows, _never_came(owed, deliveries))
 
 
-def acknowledged_survives(
-    deliveries: pa.Table, wanted: pa.Table, incidents: pa.Table, known_us: int = KNOWN_US
-) -> Verdict:
-    """Of what publishers were told is stored: what is owed and never came, though it had not expired.
+def every_loss_has_a_cause(deliveries: pa.Table, wanted: pa.Table, causes: Causes) -> Verdict:
+    """P4: of what is owed and never came, the trace shows causes enough. `broken` counts what never came."""
+    owed = owed_of(wanted)
+    missing = _never_came(owed, deliveries)
+    unexplained = causes.unexplained(Missing(**row) for row in missing.to_pylist())
+    note = f"nothing in the trace could have cost {unexplained:,} of them" if unexplained else ""
+    examples = tuple(missing.select(EVENT).slice(0, EXAMPLES_MAX).to_pylist())
+    return Verdict("P4", not unexplained, owed.num_rows, missing.num_rows, examples, note)
 
-    Owed to subscriptions that the network knew for a while when the event was published, and that never ended.
+
+def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, causes: Causes) -> Verdict:
+    """P5: of what publishers were told is stored, what is owed and never came, though it had the time to.
+
+    Owed to subscriptions that the network knew when the event was published, that never ended, and whose clients
+    stayed at their brokers. Events that are named as expired or dropped for the sake of order are left out.
     """
-    owed = owed_for_good(wanted, known_us)
-    owed = owed.join(_events_of(incidents, "acknowledged"), ["source", "seq"], join_type="left semi")
-    missing = owed.join(deliveries.select(EVENT), EVENT, join_type="left anti")
-    missing = missing.join(_events_of(incidents, "expired"), ["source", "seq"], join_type="left anti")
-    return _verdict("P5", owed.num_rows, missing)
+    acknowledged, too_late = causes.named(["acknowledged"]), causes.named(["out_of_order"])
+    lasting = wanted.filter(pc.is_null(wanted["until_us"])).group_by([*EVENT, "time_us"]).aggregate([("from_us", "min")])
+    owed = [
+        row
+        for row in lasting.filter(pc.less_equal(lasting["time_us"], causes.due_us)).to_pylist()
+        if within(row["seq"], acknowledged.get((row["source"], row["source"]), ()))
+        and causes.known_at_us(row["from_us_min"], causes.disturbed_stores) <= row["time_us"]
+        and not causes.moved_us.keys() & {row["subscriber"], row["source"]}
+        and (row["source"], row["seq"]) not in causes.expired
+        and not within(row["seq"], too_late.get((row["subscriber"], row["source"]), ()))
+    ]
+    got = set(zip(*(deliveries[name].to_pylist() for name in EVENT), strict=True))
+    missing = [row for row in owed if (row["subscriber"], row["source"], row["seq"]) not in got]
+    erased = causes.counted(ERASING)
+    note = f"brokers erased {erased:,} stored events" if erased and missing else ""
+    examples = tuple({name: row[name] for name in EVENT} for row in missing[:EXAMPLES_MAX])
+    return Verdict("P5", len(missing) <= erased, len(owed), len(missing), examples, note)
 
 
-def _events_of(incidents: pa.Table, kind: str) -> pa.Table:
-    """The events that incidents of one kind name: `count` of a source, from `first` on."""
-    rows = incidents.filter(pc.equal(incidents["kind"], kind)).select(["source", "first", "count"]).to_pylist()
-    events = [(row["source"], seq) for row in rows for seq in range(row["first"], row["first"] + row["count"])]
-    sources, seqs = zip(*events, strict=True) if events else ((), ())
-    return pa.table({"source": pa.array(sources, pa.string()), "seq": pa.array(seqs, pa.int64())})
+def _never_came(owed: pa.Table, deliveries: pa.Table) -> pa.Table:
+    return owed.join(deliveries.select(EVENT), EVENT, join_type="left anti")
 
 
-def replication_keeps_its_promises(run: Run) -> Verdict:
-    found = judged(run)
+def replication_keeps_its_promises(run: Run, causes: Causes) -> Verdict:
+    found = judged(run, causes.known_us)
     return Verdict("P6", not found.broken, found.checked, len(found.broken), found.broken[:EXAMPLES_MAX])
 
 

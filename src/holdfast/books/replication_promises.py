@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from holdfast.books.definitions import CARRIERS, KNOWN_US, LATELY_US
+from holdfast.books.definitions import CARRIERS, LATELY_US
 from holdfast.books.failovers import MOMENTS, Failover, Moment, failovers, moved
 from holdfast.books.runs import Run
 
@@ -72,7 +72,7 @@ class Judged:
     note: str = ""
 
 
-def judged(run: Run) -> Judged:
+def judged(run: Run, known_us: int) -> Judged:
     """P6 of a run: what the protocols of its replications promise, and only that."""
     incidents = run.table("incidents").select(Moment._fields)
     moments = [Moment(**row) for row in incidents.to_pylist() if row["kind"] in MOMENTS]
@@ -90,7 +90,7 @@ def judged(run: Run) -> Judged:
     if any(count for count in _lost(run)):
         notes.append("links lost events, so completeness is not judged")
     elif all(each.promises_complete for each in found):
-        broken += _missed(run, rows, published, left_out, moved(moments))
+        broken += _missed(rows, published, _alike(run, moved(moments), known_us))
     else:
         notes.append("basic replication does not promise completeness")
     if all(each.promises_order for each in found):
@@ -120,18 +120,14 @@ def _transit_us(rows: list[dict[str, Any]], published: Mapping[EventId, int], fo
 
 
 def _missed(
-    run: Run,
-    rows: list[dict[str, Any]],
-    published: Mapping[EventId, int],
-    left_out: Collection[EventId],
-    moved_clients: Collection[str],
+    rows: list[dict[str, Any]], published: Mapping[EventId, int], alike: Iterable[tuple[list[str], int]]
 ) -> list[dict[str, Any]]:
     """What a subscriber did not get of that which another got who wants the same, between events that it got."""
     got: dict[str, dict[str, set[int]]] = {}
     for row in rows:
         got.setdefault(row["subscriber"], {}).setdefault(row["source"], set()).add(row["seq"])
     broken = []
-    for members, since_us in _alike(run, moved_clients):
+    for members, since_us in alike:
         for source in sorted({source for name in members for source in got.get(name, {})}):
             of_all = set().union(*(got.get(name, {}).get(source, set()) for name in members))
             for name in members:
@@ -142,7 +138,7 @@ def _missed(
     return broken
 
 
-def _alike(run: Run, left_out: Collection[str]) -> list[tuple[list[str], int]]:
+def _alike(run: Run, left_out: Collection[str], known_us: int) -> list[tuple[list[str], int]]:
     """Subscribers with the same conditions that never ended, and from when on all of these were known."""
     wants: dict[str, dict[str, int]] = {}
     ended: set[str] = set(left_out)
@@ -155,7 +151,7 @@ def _alike(run: Run, left_out: Collection[str]) -> list[tuple[list[str], int]]:
         if name not in ended:
             groups.setdefault(tuple(sorted(conditions)), []).append(name)
     return [
-        (sorted(names), max(max(wants[name].values()) for name in names) + KNOWN_US)
+        (sorted(names), max(max(wants[name].values()) for name in names) + known_us)
         for names in groups.values()
         if len(names) > 1
     ]

@@ -18,11 +18,13 @@ from typing import get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.books.causes import Causes
 from holdfast.books.owed import wanted_of
 from holdfast.books.promises import acknowledged_survives, check, what_is_owed
 from holdfast.books.runs import Run
 from holdfast.books.trace import TraceWriter
 from holdfast.books.verdict import Verdict
+from holdfast.network.about import about_run
 from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
 from holdfast.network.workload.publication import PublishingWindow
@@ -38,7 +40,7 @@ _SECOND = 1_000_000
 _SETTINGS = ProtocolSettings(heartbeat_us=_SECOND // 2, lease_us=2 * _SECOND)
 _TROUBLE_US = 6 * _SECOND
 _SETTLED_US = _TROUBLE_US + 3 * _SETTINGS.lease_us  # two leases and some heartbeats after everything was mended
-_HEARD_OF_US = 3 * _SECOND  # a client's second condition has got as far as its first
+_WAITS = 5  # heartbeats after which a client's second condition has got as far as its first
 _END_US = _SETTLED_US + 3 * _SECOND
 
 
@@ -71,7 +73,7 @@ def run_seed(seed: int) -> SwarmReport:
 def run_network(seed: int, network: Network) -> SwarmReport:
     with tempfile.TemporaryDirectory(prefix="holdfast-swarm-") as folder:
         run = Path(folder) / "run"
-        trace = TraceWriter(run, {"name": network.name, "seed": seed})
+        trace = TraceWriter(run, about_run(network, "sim", seed))
         simulation = Simulation(network, seed, trace)
         simulation.at(_TROUBLE_US, lambda *_: simulation.heal())
         simulation.run()
@@ -111,7 +113,7 @@ def _acknowledged(run: Path, network: Network) -> Verdict:
     keys = ["subscriber", "source"]
     wanted = wanted.join(deliveries.group_by(keys).aggregate([("seq", "min")]), keys, join_type="inner")
     wanted = wanted.filter(pc.greater(wanted["seq"], wanted["seq_min"]))
-    return acknowledged_survives(deliveries, wanted, trace.table("incidents"), _HEARD_OF_US)
+    return acknowledged_survives(deliveries, wanted, Causes(trace, _WAITS))
 
 
 # Drawing a scenario ----------------------------------------------------------------------------------------------

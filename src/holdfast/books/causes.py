@@ -1,0 +1,237 @@
+"""What in a run may have cost events, and how many: from its trace alone (docs/promises.md has the rules).
+
+A missing event needs a cause. Some causes name it. Some are disturbances, which excuse whatever was published around
+them. And some are counted: a lost message costs one event and no more. The judge on Spark works all of this out by
+itself (`pipeline/audit/causes.py`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.books import definitions as what
+from holdfast.books.promised import heartbeat_and_lease_us, recovery_promised
+from holdfast.books.runs import Run
+
+Span = tuple[int, int]  # the first and the last of some times or numbers
+_END = {"publications": "time_us", "deliveries": "time_us", "messages": "until_us", "incidents": "time_us"}
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An event that was owed and never came."""
+
+    subscriber: str
+    source: str
+    seq: int
+    time_us: int  # when it was published
+    settled_us: int  # how far that lies within the life of the subscription
+
+
+class Causes:
+    """The circumstances of one run."""
+
+    def __init__(self, run: Run, waits: int | None = None) -> None:
+        """`waits`, if somebody knows it: how many heartbeats a condition may have to wait for."""
+        self._samples = run.table("samples")
+        self.recovers = recovery_promised(run.about)
+        self.heartbeat_us, self.lease_us = heartbeat_and_lease_us(run.about)
+        self.incidents: list[dict[str, Any]] = sorted(
+            run.table("incidents").to_pylist(), key=lambda row: row["time_us"]
+        )
+        self.messages: list[dict[str, Any]] = run.table("messages").to_pylist()
+        ends_us = [pc.max(run.table(table)[column]).as_py() or 0 for table, column in _END.items()]
+        self.end_us: int = max(ends_us)
+        self.delays = _delays(run)  # when it arrived, and how long it took
+        self.longest_us = max((delay_us for _, delay_us in self.delays), default=0)
+
+        self.waits = self._waits() if waits is None else waits
+
+    # How long things take -------------------------------------------------------------------------
+
+    def _waits(self) -> int:
+        """Heartbeats that a condition may have to wait for, going by the node that loses the largest share."""
+        sent, lost = Counter[str](), Counter[str]()
+        for row in self.messages:
+            if row["kind"] in what.TABLE_CHECKS:
+                sent[row["node"]] += row["sent"]
+                lost[row["node"]] += row["lost"]
+        worst = max((lost[node] / sent[node] for node in sent if sent[node]), default=0.0)
+        brokers = {row["node"] for row in self.messages if row["kind"] == "Publish" and row["received"]}
+        return what.heartbeats_waited(worst, len(brokers) + 1)
+
+    @cached_property
+    def known_us(self) -> int:
+        """After which every broker knows a subscription, unless something disturbs that."""
+        median_us = sorted(delay_us for _, delay_us in self.delays)[(len(self.delays) - 1) // 2] if self.delays else 0
+        return max(self.heartbeat_us, 2 * median_us)
+
+    @cached_property
+    def unsure(self) -> list[Span]:
+        """From when conditions were lost on their way until they have certainly arrived."""
+        checks = [row for row in self.messages if row["kind"] in what.TABLE_CHECKS and row["lost"]]
+        losing = _merged((row["from_us"], row["until_us"] + what.HEARTBEATS * self.heartbeat_us) for row in checks)
+        found = []
+        for row in self.messages:
+            if row["kind"] in what.TABLES and row["lost"]:
+                (quiet_us,) = (until_us for from_us, until_us in losing if from_us <= row["from_us"] <= until_us)
+                longest_us = row["until_us"] + (what.HEARTBEATS + self.waits) * self.heartbeat_us
+                found.append((row["from_us"], min(quiet_us, longest_us)))
+        return found
+
+    # Disturbances ---------------------------------------------------------------------------------
+
+    @cached_property
+    def outages(self) -> list[Span]:
+        """Between what went down and what came back, or the end of the run."""
+        found: list[Span] = []
+        since_us: dict[tuple[str, ...], int] = {}
+        taken_down = 0
+        for row in self.incidents:
+            kind, at_us = row["kind"], row["time_us"]
+            if kind in what.OUTAGES:
+                since_us.setdefault((what.OUTAGES[kind], *_ends(row)), at_us)
+            elif kind == what.TAKEN_DOWN:
+                taken_down += 1
+                since_us.setdefault((what.BROUGHT_UP,), at_us)
+            elif kind == what.BROUGHT_UP:
+                taken_down = max(0, taken_down - 1)
+                if not taken_down and (kind,) in since_us:
+                    found.append((since_us.pop((kind,)), at_us))
+            keys = [(kind, *_ends(row)), ("restart", row["peer"])] if kind == what.REPLACED else [(kind, *_ends(row))]
+            found += [(since_us.pop(key), at_us) for key in keys if key in since_us]
+        return found + [(at_us, self.end_us) for at_us in since_us.values()]
+
+    def known_at_us(self, from_us: int, disturbed: Iterable[Span]) -> int:
+        """When a subscription is known that begins then: what begins around a disturbance is known after it."""
+        for start_us, until_us in _merged([*disturbed, *self.unsure]):
+            if start_us - self.known_us <= from_us <= until_us:
+                from_us = until_us
+        return from_us + self.known_us
+
+    def disturbed(self, before_us: int, after_us: int) -> list[Span]:
+        """Every outage and incident that disturbs the run, with so much time around it; apart, and in order."""
+        moments = [(row["time_us"], row["time_us"]) for row in self.incidents if row["kind"] in what.DISTURBING]
+        return _merged((from_us - before_us, until_us + after_us) for from_us, until_us in [*self.outages, *moments])
+
+    @cached_property
+    def moved_us(self) -> dict[str, int]:
+        """Clients that left their broker, and when: nobody else knows where they are from then on."""
+        found: dict[str, int] = {}
+        for row in self.messages:
+            if row["kind"] == "Detach" and row["sent"]:
+                found[row["node"]] = min(found.get(row["node"], row["from_us"]), row["from_us"])
+        return found
+
+    # What is named, and what is counted -----------------------------------------------------------
+
+    def named(self, kinds: Iterable[str]) -> dict[tuple[str, str], list[Span]]:
+        """The numbers of events that incidents name, by the node that reported it and the source."""
+        found: dict[tuple[str, str], list[Span]] = {}
+        for row in self.incidents:
+            if row["kind"] in kinds and row["source"] and row["first"]:
+                last = row["first"] + row["count"] - 1
+                found.setdefault((row["node"], row["source"]), []).append((row["first"], last))
+        return found
+
+    @cached_property
+    def expired(self) -> set[tuple[str, int]]:
+        """Source and number of the events that nobody gets any more: each incident names one."""
+        named = self.named(what.NAMING_FOR_ALL).items()
+        return {(source, first) for (_, source), ranges in named for first, _ in ranges}
+
+    def counted(self, kinds: Iterable[str]) -> int:
+        return sum(row["count"] for row in self.incidents if row["kind"] in kinds)
+
+    def lost(self, kind: str) -> int:
+        """Messages that were lost, or never arrived."""
+        rows = [row for row in self.messages if row["kind"] == kind]
+        return max(sum(row["lost"] for row in rows), sum(row["sent"] - row["received"] for row in rows))
+
+    # P4 -------------------------------------------------------------------------------------------
+
+    def unexplained(self, missing: Iterable[Missing]) -> int:
+        """How many of these have no cause."""
+        left = self._without_excuse(missing)
+        silent = [each for each in left if self.recovers and each.subscriber not in self.overstretched]
+        others = Counter((each.source, each.seq) for each in left if each not in silent)
+        whole = self.lost("Publish") + self.counted(what.COSTING_ONE)
+        beyond = sum(sorted(others.values(), reverse=True)[whole:])
+        return len(silent) + max(0, beyond - self.lost("Deliver"))
+
+    @cached_property
+    def overstretched(self) -> set[str]:
+        """Subscribers that have followed as many publishers as they may: nobody looks for what others publish."""
+        followed = self._samples.filter(pc.equal(self._samples["name"], what.FOLLOWED))
+        full = followed.filter(pc.greater_equal(followed["value"], followed["limit"]))
+        return set(full["node"].to_pylist())
+
+    def _without_excuse(self, missing: Iterable[Missing]) -> list[Missing]:
+        spans = self.disturbed(self.longest_us, what.LEASES * self.lease_us)
+        given_up = self.named(what.NAMING)
+        patience_us = max(2 * self.longest_us, what.LEASES * self.lease_us if self.recovers else 0)
+        return [
+            each
+            for each in missing
+            if each.time_us + patience_us <= self.end_us
+            and (each.source, each.seq) not in self.expired
+            and not within(each.seq, given_up.get((each.subscriber, each.source), ()))
+            and not self._has_moved(each.subscriber, each.source, each.time_us)
+            and each.settled_us >= self.known_us
+            and self.known_at_us(each.time_us - each.settled_us, spans) <= each.time_us
+            and not within(each.time_us, spans)
+        ]
+
+    # P5 -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def disturbed_stores(self) -> list[Span]:
+        return self.disturbed(0, what.HEARTBEATS * self.heartbeat_us)
+
+    @cached_property
+    def due_us(self) -> int:
+        """What was published until then has had the time to arrive: the run was undisturbed long enough after it."""
+        quiet_us = self.end_us
+        if self.disturbed_stores and self.disturbed_stores[-1][1] >= self.end_us:
+            quiet_us = self.disturbed_stores[-1][0]
+        patience_us = what.HEARTBEATS * self.heartbeat_us
+        if any(row["lost"] for row in self.messages if row["until_us"] >= quiet_us - patience_us):
+            patience_us += self.waits * self.heartbeat_us
+        behind_us = [delay_us for at_us, delay_us in self.delays if quiet_us - what.LATELY_US <= at_us <= quiet_us]
+        return quiet_us - max(patience_us, 2 * max(behind_us, default=0))
+
+    def _has_moved(self, subscriber: str, source: str, time_us: int) -> bool:
+        moves_us = [self.moved_us[client] for client in (subscriber, source) if client in self.moved_us]
+        return any(time_us + self.longest_us >= at_us for at_us in moves_us)
+
+
+def within(value: int, spans: Iterable[Span]) -> bool:
+    return any(first <= value <= last for first, last in spans)
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
+    found: list[Span] = []
+    for from_us, until_us in sorted(spans):
+        if found and from_us <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], until_us)
+        else:
+            found.append((from_us, until_us))
+    return found
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """A node, or both ends of a link in one order."""
+    return tuple(sorted({row["node"], row["peer"] or row["node"]}))
+
+
+def _delays(run: Run) -> list[tuple[int, int]]:
+    published = run.table("publications").select(["source", "seq", "time_us"]).rename_columns(["source", "seq", "at_us"])
+    arrived = run.table("deliveries").select(["source", "seq", "time_us"])
+    rows: pa.Table = arrived.join(published, ["source", "seq"], join_type="inner")
+    delays = pc.subtract(rows["time_us"], rows["at_us"])
+    return list(zip(rows["time_us"].to_pylist(), delays.to_pylist(), strict=True))
