@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, get_args
 import msgspec
 from msgspec import Meta
 
+from holdfast.model.encoded import array_head
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.limits import (
     ATTRIBUTES_BYTES_MAX,
@@ -250,14 +251,6 @@ def _check_sendable(attributes: Mapping[str, Scalar]) -> None:
             raise InputError(f"event attribute {name}: {type(value).__name__} cannot be sent")
         if type(value) is datetime and value.tzinfo is None:
             raise InputError(f"event attribute {name}: a timestamp needs a time zone to be sent")
-
-
-def array_head(length: int) -> bytes:
-    if length < 16:
-        return bytes([0x90 | length])
-    if length < 2**16:
-        return b"\xdc" + length.to_bytes(2, "big")
-    return b"\xdd" + length.to_bytes(4, "big")
 
 
 # Sizes -----------------------------------------------------------------------------------------------------------
