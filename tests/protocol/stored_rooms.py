@@ -4,8 +4,6 @@ from collections import deque
 from dataclasses import replace
 from random import Random
 
-from msgspec import Raw
-
 from holdfast.matching.index import Index
 from holdfast.model.messages import Handover, Message, StoredAck
 from holdfast.protocol.conditions import ConditionBook
@@ -91,7 +89,7 @@ class Line:
     def publish(self, number: int) -> None:
         publisher, attributes = self.nodes["p"], {"n": number}
         assert isinstance(publisher, ClientLayer)
-        self._perform("p", publisher.publish(attributes, b"", None, self.now_us, Raw(encode_message(attributes))))
+        self._perform("p", publisher.publish(attributes, b"", None, self.now_us, encode_message(attributes)))
 
     def give(self, name: str, given: Input) -> None:
         if name not in self.down:

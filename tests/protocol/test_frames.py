@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from random import Random
 
 import pytest
-from msgspec import Raw
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Batch, Deliver, Delta, Detach, Heartbeat, Message, Publication, Publish
@@ -219,7 +218,7 @@ def publishing(batches: bool = True, reliable: bool = True) -> ClientMachine:
 
 def publish(made: ClientMachine, n: int, payload: bytes = b"", lifetime_us: int | None = None) -> list[Message]:
     attributes = {"n": n}
-    effects = made.publish(attributes, payload, lifetime_us, NOW_US, Raw(encode_message(attributes)))
+    effects = made.publish(attributes, payload, lifetime_us, NOW_US, encode_message(attributes))
     return sent(effects)
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from msgspec import Raw
 
 from holdfast.matching.index import Index
 from holdfast.model.messages import Batch, Message, Publication
@@ -133,7 +132,7 @@ class Network:
             return list(range(first, feed.last_seq + 1))
         first = feed.last_seq + 1
         for each in attributes:
-            self._perform("feed", feed.publish(each, b"", None, self.now_us, Raw(encode_message(each))))
+            self._perform("feed", feed.publish(each, b"", None, self.now_us, encode_message(each)))
         self.give("feed", Wake())
         return list(range(first, feed.last_seq + 1))
 
@@ -262,7 +261,7 @@ def test_a_statement_that_is_tampered_with_loses_events_and_the_judge_says_so() 
     net.publish([{"n": 2}, {"n": 3}])
     batch = next(each for each in net.wires["feed", "b1"] if isinstance(each, Batch) and each.seqs)
     net.wires["feed", "b1"].remove(batch)
-    net.wires["feed", "b1"].append(Batch(batch.seqs[1:], "feed", batch.times_us[1:], batch.attributes[1:], (), 0, 2, 3))
+    net.wires["feed", "b1"].append(Batch(batch.seqs[1:], "feed", batch.times_us[1:], ({"n": 3},), (), 0, 2, 3))
     net.settle(10)
     with pytest.raises(AssertionError, match="without a word"):
         judge(net, {"c1": [1, 2, 3]})

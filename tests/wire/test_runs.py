@@ -75,7 +75,7 @@ def test_of_a_run_that_is_too_long_as_a_whole_and_of_a_single_event_nothing_is_l
 
 def written(batch: Batch) -> bytes:
     """As its publisher writes it, from attributes that are encoded already."""
-    attributes = tuple([Raw(encode_message(each)) for each in batch.attributes])
+    attributes = Raw(encode_message(batch.attributes))
     return Relay().encoded(msgspec.structs.replace(batch, attributes=attributes))
 
 

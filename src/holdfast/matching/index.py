@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Filter
 from holdfast.matching.patterns import PatternMap
-from holdfast.matching.predicates import Predicate, predicate
+from holdfast.matching.predicates import Predicate, PredicateOfEach, predicate, predicate_of_each
 from holdfast.matching.runs import RunShape, SortedRun, shape_of
 from holdfast.model.event import Attributes
 from holdfast.model.values import Value, utc
@@ -141,10 +141,11 @@ class Index(Generic[K]):
         self._repeated: dict[K, list[int]] = {}
         self._tiny: list[tuple[Filter, K]] | None = []  # all filters, as long as they are so few that doors do not pay
         self._tests: list[tuple[Predicate, K]] | None = None
+        self._test_each: PredicateOfEach | None = None  # of the only filter
 
     def add(self, key: K, filters: Sequence[Filter]) -> None:
         places: list[int] = []
-        self._tests = self._absent = None
+        self._tests = self._absent = self._test_each = None
         if self._tiny is not None:
             self._tiny += [(each, key) for each in filters]
             if len(self._tiny) > _TINY_MAX:
@@ -163,7 +164,7 @@ class Index(Generic[K]):
 
     def remove(self, key: K, filters: Sequence[Filter]) -> None:
         places = self._repeated.pop(key, None)
-        self._tests = self._absent = None
+        self._tests = self._absent = self._test_each = None
         if self._tiny is not None:
             self._tiny = [each for each in self._tiny if each[1] != key or each[0] not in filters]
         for at, filter_ in enumerate(filters):
@@ -194,10 +195,9 @@ class Index(Generic[K]):
         if self._tiny is None or len(self._tiny) != 1:
             return [self.match(each) for each in events]
         ((filter_, key),) = self._tiny
-        test = predicate(filter_)
-        match: list[K] = [key]
-        no_match: list[K] = []
-        return [match if test(each) else no_match for each in events]
+        if self._test_each is None:
+            self._test_each = predicate_of_each(filter_)
+        return self._test_each(events, [key], [])
 
     def _match_by_doors(self, attributes: Attributes) -> list[K]:
         out: list[K] = []

@@ -6,7 +6,7 @@ than the comparison itself. An expression is written once per shape, from the fi
 which come from outside, are only ever handed to it. `holds` remains the definition, and tests compare the two.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from holdfast.language.subscription import Filter
 from holdfast.model.event import Attributes
 
 Predicate = Callable[[Attributes], bool]
+PredicateOfEach = Callable[[Sequence[Attributes], Any, Any], list[Any]]
 _Part = tuple[str, type]  # a constraint's operator and the type of its operand
 
 _AT_ONCE_MAX = 4  # constraints in one expression: with more, there are too many shapes to meet one again
@@ -39,7 +40,22 @@ def predicate(filter_: Filter) -> Predicate:
     return all_hold
 
 
+def predicate_of_each(filter_: Filter) -> PredicateOfEach:
+    """The same for several events: for each the first of two answers if the filter holds, else the second."""
+    if len(filter_) <= _AT_ONCE_MAX:
+        parts, given = _parts_of(filter_)
+        return _maker_of_each(parts)(*given)
+    test = predicate(filter_)
+    return lambda events, yes, no: [yes if test(event) else no for event in events]
+
+
 def _all_at_once(filter_: Filter) -> Predicate:
+    parts, given = _parts_of(filter_)
+    return _maker(parts)(*given)
+
+
+def _parts_of(filter_: Filter) -> tuple[tuple[_Part, ...], list[Any]]:
+    """The shape of a filter, and its names and operands."""
     given: list[Any] = []
     parts = []
     for each in filter_:
@@ -51,7 +67,7 @@ def _all_at_once(filter_: Filter) -> Predicate:
         else:
             parts.append(_ASKED)
             given += (name, each.holds)
-    return _maker(tuple(parts))(*given)
+    return tuple(parts), given
 
 
 _ASKED: _Part = "asked", object
@@ -60,10 +76,23 @@ _ASKED: _Part = "asked", object
 @lru_cache(_SHAPES_MAX)
 def _maker(parts: tuple[_Part, ...]) -> Callable[..., Predicate]:
     """A function that takes names and operands, two for each part, and returns the test."""
-    given = ", ".join(f"name{at}, operand{at}" for at in range(len(parts)))
-    tests = " and ".join(_expression(at, *part) for at, part in enumerate(parts)) or "True"
+    given, tests = _texts(parts)
     made: Callable[..., Predicate] = eval(f"lambda {given}: lambda event: {tests}")
     return made
+
+
+@lru_cache(_SHAPES_MAX)
+def _maker_of_each(parts: tuple[_Part, ...]) -> Callable[..., PredicateOfEach]:
+    given, tests = _texts(parts)
+    each = f"lambda events, yes, no: [yes if {tests} else no for event in events]"
+    made: Callable[..., PredicateOfEach] = eval(f"lambda {given}: {each}")
+    return made
+
+
+def _texts(parts: tuple[_Part, ...]) -> tuple[str, str]:
+    """The names of what is handed to an expression, and the expression."""
+    given = ", ".join(f"name{at}, operand{at}" for at in range(len(parts)))
+    return given, " and ".join(_expression(at, *part) for at, part in enumerate(parts)) or "True"
 
 
 def _expression(at: int, operator: str, kind: type) -> str:

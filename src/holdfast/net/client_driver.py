@@ -4,14 +4,13 @@ The first of them leaves at once, so an event on its own never waits. What is pu
 waits in the machine, which puts it together, and leaves when the loop does.
 """
 
-from collections.abc import Mapping
-
-from msgspec import Raw
+from collections.abc import Mapping, Sequence
 
 from holdfast.model.messages import NodeKind, Scalar
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.driver import WAKE, Application, Driver
+from holdfast.protocol.effects import Effect
 from holdfast.protocol.node import ClientMachine
 
 
@@ -25,19 +24,32 @@ class ClientDriver(Driver):
         self._client = machine
         self._waiting = False  # published events wait in the machine
 
-    def publish(self, attributes: Mapping[str, Scalar], encoded: Raw, payload: bytes, lifetime_us: int | None) -> int:
+    def publish(self, attributes: Mapping[str, Scalar], encoded: bytes, payload: bytes, lifetime_us: int | None) -> int:
         """Hand an event to the machine; its sequence number."""
         now_us = self._clock.now_us()
-        effects = self._client.publish(attributes, payload, lifetime_us, now_us, encoded)
+        client = self._client
+        effects = client.publish(attributes, payload, lifetime_us, now_us, encoded)
+        if effects or not self._waiting:
+            self._let_go(effects, now_us)
+        return client.last_seq
+
+    def publish_many(self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes]) -> None:
+        """Hand several events to the machine."""
+        now_us = self._clock.now_us()
+        effects = self._client.publish_many(events, encoded, now_us)
+        if effects or not self._waiting:
+            self._let_go(effects, now_us)
+
+    def _let_go(self, effects: list[Effect], now_us: int) -> None:
+        """What was published leaves at once if it is the first of this turn of the event loop, else with the rest."""
+        self._waiting = bool(effects or self._dirty)
+        if not self._waiting:
+            effects = self._client.handle(WAKE, now_us)
         if effects:
             self._perform(effects, now_us)
-            self._send()
+            if self._outgoing:
+                self._send()
             self.rearm()
-        if effects or self._dirty:
-            self._waiting = True
-        else:
-            self.give(WAKE)
-        return self._client.last_seq
 
     def flush(self) -> None:
         """Let everything leave that was published, now."""

@@ -7,7 +7,6 @@ down those who feed it.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -50,6 +49,7 @@ from holdfast.wire.signals import LEVEL, Hold, encode_signal
 
 WAKE = Wake()
 _HOLD = encode_signal(Hold())
+_NO_FRAME: tuple[list[Message], bytes] = [], b""
 
 
 def _published(message: Publish | Batch) -> list[Publish]:
@@ -101,9 +101,9 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._armed_us: int | None = None
         self._stopped = False
-        self._relay = Relay()  # of what is being handled
-        # Encoded messages by neighbour, until the input is handled.
-        self._outgoing: defaultdict[str, list[bytes]] = defaultdict(list)
+        self._handled: tuple[list[Message], bytes | memoryview] = [], b""  # the frame that is being handled,
+        self._relay: Relay | None = None  # and its batches, once one is passed on
+        self._outgoing: dict[str, list[bytes]] = {}  # encoded messages by neighbour, until the input is handled
         self._kinds: dict[int, str] = {}  # of those, by identity, where they are tallied
         self.rearm()
 
@@ -126,9 +126,9 @@ class Driver:
                 self._tally(classify(message)[0]).received += 1
         for message in messages:
             self.counters.received += len(message.seqs) if type(message) is Batch else 1
-        self._relay = Relay(messages, frame)
+        self._handled = messages, frame
         self._perform(self.machine.receive(sender, messages, now_us), now_us)
-        self._relay = Relay()
+        self._handled, self._relay = _NO_FRAME, None
         if self._outgoing:
             self._send()
         self.rearm()
@@ -178,7 +178,7 @@ class Driver:
     def send_again(self, link: Link, messages: list[Publish | Batch]) -> None:
         """What another link could not bring to its end."""
         singles = messages if link.accepts_batches else [each for one in messages for each in _published(one)]
-        self._outgoing[link.name] += map(self._encoded, singles)
+        self._outgoing[link.name] = list(map(self._encoded, singles))
         self._send()
 
     def stop(self) -> None:
@@ -210,20 +210,25 @@ class Driver:
     # Effects -------------------------------------------------------------------------------------
 
     def _perform(self, effects: list[Effect], now_us: int) -> None:
-        outgoing = self._outgoing
-        for effect in effects:
+        for effect in effects:  # the most frequent ones first
             if type(effect) is Multicast:
                 if type(effect.message) is Batch:
                     self._multicast_batch(effect.to, effect.message)
                     continue
                 encoded = self._encoded(effect.message)
                 for to in effect.to:
-                    outgoing[to].append(encoded)
+                    self._put(to, encoded)
+            elif type(effect) is DeliveredBatch:
+                if self._application is not None:
+                    self._application.on_delivered_batch(effect, now_us)
+            elif type(effect) is Delivered:
+                if self._application is not None:
+                    self._application.on_delivered(effect, now_us)
             elif type(effect) is Send:
                 if type(effect.message) is Batch:
                     self._multicast_batch((effect.to,), effect.message)
                     continue
-                outgoing[effect.to].append(self._encoded(effect.message))
+                self._put(effect.to, self._encoded(effect.message))
             elif type(effect) is Incident:
                 self.counters.note(effect.kind, effect.count)
                 if self._application is not None:  # by now: a large table takes a while to handle
@@ -238,16 +243,18 @@ class Driver:
             elif type(effect) is HandedOut:
                 self.on_handed_out(effect)
             elif self._application is not None:
-                if type(effect) is Delivered:
-                    self._application.on_delivered(effect, now_us)
-                elif type(effect) is DeliveredBatch:
-                    self._application.on_delivered_batch(effect, now_us)
-                elif type(effect) is Published:
+                if type(effect) is Published:
                     self._application.on_published(effect.publication, now_us)
                 elif type(effect) is Lost:
                     self._application.on_lost(effect, now_us)
                 elif type(effect) is Acknowledged:
                     self._application.on_acknowledged(effect, now_us)
+
+    def _put(self, to: str, encoded: bytes) -> None:
+        if to in self._outgoing:
+            self._outgoing[to].append(encoded)
+        else:
+            self._outgoing[to] = [encoded]
 
     def _encoded(self, message: Message) -> bytes:
         encoded = encode_message(message)
@@ -264,22 +271,24 @@ class Driver:
                 states = link is None or link.takes_statements
                 if states not in together:
                     stated = batch if states or not batch.since else with_statement(batch, batch.hops, 1, 0)
+                    if self._relay is None:
+                        self._relay = Relay(*self._handled)
                     together[states] = self._relay.encoded(stated)
                 if states or batch.seqs:
-                    self._outgoing[name].append(together[states])
+                    self._put(name, together[states])
                 continue
             if link.kind not in apart:  # what the batch states is nothing for a link that may lose some of it
                 singles = batch.delivered() if link.kind == "client" else batch.published()
                 apart[link.kind] = list(map(self._encoded, singles))
-            if apart[link.kind]:
-                self._outgoing[name] += apart[link.kind]
+            for each in apart[link.kind]:
+                self._put(name, each)
 
     def _send(self) -> None:
         """Put what the machine has sent into the outboxes: all that one frame has caused, neighbour by neighbour."""
-        outgoing, self._outgoing = self._outgoing, defaultdict(list)
+        outgoing, self._outgoing = self._outgoing, {}
         for name, messages in outgoing.items():
             link = self.links.get(name)
-            count = sum(map(count_in, messages))
+            count = count_in(messages[0]) if len(messages) == 1 else sum(map(count_in, messages))
             if link is None:
                 self.counters.nowhere += count
                 continue
@@ -359,9 +368,10 @@ class Driver:
         dirty, self._dirty = self._dirty, []
         for link in dirty:
             link.flush()
-            self._weigh(link)
-            if link.outbox.stuck:
-                link.wire.abort()
+            if link.outbox.waiting_bytes or self._full:
+                self._weigh(link)
+                if link.outbox.stuck:
+                    link.wire.abort()
 
     def on_writable(self, link: Link, writable: bool) -> None:
         link.set_writable(writable)

@@ -18,7 +18,7 @@ from holdfast.model.messages import Batch, NodeKind, Publish
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import BYTES_MAX, Outbox
-from holdfast.net.stream import SessionStream
+from holdfast.net.stream import WINDOW_BYTES, SessionStream
 from holdfast.net.wires import Wire
 from holdfast.wire.codec import FRAME_BYTES, MESSAGES, decode_frame_untrusted, is_event
 from holdfast.wire.signals import LEVEL, Mark, Missed, encode_signal
@@ -119,7 +119,7 @@ class Link:
         stream = self.stream
         if stream is not None:
             stream.keep(frame)
-            if not stream.has_window:
+            if stream.kept_bytes >= WINDOW_BYTES:
                 self._update_writable()
 
     def flush(self) -> None:
@@ -129,7 +129,7 @@ class Link:
         while self.writable:
             if self._missed_events:
                 self._report_missed()
-            frame = outbox.next_frame()
+            frame = outbox.next_frame() if outbox.waiting_bytes else None
             if frame is None:
                 self._backlog_since_us = None
                 return

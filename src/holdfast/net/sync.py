@@ -23,7 +23,7 @@ from holdfast.net.counters import Counters
 from holdfast.net.deadline import check_timeout
 from holdfast.net.loop_thread import LoopThread
 from holdfast.net.losses import Loss
-from holdfast.net.publish_many import check_events, publish_many
+from holdfast.net.publish_many import check_events
 from holdfast.net.setup import parsed_condition
 from holdfast.net.states import Callback, StateChange, StateChanges
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Subscription, WhenFull, describe
@@ -232,7 +232,7 @@ class SyncClient:
         end_s, sent, rest = None if timeout is None else monotonic() + timeout, 0, iter(events)
         while some := list(islice(rest, _MANY)):
             left_s = None if end_s is None else max(0.0, end_s - monotonic())
-            sent = self._thread.do(publish_many(self._client.publish, some, left_s, sent))
+            sent = self._thread.do(self._client._publish_many(some, left_s, sent))
         return sent
 
     def flush(self, *, timeout: float | None = None) -> None:

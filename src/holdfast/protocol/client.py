@@ -7,11 +7,12 @@ subscriptions like others.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import compress
+from itertools import compress, repeat
 from random import Random
 
 from msgspec import Raw
 
+from holdfast.model.encoded import joined
 from holdfast.model.errors import MisuseError
 from holdfast.model.messages import (
     TABLES,
@@ -93,8 +94,8 @@ class CoreClient:
         self._batches = False  # events leave in batches for now: the link loses nothing
         # Published and not sent yet, event by event; they leave with the next `Wake`.
         self._times_us: list[int] = []
-        self._bodies: list[Raw] = []
-        self._payloads: list[bytes] = []
+        self._bodies: list[bytes] = []
+        self._payloads: dict[int, bytes] = {}  # of those that have one, by their place
         self._batch_bytes = 0
         self._batch_record: bytes | None = None
 
@@ -155,11 +156,11 @@ class CoreClient:
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:  # nearly always
             return self.receive(given.sender, (given.message,), now_us)
+        if type(given) is Wake:
+            return self._on_wake(now_us)
         match given:
             case PublishCall():
                 return self.publish(given.attributes, given.payload, given.lifetime_us, now_us)
-            case Wake():
-                return self._on_wake(now_us)
             case LinkUp(neighbour=broker):
                 self._batches = given.reliable and self._batches_max > 0
                 return self._attach(broker, now_us)
@@ -194,14 +195,14 @@ class CoreClient:
         return left + effects
 
     def _on_wake(self, now_us: int) -> list[Effect]:
-        effects: list[Effect] = self._send_batch() if self._times_us else []
+        effects = self._send_batch()
         if self.broker is not None and now_us >= self._due_us:
             self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
             effects += self._heartbeat()
         return effects
 
     def _detach(self) -> list[Effect]:
-        left = self._send_batch() if self._times_us else []
+        left = self._send_batch()
         broker, self.broker, self._batches = self.broker, None, False
         self._sent_tables.clear()
         return left if broker is None else [*left, Send(broker, Detach())]
@@ -249,45 +250,68 @@ class CoreClient:
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,
-        encoded: Raw | None = None,
+        encoded: bytes | None = None,
         record: bytes | None = None,  # what it lists of those before it, for recovery
     ) -> list[Effect]:
         if self._batches and encoded is not None and lifetime_us is None and not record:
             size = len(encoded) + len(payload) + _EVENT_BYTES
-            full = self._batch_bytes + size > _BATCH_BYTES_MAX or len(self._times_us) >= self._batches_max
-            effects = self._send_batch() if full and self._times_us else []
+            effects: list[Effect] = []
+            if self._batch_bytes + size > _BATCH_BYTES_MAX or len(self._times_us) >= self._batches_max:
+                effects = self._send_batch()
+            if payload:
+                self._payloads[len(self._times_us)] = payload
             self.last_seq += 1
             self._times_us.append(now_us)
             self._bodies.append(encoded)
-            self._payloads.append(payload)
             self._batch_bytes += size
             self._batch_record = record
             return effects
-        effects = self._send_batch() if self._times_us else []
+        effects = self._send_batch()
         seq = self.last_seq = self.last_seq + 1
         publication = Publication(self.name, seq, now_us, lifetime_us, attributes, payload, record)  # type: ignore[arg-type]
         effects.append(Published(publication))
         if self.broker is None:
             return [*effects, Incident("published_while_detached", self.name)]
         if encoded is not None:  # it is not encoded a second time
-            publication = Publication(self.name, seq, now_us, lifetime_us, encoded, payload, record)  # type: ignore[arg-type]
+            publication = Publication(self.name, seq, now_us, lifetime_us, Raw(encoded), payload, record)  # type: ignore[arg-type]
         return [*effects, Send(self.broker, Publish(publication))]
+
+    def publish_many(
+        self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes], now_us: int
+    ) -> list[Effect]:
+        count = len(encoded)
+        size = sum(map(len, encoded)) + count * _EVENT_BYTES
+        if not self._batches or size > _BATCH_BYTES_MAX or count > self._batches_max:
+            each = zip(events, encoded, strict=True)
+            return [one for event, body in each for one in self.publish(event, b"", None, now_us, body)]
+        effects: list[Effect] = []
+        if self._batch_bytes + size > _BATCH_BYTES_MAX or len(self._times_us) + count > self._batches_max:
+            effects = self._send_batch()
+        self.last_seq += count
+        self._times_us += repeat(now_us, count)
+        self._bodies += encoded
+        self._batch_bytes += size
+        self._batch_record = None
+        return effects
 
     def _send_batch(self) -> list[Effect]:
         """What was published since the last one, in one message."""
+        if not self._times_us:
+            return []
         times_us, self._times_us = self._times_us, []
         bodies, self._bodies = self._bodies, []
-        payloads, self._payloads = self._payloads, []
+        payloads, self._payloads = self._payloads, {}
         self._batch_bytes = 0
         assert self.broker is not None
         last, record = self.last_seq, self._batch_record
         if len(times_us) == 1 and record is None:  # it is through sooner than as a batch
-            alone = Publication(self.name, last, times_us[0], None, bodies[0], payloads[0])  # type: ignore[arg-type]
+            payload = payloads[0] if payloads else b""
+            alone = Publication(self.name, last, times_us[0], None, Raw(bodies[0]), payload)  # type: ignore[arg-type]
             return [Send(self.broker, Publish(alone))]
         seqs = tuple(range(last - len(times_us) + 1, last + 1))
-        some = tuple(payloads) if any(payloads) else ()
+        some = tuple([payloads.get(at, b"") for at in range(len(times_us))]) if payloads else ()
         stated = (0, 0) if record is None else (1, 0)
-        batch = Batch(seqs, self.name, tuple(times_us), tuple(bodies), some, 0, *stated)  # type: ignore[arg-type]
+        batch = Batch(seqs, self.name, tuple(times_us), joined(bodies), some, 0, *stated)  # type: ignore[arg-type]
         return [Send(self.broker, batch)]
 
     # Receiving -----------------------------------------------------------------------------------

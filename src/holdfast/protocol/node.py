@@ -9,8 +9,6 @@ before the node inside does, and the effects before the driver does; what does n
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from msgspec import Raw
-
 from holdfast.model.messages import Message, NodeKind, Scalar
 from holdfast.protocol.effects import Effect, Gauges, Input, Received
 
@@ -158,13 +156,19 @@ class ClientMachine(Node, Asks, Protocol):
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,
-        encoded: Raw | None = None,
+        encoded: bytes | None = None,
     ) -> list[Effect]:
         """What `PublishCall` does: the one way of an event into a network.
 
         Events that leave in one message wait for each other: they leave with the next `Wake`, which is due at once.
         `encoded` is the attributes as the wire has them, where the driver has encoded them already.
         """
+        ...
+
+    def publish_many(
+        self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes], now_us: int
+    ) -> list[Effect]:
+        """`publish` of each, without payload and lifetime."""
         ...
 
     @property
@@ -204,9 +208,15 @@ class ClientLayer(Layer[ClientMachine]):
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,
-        encoded: Raw | None = None,
+        encoded: bytes | None = None,
     ) -> list[Effect]:
         return self.inner.publish(attributes, payload, lifetime_us, now_us, encoded)
+
+    def publish_many(
+        self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes], now_us: int
+    ) -> list[Effect]:
+        each = zip(events, encoded, strict=True)
+        return [one for event, body in each for one in self.publish(event, b"", None, now_us, body)]
 
     @property
     def unacknowledged(self) -> int:

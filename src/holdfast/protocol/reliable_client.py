@@ -10,8 +10,6 @@ the order alone, recovery only looks at the records that publications carry and 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from msgspec import Raw
-
 from holdfast.language.subscription import Subscription
 from holdfast.model.errors import PeerError
 from holdfast.model.messages import Batch, Deliver, Message, Outage, Publication, Publish, Scalar, with_statement
@@ -127,7 +125,7 @@ class Recovering(ClientLayer):
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,
-        encoded: Raw | None = None,
+        encoded: bytes | None = None,
     ) -> list[Effect]:
         seq = self._client.last_seq + 1
         record = self._recovery.record_for(seq, now_us)

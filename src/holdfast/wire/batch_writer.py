@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
+from holdfast.model.encoded import joined
 from holdfast.model.messages import Batch, Message, Scalar
-from holdfast.wire.codec import BATCH_HEAD, FRAME_BYTES, array_head, count_in, encode_message
+from holdfast.wire.codec import BATCH_HEAD, FRAME_BYTES, count_in, encode_message
 
 _TAIL_BYTES = 5 + 9 + 9
 
@@ -20,13 +21,11 @@ def _tail(hops: int, since: int, upto: int) -> bytes:
     return b"".join((b"\xce", hops.to_bytes(4), b"\xcf", since.to_bytes(8), b"\xcf", upto.to_bytes(8)))
 
 
-def encode_batch(batch: Batch, attributes: Sequence[bytes | Raw]) -> bytes:
+def encode_batch(batch: Batch, attributes: Raw) -> bytes:
     """A batch whose attributes are encoded."""
     numbers = map(encode_message, (batch.seqs, batch.source, batch.times_us))
     tail = _tail(batch.hops, batch.since, batch.upto)
-    return b"".join(
-        (BATCH_HEAD, *numbers, array_head(len(attributes)), *attributes, encode_message(batch.payloads), tail)
-    )
+    return b"".join((BATCH_HEAD, *numbers, attributes, encode_message(batch.payloads), tail))
 
 
 class Relay:
@@ -45,10 +44,10 @@ class Relay:
             body = self._body(self._only)
             if body is not None:
                 return body + _tail(batch.hops, batch.since, batch.upto)
-        attributes: Sequence[object] = batch.attributes
-        if attributes and type(attributes[0]) is Raw:  # this process has published it
-            return encode_batch(batch, attributes)  # type: ignore[arg-type]
-        return encode_batch(batch, [self._piece(each) for each in batch.attributes])
+        attributes: object = batch.attributes
+        if type(attributes) is Raw:  # this process has published it
+            return encode_batch(batch, attributes)
+        return encode_batch(batch, joined([self._piece(each) for each in batch.attributes]))
 
     def _body(self, only: Batch) -> bytes | None:
         """The frame's only batch without its tail, if its sender wrote it as we do."""

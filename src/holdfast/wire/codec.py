@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, get_args
 import msgspec
 from msgspec import Meta
 
+from holdfast.model.encoded import array_head
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.limits import (
     ATTRIBUTES_BYTES_MAX,
@@ -54,6 +55,9 @@ DECODE_ERRORS: Final = (msgspec.DecodeError, ValueError, OverflowError, Recursio
 _KINDS: dict[bytes, str] = {str(kind.__struct_config__.tag).encode(): kind.__name__ for kind in get_args(Message)}
 _KINDS[b"stp"] = Publish.__name__  # one with more on it
 _EVENTS = (Publish, Deliver, Stamped, GossipEvent)  # messages with one publication
+_WITH_ONE_EVENT = frozenset({*_EVENTS, Numbered})
+_NAMES_MAX = 10_000  # attribute names received before, whose length need not be looked at again: at most 10 MB
+_names: set[str] = set()
 _CONTROL_SEQ = 0  # of what recovering clients say to each other, whose payload may hold an event
 
 _ABOUT_EVENTS = frozenset(
@@ -134,7 +138,9 @@ def decode_untrusted(data: bytes) -> Message:
 
 def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
     """The messages of a frame from outside; raises only PeerError."""
-    check_head_untrusted(data, MESSAGES)
+    size = len(data)
+    if not 2 < size <= FRAME_BYTES_MAX or data[0] != VERSION or data[1] != MESSAGES:
+        check_head_untrusted(data, MESSAGES)  # which says what is wrong
     body = memoryview(data)[2:]
     try:
         messages = _messages.decode(body)
@@ -143,17 +149,25 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
     events: list[dict[str, Scalar]] = []
     for message in messages:
         each = message.message if type(message) is Handover else message
-        if isinstance(each, (*_EVENTS, Numbered)):
-            events.append(each.publication.attributes)
+        if type(each) in _WITH_ONE_EVENT:
+            events.append(each.publication.attributes)  # type: ignore[union-attr]
         elif type(each) is Batch:
             events += each.attributes
             _check_lengths_untrusted(each)
     names = events[0] if len(events) == 1 else set().union(*events)
-    if names and max(map(len, names)) > NAME_CHARACTERS_MAX:
-        raise PeerError(f"an attribute's name of more than {NAME_CHARACTERS_MAX} characters")
-    if len(data) > ATTRIBUTES_BYTES_MAX:  # no event of a smaller frame is too large
+    if not _names.issuperset(names):
+        _check_names_untrusted(names)
+    if size > ATTRIBUTES_BYTES_MAX:  # no event of a smaller frame is too large
         _check_sizes_untrusted(messages, events)
     return messages
+
+
+def _check_names_untrusted(names: Collection[str]) -> None:
+    if max(map(len, names)) > NAME_CHARACTERS_MAX:
+        raise PeerError(f"an attribute's name of more than {NAME_CHARACTERS_MAX} characters")
+    if len(_names) + len(names) > _NAMES_MAX:
+        _names.clear()
+    _names.update(names)
 
 
 def _check_sizes_untrusted(messages: list[Message], events: list[dict[str, Scalar]]) -> None:
@@ -250,14 +264,6 @@ def _check_sendable(attributes: Mapping[str, Scalar]) -> None:
             raise InputError(f"event attribute {name}: {type(value).__name__} cannot be sent")
         if type(value) is datetime and value.tzinfo is None:
             raise InputError(f"event attribute {name}: a timestamp needs a time zone to be sent")
-
-
-def array_head(length: int) -> bytes:
-    if length < 16:
-        return bytes([0x90 | length])
-    if length < 2**16:
-        return b"\xdc" + length.to_bytes(2, "big")
-    return b"\xdd" + length.to_bytes(4, "big")
 
 
 # Sizes -----------------------------------------------------------------------------------------------------------

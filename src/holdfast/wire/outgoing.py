@@ -3,11 +3,11 @@
 Checked where the application calls, so that the caller learns what is wrong; whatever passes survives the wire exactly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 
 import msgspec
-from msgspec import Raw
 
 from holdfast.model.errors import InputError, MisuseError
 from holdfast.model.event import DEPTH_MAX, RESERVED, attributes_of
@@ -25,12 +25,14 @@ from holdfast.model.warned import warn_once
 _encode = msgspec.msgpack.Encoder().encode
 
 
+_DICT = frozenset({dict})
+_SMALL_BYTES = 1_024  # of an event whose neighbours are encoded with it: hardly any is larger
 _PLAIN = frozenset({str, float, bool, int, type(None)})
 _NAMES_MAX = 10_000  # attribute names seen before, whose form need not be looked at again
 _names: set[str] = set()
 
 
-def encoded_event(event: Mapping[str, object]) -> tuple[Mapping[str, Scalar], Raw]:
+def encoded_event(event: Mapping[str, object]) -> tuple[Mapping[str, Scalar], bytes]:
     """The attributes of an event, flat and within the limits, and the same as bytes: those that are sent.
 
     An InputError that names the attribute when it cannot be sent. The attributes may be the application's own dict.
@@ -47,10 +49,28 @@ def encoded_event(event: Mapping[str, object]) -> tuple[Mapping[str, Scalar], Ra
             pass  # to be explained below
         else:
             if len(encoded) <= ATTRIBUTES_BYTES_MAX:
-                return event, Raw(encoded)
+                return event, encoded
     if not isinstance(event, Mapping):
         raise MisuseError(f"an event is a dict of names and values, such as {{'n': 1}}, not {type(event).__name__}")
     return _attributes_of(event)
+
+
+def encoded_events(events: Sequence[Mapping[str, object]]) -> list[bytes] | None:
+    """`encoded_event` of each, if all are plain and small; None says nothing about them."""
+    if not _DICT.issuperset(map(type, events)):
+        return None
+    plain = (
+        max(map(len, events)) <= ATTRIBUTES_MAX
+        and _names.issuperset(chain.from_iterable(events))
+        and _PLAIN.issuperset(map(type, chain.from_iterable(map(dict.values, events))))  # type: ignore[arg-type]
+    )
+    if not plain:
+        return None
+    try:
+        encoded = list(map(_encode, events))
+    except (UnicodeEncodeError, OverflowError):
+        return None
+    return encoded if max(map(len, encoded)) <= _SMALL_BYTES else None
 
 
 def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
@@ -58,7 +78,7 @@ def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
     return dict(encoded_event(event)[0])
 
 
-def _attributes_of(event: Mapping[str, object]) -> tuple[dict[str, Scalar], Raw]:
+def _attributes_of(event: Mapping[str, object]) -> tuple[dict[str, Scalar], bytes]:
     _warn_of_naive(event)
     flat = dict(attributes_of(event))
     if len(flat) > ATTRIBUTES_MAX:
@@ -88,7 +108,7 @@ def _attributes_of(event: Mapping[str, object]) -> tuple[dict[str, Scalar], Raw]
     if len(_names) + len(flat) > _NAMES_MAX:
         _names.clear()
     _names.update(flat)
-    return flat, Raw(encoded)
+    return flat, encoded
 
 
 def _warn_of_naive(event: Mapping[str, object], depth: int = 0) -> None:

@@ -10,8 +10,6 @@ acknowledged when it is done with them (`Consumed`).
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Raw
-
 from holdfast.model.messages import (
     Batch,
     Detach,
@@ -156,7 +154,7 @@ class DurableClient(ClientLayer):
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,
-        encoded: Raw | None = None,
+        encoded: bytes | None = None,
     ) -> list[Effect]:
         if self.is_full:
             return [Incident("unacknowledged_limit", self.name)]
