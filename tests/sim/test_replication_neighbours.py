@@ -94,3 +94,43 @@ def test_a_neighbour_that_nobody_knew_of_is_taken_in_when_it_comes(copying: Copy
     assert outcome.incidents["neighbour_came_late"] == 1
     assert outcome.incidents["replaced_by"] == 3
     assert (outcome.lost, outcome.duplicates) == (0, 0)
+
+
+@pytest.mark.parametrize("copying", COPYING)
+@pytest.mark.parametrize("hangs_s", [0.5, 3.0])
+def test_a_broker_that_hangs_for_a_moment_goes_on_and_nothing_is_lost(copying: CopyProtocol, hangs_s: float) -> None:
+    simulation = Simulation(line(copying, {}))
+    simulation.at(8_000_000, lambda: simulation.hang("b2"))
+    simulation.at(8_000_000 + int(hangs_s * 1_000_000), lambda: simulation.resume("b2"))
+    outcome = simulation.run()
+    assert (outcome.lost, outcome.duplicates) == (0, 0)
+    assert "replica_started" not in outcome.incidents
+
+
+@pytest.mark.parametrize("copying", COPYING)
+@pytest.mark.parametrize("resumes_s", [4.7, 6.0, 12.0])
+def test_a_broker_that_hung_and_was_replaced_does_no_harm_when_it_goes_on(
+    copying: CopyProtocol, resumes_s: float
+) -> None:
+    simulation = Simulation(line(copying, {}))
+    simulation.at(8_000_000, lambda: simulation.hang("b2"))
+    simulation.at(8_000_000 + int(resumes_s * 1_000_000), lambda: simulation.resume("b2"))
+    outcome = simulation.run()
+    assert outcome.incidents["replaced_by"] == 2
+    assert outcome.duplicates == 0
+    assert outcome.lost <= 2 * 4.5 / EVERY_S  # what it had got before its neighbours noticed
+
+
+@pytest.mark.parametrize("copying", COPYING)
+def test_a_broker_restarted_under_its_name_after_its_replacement_and_its_neighbours_does_no_harm(
+    copying: CopyProtocol,
+) -> None:
+    simulation = Simulation(line(copying, {"b2": 8.0}))
+    for name, at_s in (("b1", 16.0), ("b3", 16.0)):  # they forget that b2 was replaced
+        simulation.at(int(at_s * 1_000_000), lambda name=name: simulation.crash(name))  # type: ignore[misc]
+        simulation.at(int(at_s * 1_000_000) + 100_000, lambda name=name: simulation.restart(name))  # type: ignore[misc]
+    simulation.at(16_150_000, lambda: simulation.restart("b2"))
+    outcome = simulation.run()
+    assert outcome.duplicates == 0
+    assert "too_many_hops" not in outcome.incidents
+    assert outcome.lost <= 2 * (4.5 + 2.0) / EVERY_S

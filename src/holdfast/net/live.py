@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from holdfast.books.rows import Row, incident_row
 from holdfast.model.errors import InputError, TransportError
@@ -313,10 +313,7 @@ class LiveRun:
             raise
         self.note(name, Incident("replica_started", faulty))
         for neighbour, spec in near.items():
-            try:
-                await self._link_replica(name, neighbour, spec)
-            except TransportError as problem:  # one of the two has died; the others go on
-                self.note(name, Incident("replica_not_linked", neighbour, reason=str(problem)))
+            await self._link_replica(name, neighbour, spec)
 
     def _near(self, role: Role) -> dict[str, LinkSpec]:
         """All that a broker was linked with, by its link; in the place of one that was replaced, its replica."""
@@ -344,10 +341,13 @@ class LiveRun:
     async def _link_replica(self, name: str, neighbour: str, spec: LinkSpec) -> None:
         role = self._roles[name]
         link = self._links[frozenset((name, neighbour))] = replace(spec, a=name, b=neighbour)
-        if neighbour not in self._down:
-            if role.use == "failover":
-                await self._hosts[neighbour].unlink(role.faulty)
-            await self._hosts[neighbour].link(link, name, None)
+        try:
+            if neighbour not in self._down:
+                if role.use == "failover":
+                    await self._hosts[neighbour].unlink(role.faulty)
+                await self._hosts[neighbour].link(link, name, None)
+        except TransportError as problem:  # it has died or hangs, and may come back; the others go on
+            self.note(name, Incident("replica_not_linked", neighbour, reason=str(problem)))
         await self._hosts[name].link(link, neighbour, self._addresses[neighbour])  # dialled until it is there
 
     def subscribe(self, client: str, id_: str, condition: str) -> None:
@@ -409,6 +409,18 @@ class LiveRun:
         for client, home in self._homes.items():
             if self._addresses.get(home) == self._addresses.get(name):
                 self.note(client, Incident("broker_lost", name))
+
+    def hang(self, name: str) -> None:
+        self._signal(name, "hang")
+
+    def resume(self, name: str) -> None:
+        self._signal(name, "resume")
+
+    def _signal(self, name: str, what: Literal["hang", "resume"]) -> None:
+        if name not in self._down:
+            host = self._hosts[name]
+            self.note(name, Incident(what))
+            self._do(host.hang() if what == "hang" else host.resume())
 
     def restart(self, name: str) -> None:
         async def restart() -> None:

@@ -174,9 +174,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         is_heartbeat_due = now_us >= self.inner.heartbeat_us
         effects = self.inner.handle(_WAKE, now_us)
         if is_heartbeat_due:
-            for name in self._watch.names():
-                if not self.inner.knows(name):
-                    self._watch.end(name)
+            for name in [each for each in self._watch.names() if not self.inner.knows(each)]:
+                self._watch.end(name)
             effects += self._announce() + self._look_at_queues()
         if self._session is not None:
             effects += self._session.on_timer(now_us)
@@ -186,8 +185,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
 
     def _announce(self) -> list[Effect]:
         """Who is next to us. A neighbour that waits for its replica is: whoever replaces us is to ask that one."""
-        apart = self._failovers
-        return self._directory.announce([name for name, is_up in self.inner.brokers().items() if is_up or name in apart])
+        brokers = self.inner.brokers().items()
+        return self._directory.announce([name for name, is_up in brokers if is_up or name in self._failovers])
 
     def _want_if_silent(self, name: str) -> list[Effect]:
         """A neighbour that we are to ask as a replica may be dead as well, and nobody else next to it."""
@@ -202,8 +201,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         use: ReplicaUse = "reordering" if self._settings.reorder else "scheduling"
         effects: list[Effect] = []
         for name in self._queues.look((each, self._queue_length(each)) for each in brokers):
-            effects.append(Incident("overloaded", name))
-            effects.append(ReplicaWanted(name, self._directory.neighbours_of(name), self._settings.copying, use))
+            wanted = ReplicaWanted(name, self._directory.neighbours_of(name), self._settings.copying, use)
+            effects += [Incident("overloaded", name), wanted]
         return effects
 
     def _on_failover_timer(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
@@ -245,8 +244,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         """Its tables are kept as they are, and what is for it waits."""
         self.inner.suspend(name)
         self._watch.give_up(name)
-        ask_us += self._directory.rank(name) * self._settings.takeover_us
-        self._failovers.begin(name, now_us, ask_us)
+        self._failovers.begin(name, now_us, ask_us + self._directory.rank(name) * self._settings.takeover_us)
         return [Incident("suspected", name)]
 
     def _on_broker_gone(self, name: str, now_us: int) -> list[Effect]:
@@ -340,7 +338,10 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             # Tables on their way to a replica take long; what is missing is asked for.
             self.inner.adopt(name, message.epoch)
             return effects + self.inner.heard(name, now_us)
+        forgot = type(message) is Heartbeat and self.inner.began_anew(name, message.epoch)
         effects += self.inner.handle(Received(name, message), now_us)
+        if self._session is not None and forgot:
+            effects += self._session.on_link_up(name, None)  # or it would take the faulty broker in again
         if type(message) is Delta or type(message) is Snapshot:
             refused = any(type(each) is Send and type(each.message) is TableRefused for each in effects)
             effects += [] if refused else self._on_table(name, message)
@@ -408,8 +409,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
     def _dismiss(self, name: str, successor: str, now_us: int) -> list[Effect]:
         """There is a newer replica: this one would be a second way, and is no neighbour any more."""
         self._retire(name, successor)
-        forgotten = self.inner.handle(LinkDown(name), now_us)
-        return [Incident("replica_outdated", name), Send(name, Retired(successor)), *forgotten]
+        told: list[Effect] = [Incident("replica_outdated", name), Send(name, Retired(successor))]
+        return told + self.inner.handle(LinkDown(name), now_us)
 
     def _retire(self, name: str, successor: str) -> None:
         if len(self._retired) >= self._settings.retired_max:
