@@ -40,6 +40,7 @@ EVENTS: Final = {
     "forged_source": "A client published under the name of another one.",
     "published_while_detached": "A simulated client published without a broker.",
     "link_repair_failed": "All requests for an event over one link went without answer.",
+    "gossip_gave_up": "A broker gave up events that it had lost; its clients do not get them.",
     "unrecoverable": "A client gave up an event that it missed, or may have missed.",
     "out_of_order": "An event came after later ones had been delivered in strict order.",
     "bad_record": "A publisher's record of earlier events cannot be read; the event itself was delivered.",

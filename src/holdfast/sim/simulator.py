@@ -133,7 +133,8 @@ class Simulation:
             self._run_until(planned.at_us)
             self._publish(planned)
         self._run_until(end_us)
-        searches = self.network.reliability.guarantees != BEST_EFFORT or self.network.reliability.hops.durable
+        reliability = self.network.reliability
+        searches = reliability.guarantees != BEST_EFFORT or reliability.hops.durable or self._gossips
         drain_us = _SEARCH_US if searches else _DRAIN_US
         while (time_us := self._heap[0][0]) <= end_us + drain_us and not self._landed(time_us):
             self._run_until(time_us)
