@@ -118,3 +118,34 @@ def test_without_losses_each_dispatcher_is_owed_what_the_patterns_give() -> None
     found = ran("none", links__loss=0.0, duration_s=20)
     share = found.owed / (13 * found.published)
     assert share == pytest.approx(1 - comb(10, 3) / comb(12, 3), rel=0.03)
+
+
+def far_reader(seed: int, **reliability: Any) -> Network:
+    """A publisher and a subscriber at the ends of six brokers, over links that lose a fifth of all."""
+    publish = [{"at_s": 3, "every_s": 0.02, "until_s": 10, "attributes": {"v": 120}}]
+    return parse_text(
+        {
+            "seed": seed,
+            "duration_s": 11,
+            "topology": {"kind": "line", "brokers": [f"b{at}" for at in range(6)]},
+            "links": {"delay_ms": 1, "loss": 0.2, "lossy_control": False},
+            "reliability": {"gossip": "reconcile", **reliability},
+            "client": [
+                {"id": "desk", "broker": "b0", "publish": publish},
+                {"id": "reader", "broker": "b5", "subscriptions": ["v > 100"]},
+            ],
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 4])  # brokers gave up 67 and 33 events after ten seconds, without an incident
+def test_an_origin_behind_five_lossy_links_is_asked_until_all_is_here(seed: int) -> None:
+    outcome = Simulation(far_reader(seed)).run()
+    assert (outcome.owed, outcome.lost) == (350, 0)
+    assert "gossip_gave_up" not in outcome.incidents
+
+
+def test_what_a_broker_gives_up_is_an_incident() -> None:
+    outcome = Simulation(far_reader(0, gossip_lost_s=1)).run()
+    assert outcome.lost > 0
+    assert outcome.incidents["gossip_gave_up"] == outcome.lost

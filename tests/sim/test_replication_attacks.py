@@ -1,5 +1,6 @@
 """Everything that can go wrong while a broker is replaced: the network ends whole, or says what is missing."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,7 @@ def when_there(simulation: Simulation, name: str, after_us: int, action: Any) ->
     simulation.at(FAILS_US, look)
 
 
-def is_whole(simulation: Simulation, middle: str, neighbours_of: str = "abc") -> bool:
+def is_whole(simulation: Simulation, middle: str, neighbours_of: Sequence[str] = "abc") -> bool:
     """Whether every condition leads to the middle and from there to those who want it, and nowhere else."""
     outside = {name for each in neighbours_of for names in ways(simulation, each).values() for name in names}
     inside = {name for names in ways(simulation, middle).values() for name in names}
@@ -74,11 +75,23 @@ def test_a_neighbour_that_restarts_after_the_replacement_is_told_everything(copy
 
 def test_a_neighbour_that_was_away_joins_when_it_is_back() -> None:
     simulation = failing("synchronous", retry_us=200_000, patience_us=30_000_000)
+    when_there(simulation, "f+1", 0, lambda *_: simulation.set_link("c", "f+1", False))
+    when_there(simulation, "f+1", 2_000_000, lambda *_: simulation.set_link("c", "f+1", True))
+    outcome = simulation.run()
+    assert outcome.incidents["neighbour_left_out"] == 1
+    assert outcome.incidents["replica_incomplete"] == 1
+    assert outcome.incidents["replica_ready"] == 1  # since it is back, and not before
+    assert is_whole(simulation, "f+1")
+
+
+def test_a_neighbour_that_is_restarted_after_its_replacement_does_no_harm() -> None:
+    simulation = failing("synchronous", retry_us=200_000, patience_us=30_000_000)
     when_there(simulation, "f+1", 0, lambda *_: simulation.crash("c"))
     when_there(simulation, "f+1", 2_000_000, lambda *_: simulation.restart("c"))
     outcome = simulation.run()
-    assert outcome.incidents["neighbour_left_out"] == 1
-    assert is_whole(simulation, "f+1")
+    assert outcome.incidents["replaced_broker_returned"] >= 1
+    assert is_whole(simulation, "f+1", ("a", "b", "c+2"))
+    assert outcome.duplicates == 0
 
 
 @pytest.mark.parametrize("copying", COPYING)
@@ -99,7 +112,7 @@ def test_of_two_replicas_the_later_one_stays_and_the_other_is_told(copying: Copy
 
 
 def test_a_replica_that_nobody_answers_says_so_and_asks_on() -> None:
-    simulation = failing("synchronous", retry_us=100_000)
+    simulation = failing("synchronous", retry_us=100_000, provision_us=1_000_000)
     when_there(simulation, "f+1", 0, lambda *_: [simulation.crash(each) for each in "abc"])
     outcome = simulation.run()
     assert outcome.incidents["replication_failed"] >= 1

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from holdfast.books.rows import Row, incident_row
 from holdfast.model.errors import InputError, TransportError
@@ -304,17 +304,27 @@ class LiveRun:
                 self._down.add(name)  # it never came up; the next one who asks gets another
                 return
             await self._end(faulty)  # it may only hang, or be cut off: its place is to be free
+        near = self._near(role)
+        role = self._roles[name] = replace(role, neighbours=tuple(near))
         try:
             await self._start_somewhere(name, role)
         except TransportError:
             self._down.add(name)  # the next one who asks gets another
             raise
         self.note(name, Incident("replica_started", faulty))
-        for neighbour in role.neighbours:
-            try:
-                await self._link_replica(name, neighbour)
-            except TransportError as problem:  # one of the two has died; the others go on
-                self.note(name, Incident("replica_not_linked", neighbour, reason=str(problem)))
+        for neighbour, spec in near.items():
+            await self._link_replica(name, neighbour, spec)
+
+    def _near(self, role: Role) -> dict[str, LinkSpec]:
+        """All that a broker was linked with, by its link; in the place of one that was replaced, its replica."""
+        links = {far: spec for ends, spec in self._links.items() if role.faulty in ends for far in ends - {role.faulty}}
+        return {self._standing_for(far): spec for far, spec in links.items()}
+
+    def _standing_for(self, name: str) -> str:
+        latest = self._replicas.get(name)
+        if latest is None or latest not in self._hosts or self._roles[latest].use != "failover":
+            return name
+        return self._standing_for(latest)
 
     async def _start_somewhere(self, name: str, role: Role) -> None:
         """Where the faulty broker's clients look for it, if it takes over and the address is to be had."""
@@ -328,16 +338,17 @@ class LiveRun:
         self._addresses[name] = Address(self.network.transport.kind, self.network.transport.host, 0)
         await self._start_broker(name)
 
-    async def _link_replica(self, name: str, neighbour: str) -> None:
+    async def _link_replica(self, name: str, neighbour: str, spec: LinkSpec) -> None:
         role = self._roles[name]
-        spec = self._links.get(frozenset((role.faulty, neighbour)))
-        if spec is None or neighbour in self._down:
-            return
-        if role.use == "failover":
-            await self._hosts[neighbour].unlink(role.faulty)
         link = self._links[frozenset((name, neighbour))] = replace(spec, a=name, b=neighbour)
-        await self._hosts[neighbour].link(link, name, None)
-        await self._hosts[name].link(link, neighbour, self._addresses[neighbour])
+        try:
+            if neighbour not in self._down:
+                if role.use == "failover":
+                    await self._hosts[neighbour].unlink(role.faulty)
+                await self._hosts[neighbour].link(link, name, None)
+        except TransportError as problem:  # it has died or hangs, and may come back; the others go on
+            self.note(name, Incident("replica_not_linked", neighbour, reason=str(problem)))
+        await self._hosts[name].link(link, neighbour, self._addresses[neighbour])  # dialled until it is there
 
     def subscribe(self, client: str, id_: str, condition: str) -> None:
         self._clients[client].driver.give(SubscribeCall(id_, condition))
@@ -398,6 +409,18 @@ class LiveRun:
         for client, home in self._homes.items():
             if self._addresses.get(home) == self._addresses.get(name):
                 self.note(client, Incident("broker_lost", name))
+
+    def hang(self, name: str) -> None:
+        self._signal(name, "hang")
+
+    def resume(self, name: str) -> None:
+        self._signal(name, "resume")
+
+    def _signal(self, name: str, what: Literal["hang", "resume"]) -> None:
+        if name not in self._down:
+            host = self._hosts[name]
+            self.note(name, Incident(what))
+            self._do(host.hang() if what == "hang" else host.resume())
 
     def restart(self, name: str) -> None:
         async def restart() -> None:

@@ -18,6 +18,7 @@ from holdfast.books.rows import (
     message_row,
     sample_rows,
 )
+from holdfast.model.errors import TransportError
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
@@ -61,6 +62,10 @@ class MemberHandle(Protocol):
     async def answers(self) -> bool:
         """Whether it works: somebody takes it for dead, and may be wrong."""
 
+    async def hang(self) -> None:
+        """Do nothing until it is resumed, with all connections open."""
+
+    async def resume(self) -> None: ...
     async def crash(self) -> None: ...
     async def stop(self) -> None: ...
 
@@ -197,6 +202,11 @@ class Member:
 
     async def answers(self) -> bool:
         return True  # it is as alive as who asks
+
+    async def hang(self) -> None:
+        raise TransportError(f"the broker {self.name} cannot hang alone: it runs in the process of all others")
+
+    async def resume(self) -> None: ...
 
     async def crash(self) -> None:
         self._unwatch()

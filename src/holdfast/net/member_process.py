@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from signal import SIGCONT, SIGSTOP
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ _REPORT_S = 1.0  # the interval of the `messages` table
 _LINE_BYTES_MAX = 64 * 2**20  # a second's incidents when everything goes wrong at once
 _START_S = 60.0  # a machine that starts a hundred brokers at once takes its time
 _STOP_S = 10.0
+_OBEY_S = 10.0  # a broker at its start has much to do; one that hangs must not hold up the others for ever
 _ANSWER_S = 3.0  # a broker on a busy machine may be at a large table for so long; one that hangs never answers
 
 
@@ -171,11 +173,7 @@ class MemberProcess:
         )
         self._reading = asyncio.create_task(self._read())
         try:
-            async with asyncio.timeout(_START_S):
-                return parse_address(await self._order(Listen(str(listen))))
-        except TimeoutError:
-            await self.crash()
-            raise TransportError(f"the broker {self.name} did not start within {_START_S:g} s") from None
+            return parse_address(await self._order(Listen(str(listen)), _START_S))
         except TransportError:
             await self.crash()  # it would wait for orders
             raise
@@ -190,15 +188,24 @@ class MemberProcess:
         await self._order(SetLink(far, up))
 
     async def connected(self, far: str) -> None:
-        await self._order(AwaitLink(far))
+        await self._order(AwaitLink(far), _START_S)
 
     async def answers(self) -> bool:
         try:
-            async with asyncio.timeout(_ANSWER_S):
-                await self._order(ProbeBroker())
-        except (TimeoutError, TransportError):
+            await self._order(ProbeBroker(), _ANSWER_S)
+        except TransportError:
             return False
         return True
+
+    async def hang(self) -> None:
+        self._signal(SIGSTOP)
+
+    async def resume(self) -> None:
+        self._signal(SIGCONT)
+
+    def _signal(self, signal: int) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal)
 
     async def crash(self) -> None:
         self._is_ending = True
@@ -220,7 +227,8 @@ class MemberProcess:
         await self._process.wait()
         await asyncio.gather(self._reading, return_exceptions=True)
 
-    async def _order(self, command: Command) -> str:
+    async def _order(self, command: Command, patience_s: float = _OBEY_S) -> str:
+        """Its answer. One that hangs holds up nobody for long: it does as it was told when it goes on."""
         if self._reading.done():
             raise TransportError(f"the broker {self.name} has ended")
         self._number += 1
@@ -230,7 +238,11 @@ class MemberProcess:
         with suppress(ConnectionError):  # it has died, which the reader finds out
             self._process.stdin.write(_encode(NumberedCommand(self._number, command)) + b"\n")
             await self._process.stdin.drain()
-        return await answer
+        try:
+            async with asyncio.timeout(patience_s):
+                return await answer
+        except TimeoutError:
+            raise TransportError(f"the broker {self.name} does not answer within {patience_s:g} s") from None
 
     async def _read(self) -> None:
         assert self._process.stdout is not None

@@ -30,6 +30,8 @@ ServiceTime = Literal["fixed", "exponential"]
 FaultKind = Literal[
     "crash",
     "restart",
+    "hang",
+    "resume",
     "link-down",
     "link-up",
     "link-replace",

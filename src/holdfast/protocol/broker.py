@@ -163,6 +163,11 @@ class CoreBroker:
         before, known.presence = known.presence, Presence.HEARD
         return self._router.on_link_up(neighbour, known.kind, now_us) if before is Presence.EXPIRED else []
 
+    def is_silent(self, neighbour: str) -> bool:
+        """Whether it has not sent a heartbeat yet."""
+        known = self._neighbours.get(neighbour)
+        return known is None or known.epoch is None
+
     def admit(self, broker: str, now_us: int, reliable: bool = False) -> None:
         """There is a link to a broker that is told nothing yet, not even that we are here."""
         self._neighbours[broker] = Neighbour("broker", now_us, reliable)

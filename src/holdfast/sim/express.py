@@ -52,6 +52,7 @@ def suits(network: Network) -> bool:
         and network.reliability.gossip is None
         and network.replication is None
         and not any(broker.service_us for broker in network.brokers)
+        and not any(fault.kind == "hang" for fault in network.faults)
         and not any(link.burst or link.bytes_per_s or link.duplicate_ratio for link in network.links)
         and len(conditions) * len(network.brokers) <= _TABLE_CELLS_MAX
     )

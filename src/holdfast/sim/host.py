@@ -6,6 +6,7 @@ from typing import final
 
 from holdfast.books.tally import Tally
 from holdfast.model.messages import Message, NodeKind
+from holdfast.protocol.effects import Input
 from holdfast.protocol.node import Node
 from holdfast.sim.links import SimLink
 
@@ -22,6 +23,7 @@ class Host:
     wake_us: int = -1  # the wake-up that counts; earlier ones still in the queue are stale
     waiting: deque[tuple[str, Message]] = field(default_factory=deque)  # messages for a broker that is busy
     busy: bool = False
+    held: list[Input] | None = None  # it hangs: what has come for it since, and waits until it goes on
     incarnation: int = 0  # counts crashes: work begun before one is not finished after it
     tallies: dict[str, Tally] = field(default_factory=dict)
 

@@ -1,7 +1,9 @@
 """Starts replicas in the simulator: a new broker with links like those of the broker that it stands for.
 
 However many neighbours ask, a broker gets one replica at a time; while one is alive, or about to start, no other is
-wanted. Clients of a broker that is down find its replica, as live ones do at the same address.
+wanted. It is linked with all that the broker was linked with, also if those who ask do not know of each other; for a
+neighbour that was replaced as well it gets a link with that one's replica. Clients of a broker that is down find its
+replica, as live ones do at the same address.
 """
 
 from dataclasses import replace
@@ -31,7 +33,10 @@ class Provisioner:
 
     def role(self, name: str) -> Role | None:
         """Of a replica; None of any other broker."""
-        return self._roles.get(name)
+        role = self._roles.get(name)
+        if role is None:
+            return None
+        return replace(role, neighbours=tuple(dict.fromkeys(map(self._standing_for, role.neighbours))))
 
     @property
     def is_settled(self) -> bool:
@@ -61,6 +66,13 @@ class Provisioner:
         self._simulation.note(name, Incident("replica_wanted", wanted.faulty))
         self._simulation.at(self._simulation.now_us + plan.provision_us, partial(self._start, name))
 
+    def _standing_for(self, name: str) -> str:
+        """Who has taken the place of this broker: the replica of its replica, and so on."""
+        latest = self._latest.get(name)
+        if latest is None or latest not in self._simulation.hosts or self._roles[latest].use != "failover":
+            return name
+        return self._standing_for(latest)
+
     def forget(self, faulty: str) -> None:
         """Whoever asks next gets another replica, whatever became of the last one."""
         self._latest.pop(faulty, None)
@@ -70,19 +82,29 @@ class Provisioner:
 
     def _start(self, name: str) -> None:
         simulation, role = self._simulation, self._roles[name]
+        channels = simulation.hosts[role.faulty].channels
+        linked = [each for each, channel in channels.items() if channel.receiver.kind == "broker"]
+        role = self._roles[name] = replace(role, neighbours=tuple(dict.fromkeys((*role.neighbours, *linked))))
         spec = self._specs[name] = replace(self._specs[role.faulty], id=name, mtbf_us=None, mttr_us=None)
         simulation.add_broker(spec)
         simulation.note(name, Incident("replica_started", role.faulty))
-        like = self._links[role.faulty]
         for neighbour in role.neighbours:
-            link = replace(like[neighbour], a=neighbour, b=name)
-            self._links.setdefault(name, {})[neighbour] = link
-            self._links[neighbour][name] = link
-            simulation.connect(link, replaces=role.faulty)
+            self._link(name, neighbour)
         if role.use == "failover":
             if self._is_up(role.faulty):
                 simulation.crash(role.faulty)  # it may only be cut off; its clients are to find the replica
             self._move_clients(role.faulty, name)
+
+    def _link(self, name: str, neighbour: str) -> None:
+        """Link a replica with a neighbour of its broker, or with who stands there now."""
+        faulty, standing = self._roles[name].faulty, self._standing_for(neighbour)
+        spec = self._links[faulty].get(neighbour)
+        if spec is None or standing in self._links.setdefault(name, {}):
+            return
+        link = replace(spec, a=standing, b=name)
+        self._links[name][standing] = self._links[name][neighbour] = link
+        self._links[standing][name] = link
+        self._simulation.connect(link, replaces=faulty)
 
     def _move_clients(self, faulty: str, replica: str) -> None:
         simulation = self._simulation

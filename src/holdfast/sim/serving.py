@@ -55,7 +55,9 @@ class Serving:
         self._simulation.at(self._simulation.now_us + self.time_us(host), lambda: self._served(host, incarnation))
 
     def _served(self, host: Host, incarnation: int) -> None:
-        if incarnation == host.incarnation:  # or it has crashed meanwhile
+        if host.held is not None:
+            host.busy = False  # it hangs, and serves this message again when it goes on
+        elif incarnation == host.incarnation:  # or it has crashed meanwhile
             sender, message = host.waiting.popleft()
             self._simulation.flying -= classify(message)[1]
             self._simulation.give(host, Received(sender, message))

@@ -65,6 +65,7 @@ from holdfast.wire.codec import size_of
 
 _DRAIN_US = 30_000_000  # how long after the last publication a run waits for what is still on its way
 _SEARCH_US = 120_000_000  # and for what is being recovered: past the last request for it
+_HELD_MAX = 100_000  # messages for a node that hangs: what buffers of the system hold, at 100 bytes each
 _TALLY_US = 1_000_000  # the interval of the `messages` table
 
 Action = Callable[[], object]
@@ -132,7 +133,8 @@ class Simulation:
             self._run_until(planned.at_us)
             self._publish(planned)
         self._run_until(end_us)
-        searches = self.network.reliability.guarantees != BEST_EFFORT or self.network.reliability.hops.durable
+        reliability = self.network.reliability
+        searches = reliability.guarantees != BEST_EFFORT or reliability.hops.durable or self._gossips
         drain_us = _SEARCH_US if searches else _DRAIN_US
         while (time_us := self._heap[0][0]) <= end_us + drain_us and not self._landed(time_us):
             self._run_until(time_us)
@@ -273,17 +275,40 @@ class Simulation:
 
     def restart(self, name: str) -> None:
         host = self.hosts[name]
-        if host.up:
-            return
+        if host.up or host.held is not None:
+            return  # it runs, or hangs under this name
         self._topology.start(host, self._new_machine(name, host.kind))
         self.note(name, Incident("restart"))
         for neighbour, channel in list(host.channels.items()):
             self.give(host, LinkUp(neighbour, channel.receiver.kind))
 
+    def hang(self, name: str) -> None:
+        """A node does nothing until it is resumed, as after SIGSTOP. Nobody is told."""
+        host = self.hosts[name]
+        if host.up:
+            self._topology.hang(host)
+            self.note(name, Incident("hang"))
+
+    def resume(self, name: str) -> None:
+        """A node that hangs goes on with what has come for it."""
+        host = self.hosts[name]
+        if host.held is None:
+            return  # it was killed meanwhile
+        self.note(name, Incident("resume"))
+        for given in self._topology.resume(host):
+            if isinstance(given, Received):
+                self._arrive(host, given)
+            else:
+                self.give(host, given)
+        if not host.busy:
+            self._serving.finish(host)
+        self.give(host, _WAKE)
+
     def heal(self) -> None:
         """Everything is mended at once: links lose nothing, what was down is up."""
         self._topology.heal_links()
         for name in self.hosts:
+            self.resume(name)
             self.restart(name)
 
     # The loop's body -----------------------------------------------------------------------------
@@ -291,6 +316,8 @@ class Simulation:
     def give(self, host: Host, given: Input) -> None:
         """Hand an input to a node's machine, perform what comes out, and re-arm its wake-up."""
         if not host.up:
+            if host.held is not None and type(given) is not Wake:
+                host.held.append(given)
             return
         machine = host.machine
         effects = machine.handle(given, self.now_us)
@@ -377,7 +404,10 @@ class Simulation:
     def _arrive(self, host: Host, received: Received) -> None:
         kind, flies = classify(received.message)
         if not host.up or received.sender not in host.channels:
-            self.flying -= flies
+            if host.held is not None and received.sender in host.channels and len(host.held) < _HELD_MAX:
+                host.held.append(received)
+            else:
+                self.flying -= flies
             return
         tally = host.tallies.get(kind) or host.tally(kind)
         tally.received += 1

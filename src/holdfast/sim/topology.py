@@ -5,6 +5,7 @@ Nobody is told of a change here: that is the business of the simulator, where so
 
 from holdfast.model.messages import Message
 from holdfast.network.schema import LinkSpec
+from holdfast.protocol.effects import Input, Received
 from holdfast.protocol.node import Node
 from holdfast.sim.host import Channel, Host
 from holdfast.sim.links import SimLink
@@ -47,10 +48,24 @@ class Topology:
         """A node is gone at once; what waited for it is returned."""
         self.version += 1
         dropped = [message for _, message in host.waiting]
+        dropped += [each.message for each in host.held or () if isinstance(each, Received)]
         host.waiting.clear()
+        host.held = None
         host.up = host.busy = False
         host.incarnation += 1
         return dropped
+
+    def hang(self, host: Host) -> None:
+        """A node does nothing for a while; what comes for it waits."""
+        self.version += 1
+        host.up, host.held = False, []
+
+    def resume(self, host: Host) -> list[Input]:
+        """A node goes on; what has come for it meanwhile is returned."""
+        self.version += 1
+        held, host.held = host.held or [], None
+        host.up = True
+        return held
 
     def start(self, host: Host, machine: Node) -> None:
         self.version += 1

@@ -53,6 +53,9 @@ class _Maker:
             case "crash" | "restart":
                 if known_broker(entry["broker"], self._brokers, (*path, "broker"), self._problems):
                     yield from _until(entry, "restart", Fault(at_us, kind, broker=entry["broker"]))
+            case "hang" | "resume":
+                if known_broker(entry["broker"], self._brokers, (*path, "broker"), self._problems):
+                    yield from _until(entry, "resume", Fault(at_us, kind, broker=entry["broker"]))
             case "link-down" | "link-up":
                 if link := self._link(entry["link"], path):
                     yield from _until(entry, "link-up", Fault(at_us, kind, link=link))
@@ -133,5 +136,5 @@ class _Maker:
 def _until(entry: Values, ends: str, fault: Fault) -> Iterator[Fault]:
     yield fault
     if entry.get("for_us") is not None:
-        assert ends in ("restart", "link-up")
+        assert ends in ("restart", "resume", "link-up")
         yield Fault(fault.at_us + entry["for_us"], ends, broker=fault.broker, link=fault.link)  # type: ignore[arg-type]

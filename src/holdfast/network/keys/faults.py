@@ -19,6 +19,8 @@ FAULT = Table(
                 (
                     "crash",
                     "restart",
+                    "hang",
+                    "resume",
                     "link-down",
                     "link-up",
                     "link-replace",
@@ -37,6 +39,8 @@ FAULT = Table(
     {
         "crash": (_BROKER, _FOR),
         "restart": (_BROKER,),
+        "hang": (_BROKER, _FOR),
+        "resume": (_BROKER,),
         "link-down": (_LINK, _FOR),
         "link-up": (_LINK,),
         "link-replace": (

@@ -68,7 +68,7 @@ class Gossip:
         self.by_unicast = settings.transfer == "direct"  # brokers without a link between them talk to each other
         self._records_route = self._style.routes or (not self.by_unicast and self._style.next_message is None)
         self._buffer = Buffer(settings.buffer, settings.places_max, by_class=not self._style.numbers)
-        self._losses = LossTracker(settings.lost_max, settings.lost_us, settings.streams_max)
+        self._losses = LossTracker(settings.lost_max, settings.search_us, settings.streams_max)
         self._holdings = Holdings(classes, self._buffer, self._losses, settings, rng)
         self._local: dict[str, int] = {}  # conditions of our clients, and how many want each
         self._since: dict[str, int] = {}  # and from when on an event is theirs
@@ -92,8 +92,10 @@ class Gossip:
 
     def has_settled(self, now_us: int) -> bool:
         """Whether nothing has come on its own for so long that little more is to be expected."""
-        searches = self._partners is not None and (bool(self._losses) or self._partners.wait_for_answers)
-        return now_us - self._active_us >= (_SEARCHED_US if searches else _SETTLED_US)
+        if self._partners is None:
+            return now_us - self._active_us >= _SETTLED_US
+        searches = self._partners.wait_for_answers
+        return not self._losses and now_us - self._active_us >= (_SEARCHED_US if searches else _SETTLED_US)
 
     # Our clients -----------------------------------------------------------------------------------
 
@@ -201,7 +203,8 @@ class Gossip:
         self._due_us = None
         if self._has_more_to_send(now_us):
             self._wake(now_us)
-        return effects
+        given_up = self._losses.take_given_up()
+        return effects + [Incident("gossip_gave_up", origin, count) for origin, count in given_up.items()]
 
     def _is_idle(self, effects: list[Effect]) -> bool:
         """Pull: nothing to ask for. Push: nobody has asked for anything since the last round."""

@@ -44,6 +44,7 @@ class LossTracker:
         self.count = 0
         self.noticed = 0  # in all
         self.given_up = 0
+        self._unreported: dict[str, int] = {}  # those of them that nobody was told of yet, by origin
         self.begun_unsure = 0  # streams of which we may have missed a beginning that is ours
 
     def __len__(self) -> int:
@@ -93,7 +94,10 @@ class LossTracker:
         if number < counting.next:
             self._strike_off(stream, number)
             return
-        for lost in range(max(counting.next, number - self._lost_max), number):
+        first = max(counting.next, number - self._lost_max)
+        if first > counting.next:
+            self._give_up(stamp.origin, first - counting.next)
+        for lost in range(first, number):
             self._note(stream, lost, now_us)
         counting.next = number + 1
 
@@ -130,13 +134,23 @@ class LossTracker:
         while self._ages:
             _, stream, number = self._ages.popleft()
             if self._strike_off(stream, number):
-                self.given_up += 1
+                self._give_up(stream[0], 1)
                 return
+
+    def _give_up(self, origin: str, count: int) -> None:
+        self.given_up += count
+        self._unreported[origin] = self._unreported.get(origin, 0) + count
+
+    def take_given_up(self) -> dict[str, int]:
+        """How many were given up since the last time, by origin."""
+        taken, self._unreported = self._unreported, {}
+        return taken
 
     def give_up_old(self, now_us: int) -> None:
         while self._ages and self._ages[0][0] <= now_us - self._lost_us:
             _, stream, number = self._ages.popleft()
-            self.given_up += self._strike_off(stream, number)
+            if self._strike_off(stream, number):
+                self._give_up(stream[0], 1)
 
     # What to ask for -------------------------------------------------------------------------------
 

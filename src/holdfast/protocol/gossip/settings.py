@@ -7,6 +7,7 @@ from holdfast.model.settings import Settings, setting
 
 StyleName = Literal["push", "subscriber-pull", "publisher-pull", "combined-pull", "random-pull", "reconcile"]
 Transfer = Literal["overlay", "direct"]
+_SEARCH_US = 10_000_000  # past that, buffers of the default size have dropped an event
 _DIRECT = ("gossip_transfer", ("direct",))
 
 
@@ -39,11 +40,12 @@ class GossipSettings(Settings):
         key="gossip_source",
         goes_with=("gossip", ("combined-pull",)),
     )
-    lost_us: int = setting(
-        10_000_000,
-        "gossip: how long a broker looks for a lost event",
-        "past that, buffers of this size have dropped it",
+    lost_us: int | None = setting(
+        None,
+        "gossip: how long a broker looks for a lost event; then it is given up, with an incident",
+        "past that, buffers of this size have dropped it; an origin that is asked alone may be behind six lossy links",
         key="gossip_lost_s",
+        otherwise='10; "reconcile": 60, as long as an origin keeps it',
     )
     adaptive: bool = setting(
         False,
@@ -98,6 +100,13 @@ class GossipSettings(Settings):
     stretch_max: int = setting(
         16, "adaptive: the longest interval between rounds, in usual intervals", "half a second", unit="intervals"
     )
+
+    @property
+    def search_us(self) -> int:
+        """How long a broker looks for a lost event."""
+        if self.lost_us is not None:
+            return self.lost_us
+        return self.kept_us if self.style == "reconcile" else _SEARCH_US
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,11 @@ class Directory:
     def on_neighbours(self, broker: str, names: tuple[str, ...]) -> None:
         self._beside[broker] = names
 
-    def announce(self, neighbours: tuple[str, ...]) -> list[Effect]:
+    def announce(self, names: list[str]) -> list[Effect]:
         """Say who ours are: to them at every heartbeat, because it may get lost, or outside when they change."""
+        neighbours = tuple(names)
+        if not neighbours:
+            return []
         if not self._outside:
             return [Multicast(neighbours, Neighbours(neighbours))]
         if neighbours == self._announced:

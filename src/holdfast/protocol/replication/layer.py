@@ -94,7 +94,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         self._watch = NeighbourWatch(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
         self._session: ReplicaSession | None = None
         if role is not None:
-            self._session = ReplicaSession(role, parts.epoch, settings, self._copies, tree, parts.book)
+            own = settings, self._copies, tree, parts.book, self._want_if_silent
+            self._session = ReplicaSession(role, parts.epoch, *own)
 
     # Of itself -----------------------------------------------------------------------------------
 
@@ -173,17 +174,25 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         is_heartbeat_due = now_us >= self.inner.heartbeat_us
         effects = self.inner.handle(_WAKE, now_us)
         if is_heartbeat_due:
-            for name in self._watch.names():
-                if not self.inner.knows(name):
-                    self._watch.end(name)
-            brokers = tuple([name for name, counts in self.inner.brokers().items() if counts])
-            effects += self._directory.announce(brokers) if brokers else []
-            effects += self._look_at_queues()
+            for name in [each for each in self._watch.names() if not self.inner.knows(each)]:
+                self._watch.end(name)
+            effects += self._announce() + self._look_at_queues()
         if self._session is not None:
             effects += self._session.on_timer(now_us)
         for failover in self._failovers:
             effects += self._on_failover_timer(failover, now_us)
         return effects
+
+    def _announce(self) -> list[Effect]:
+        """Who is next to us. A neighbour that waits for its replica is: whoever replaces us is to ask that one."""
+        brokers = self.inner.brokers().items()
+        return self._directory.announce([name for name, is_up in brokers if is_up or name in self._failovers])
+
+    def _want_if_silent(self, name: str) -> list[Effect]:
+        """A neighbour that we are to ask as a replica may be dead as well, and nobody else next to it."""
+        if not self._settings.replace or not self.inner.is_silent(name):
+            return []
+        return [ReplicaWanted(name, self._directory.around(name), self._settings.copying, "failover")]
 
     def _look_at_queues(self) -> list[Effect]:
         """Whoever has too much waiting for it gets a replica beside it."""
@@ -192,8 +201,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         use: ReplicaUse = "reordering" if self._settings.reorder else "scheduling"
         effects: list[Effect] = []
         for name in self._queues.look((each, self._queue_length(each)) for each in brokers):
-            effects.append(Incident("overloaded", name))
-            effects.append(ReplicaWanted(name, self._directory.neighbours_of(name), self._settings.copying, use))
+            wanted = ReplicaWanted(name, self._directory.neighbours_of(name), self._settings.copying, use)
+            effects += [Incident("overloaded", name), wanted]
         return effects
 
     def _on_failover_timer(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
@@ -235,8 +244,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         """Its tables are kept as they are, and what is for it waits."""
         self.inner.suspend(name)
         self._watch.give_up(name)
-        ask_us += self._directory.rank(name) * self._settings.takeover_us
-        self._failovers.begin(name, now_us, ask_us)
+        self._failovers.begin(name, now_us, ask_us + self._directory.rank(name) * self._settings.takeover_us)
         return [Incident("suspected", name)]
 
     def _on_broker_gone(self, name: str, now_us: int) -> list[Effect]:
@@ -285,15 +293,17 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             return effects + self._on_link_up(name, kind, now_us, None, reliable)
         else:
             effects += self.inner.handle(LinkUp(name, kind, None, reliable), now_us)
-            effects += [] if self._session is None else self._session.on_link_up(name)
         if kind == "broker":
             self._watch.begin(name, now_us)
+            if self._session is not None and (self._is_copying or not stands_for):
+                effects += self._session.on_link_up(name, replaces)
+            effects += self._announce()  # at once: we may be gone before the next heartbeat
         return effects
 
     def _on_unknown(self, name: str, message: Message, now_us: int) -> list[Effect]:
-        effects: list[Effect] = []
         if name in self._retired:
             return self._on_link_up(name, "broker", now_us)
+        effects: list[Effect] = []
         if type(message) is ReplicaRequest:
             self.inner.admit(name, now_us)
         elif type(message) is Heartbeat:
@@ -328,7 +338,10 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             # Tables on their way to a replica take long; what is missing is asked for.
             self.inner.adopt(name, message.epoch)
             return effects + self.inner.heard(name, now_us)
+        forgot = type(message) is Heartbeat and self.inner.began_anew(name, message.epoch)
         effects += self.inner.handle(Received(name, message), now_us)
+        if self._session is not None and forgot:
+            effects += self._session.on_link_up(name, None)  # or it would take the faulty broker in again
         if type(message) is Delta or type(message) is Snapshot:
             refused = any(type(each) is Send and type(each.message) is TableRefused for each in effects)
             effects += [] if refused else self._on_table(name, message)
@@ -396,8 +409,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
     def _dismiss(self, name: str, successor: str, now_us: int) -> list[Effect]:
         """There is a newer replica: this one would be a second way, and is no neighbour any more."""
         self._retire(name, successor)
-        forgotten = self.inner.handle(LinkDown(name), now_us)
-        return [Incident("replica_outdated", name), Send(name, Retired(successor)), *forgotten]
+        told: list[Effect] = [Incident("replica_outdated", name), Send(name, Retired(successor))]
+        return told + self.inner.handle(LinkDown(name), now_us)
 
     def _retire(self, name: str, successor: str) -> None:
         if len(self._retired) >= self._settings.retired_max:
@@ -430,6 +443,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
 
     def _on_replica_gone(self, name: str, now_us: int) -> list[Effect]:
         self._tree.unpair(name)
+        if self._session is not None:
+            self._session.on_gone(name)
         effects = self._let_go(self._reorderings.end(name))
         self._failovers.on_replica_gone(name, now_us)
         return [Incident("replica_lost", name), *effects]
@@ -469,22 +484,12 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             if failover.replica is not None:
                 copies, sent = self._copies(failover.replica), self._tree.sent_tables(failover.replica)
                 if failover.state.copies and copies is not None:
-                    effects = failover.queue_tables(effects, copies, sent["subscriptions"].digest, now_us)
+                    is_all = self._session.knows_all_for(failover.replica) if self._session else (True, True)
+                    effects = failover.queue_tables(effects, copies, sent["subscriptions"].digest, is_all, now_us)
                 effects = effects + failover.what_goes(now_us, self._tree.wanting)
-            effects = effects + self._overflows(failover)
+            effects = effects + failover.overflow() + self._reorderings.overflow(failover.faulty)
             if failover.state is FailoverState.DRAINING and not len(failover.out):
                 self._failovers.end(failover, FailoverEvent.DRAINED)
-        return effects
-
-    def _overflows(self, failover: NeighbourFailover) -> list[Effect]:
-        effects: list[Effect] = []
-        if failover.out.dropped:
-            effects.append(Incident("replica_backlog_overflow", failover.faulty, failover.out.dropped))
-            failover.out.dropped = 0
-        reordering = self._reorderings.get(failover.faulty)
-        if reordering is not None and reordering.overflowed:
-            effects.append(Incident("reorder_buffer_overflow", failover.faulty, reordering.overflowed))
-            reordering.overflowed = 0
         return effects
 
     def _copies(self, name: str) -> Copies | None:

@@ -179,19 +179,21 @@ class NeighbourFailover:
                 effects.append(Send(hop, HighWaterMarks(tuple(quiet[start : start + NODES_MAX]), onwards=True)))
         return effects
 
-    def queue_tables(self, effects: list[Effect], copies: Copies, sent: int, now_us: int) -> list[Effect]:
-        """Tables for the replica go through its queue, and behind them the word that this was all."""
+    def queue_tables(
+        self, effects: list[Effect], copies: Copies, sent: int, is_all: tuple[bool, bool], now_us: int
+    ) -> list[Effect]:
+        """Tables for the replica go through its queue, and behind them the word that this was all, once it is."""
         left: list[Effect] = []
         for effect in effects:
             if type(effect) is Send and effect.to == self.replica and isinstance(effect.message, Delta | Snapshot):
                 self.out.put_control(effect.message)
             else:
                 left.append(effect)
-        if self.sent_advertisement_digest != copies.sent_advertisements:
+        if is_all[0] and self.sent_advertisement_digest != copies.sent_advertisements:
             self.sent_advertisement_digest = copies.sent_advertisements
             self.out.put_control(LastAdvertisement(self.epoch, copies.sent_advertisements))
         answers = copies.heard_advertisements, sent
-        if self.sent_subscription_digests != answers:
+        if is_all[1] and self.sent_subscription_digests != answers:
             self.sent_subscription_digests, self.sent_us = answers, now_us
             self.out.put_control(LastSubscription(self.epoch, *answers))
         return left
@@ -209,6 +211,11 @@ class NeighbourFailover:
             else:
                 going.append(Send(self.replica, message))
         return going
+
+    def overflow(self) -> list[Effect]:
+        """What was dropped since the last time, because too much waited for the replica."""
+        dropped, self.out.dropped = self.out.dropped, 0
+        return [Incident("replica_backlog_overflow", self.faulty, dropped)] if dropped else []
 
 
 class Failovers:

@@ -9,6 +9,7 @@ that is still on the slower way; a low-water mark per source does not.
 from collections.abc import Iterable, Sequence
 
 from holdfast.model.messages import CopyProtocol, Publish
+from holdfast.protocol.effects import Effect, Incident
 from holdfast.protocol.replication.settings import ReplicationSettings
 
 
@@ -100,6 +101,14 @@ class Reorderings:
 
     def get(self, hop: str) -> Reordering | None:
         return self._by_hop.get(hop)
+
+    def overflow(self, way: str) -> list[Effect]:
+        """What was let through since the last time, because too much waited."""
+        of_it = self._by_way.get(way)
+        if of_it is None or not of_it.overflowed:
+            return []
+        overflowed, of_it.overflowed = of_it.overflowed, 0
+        return [Incident("reorder_buffer_overflow", way, overflowed)]
 
     def begin(self, faulty: str, replica: str, copying: CopyProtocol) -> None:
         unordered = replica if copying == "incremental" else None

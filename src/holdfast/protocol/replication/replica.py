@@ -4,6 +4,9 @@ The paper counts: so many advertisements, so many answers to each. A late advert
 lost message makes them wait for ever. Here every neighbour says what the replica should have by now, as a digest, and
 the replica compares: a neighbour is settled when its advertisements are here, ours are answered by it, and its
 subscriptions are here. What makes no progress is asked for again, and a neighbour that never answers is left out.
+
+A neighbour may itself be a replica that still copies. It answers for what lies behind it once all its other neighbours
+have answered; brokers form a tree, so nobody waits in a circle, and any number of adjacent brokers can be replaced.
 """
 
 from collections.abc import Callable
@@ -40,6 +43,8 @@ class Replica:
         self.state = ReplicaState.ADVERTISEMENTS
         self._settings = settings
         self._copies = copies  # what we have of a neighbour; None when there is no link to it
+        self._asked = dict.fromkeys(role.neighbours)  # all that ever took part
+        self._left_out: dict[str, None] = {}
         self._progress = {name: _Progress() for name in role.neighbours}
         self._due_us = epoch + settings.retry_us
 
@@ -47,6 +52,35 @@ class Replica:
     def neighbours(self) -> tuple[str, ...]:
         """Those that take part; a neighbour that never answered is no longer among them."""
         return tuple(self._progress)
+
+    @property
+    def left_out(self) -> int:
+        """Neighbours that have not answered, and that are not known to be gone."""
+        return len(self._left_out)
+
+    def take_in(self, neighbour: str, instead_of: str | None) -> bool:
+        """A neighbour has come, perhaps in the place of another; whether nobody has expected it."""
+        expected = neighbour in self._asked or instead_of in self._asked
+        if instead_of is not None:
+            self.drop(instead_of)
+        self._asked[neighbour] = None
+        if len(self._asked) > self._settings.retired_max:
+            del self._asked[next(iter(self._asked))]
+        if self.state is not ReplicaState.REPLICATED:
+            self._progress.setdefault(neighbour, _Progress())
+        return not expected
+
+    def drop(self, neighbour: str) -> None:
+        """This neighbour is known to be gone."""
+        self._progress.pop(neighbour, None)
+        self._left_out.pop(neighbour, None)
+
+    def on_answer(self, neighbour: str) -> bool:
+        """A neighbour that was left out has answered after all; whether it was the last of them."""
+        if neighbour not in self._left_out:
+            return False
+        del self._left_out[neighbour]
+        return not self._left_out
 
     def next_due_us(self) -> int | None:
         return None if self.state is ReplicaState.REPLICATED else self._due_us
@@ -75,9 +109,20 @@ class Replica:
             and copies.heard_subscriptions == last.digest
         )
 
+    def knows_advertisements(self, for_whom: str) -> bool:
+        """Whether all advertisements that concern this neighbour are here."""
+        done = self.state is not ReplicaState.ADVERTISEMENTS
+        return done or all(self.has_advertisements(name) for name in self._progress if name != for_whom)
+
+    def knows_subscriptions(self, for_whom: str) -> bool:
+        done = self.state is ReplicaState.REPLICATED
+        return done or all(self.is_settled(name) for name in self._progress if name != for_whom)
+
     def advance(self) -> ReplicaState | None:
         """The state that has just begun, if one has; the last counts when two do."""
         before = self.state
+        if not self._progress:
+            return None
         if self.state is ReplicaState.ADVERTISEMENTS and all(map(self.has_advertisements, self._progress)):
             self.state = after(REPLICA, self.state, ReplicaEvent.HAS_ADVERTISEMENTS)
         if self.state is ReplicaState.SUBSCRIPTIONS and all(map(self.is_settled, self._progress)):
@@ -86,7 +131,8 @@ class Replica:
 
     def begin_anew(self) -> list[str]:
         """Nobody has answered: ask all of them once more."""
-        self._progress = {name: _Progress() for name in self.role.neighbours}
+        self._progress = {name: _Progress() for name in self._left_out}
+        self._left_out.clear()
         return list(self._progress)
 
     def on_timer(self, now_us: int) -> tuple[list[str], list[str]]:
@@ -103,6 +149,7 @@ class Replica:
             progress.tries += 1
             if progress.tries > self._settings.tries:
                 del self._progress[name]
+                self._left_out[name] = None
                 lost.append(name)
             else:
                 again.append(name)

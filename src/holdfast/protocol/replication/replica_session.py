@@ -37,11 +37,13 @@ class ReplicaSession:
         copies: Callable[[str], Copies | None],
         tree: TreeRouter,
         book: ConditionBook,
+        want_if_silent: Callable[[str], list[Effect]],
     ) -> None:
         self._role = role
+        self._settings = settings
+        self._want_if_silent = want_if_silent  # a replica for a neighbour that has not said a word
         self._replica = Replica(role, epoch, settings, copies)
         self._request = ReplicaRequest(epoch, role.faulty, role.copying, role.use)
-        self._sources_max = settings.sources_max
         self._marks: dict[str, dict[str, int]] = {}  # for neighbours that may still get earlier events
         self._tree = tree
         self.cache = EventCache(book, settings.cache_max)
@@ -53,16 +55,33 @@ class ReplicaSession:
     def next_due_us(self) -> int | None:
         return self._replica.next_due_us()
 
-    def on_link_up(self, name: str) -> list[Effect]:
+    def on_link_up(self, name: str, replaces: str | None) -> list[Effect]:
         """Also when all is done: a neighbour may have been away, and still keep events for the faulty broker."""
-        return [Send(name, self._request)] if name in self._role.neighbours else []
+        if self._role.use != "failover" and name not in self._role.neighbours:
+            return []  # it is next to the broker that we work beside, or to us alone
+        effects: list[Effect] = [Send(name, self._request)]
+        if self._replica.take_in(name, replaces) and self.is_done:
+            effects.insert(0, Incident("neighbour_came_late", name))
+        if self._replica.state is ReplicaState.SUBSCRIPTIONS and self._role.copying == "ordered":
+            effects.append(Send(name, CopyOpen(self._replica.epoch)))
+        return effects
+
+    def on_gone(self, name: str) -> None:
+        self._replica.drop(name)
+
+    def knows_all_for(self, neighbour: str) -> tuple[bool, bool]:
+        """Whether we have all the advertisements, and subscriptions, that this neighbour is to have from us."""
+        return self._replica.knows_advertisements(neighbour), self._replica.knows_subscriptions(neighbour)
 
     def on_last(self, name: str, last: LastAdvertisement | LastSubscription) -> list[Effect]:
         if isinstance(last, LastAdvertisement):
             self._replica.on_last_advertisement(name, last)
             return []
         self._replica.on_last_subscription(name, last)
-        return self._done(name) if self.is_done else []
+        if not self.is_done:
+            return []
+        ready = [Incident(ReplicaState.REPLICATED.value, self._role.faulty)] if self._replica.on_answer(name) else []
+        return [*ready, *self._done(name)]
 
     def advance(self) -> list[Effect]:
         effects: list[Effect] = []
@@ -72,7 +91,9 @@ class ReplicaSession:
         began = self._replica.advance()
         if began is None:
             return effects
-        effects.append(Incident(began.value, self._role.faulty))
+        is_complete = began is not ReplicaState.REPLICATED or not self._replica.left_out
+        missing = Incident("replica_incomplete", self._role.faulty, self._replica.left_out)
+        effects.append(Incident(began.value, self._role.faulty) if is_complete else missing)
         if began is ReplicaState.SUBSCRIPTIONS and self._role.copying == "ordered":
             effects.append(Multicast(self._replica.neighbours, CopyOpen(self._replica.epoch)))
         if began is not ReplicaState.REPLICATED:
@@ -96,6 +117,8 @@ class ReplicaSession:
         if not self._replica.neighbours:
             effects.append(Incident("replication_failed", self._role.faulty))
             again = self._replica.begin_anew()
+        for name in self._replica.neighbours:
+            effects += self._want_if_silent(name)
         for name in again:
             effects.append(Send(name, self._request))
             sent = self._tree.sent_tables(name)
@@ -135,6 +158,6 @@ class ReplicaSession:
             kept = self._marks.setdefault(name, {})
             for source, seq in marks.marks:
                 kept[source] = max(kept.pop(source, 0), seq)  # the latest comes last
-            while len(kept) > self._sources_max:
+            while len(kept) > self._settings.sources_max:
                 del kept[next(iter(kept))]
         return []
