@@ -192,7 +192,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         """A neighbour that we are to ask as a replica may be dead as well, and nobody else next to it."""
         if not self._settings.replace or not self.inner.is_silent(name):
             return []
-        return [ReplicaWanted(name, self._directory.around(name), self._settings.copying, "failover")]
+        return [ReplicaWanted(name, self._directory.neighbours_of(name), self._settings.copying, "failover")]
 
     def _look_at_queues(self) -> list[Effect]:
         """Whoever has too much waiting for it gets a replica beside it."""
@@ -295,7 +295,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             effects += self.inner.handle(LinkUp(name, kind, None, reliable), now_us)
         if kind == "broker":
             self._watch.begin(name, now_us)
-            if self._session is not None and (self._is_copying or not stands_for):
+            if self._session is not None and (self._is_copying or not replaces_known):
                 effects += self._session.on_link_up(name, replaces)
             effects += self._announce()  # at once: we may be gone before the next heartbeat
         return effects
