@@ -230,7 +230,9 @@ def _ends(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _delays(run: Run) -> list[tuple[int, int]]:
-    published = run.table("publications").select(["source", "seq", "time_us"]).rename_columns(["source", "seq", "at_us"])
+    published = (
+        run.table("publications").select(["source", "seq", "time_us"]).rename_columns(["source", "seq", "at_us"])
+    )
     arrived = run.table("deliveries").select(["source", "seq", "time_us"])
     rows: pa.Table = arrived.join(published, ["source", "seq"], join_type="inner")
     delays = pc.subtract(rows["time_us"], rows["at_us"])

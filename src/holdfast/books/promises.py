@@ -134,7 +134,9 @@ def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, causes: Causes
     stayed at their brokers. Events that are named as expired or dropped for the sake of order are left out.
     """
     acknowledged, too_late = causes.named(["acknowledged"]), causes.named(["out_of_order"])
-    lasting = wanted.filter(pc.is_null(wanted["until_us"])).group_by([*EVENT, "time_us"]).aggregate([("from_us", "min")])
+    lasting = (
+        wanted.filter(pc.is_null(wanted["until_us"])).group_by([*EVENT, "time_us"]).aggregate([("from_us", "min")])
+    )
     owed = [
         row
         for row in lasting.filter(pc.less_equal(lasting["time_us"], causes.due_us)).to_pylist()
