@@ -209,7 +209,7 @@ def _overhead(runs: Mapping[str, Runs]) -> Iterator[Claim]:
             gossip_per_event(many) < gossip_per_event(few),
             _settings(few, ", loss 0.1"),
         )
-    looked_for_s = GossipSettings(style=COMBINED).search_us / 1e6
+    looked_for_s = GossipSettings(style="combined-pull").search_us / 1e6
     rates = {style: gossip_per_s(runs["calm"].of(variant=style, links__loss=0.01), 100) for style in FEW}
     yield Claim(
         "001-j",

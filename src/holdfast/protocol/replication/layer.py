@@ -94,8 +94,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         self._watch = NeighbourWatch(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
         self._session: ReplicaSession | None = None
         if role is not None:
-            own = settings, self._copies, tree, parts.book, self._want_if_silent
-            self._session = ReplicaSession(role, parts.epoch, *own)
+            own = role, parts.epoch, settings, self._copies, tree, parts.book, self._want_if_silent
+            self._session = ReplicaSession(*own)
 
     # Of itself -----------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         """A neighbour that we are to ask as a replica may be dead as well, and nobody else next to it."""
         if not self._settings.replace or not self.inner.is_silent(name):
             return []
-        return [ReplicaWanted(name, self._directory.around(name), self._settings.copying, "failover")]
+        return [ReplicaWanted(name, self._directory.neighbours_of(name), self._settings.copying, "failover")]
 
     def _look_at_queues(self) -> list[Effect]:
         """Whoever has too much waiting for it gets a replica beside it."""
@@ -260,10 +260,9 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
 
     def _give_up(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
         self._failovers.end(failover, FailoverEvent.GIVEN_UP)
-        effects: list[Effect] = [Incident("no_replica", failover.faulty)]
-        if len(failover.out):
-            effects.append(Incident("replica_backlog_dropped", failover.faulty, len(failover.out)))
-        return effects + self.inner.handle(LinkDown(failover.faulty), now_us)
+        waiting, faulty = len(failover.out), failover.faulty
+        dropped = [Incident("replica_backlog_dropped", faulty, waiting)] if waiting else []
+        return [Incident("no_replica", faulty), *dropped, *self.inner.handle(LinkDown(faulty), now_us)]
 
     def _resume(self, failover: NeighbourFailover) -> list[Effect]:
         """The suspected broker is back before it was replaced: it gets what waited for it."""
@@ -295,7 +294,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             effects += self.inner.handle(LinkUp(name, kind, None, reliable), now_us)
         if kind == "broker":
             self._watch.begin(name, now_us)
-            if self._session is not None and (self._is_copying or not stands_for):
+            if self._session is not None and (self._is_copying or not replaces_known):
                 effects += self._session.on_link_up(name, replaces)
             effects += self._announce()  # at once: we may be gone before the next heartbeat
         return effects

@@ -102,13 +102,13 @@ class Reorderings:
     def get(self, hop: str) -> Reordering | None:
         return self._by_hop.get(hop)
 
-    def overflow(self, way: str) -> list[Effect]:
+    def overflow(self, hop: str) -> list[Effect]:
         """What was let through since the last time, because too much waited."""
-        of_it = self._by_way.get(way)
+        of_it = self._by_hop.get(hop)
         if of_it is None or not of_it.overflowed:
             return []
         overflowed, of_it.overflowed = of_it.overflowed, 0
-        return [Incident("reorder_buffer_overflow", way, overflowed)]
+        return [Incident("reorder_buffer_overflow", hop, overflowed)]
 
     def begin(self, faulty: str, replica: str, copying: CopyProtocol) -> None:
         unordered = replica if copying == "incremental" else None
