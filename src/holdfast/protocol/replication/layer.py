@@ -94,8 +94,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         self._watch = NeighbourWatch(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
         self._session: ReplicaSession | None = None
         if role is not None:
-            own = settings, self._copies, tree, parts.book, self._want_if_silent
-            self._session = ReplicaSession(role, parts.epoch, *own)
+            own = role, parts.epoch, settings, self._copies, tree, parts.book, self._want_if_silent
+            self._session = ReplicaSession(*own)
 
     # Of itself -----------------------------------------------------------------------------------
 
@@ -260,10 +260,9 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
 
     def _give_up(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
         self._failovers.end(failover, FailoverEvent.GIVEN_UP)
-        effects: list[Effect] = [Incident("no_replica", failover.faulty)]
-        if len(failover.out):
-            effects.append(Incident("replica_backlog_dropped", failover.faulty, len(failover.out)))
-        return effects + self.inner.handle(LinkDown(failover.faulty), now_us)
+        waiting, faulty = len(failover.out), failover.faulty
+        dropped = [Incident("replica_backlog_dropped", faulty, waiting)] if waiting else []
+        return [Incident("no_replica", faulty), *dropped, *self.inner.handle(LinkDown(faulty), now_us)]
 
     def _resume(self, failover: NeighbourFailover) -> list[Effect]:
         """The suspected broker is back before it was replaced: it gets what waited for it."""
