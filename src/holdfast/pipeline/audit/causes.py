@@ -219,10 +219,14 @@ def _unnamed(rows: DataFrame, causes: Causes, kinds: Iterable[str]) -> DataFrame
     """Rows that their subscriber has not named in an incident of these kinds."""
     incidents = together(causes.runs, "incidents").where(F.col("kind").isin(*kinds) & (F.col("first") > 0))
     named = incidents.select(
-        "run", F.col("node").alias("subscriber"), "source", "first", (F.col("first") + F.col("count")).alias("beyond")
+        "run",
+        F.col("node").alias("subscriber"),
+        "source",
+        F.col("first").alias("lowest"),
+        (F.col("first") + F.col("count")).alias("beyond"),
     ).alias("named")
     key = [F.col(f"rows.{name}") == F.col(f"named.{name}") for name in ("run", "subscriber", "source")]
-    inside = (F.col("seq") >= F.col("first")) & (F.col("seq") < F.col("beyond"))
+    inside = (F.col("seq") >= F.col("lowest")) & (F.col("seq") < F.col("beyond"))
     # Key: run, subscriber and source. A subscriber names few ranges of one source.
     return rows.alias("rows").join(named, [*key, inside], "left_anti")
 
