@@ -14,7 +14,13 @@ from holdfast.model.extras import EXTRA_OF, extras_named, require
 from tests.house.tree import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-INCLUDED = {"broker": ["sim", "spark", "all"], "sim": ["spark", "all"], "spark": ["all"], "zookeeper": ["all"]}
+INCLUDED = {
+    "broker": ["sim", "spark", "nemesis", "all"],
+    "sim": ["spark", "all"],
+    "spark": ["all"],
+    "zookeeper": ["all"],
+    "nemesis": ["all"],
+}
 NOT_IMPORTED = {"uvloop"}  # taken where it is installed, and not missed elsewhere
 BY_ANOTHER = {"llvmlite"}  # comes with numba
 

@@ -16,6 +16,7 @@ from holdfast.net.client import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
+from holdfast.net.tls import TlsFiles
 from holdfast.network.load import load
 from holdfast.protocol.settings import ProtocolSettings
 from tests.net.harness import fails, lab, live
@@ -273,3 +274,12 @@ def test_the_network_file_refuses_it_with_its_place(lines: str, complaint: str, 
         load(file)
     assert complaint in str(problem.value)
     assert "line " in str(problem.value)
+
+
+@pytest.mark.parametrize("given", ["certificate", "key", "ca"])
+def test_tls_files_for_addresses_without_tls_are_refused(given: str) -> None:
+    with pytest.raises(InputError) as refused:
+        connect(HERE, **{given: "x.pem"})  # type: ignore[arg-type]
+    assert one_line(refused.value).startswith(f"{given} given, but no address begins with tls://")
+    with pytest.raises(InputError, match="nothing would be encrypted"):
+        check_broker(replace(GOOD, tls=TlsFiles(**{given: "x.pem"})))

@@ -97,8 +97,9 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     ("transport", "where"),
     [
-        ("tcp", []),
+        ("tcp", ["--set", "reliability.recovery=end-to-end"]),
         ("udp", ["--in-process"]),
+        pytest.param("tcp", [], marks=SLOW),
         pytest.param("tcp", ["--in-process"], marks=SLOW),
         pytest.param("udp", [], marks=SLOW),
     ],

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from holdfast.books.rows import Row, incident_row
 from holdfast.books.trace import TraceWriter
 from holdfast.model.messages import Publication
+from holdfast.network.about import about_run
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network
 from holdfast.protocol.effects import Incident
@@ -161,8 +162,7 @@ subscriptions = [{ condition = "n > 0", from_s = 0.6, until_s = 2 }]
 def simulate(network: Network | str, folder: Path) -> dict[str, Any]:
     """What `holdfast sim --json` says of a run, whose trace is left in the folder."""
     known = parse_text(network) if isinstance(network, str) else network
-    about = {"name": known.name, "driver": "sim", "version": "test", "seed": known.seed, "file": known.text}
-    return Simulation(known, trace=TraceWriter(folder, about)).run().as_json()
+    return Simulation(known, trace=TraceWriter(folder, about_run(known, "sim", known.seed))).run().as_json()
 
 
 def live(network: str, folder: Path) -> dict[str, Any]:

@@ -5,17 +5,19 @@ them. And some are counted: a lost message costs one event and no more. The judg
 itself (`pipeline/audit/causes.py`).
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.books import definitions as what
-from holdfast.books.promised import heartbeat_and_lease_us, recovery_promised
+from holdfast.books.promised import hands_over_at_once, heartbeat_and_lease_us, recovery_promised
 from holdfast.books.runs import Run
 
 Span = tuple[int, int]  # the first and the last of some times or numbers
@@ -40,6 +42,7 @@ class Causes:
         """`waits`, if somebody knows it: how many heartbeats a condition may have to wait for."""
         self._samples = run.table("samples")
         self.recovers = recovery_promised(run.about)
+        self.holds_back = not hands_over_at_once(run.about)
         self.heartbeat_us, self.lease_us = heartbeat_and_lease_us(run.about)
         self.incidents: list[dict[str, Any]] = sorted(
             run.table("incidents").to_pylist(), key=lambda row: row["time_us"]
@@ -75,7 +78,7 @@ class Causes:
     def unsure(self) -> list[Span]:
         """From when conditions were lost on their way until they have certainly arrived."""
         checks = [row for row in self.messages if row["kind"] in what.TABLE_CHECKS and row["lost"]]
-        losing = _merged((row["from_us"], row["until_us"] + what.HEARTBEATS * self.heartbeat_us) for row in checks)
+        losing = merged((row["from_us"], row["until_us"] + what.HEARTBEATS * self.heartbeat_us) for row in checks)
         found = []
         for row in self.messages:
             if row["kind"] in what.TABLES and row["lost"]:
@@ -107,17 +110,19 @@ class Causes:
             found += [(since_us.pop(key), at_us) for key in keys if key in since_us]
         return found + [(at_us, self.end_us) for at_us in since_us.values()]
 
-    def known_at_us(self, from_us: int, disturbed: Iterable[Span]) -> int:
-        """When a subscription is known that begins then: what begins around a disturbance is known after it."""
-        for start_us, until_us in _merged([*disturbed, *self.unsure]):
-            if start_us - self.known_us <= from_us <= until_us:
-                from_us = until_us
-        return from_us + self.known_us
+    def unknown(self, disturbed: Iterable[Span]) -> list[Span]:
+        """When a subscription may have begun that is only known after a disturbance, and not before."""
+        spans = merged([*disturbed, *self.unsure], self.known_us)
+        return [(from_us - self.known_us, until_us) for from_us, until_us in spans]
+
+    def is_known(self, from_us: int, time_us: int, unknown: list[Span]) -> bool:
+        """Whether a subscription that began then was known at that time."""
+        return (within(from_us, unknown) or (0, from_us))[1] + self.known_us <= time_us
 
     def disturbed(self, before_us: int, after_us: int) -> list[Span]:
         """Every outage and incident that disturbs the run, with so much time around it; apart, and in order."""
         moments = [(row["time_us"], row["time_us"]) for row in self.incidents if row["kind"] in what.DISTURBING]
-        return _merged((from_us - before_us, until_us + after_us) for from_us, until_us in [*self.outages, *moments])
+        return merged((from_us - before_us, until_us + after_us) for from_us, until_us in [*self.outages, *moments])
 
     @cached_property
     def moved_us(self) -> dict[str, int]:
@@ -137,32 +142,51 @@ class Causes:
             if row["kind"] in kinds and row["source"] and row["first"]:
                 last = row["first"] + row["count"] - 1
                 found.setdefault((row["node"], row["source"]), []).append((row["first"], last))
-        return found
+        return {key: merged(spans) for key, spans in found.items()}
 
-    @cached_property
-    def expired(self) -> set[tuple[str, int]]:
-        """Source and number of the events that nobody gets any more: each incident names one."""
-        named = self.named(what.NAMING_FOR_ALL).items()
-        return {(source, first) for (_, source), ranges in named for first, _ in ranges}
+    def events(self, kinds: Iterable[str]) -> set[tuple[str, int]]:
+        """Source and number of the events that incidents name, whoever reported it."""
+        rows = [row for row in self.incidents if row["kind"] in kinds and row["source"] and row["first"]]
+        return {(row["source"], row["first"] + more) for row in rows for more in range(row["count"])}
 
     def counted(self, kinds: Iterable[str]) -> int:
-        return sum(row["count"] for row in self.incidents if row["kind"] in kinds)
+        counts: list[int] = [row["count"] for row in self.incidents if row["kind"] in kinds]
+        return sum(counts)
 
     def lost(self, kind: str) -> int:
         """Messages that were lost, or never arrived."""
         rows = [row for row in self.messages if row["kind"] == kind]
-        return max(sum(row["lost"] for row in rows), sum(row["sent"] - row["received"] for row in rows))
+        lost: int = sum(row["lost"] for row in rows)
+        gone: int = sum(row["sent"] - row["received"] for row in rows)
+        return max(lost, gone)
 
     # P4 -------------------------------------------------------------------------------------------
 
     def unexplained(self, missing: Iterable[Missing]) -> int:
         """How many of these have no cause."""
         left = self._without_excuse(missing)
-        silent = [each for each in left if self.recovers and each.subscriber not in self.overstretched]
-        others = Counter((each.source, each.seq) for each in left if each not in silent)
+        best_effort = [each for each in left if not self.recovers or each.subscriber in self.overstretched]
+        events = Counter((each.source, each.seq) for each in best_effort)
         whole = self.lost("Publish") + self.counted(what.COSTING_ONE)
-        beyond = sum(sorted(others.values(), reverse=True)[whole:])
-        return len(silent) + max(0, beyond - self.lost("Deliver"))
+        beyond = sum(sorted(events.values(), reverse=True)[whole:])
+        return len(left) - len(best_effort) + max(0, beyond - self.lost("Deliver"))
+
+    def withheld(self, deliveries: pa.Table) -> int:
+        """Messages with an event that reached a subscriber, and of which nothing came out: no delivery, no incident.
+
+        Not judged where subscribers hold events back, or talk to publishers with messages of the same kind.
+        """
+        if self.holds_back:
+            return 0
+        left = Counter[str]()
+        for row in self.messages:
+            if row["kind"] == "Deliver":
+                left[row["node"]] += row["received"]
+        left.subtract(deliveries["subscriber"].to_pylist())
+        for row in self.incidents:
+            if row["kind"] in what.DROPPING:
+                left[row["node"]] -= row["count"]
+        return sum(count for count in left.values() if count > 0)
 
     @cached_property
     def overstretched(self) -> set[str]:
@@ -173,17 +197,17 @@ class Causes:
 
     def _without_excuse(self, missing: Iterable[Missing]) -> list[Missing]:
         spans = self.disturbed(self.longest_us, what.LEASES * self.lease_us)
-        given_up = self.named(what.NAMING)
+        unknown, given_up, expired = self.unknown(spans), self.named(what.NAMING), self.events(what.NAMING_FOR_ALL)
         patience_us = max(2 * self.longest_us, what.LEASES * self.lease_us if self.recovers else 0)
         return [
             each
             for each in missing
             if each.time_us + patience_us <= self.end_us
-            and (each.source, each.seq) not in self.expired
-            and not within(each.seq, given_up.get((each.subscriber, each.source), ()))
-            and not self._has_moved(each.subscriber, each.source, each.time_us)
+            and (each.source, each.seq) not in expired
+            and not within(each.seq, given_up.get((each.subscriber, each.source), []))
+            and not self.has_moved(each.subscriber, each.source, each.time_us)
             and each.settled_us >= self.known_us
-            and self.known_at_us(each.time_us - each.settled_us, spans) <= each.time_us
+            and self.is_known(each.time_us - each.settled_us, each.time_us, unknown)
             and not within(each.time_us, spans)
         ]
 
@@ -205,22 +229,27 @@ class Causes:
         behind_us = [delay_us for at_us, delay_us in self.delays if quiet_us - what.LATELY_US <= at_us <= quiet_us]
         return quiet_us - max(patience_us, 2 * max(behind_us, default=0))
 
-    def _has_moved(self, subscriber: str, source: str, time_us: int) -> bool:
+    def has_moved(self, subscriber: str, source: str, time_us: int) -> bool:
+        """Whether one of the two had left its broker when the event was published, or left soon after."""
+        soon_us = max(self.longest_us, what.HEARTBEATS * self.heartbeat_us)
         moves_us = [self.moved_us[client] for client in (subscriber, source) if client in self.moved_us]
-        return any(time_us + self.longest_us >= at_us for at_us in moves_us)
+        return any(time_us + soon_us >= at_us for at_us in moves_us)
 
 
-def within(value: int, spans: Iterable[Span]) -> bool:
-    return any(first <= value <= last for first, last in spans)
+def within(value: int, spans: list[Span]) -> Span | None:
+    """The one of some merged spans that has the value."""
+    at = bisect_right(spans, value, key=itemgetter(0)) - 1
+    return spans[at] if at >= 0 and value <= spans[at][1] else None
 
 
-def _merged(spans: Iterable[Span]) -> list[Span]:
+def merged(spans: Iterable[Span], gap: int = 0) -> list[Span]:
+    """In order, and those that touch as one; also those that are no more than a gap apart."""
     found: list[Span] = []
-    for from_us, until_us in sorted(spans):
-        if found and from_us <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], until_us)
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1] + gap:
+            found[-1] = found[-1][0], max(found[-1][1], last)
         else:
-            found.append((from_us, until_us))
+            found.append((first, last))
     return found
 
 
@@ -230,7 +259,9 @@ def _ends(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _delays(run: Run) -> list[tuple[int, int]]:
-    published = run.table("publications").select(["source", "seq", "time_us"]).rename_columns(["source", "seq", "at_us"])
+    published = (
+        run.table("publications").select(["source", "seq", "time_us"]).rename_columns(["source", "seq", "at_us"])
+    )
     arrived = run.table("deliveries").select(["source", "seq", "time_us"])
     rows: pa.Table = arrived.join(published, ["source", "seq"], join_type="inner")
     delays = pc.subtract(rows["time_us"], rows["at_us"])

@@ -32,6 +32,7 @@ HARMLESS = frozenset(
     }
 )
 DISTURBING = KINDS.keys() - NAMING_FOR_ALL - NAMING - COSTING_ONE - HARMLESS  # for a while after it, and just before
+DROPPING = frozenset({"duplicate", "not_subscribed", "expired"})  # why a subscriber does not hand over what it got
 FOLLOWED = "publishers followed"  # the sample of a subscriber that recovers: at its limit, others are not followed
 LEASES = 2  # after a disturbance, until all tables are right again
 HEARTBEATS = 2  # after a disturbance, until stored events move again

@@ -1,6 +1,7 @@
 """The moments of every replication in a trace: a broker fails, its neighbours notice, a replica asks them and is ready.
 
-They are incidents like others; here they are put together. Whoever judges a replication needs them: what was published
+They are incidents like others; here they are put together. A broker that hangs reports no failure: its last message
+shows since when. Whoever judges a replication needs them: what was published
 between the failure and its detection went to a broker that was no more, and nobody can bring it back.
 """
 
@@ -12,13 +13,14 @@ from holdfast.model.incidents import REQUESTED
 from holdfast.model.messages import CopyProtocol, ReplicaUse
 
 CRASHED, SUSPECTED, READY, MOVED = "crash", "suspected", "replica_ready", "broker_lost"
+ALIVE = "alive"  # no incident: the node sent something, some of which was not lost, in the interval that began then
 _USES = {kind: use for use, kind in REQUESTED.items()}
 REQUESTED_KINDS = frozenset(_USES)
 MOMENTS = (CRASHED, SUSPECTED, READY, MOVED, *_USES)
 
 
 class Moment(NamedTuple):
-    """An incident, in so far as it concerns replication: columns of the table `incidents`."""
+    """An incident, in so far as it concerns replication: columns of the table `incidents`. Or a sign of life."""
 
     node: str
     time_us: int
@@ -70,6 +72,9 @@ def _failover(faulty: str, replica: str, requests: list[Moment], rows: list[Mome
         noticed_us.append(max((at for at in doubts if at <= each.time_us), default=each.time_us))
     crashes = [at for node, at, kind, *_ in rows if (node, kind) == (faulty, CRASHED) and at <= max(noticed_us)]
     ready = [at for node, at, kind, *_ in rows if (node, kind) == (replica, READY)]
+    if not crashes:  # it hangs, or is cut off: it has failed since its last sign of life
+        lived = (faulty, ALIVE)
+        crashes = [at for node, at, kind, *_ in rows if (node, kind) == lived and at <= min(noticed_us)]
     failed_us = max(crashes, default=min(noticed_us)) if use == "failover" else None
     return Failover(
         faulty,

@@ -25,11 +25,18 @@ def order_promised(about: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def recovery_promised(about: Mapping[str, Any]) -> bool:
-    """Whether subscribers get back what was lost, or name it. `srm` does not notice every loss, and promises neither."""
+    """Whether subscribers get back what was lost, or name it; `srm` notices only some of it and promises neither."""
     if about.get("settings"):
         return bool((_guarantees(about)["recovery"] or {}).get("asks"))
     written = file_of(about).get("reliability", {})
-    return written.get("recovery", "none") != "none" and written.get("scheme", "digest") == "digest"
+    return bool(written.get("recovery", "none") != "none" and written.get("scheme", "digest") == "digest")
+
+
+def hands_over_at_once(about: Mapping[str, Any]) -> bool:
+    """Whether subscribers hand over what arrives, with no recovery and no order between."""
+    if about.get("settings"):
+        return not any(_guarantees(about).values())
+    return not {"recovery", "order"} & set(file_of(about).get("reliability", {}))
 
 
 def heartbeat_and_lease_us(about: Mapping[str, Any]) -> tuple[int, int]:

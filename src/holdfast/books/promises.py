@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.books.causes import Causes, Missing, within
-from holdfast.books.definitions import ERASING, LEARNT, LEARNT_US, STANDARD_ERRORS
+from holdfast.books.definitions import ERASING, LEARNT, LEARNT_US, NAMING_FOR_ALL, STANDARD_ERRORS
 from holdfast.books.owed import EVENT, owed_of, wanted_of
 from holdfast.books.promised import order_promised
 from holdfast.books.replication_promises import judged
@@ -122,9 +122,11 @@ def every_loss_has_a_cause(deliveries: pa.Table, wanted: pa.Table, causes: Cause
     owed = owed_of(wanted)
     missing = _never_came(owed, deliveries)
     unexplained = causes.unexplained(Missing(**row) for row in missing.to_pylist())
-    note = f"nothing in the trace could have cost {unexplained:,} of them" if unexplained else ""
+    withheld = causes.withheld(deliveries)
+    notes = [f"nothing in the trace could have cost {unexplained:,} of them"] * bool(unexplained)
+    notes += [f"{withheld:,} events reached a subscriber and were not handed over"] * bool(withheld)
     examples = tuple(missing.select(EVENT).slice(0, EXAMPLES_MAX).to_pylist())
-    return Verdict("P4", not unexplained, owed.num_rows, missing.num_rows, examples, note)
+    return Verdict("P4", not (unexplained or withheld), owed.num_rows, missing.num_rows, examples, "; ".join(notes))
 
 
 def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, causes: Causes) -> Verdict:
@@ -133,16 +135,19 @@ def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, causes: Causes
     Owed to subscriptions that the network knew when the event was published, that never ended, and whose clients
     stayed at their brokers. Events that are named as expired or dropped for the sake of order are left out.
     """
-    acknowledged, too_late = causes.named(["acknowledged"]), causes.named(["out_of_order"])
-    lasting = wanted.filter(pc.is_null(wanted["until_us"])).group_by([*EVENT, "time_us"]).aggregate([("from_us", "min")])
+    acknowledged, expired = causes.events(["acknowledged"]), causes.events(NAMING_FOR_ALL)
+    too_late, unknown = causes.named(["out_of_order"]), causes.unknown(causes.disturbed_stores)
+    lasting = (
+        wanted.filter(pc.is_null(wanted["until_us"])).group_by([*EVENT, "time_us"]).aggregate([("from_us", "min")])
+    )
     owed = [
         row
         for row in lasting.filter(pc.less_equal(lasting["time_us"], causes.due_us)).to_pylist()
-        if within(row["seq"], acknowledged.get((row["source"], row["source"]), ()))
-        and causes.known_at_us(row["from_us_min"], causes.disturbed_stores) <= row["time_us"]
-        and not causes.moved_us.keys() & {row["subscriber"], row["source"]}
-        and (row["source"], row["seq"]) not in causes.expired
-        and not within(row["seq"], too_late.get((row["subscriber"], row["source"]), ()))
+        if (row["source"], row["seq"]) in acknowledged
+        and causes.is_known(row["from_us_min"], row["time_us"], unknown)
+        and not causes.has_moved(row["subscriber"], row["source"], row["time_us"])
+        and (row["source"], row["seq"]) not in expired
+        and not within(row["seq"], too_late.get((row["subscriber"], row["source"]), []))
     ]
     got = set(zip(*(deliveries[name].to_pylist() for name in EVENT), strict=True))
     missing = [row for row in owed if (row["subscriber"], row["source"], row["seq"]) not in got]

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from holdfast.books.definitions import CARRIERS, LATELY_US
-from holdfast.books.failovers import MOMENTS, Failover, Moment, failovers, moved
+from holdfast.books.failovers import ALIVE, MOMENTS, REQUESTED_KINDS, Failover, Moment, failovers, moved
 from holdfast.books.runs import Run
 
 EventId = tuple[str, int]  # source and number
@@ -76,7 +76,7 @@ def judged(run: Run, known_us: int) -> Judged:
     """P6 of a run: what the protocols of its replications promise, and only that."""
     incidents = run.table("incidents").select(Moment._fields)
     moments = [Moment(**row) for row in incidents.to_pylist() if row["kind"] in MOMENTS]
-    found = failovers(moments)
+    found = failovers([*moments, *_signs_of_life(run, moments)])
     if not found:
         return Judged(0, (), "no broker was replaced or relieved")
     rows = sorted(run.table("deliveries").to_pylist(), key=lambda row: row["time_us"])
@@ -103,6 +103,13 @@ def judged(run: Run, known_us: int) -> Judged:
 def _published(run: Run) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = run.table("publications").select(["source", "seq", "time_us"]).to_pylist()
     return rows
+
+
+def _signs_of_life(run: Run, moments: Iterable[Moment]) -> list[Moment]:
+    replaced = {moment.peer for moment in moments if moment.kind in REQUESTED_KINDS}
+    rows = run.table("messages").to_pylist() if replaced else []
+    lived = [row for row in rows if row["node"] in replaced and row["sent"] > row["lost"]]
+    return [Moment(row["node"], row["from_us"], ALIVE) for row in lived]
 
 
 def _lost(run: Run) -> list[int]:

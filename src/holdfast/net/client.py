@@ -40,7 +40,7 @@ from holdfast.net.losses import Growing, Loss, Losses
 from holdfast.net.publish_many import check_events, publish_many
 from holdfast.net.session import Session
 from holdfast.net.settings import ClientSettings, renamed
-from holdfast.net.setup import brokers_at, parsed_condition
+from holdfast.net.setup import brokers_at, check_tls, parsed_condition
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.conditions import ConditionBook
@@ -96,7 +96,9 @@ def connect(
     if name is not None:
         sendable_name(name, "client")
     protocol = settings or ProtocolSettings()
-    return Client(brokers_at(address), name, of.tls, protocol, guarantees=of.guarantees, hops=of.hop_settings)
+    brokers = brokers_at(address)
+    check_tls(of.tls, brokers)
+    return Client(brokers, name, of.tls, protocol, guarantees=of.guarantees, hops=of.hop_settings)
 
 
 class Client(Attachment):
@@ -161,10 +163,10 @@ class Client(Attachment):
         await self.close(in_haste=kind is not None)
 
     async def close(self, in_haste: bool = False, *, timeout: float | None = None) -> None:
-        """Leave, unless in haste when the broker has everything, and with recovery others know of our last events.
+        """Wait until the broker has everything, and with recovery until others know of our last events; then leave.
 
-        It waits for that for a few seconds. With a `timeout` (seconds) it waits so long, and what the broker has not
-        confirmed by then is an error: the client is closed all the same.
+        `in_haste` skips the wait, which takes a few seconds at most. With a `timeout` (seconds) it waits so long, and
+        what the broker has not confirmed by then is an error: the client is closed all the same.
         """
         check_timeout(timeout)
         if self._closed:
@@ -280,8 +282,8 @@ class Client(Attachment):
     async def publish_many(self, events: Iterable[Mapping[str, object]], *, timeout: float | None = None) -> int:
         """Send these events in turn, in less time than `publish` of each takes; how many they were.
 
-        An event that is not acceptable is named by its place, from 0 on. Those before it are sent. So are those that
-        were when the `timeout` (seconds, for all) is over.
+        An event that is not acceptable is named by its place, from 0 on. Those before it are sent. Events
+        that were sent before the `timeout` (seconds, for all) was over stay sent.
         """
         check_timeout(timeout)
         check_events(events)

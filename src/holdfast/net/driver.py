@@ -257,7 +257,10 @@ class Driver:
             self._outgoing[to] = [encoded]
 
     def _encoded(self, message: Message) -> bytes:
-        encoded = encode_message(message)
+        return self._noted(message, encode_message(message))
+
+    def _noted(self, message: Message, encoded: bytes) -> bytes:
+        """The same bytes; of what kind they are is remembered until they are sent, where that is tallied."""
         if self.tallies is not None:
             self._kinds[id(encoded)] = classify(message)[0]
         return encoded
@@ -273,7 +276,7 @@ class Driver:
                     stated = batch if states or not batch.since else with_statement(batch, batch.hops, 1, 0)
                     if self._relay is None:
                         self._relay = Relay(*self._handled)
-                    together[states] = self._relay.encoded(stated)
+                    together[states] = self._noted(stated, self._relay.encoded(stated))
                 if states or batch.seqs:
                     self._put(name, together[states])
                 continue

@@ -19,7 +19,8 @@ from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.wire.signals import Hello
 
 NEEDS_STORE = (
-    "and a durable client needs that: start it with --hops retransmission --store FILE, or connect without durable"
+    "and a durable client needs that: start it with --hops retransmission --store FILE, "
+    "or connect without durable and hops"
 )
 _PART_S = 0.01  # between two acknowledgements within one message: each costs as much as several events
 

@@ -104,7 +104,8 @@ class BrokerNode:
                 raise InputError(f"{hops} ({self.settings.store}): only {stores} use one")
             return None
         if self.settings.store is None:
-            raise InputError(f'hops = "{self.settings.hops.hops}" stores events: {self.settings.name} needs a store')
+            hops = f'hops = "{self.settings.hops.hops}" stores events'
+            raise InputError(f"{hops}: {self.settings.name} needs a store (store=FILE or --store FILE)")
         store = SqliteStore(self.settings.store)
         if store.incomplete:
             self._log(Note("store_incomplete", "", f"{self.settings.store}: {store.incomplete}; it is left out"))

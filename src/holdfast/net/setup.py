@@ -4,12 +4,13 @@ Each complaint is an InputError of one line that says where, what is expected an
 running system can tell (a port in use, a name that somebody else has) is told when it is found out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 
 from holdfast.language.parser import parse
 from holdfast.language.subscription import Subscription
 from holdfast.model.errors import InputError
+from holdfast.model.tls_settings import TlsSettings
 from holdfast.model.warned import warn_once
 from holdfast.net.address import Address, parse_address
 from holdfast.net.settings import NodeSettings
@@ -32,8 +33,16 @@ def parsed_condition(text: str) -> Subscription:
     return condition
 
 
+def check_tls(tls: TlsSettings | None, addresses: Iterable[Address]) -> None:
+    """Who names a certificate and then connects in plain text has made a mistake."""
+    given = [] if tls is None else [name for name in ("certificate", "key", "ca") if getattr(tls, name) is not None]
+    if given and not any(each.scheme == "tls" for each in addresses):
+        raise InputError(f"{' and '.join(given)} given, but no address begins with tls://: nothing would be encrypted")
+
+
 def check_broker(settings: NodeSettings) -> None:
     sendable_name(settings.name, "broker")
+    check_tls(settings.tls, (*settings.listen, *settings.peers.values()))
     _check_once(settings.listen, f"{settings.name} listens")
     check_peers(settings.name, settings.listen, settings.peers)
 

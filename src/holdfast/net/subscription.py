@@ -17,6 +17,7 @@ from holdfast.model.errors import InputError
 from holdfast.model.event import flat_names, nested
 from holdfast.model.messages import Publication, Via
 from holdfast.net.accounting import Account
+from holdfast.net.deadline import within
 from holdfast.net.losses import Growing
 
 QUEUE_MAX = 10_000  # deliveries that wait for the application: a tenth of a second at full speed, a few MB
@@ -198,8 +199,17 @@ class Subscription:
             raise StopAsyncIteration
         return self._inbox.take_one()
 
-    async def batch(self, size_max: int = 1_000) -> list[Delivery]:
-        """All that waits, at least one and at most so many; empty when the subscription has ended."""
+    async def next(self, timeout: float | None = None) -> Delivery:
+        """The next delivery; TimedOutError after so many seconds, StopAsyncIteration when it has ended."""
+        return await (anext(self) if timeout is None else within(timeout, self.__anext__(), _nothing_came))
+
+    async def batch(self, size_max: int = 1_000, timeout: float | None = None) -> list[Delivery]:
+        """All that waits, at least one and at most so many; empty when the subscription has ended.
+
+        A TimedOutError when nothing comes for so many seconds.
+        """
+        if timeout is not None:
+            return await within(timeout, self.batch(size_max), _nothing_came)
         inbox = self._inbox
         if not await inbox.wait():
             return []
@@ -257,3 +267,7 @@ def _close(inbox: Inbox, unsubscribe: Callable[[], None]) -> None:
     if not inbox.closed:
         inbox.close()
         unsubscribe()
+
+
+def _nothing_came() -> str:
+    return "no event came for this subscription"

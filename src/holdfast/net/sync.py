@@ -103,7 +103,7 @@ class SyncSubscription:
         return self.next()
 
     def next(self, timeout: float | None = None) -> Delivery:
-        """The next delivery; TimeoutError after so many seconds, StopIteration when the subscription has ended."""
+        """The next delivery; TimedOutError after so many seconds, StopIteration when the subscription has ended."""
         if not self._fetched and not self._thread.stopped:
             self._fetched.extend(self._thread.do(self._fetch(self._at_once, timeout)))
         if not self._fetched:
@@ -113,15 +113,15 @@ class SyncSubscription:
     def batch(self, size_max: int = 1_000, timeout: float | None = None) -> list[Delivery]:
         """All that waits, at least one and at most so many; empty when the subscription has ended.
 
-        TimeoutError when nothing comes for so many seconds.
+        A TimedOutError when nothing comes for so many seconds.
         """
         if self._fetched:
             return [self._fetched.popleft() for _ in range(min(size_max, len(self._fetched)))]
         return [] if self._thread.stopped else self._thread.do(self._fetch(size_max, timeout))
 
     async def _fetch(self, size_max: int, timeout: float | None) -> list[Delivery]:
-        async with asyncio.timeout(timeout):  # here, where no delivery can slip in between taking and giving up
-            return await self._subscription.batch(size_max)
+        # There, where no delivery can slip in between taking and giving up.
+        return await self._subscription.batch(size_max, timeout)
 
     @property
     def waiting(self) -> int:

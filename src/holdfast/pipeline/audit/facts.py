@@ -29,6 +29,7 @@ def facts(runs: Sequence[TraceRun]) -> DataFrame:
     owed           a matching subscription was live as it was published
     wanted_us      since when it might be handed over: the first matching subscription that had not ended before
     settled_us     how far the publishing lies within the life of that subscription
+    lasting_us     how long the oldest matching subscription had lived that never ended; empty when there was none
     expired        some node threw it away because its lifetime was over
     first          not a duplicate
     again          it was handed over more than once
@@ -59,6 +60,7 @@ def _wanted_side(runs: Sequence[TraceRun]) -> DataFrame:
         ((lived_before >= 0) & (remaining > 0)).alias("owed"),
         F.when(remaining >= 0, F.col("from_us")).alias("wanted_us"),
         F.least(lived_before, remaining).alias("settled_us"),
+        F.when(F.col("until_us").isNull(), lived_before).alias("lasting_us"),
         F.coalesce("expired", F.lit(False)).alias("expired"),
         *(F.lit(None).cast(kind).alias(name) for name, kind in _ARRIVAL.items()),
     )
@@ -75,6 +77,7 @@ def _delivered_side(runs: Sequence[TraceRun]) -> DataFrame:
         F.lit(False).alias("owed"),
         F.lit(None).cast("long").alias("wanted_us"),
         F.lit(None).cast("long").alias("settled_us"),
+        F.lit(None).cast("long").alias("lasting_us"),
         F.lit(False).alias("expired"),
         F.col("time_us").alias("arrived_us"),
         "via",
@@ -100,6 +103,7 @@ def _classified(rows: DataFrame) -> DataFrame:
         F.max("owed").over(event).alias("owed"),
         F.min("wanted_us").over(event).alias("wanted_us"),
         F.max("settled_us").over(event).alias("settled_us"),
+        F.max("lasting_us").over(event).alias("lasting_us"),
         F.max("expired").over(event).alias("expired"),
         (F.count("arrived_us").over(event) > 1).alias("again"),
         number.alias("number"),
@@ -140,6 +144,7 @@ def _ordered(rows: DataFrame) -> DataFrame:
         "owed",
         "wanted_us",
         "settled_us",
+        "lasting_us",
         "expired",
         "first",
         "again",

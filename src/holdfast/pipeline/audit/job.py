@@ -13,8 +13,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from holdfast.books.definitions import ERASING
 from holdfast.books.outcome import Outcome
 from holdfast.books.verdict import Verdict
+from holdfast.pipeline.audit.causes import causes_of, known_us, unexplained, withheld
 from holdfast.pipeline.audit.exact_quantiles import KINDS, QUANTILES
 from holdfast.pipeline.audit.facts import facts
 from holdfast.pipeline.audit.metrics import (
@@ -28,12 +30,12 @@ from holdfast.pipeline.audit.metrics import (
 )
 from holdfast.pipeline.audit.promises import (
     Asked,
+    Costs,
     acknowledged_survives,
-    causes_of,
     examples,
     from_figures,
+    listed_causes,
     same_bytes,
-    unexplained_missing,
     within_limits,
 )
 from holdfast.pipeline.audit.replication import judged, replicates
@@ -187,23 +189,43 @@ def _summed_up(
         by_run = total.result()
         sent = _by_run(kinds.result(), lambda row: (row.kind, {name: row[name] for name in _COUNTS}))
         incidents = _by_run(counted.result(), lambda row: (row.kind, row["count"]))
+    numbers = {trace.label: by_run.get(trace.label, _NOTHING) for trace in traces}
+    stored, costs = _caused(traces, found, numbers, incidents, asked)
     runs = []
     for trace in traces:
-        numbers = by_run.get(trace.label, _NOTHING)
-        outcome = _outcome(trace, numbers, sent.get(trace.label, {}), incidents.get(trace.label, {}))
-        causes = causes_of(trace, outcome.messages, outcome.incidents)
-        unexplained = 0
-        if numbers["missing"] and not causes and asked.delivery_min is None:
-            unexplained = unexplained_missing(found, trace, numbers["delay_max_us"])
-        verdicts = from_figures(trace, numbers, causes, unexplained, asked)
-        verdicts |= {"P7": limits.result()[trace.label], "P8": bytes_.result()[trace.label]}
-        if "acknowledged" in outcome.incidents:
-            verdicts["P5"] = acknowledged_survives(found, trace)
+        name, own = trace.label, numbers[trace.label]
+        outcome = _outcome(trace, own, sent.get(name, {}), incidents.get(name, {}))
+        listed = listed_causes(trace, outcome.messages, outcome.incidents)
+        verdicts = from_figures(trace, own, listed, costs[name], asked)
+        verdicts |= {"P7": limits.result()[name], "P8": bytes_.result()[name]}
+        if name in stored:
+            verdicts["P5"] = stored[name]
         failovers: list[dict[str, Any]] = []
         if replicates(outcome.incidents):
-            verdicts["P6"], failovers = judged(found, trace, outcome.messages)
-        runs.append(AuditedRun(trace.label, trace.folder, trace.about, outcome, numbers, verdicts, failovers))
+            verdicts["P6"], failovers = judged(found, trace, outcome.messages, known_us(trace, own))
+        runs.append(AuditedRun(name, trace.folder, trace.about, outcome, own, verdicts, failovers))
     return _with_examples(runs, found)
+
+
+def _caused(
+    traces: Sequence[TraceRun],
+    found: DataFrame,
+    numbers: Mapping[str, Mapping[str, Any]],
+    incidents: Mapping[str, Mapping[str, int]],
+    asked: Asked,
+) -> tuple[dict[str, Verdict], dict[str, Costs]]:
+    """P5 where events were acknowledged, and what is wrong with P4, by run."""
+    storing = [trace for trace in traces if "acknowledged" in incidents.get(trace.label, {})]
+    stored: dict[str, Verdict] = {}
+    if storing:
+        erased = {run: sum(counts.get(kind, 0) for kind in ERASING) for run, counts in incidents.items()}
+        stored = acknowledged_survives(found, causes_of(storing, numbers), erased)
+    if asked.delivery_min is not None:
+        return stored, {trace.label: Costs() for trace in traces}
+    missing = [trace for trace in traces if numbers[trace.label]["missing"]]
+    unclear = unexplained(found, causes_of(missing, numbers), incidents) if missing else {}
+    kept = withheld(traces)
+    return stored, {run: Costs(unclear.get(run, 0), kept.get(run, 0)) for run in numbers}
 
 
 _COUNTS = ("sent", "bytes", "lost", "received")

@@ -33,7 +33,7 @@ COUNTED = {
 # What the promises need besides; not part of anybody's figures.
 VIOLATIONS = {
     "deliveries": "arrived_us IS NOT NULL",
-    "foreign": "arrived_us IS NOT NULL AND (wanted_us IS NULL OR wanted_us > arrived_us)",
+    "foreign": "arrived_us IS NOT NULL AND (wanted_us IS NULL OR greatest(wanted_us, published_us) > arrived_us)",
     "events": "first",
     "repeated": "first AND again",
     "missing": "arrived_us IS NULL",

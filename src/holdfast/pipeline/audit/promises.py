@@ -2,7 +2,7 @@
 
 docs/promises.md says what they mean. P1, P2 and P7 are certain. P3 holds when order was not asked for, or when what
 remains of the violations is within its target. P4 is a rate under best effort, so it is broken only when the share
-asked for was not delivered, or when events are missing and the trace shows nothing that could have cost them.
+asked for was not delivered, or when more events are missing than the causes in the trace could have cost.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,21 +14,31 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from holdfast.books.definitions import KNOWN_US, STANDARD_ERRORS
+from holdfast.books.definitions import HARMLESS, STANDARD_ERRORS
 from holdfast.books.promised import file_of, order_promised
 from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.pipeline import readable
+from holdfast.pipeline.audit.causes import Causes, owed_by_stores
 from holdfast.pipeline.audit.metrics import VIOLATIONS
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 from holdfast.pipeline.spark_path import spark_path
-from holdfast.protocol.settings import ProtocolSettings
 
 _EVENT = ["subscriber", "source", "seq"]
 _BREAKS = {"P1": VIOLATIONS["foreign"], "P2": VIOLATIONS["repeated"], "P3": "overtaken", "P4": VIOLATIONS["missing"]}
-# Incidents after which nothing is missing; anything else may have cost an event.
-_HARMLESS = frozenset(
-    {"restart", "link_up", "link_recovered", "duplicate", "not_subscribed", "neighbour_restarted", "acknowledged"}
-)
+
+_UNLISTED = HARMLESS | {"restart", "link_up", "link_recovered"}  # after these nothing is missing
+
+
+@dataclass(frozen=True)
+class Costs:
+    """P4: what is missing without a cause, and what reached a subscriber and was not handed over."""
+
+    unexplained: int = 0
+    withheld: int = 0
+
+    @property
+    def broken(self) -> bool:
+        return bool(self.unexplained or self.withheld)
 
 
 @dataclass(frozen=True)
@@ -43,14 +53,15 @@ class Asked:
 
 
 def from_figures(
-    run: TraceRun, figures: Mapping[str, Any], causes: Mapping[str, int], unexplained: int, asked: Asked
+    run: TraceRun, figures: Mapping[str, Any], found: Mapping[str, int], costs: Costs, asked: Asked
 ) -> dict[str, Verdict]:
+    """P1 to P4; `found` is what in the run may have cost events, and how often it happened."""
     deliveries, owed = figures["deliveries"], figures["owed"]
     return {
         "P1": Verdict("P1", not figures["foreign"], deliveries, figures["foreign"]),
         "P2": Verdict("P2", not figures["repeated"], figures["events"], figures["repeated"]),
         "P3": _order(run, figures, asked.violations_max),
-        "P4": _delivery(figures["missing"], owed, causes, unexplained, asked.delivery_min),
+        "P4": _delivery(figures["missing"], owed, found, costs, asked.delivery_min),
         "P5": Verdict("P5", True, 0, 0, note="the trace has no acknowledgements"),
         "P6": Verdict("P6", True, 0, 0, note="no broker was replaced or relieved"),
     }
@@ -79,60 +90,52 @@ def _remaining(left: int, behind: int, target: float) -> tuple[bool, str]:
     return left <= target * behind + chance, note
 
 
-def _delivery(missing: int, owed: int, causes: Mapping[str, int], unexplained: int, asked: float | None) -> Verdict:
+def _delivery(missing: int, owed: int, found: Mapping[str, int], costs: Costs, asked: float | None) -> Verdict:
     rate = (owed - missing) / owed if owed else 1.0
     if asked is not None:
-        return Verdict(
-            "P4",
-            rate >= asked,
-            owed,
-            missing,
-            note=f"{readable.share(rate)} delivered, {readable.share(asked)} asked for",
-        )
-    if not missing:
-        return Verdict("P4", True, owed, 0)
-    if unexplained:
-        note = f"{readable.share(rate)} delivered; nothing in the trace could have cost {unexplained:,} of the others"
-        return Verdict("P4", False, owed, missing, note=note)
-    why = ", ".join(f"{kind} ({count:,})" for kind, count in causes.items()) or "subscriptions had just begun or ended"
-    return Verdict("P4", True, owed, missing, note=f"{readable.share(rate)} delivered; causes in the trace: {why}")
+        note = f"{readable.share(rate)} delivered, {readable.share(asked)} asked for"
+        return Verdict("P4", rate >= asked, owed, missing, note=note)
+    notes = [f"{readable.share(rate)} delivered"] if missing or costs.withheld else []
+    if costs.unexplained:
+        notes.append(f"nothing in the trace could have cost {costs.unexplained:,} of the others")
+    if costs.withheld:
+        notes.append(f"{costs.withheld:,} events reached a subscriber and were not handed over")
+    if notes and not costs.broken:
+        why = ", ".join(f"{kind} ({count:,})" for kind, count in found.items())
+        notes.append(f"causes in the trace: {why or 'subscriptions had just begun or ended'}")
+    return Verdict("P4", not costs.broken, owed, missing, note="; ".join(notes))
 
 
-def causes_of(run: TraceRun, messages: Mapping[str, Mapping[str, int]], incidents: Mapping[str, int]) -> dict[str, int]:
-    """What in a run may have cost events, and how often it happened."""
+def listed_causes(
+    run: TraceRun, messages: Mapping[str, Mapping[str, int]], incidents: Mapping[str, int]
+) -> dict[str, int]:
+    """What in a run may have cost events, and how often it happened: for people."""
     lost = {f"{kind} lost": counts["lost"] for kind, counts in messages.items()}
     moved = messages.get("Detach", {}).get("sent", 0)
     if run.about.get("driver") == "live":  # there every client says good-bye at the end
         moved = sum(str(fault.get("kind", "")).startswith("client-") for fault in file_of(run.about).get("fault", []))
-    harmful = {kind: count for kind, count in incidents.items() if kind not in _HARMLESS}
+    harmful = {kind: count for kind, count in incidents.items() if kind not in _UNLISTED}
     return {kind: count for kind, count in {**lost, **harmful, "client moved": moved}.items() if count}
 
 
-def unexplained_missing(facts: DataFrame, run: TraceRun, longest_delay_us: int | None) -> int:
-    """Missing events of subscriptions that had long begun and did not end soon after.
-
-    News of a subscription takes about as long as an event to get through; a lost one is told again at a heartbeat.
-    """
-    grace_us = max(ProtocolSettings().heartbeat_us, 2 * (longest_delay_us or 0))
-    missing = facts.where(F.expr(VIOLATIONS["missing"]) & (F.col("run") == run.label))
-    return missing.where(F.col("settled_us") >= grace_us).count()
-
-
-def acknowledged_survives(facts: DataFrame, run: TraceRun) -> Verdict:
-    """P5: of what publishers were told is stored, what never came to subscriptions that were known and lived on."""
-    acknowledged = together([run], "incidents").where("kind = 'acknowledged'")
-    acknowledged = acknowledged.select("source", F.explode(F.expr("sequence(first, first + count - 1)")).alias("seq"))
-    owed = facts.where((F.col("run") == run.label) & F.col("owed") & ~F.col("expired"))
-    owed = owed.where(F.col("settled_us") >= KNOWN_US)
-    # Key: source and seq. An event has as many rows as it has subscribers.
-    owed = owed.join(acknowledged, ["source", "seq"], "left_semi")
-    row = owed.agg(F.count("*").alias("checked"), F.count_if(F.col("arrived_us").isNull()).alias("broken"))
-    ((checked, broken),) = row.collect()
-    if not broken:
-        return Verdict("P5", True, checked, 0)
-    first = owed.where("arrived_us IS NULL").orderBy("published_us", *_EVENT).limit(EXAMPLES_MAX)
-    shown = tuple(row.asDict() for row in first.select(*_EVENT, "published_us").collect())
-    return Verdict("P5", False, checked, broken, shown)
+def acknowledged_survives(facts: DataFrame, causes: Causes, erased: Mapping[str, int]) -> dict[str, Verdict]:
+    """P5 by run: of what publishers were told is stored, what had the time to arrive and never came."""
+    owed = owed_by_stores(facts, causes).select("run", *_EVENT, "published_us", "arrived_us").persist()
+    try:
+        counts = owed.groupBy("run").agg(F.count("*"), F.count_if(F.col("arrived_us").isNull())).collect()
+        found = {run: Verdict("P5", True, 0, 0) for run in causes.times}
+        for run, checked, broken in counts:
+            note = f"brokers erased {erased[run]:,} stored events" if erased.get(run) and broken else ""
+            found[run] = Verdict("P5", broken <= erased.get(run, 0), checked, broken, note=note)
+        if any(verdict.broken for verdict in found.values()):
+            in_time = Window.partitionBy("run").orderBy("published_us", *_EVENT)
+            first = owed.where("arrived_us IS NULL").withColumn("number", F.row_number().over(in_time))
+            for row in first.where(F.col("number") <= EXAMPLES_MAX).orderBy("run", "number").collect():
+                example = {name: row[name] for name in (*_EVENT, "published_us")}
+                found[row.run] = replace(found[row.run], examples=(*found[row.run].examples, example))
+        return found
+    finally:
+        owed.unpersist()
 
 
 def examples(facts: DataFrame) -> dict[tuple[str, str], tuple[dict[str, Any], ...]]:

@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from holdfast.books.definitions import CARRIERS, KNOWN_US, LATELY_US
-from holdfast.books.failovers import MOMENTS, REQUESTED_KINDS, Failover, Moment, failovers, moved
+from holdfast.books.definitions import CARRIERS, LATELY_US
+from holdfast.books.failovers import ALIVE, MOMENTS, REQUESTED_KINDS, Failover, Moment, failovers, moved
 from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 
@@ -26,11 +26,11 @@ def replicates(incidents: Mapping[str, int]) -> bool:
 
 
 def judged(
-    facts: DataFrame, run: TraceRun, messages: Mapping[str, Mapping[str, int]]
+    facts: DataFrame, run: TraceRun, messages: Mapping[str, Mapping[str, int]], known_us: int
 ) -> tuple[Verdict, list[dict[str, Any]]]:
     """P6 of a run, and its failovers in numbers."""
     moments = _moments(run)
-    found = failovers(moments)
+    found = failovers([*moments, *_signs_of_life(run, moments)])
     if not found:
         return Verdict("P6", True, 0, 0, note="no broker was replaced or relieved"), []
     own = facts.where((F.col("run") == run.label) & F.col("published_us").isNotNull())
@@ -42,7 +42,7 @@ def judged(
     if any(messages.get(kind, {}).get("lost", 0) for kind in CARRIERS):
         notes.append("links lost events, so completeness is not judged")
     elif all(each.promises_complete for each in found):
-        parts.append(_missed(kept, run, moved(moments)))
+        parts.append(_missed(kept, _alike(run, moved(moments), known_us)))
     else:
         notes.append("basic replication does not promise completeness")
     if all(each.promises_order for each in found):
@@ -60,6 +60,13 @@ def judged(
 def _moments(run: TraceRun) -> list[Moment]:
     rows = together([run], "incidents").where(F.col("kind").isin(*MOMENTS))
     return [Moment(*row) for row in rows.select(*Moment._fields).collect()]
+
+
+def _signs_of_life(run: TraceRun, moments: Sequence[Moment]) -> list[Moment]:
+    """When the brokers that were replaced sent something, second by second."""
+    replaced = {moment.peer for moment in moments if moment.kind in REQUESTED_KINDS and moment.peer}
+    rows = together([run], "messages").where(F.col("node").isin(sorted(replaced))).where("sent > lost")
+    return [Moment(node, from_us, ALIVE) for node, from_us in rows.select("node", "from_us").distinct().collect()]
 
 
 def _transit_us(own: DataFrame, found: Sequence[Failover]) -> int:
@@ -86,9 +93,8 @@ def _late(kept: DataFrame, found: Sequence[Failover]) -> DataFrame:
     return kept.where(F.col("overtaken") & reduce(or_, shared, F.col("via") == "replica")).select(*_EVENT)
 
 
-def _missed(kept: DataFrame, run: TraceRun, moved_clients: set[str]) -> DataFrame:
+def _missed(kept: DataFrame, alike: DataFrame) -> DataFrame:
     """What a subscriber did not get of that which another got who wants the same, between events that it got."""
-    alike = _alike(run, moved_clients)
     # Key: subscriber. There are as many rows as subscribers, so this side is broadcast.
     got = kept.join(F.broadcast(alike), "subscriber").select("wants", "since_us", *_EVENT, "published_us").distinct()
     events = got.where(F.col("published_us") >= F.col("since_us")).select("wants", "source", "seq").distinct()
@@ -98,7 +104,7 @@ def _missed(kept: DataFrame, run: TraceRun, moved_clients: set[str]) -> DataFram
     return due.join(got.select(*_EVENT), _EVENT, "left_anti").select(*_EVENT)
 
 
-def _alike(run: TraceRun, moved_clients: set[str]) -> DataFrame:
+def _alike(run: TraceRun, moved_clients: set[str], known_us: int) -> DataFrame:
     own = together([run], "subscriptions").groupBy("subscriber")
     wants = own.agg(
         F.md5(F.to_json(F.sort_array(F.collect_set("condition")))).alias("wants"),
@@ -106,7 +112,7 @@ def _alike(run: TraceRun, moved_clients: set[str]) -> DataFrame:
         F.count("until_us").alias("ended"),
     )
     wants = wants.where((F.col("ended") == 0) & ~F.col("subscriber").isin(list(moved_clients)))
-    since = (F.max("from_us") + KNOWN_US).alias("since_us")
+    since = (F.max("from_us") + known_us).alias("since_us")
     groups = wants.groupBy("wants").agg(since, F.count("*").alias("members")).where("members > 1")
     return wants.join(groups, "wants").select("subscriber", "wants", "since_us")
 

@@ -1,0 +1,329 @@
+"""What in runs may have cost events, and how many: joins and windows of its own over the trace (docs/promises.md).
+
+`books/causes.py` works out the same without Spark; the two share the lists and numbers of `books/definitions.py` and
+what runs were set up to promise. Disturbances are merged into spans, of which a run has at most as many as leases fit
+into it. Only these, a few sums a run, and how many events are missing how often come to the driver.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from holdfast.books import definitions as what
+from holdfast.books.promised import hands_over_at_once, heartbeat_and_lease_us, recovery_promised
+from holdfast.pipeline.audit.metrics import VIOLATIONS
+from holdfast.pipeline.audit.trace_tables import TraceRun, together
+
+EVENT = ["subscriber", "source", "seq"]
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long things take in one run, in microseconds."""
+
+    heartbeat_us: int
+    lease_us: int
+    longest_us: int  # the longest delay of a delivery
+    known_us: int  # after which every broker knows a subscription, unless something disturbs that
+    end_us: int
+    waits: int  # heartbeats that a condition may have to wait for
+
+
+@dataclass(frozen=True)
+class Causes:
+    """Of several runs at once: every table has a column `run`."""
+
+    runs: Sequence[TraceRun]
+    times: dict[str, Times]
+    sums: dict[str, dict[str, int]]  # by run: lost Publish, lost Deliver
+    spans: DataFrame  # outages and moments that disturb a run: from_us, until_us
+    unsure: DataFrame  # from when conditions were lost on their way until they have certainly arrived
+    moved: DataFrame  # clients that left their broker: client, moved_us
+
+    def of(self, name: str) -> Column:
+        """A number of the row's run."""
+        return _of_run({run: getattr(times, name) for run, times in self.times.items()})
+
+
+def _of_run(numbers: Mapping[str, int]) -> Column:
+    return F.element_at(F.create_map(*(F.lit(each) for pair in numbers.items() for each in pair)), F.col("run"))
+
+
+def known_us(run: TraceRun, figures: Mapping[str, Any]) -> int:
+    """After which every broker knows a subscription: a heartbeat, or twice as long as events usually take."""
+    return max(heartbeat_and_lease_us(run.about)[0], 2 * (figures["delay_p50_us"] or 0))
+
+
+def causes_of(runs: Sequence[TraceRun], figures: Mapping[str, Mapping[str, Any]]) -> Causes:
+    summed = _summed(runs)
+    times = {}
+    for run in runs:
+        heartbeat_us, lease_us = heartbeat_and_lease_us(run.about)
+        numbers, own = figures[run.label], summed[run.label]
+        times[run.label] = Times(
+            heartbeat_us,
+            lease_us,
+            longest_us=max(numbers["delay_max_us"] or 0, 0),
+            known_us=known_us(run, numbers),
+            end_us=own["end_us"],
+            waits=what.heartbeats_waited(own["worst"], own["brokers"] + 1),
+        )
+    messages, incidents = together(runs, "messages"), together(runs, "incidents")
+    end_us = _of_run({run: each.end_us for run, each in times.items()})
+    spans = _outages(incidents, end_us).unionByName(_moments(incidents))
+    left = messages.where("kind = 'Detach' AND sent > 0").groupBy("run", F.col("node").alias("client"))
+    return Causes(runs, times, summed, spans, _unsure(messages, times), left.agg(F.min("from_us").alias("moved_us")))
+
+
+def _summed(runs: Sequence[TraceRun]) -> dict[str, dict[str, Any]]:
+    """Per run: messages lost, the largest share of table messages that a node lost, brokers, and when the run ended."""
+    tables = F.col("kind").isin(*what.TABLE_CHECKS)
+    lost = {kind: _of_kind(kind, "lost") for kind in what.CARRIERS}
+    gone = {kind: _of_kind(kind, "sent") - _of_kind(kind, "received") for kind in what.CARRIERS}
+    nodes = (
+        together(runs, "messages")
+        .groupBy("run", "node")
+        .agg(
+            *(lost[kind].alias(f"lost_{kind}") for kind in what.CARRIERS),
+            *(gone[kind].alias(f"gone_{kind}") for kind in what.CARRIERS),
+            F.sum(F.when(tables, F.col("lost"))).alias("table_lost"),
+            F.sum(F.when(tables, F.col("sent"))).alias("table_sent"),
+            (_of_kind("Publish", "received") > 0).cast("int").alias("is_broker"),
+            F.max("until_us").alias("until_us"),
+        )
+    )
+    rows = nodes.groupBy("run").agg(
+        *(F.sum(f"{name}_{kind}").alias(f"{name}_{kind}") for name in ("lost", "gone") for kind in what.CARRIERS),
+        F.max(F.try_divide("table_lost", "table_sent")).alias("worst"),
+        F.sum("is_broker").alias("brokers"),
+    )
+    times = [(table, "time_us") for table in ("publications", "deliveries", "incidents")] + [("messages", "until_us")]
+    ends = [together(runs, table, "run", column).toDF("run", "end_us") for table, column in times]
+    end = reduce(DataFrame.unionByName, ends).groupBy("run").agg(F.max("end_us").alias("end_us"))
+    found = {run.label: {"end_us": 0, "worst": 0.0, "brokers": 0, **dict.fromkeys(what.CARRIERS, 0)} for run in runs}
+    for row in end.join(rows, "run", "left").collect():
+        carriers = {kind: max(row[f"lost_{kind}"] or 0, row[f"gone_{kind}"] or 0) for kind in what.CARRIERS}
+        found[row.run] = {"end_us": row.end_us, "worst": row.worst or 0.0, "brokers": row.brokers or 0, **carriers}
+    return found
+
+
+def _of_kind(kind: str, column: str) -> Column:
+    return F.sum(F.when(F.col("kind") == kind, F.col(column)).otherwise(0))
+
+
+# Disturbances ------------------------------------------------------------------------------------------------------
+
+
+def _moments(incidents: DataFrame) -> DataFrame:
+    disturbing = incidents.where(F.col("kind").isin(*what.DISTURBING))
+    return disturbing.select("run", F.col("time_us").alias("from_us"), F.col("time_us").alias("until_us"))
+
+
+def _outages(incidents: DataFrame, end_us: Column) -> DataFrame:
+    """Of each node and link from when it failed until it works again; of links that were taken down, while any is."""
+    ends = F.array_join(F.array_sort(F.array_distinct(F.array("node", F.coalesce("peer", "node")))), "\0")
+    back = {came: went for went, came in what.OUTAGES.items()}
+    of_what = F.when(F.col("kind") == what.REPLACED, F.lit("crash"))
+    for came, went in back.items():
+        of_what = of_what.when(F.col("kind").isin(came, went), F.lit(went))
+    key = F.when(F.col("kind") == what.REPLACED, F.col("peer")).otherwise(ends)
+    relevant = (*what.OUTAGES, *what.OUTAGES.values(), what.REPLACED)
+    rows = incidents.where(F.col("kind").isin(*relevant)).select(
+        "run", "time_us", "kind", of_what.alias("outage"), key.alias("key")
+    )
+    # Key: run and what failed. As many rows as it failed times.
+    after = Window.partitionBy("run", "outage", "key").orderBy("time_us").rangeBetween(0, Window.unboundedFollowing)
+    came_us = F.min(F.when(~F.col("kind").isin(*what.OUTAGES), F.col("time_us"))).over(after)
+    failed = rows.select("run", "kind", F.col("time_us").alias("from_us"), came_us.alias("until_us"))
+    failed = failed.where(F.col("kind").isin(*what.OUTAGES)).drop("kind")
+    # Links are counted: one may come up in place of another. Below zero nothing is counted.
+    step = F.when(F.col("kind") == what.TAKEN_DOWN, 1).otherwise(-1)
+    links = incidents.where(F.col("kind").isin(what.TAKEN_DOWN, what.BROUGHT_UP)).withColumn("step", step)
+    in_time = Window.partitionBy("run").orderBy("time_us", F.desc("step"))
+    so_far = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    counted = links.withColumn("sum", F.sum("step").over(so_far))
+    down = F.col("sum") - F.least(F.lit(0), F.min("sum").over(so_far))
+    counted = counted.select(
+        "run", F.col("time_us").alias("from_us"), down.alias("down"), F.lead("time_us").over(in_time).alias("until_us")
+    )
+    found = failed.unionByName(counted.where("down > 0").drop("down"))
+    return found.select("run", "from_us", F.coalesce("until_us", end_us).alias("until_us"))
+
+
+def _unsure(messages: DataFrame, times: Mapping[str, Times]) -> DataFrame:
+    grace = _of_run({run: what.HEARTBEATS * each.heartbeat_us for run, each in times.items()})
+    waits = _of_run({run: each.waits * each.heartbeat_us for run, each in times.items()})
+    losing = messages.where(F.col("kind").isin(*what.TABLE_CHECKS) & (F.col("lost") > 0))
+    spans = losing.select("run", "from_us", (F.col("until_us") + grace).alias("until_us"))
+    quiet = islands(spans).select("run", F.col("from_us").alias("low"), F.col("until_us").alias("quiet_us"))
+    longest = F.col("until_us") + grace + waits
+    conditions = losing.where(F.col("kind").isin(*what.TABLES)).select("run", "from_us", longest.alias("longest"))
+    inside = F.col("from_us").between(F.col("low"), F.col("quiet_us"))
+    # Key: run, broadcast: few seconds of a run lose conditions.
+    both = conditions.distinct().join(quiet, "run").where(inside)
+    return both.select("run", "from_us", F.least("longest", "quiet_us").alias("until_us"))
+
+
+def islands(spans: DataFrame, gap: Column | None = None) -> DataFrame:
+    """Spans that touch, or are no more than a gap apart, as one."""
+    in_time = Window.partitionBy("run").orderBy("from_us", "until_us")
+    reached = F.max("until_us").over(in_time.rowsBetween(Window.unboundedPreceding, -1))
+    begins = F.coalesce((F.col("from_us") > reached + (F.lit(0) if gap is None else gap)).cast("int"), F.lit(1))
+    number = F.sum("begins").over(in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    numbered = spans.withColumn("begins", begins).withColumn("number", number)
+    found = numbered.groupBy("run", "number").agg(
+        F.min("from_us").alias("from_us"), F.max("until_us").alias("until_us")
+    )
+    return found.drop("number")
+
+
+def _around(causes: Causes, before: Column, after: Column) -> DataFrame:
+    low, high = (F.col("from_us") - before).alias("from_us"), (F.col("until_us") + after).alias("until_us")
+    return islands(causes.spans.select("run", low, high))
+
+
+def _outside(rows: DataFrame, spans: DataFrame, excuse: Column) -> DataFrame:
+    """Rows that no span of their run excuses."""
+    # Key: run. A run has few merged spans, so they are broadcast.
+    return rows.join(
+        F.broadcast(spans.withColumnRenamed("run", "of_run")), (F.col("run") == F.col("of_run")) & excuse, "left_anti"
+    )
+
+
+def _known(rows: DataFrame, causes: Causes, disturbed: DataFrame, began_us: Column) -> DataFrame:
+    """Rows whose subscription was known when the event was published; what begins around a disturbance is after it."""
+    known = causes.of("known_us")
+    spans = islands(disturbed.unionByName(causes.unsure), known)
+    met = began_us.between(F.col("from_us") - known, F.col("until_us"))
+    unknown = met & (F.col("until_us") + known > F.col("published_us"))
+    return _outside(rows.where(began_us + known <= F.col("published_us")), spans, unknown)
+
+
+def _settled_clients(rows: DataFrame, causes: Causes) -> DataFrame:
+    """Rows of which neither client had left its broker, nor left it soon after."""
+    soon = F.greatest(causes.of("longest_us"), what.HEARTBEATS * causes.of("heartbeat_us"))
+    for client in ("subscriber", "source"):
+        moved = causes.moved.withColumnRenamed("client", client)
+        # Key: run and client. Few move; where all leave at the end, one row each.
+        rows = rows.join(moved, ["run", client], "left")
+        rows = rows.where(F.col("moved_us").isNull() | (F.col("published_us") + soon < F.col("moved_us")))
+        rows = rows.drop("moved_us")
+    return rows
+
+
+def _unnamed(rows: DataFrame, causes: Causes, kinds: Iterable[str]) -> DataFrame:
+    """Rows that their subscriber has not named in an incident of these kinds."""
+    incidents = together(causes.runs, "incidents").where(F.col("kind").isin(*kinds) & (F.col("first") > 0))
+    named = incidents.select(
+        "run", F.col("node").alias("subscriber"), "source", "first", (F.col("first") + F.col("count")).alias("beyond")
+    ).alias("named")
+    key = [F.col(f"rows.{name}") == F.col(f"named.{name}") for name in ("run", "subscriber", "source")]
+    inside = (F.col("seq") >= F.col("first")) & (F.col("seq") < F.col("beyond"))
+    # Key: run, subscriber and source. A subscriber names few ranges of one source.
+    return rows.alias("rows").join(named, [*key, inside], "left_anti")
+
+
+# P4 ----------------------------------------------------------------------------------------------------------------
+
+
+def unexplained(facts: DataFrame, causes: Causes, incidents: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """By run: how many of the missing events have no cause."""
+    recovers = {run.label: recovery_promised(run.about) for run in causes.runs}
+    patient = [run for run, does in recovers.items() if does]
+    leases = F.when(F.col("run").isin(patient), what.LEASES * causes.of("lease_us")).otherwise(0)
+    due = F.col("published_us") + F.greatest(2 * causes.of("longest_us"), leases) <= causes.of("end_us")
+    rows = facts.where(F.col("run").isin(list(causes.times)) & F.expr(VIOLATIONS["missing"]) & ~F.col("expired"))
+    rows = rows.where(due).select("run", *EVENT, "published_us", "settled_us")
+    rows = _settled_clients(_unnamed(rows, causes, what.NAMING), causes)
+    spans = _around(causes, causes.of("longest_us"), what.LEASES * causes.of("lease_us")).persist()
+    try:
+        rows = _known(rows, causes, spans, F.col("published_us") - F.col("settled_us"))
+        rows = rows.where(F.col("settled_us") >= causes.of("known_us"))
+        rows = _outside(rows, spans, F.col("published_us").between(F.col("from_us"), F.col("until_us")))
+        full = together(causes.runs, "samples").where(
+            (F.col("name") == what.FOLLOWED) & (F.col("value") >= F.col("limit"))
+        )
+        full = full.select("run", F.col("node").alias("subscriber"), F.lit(True).alias("full")).distinct()
+        rows = rows.join(full, ["run", "subscriber"], "left")
+        silent = F.col("run").isin(patient) & F.col("full").isNull()
+        # Key: the event, then how many miss it: as many rows come back as there are different numbers of those.
+        events = rows.groupBy("run", "source", "seq").agg(
+            F.count_if(silent).alias("silent"), F.count_if(~silent).alias("others")
+        )
+        counts = events.groupBy("run", "others").agg(F.count("*").alias("events"), F.sum("silent").alias("silent"))
+        return _in_proportion(counts.collect(), causes, incidents)
+    finally:
+        spans.unpersist()
+
+
+def _in_proportion(counts: Sequence[Any], causes: Causes, incidents: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """A lost Publish costs one event, and all who are owed it; a lost Deliver one of them."""
+    found = dict.fromkeys(causes.times, 0)
+    for run in found:
+        costing = sum(count for kind, count in incidents.get(run, {}).items() if kind in what.COSTING_ONE)
+        whole, single = causes.sums[run]["Publish"] + costing, causes.sums[run]["Deliver"]
+        beyond = 0
+        for row in sorted((row for row in counts if row.run == run), key=lambda row: -row.others):
+            excused = min(whole, row.events)
+            whole -= excused
+            beyond += (row.events - excused) * row.others
+            found[run] += row.silent
+        found[run] += max(0, beyond - single)
+    return found
+
+
+def withheld(runs: Sequence[TraceRun]) -> dict[str, int]:
+    """By run: messages with an event that reached a subscriber, and of which nothing came out."""
+    prompt = [run for run in runs if hands_over_at_once(run.about)]
+    if not prompt:
+        return {}
+    got = together(prompt, "messages").where("kind = 'Deliver'").select("run", "node", F.col("received").alias("left"))
+    handed = together(prompt, "deliveries").select("run", F.col("subscriber").alias("node"), F.lit(-1).alias("left"))
+    dropped = together(prompt, "incidents").where(F.col("kind").isin(*what.DROPPING))
+    rows = got.unionByName(handed).unionByName(dropped.select("run", "node", (-F.col("count")).alias("left")))
+    # Key: run and subscriber; tasks add up before the shuffle.
+    left = rows.groupBy("run", "node").agg(F.sum("left").alias("left")).where("left > 0")
+    return {run: count for run, count in left.groupBy("run").agg(F.sum("left")).collect()}
+
+
+# P5 ----------------------------------------------------------------------------------------------------------------
+
+
+def _disturbed_stores(causes: Causes) -> DataFrame:
+    return _around(causes, F.lit(0), what.HEARTBEATS * causes.of("heartbeat_us"))
+
+
+def still_to_come(facts: DataFrame, causes: Causes) -> dict[str, int]:
+    """By run: until when events were published that have had the time to arrive, undisturbed."""
+    last = _disturbed_stores(causes).where(F.col("until_us") >= causes.of("end_us")).collect()
+    quiet_us = {run: times.end_us for run, times in causes.times.items()} | {row.run: row.from_us for row in last}
+    quiet = _of_run(quiet_us)
+    lately = F.col("arrived_us").between(quiet - what.LATELY_US, quiet)
+    own = facts.where(F.col("run").isin(list(quiet_us)) & lately)
+    behind = own.groupBy("run").agg(F.max(F.col("arrived_us") - F.col("published_us"))).collect()
+    behind_us = {run: longest_us or 0 for run, longest_us in behind}
+    messages = together(causes.runs, "messages").where("lost > 0")
+    losing = messages.where(F.col("until_us") >= quiet - what.HEARTBEATS * causes.of("heartbeat_us"))
+    lossy = {row.run for row in losing.select("run").distinct().collect()}
+    found = {}
+    for run, times in causes.times.items():
+        heartbeats = what.HEARTBEATS + (times.waits if run in lossy else 0)
+        found[run] = quiet_us[run] - max(heartbeats * times.heartbeat_us, 2 * behind_us.get(run, 0))
+    return found
+
+
+def owed_by_stores(facts: DataFrame, causes: Causes) -> DataFrame:
+    """What was acknowledged and had the time to arrive: at clients that stayed, for subscriptions that were known."""
+    acknowledged = together(causes.runs, "incidents").where("kind = 'acknowledged'")
+    numbers = F.explode(F.expr("sequence(first, first + count - 1)")).alias("seq")
+    rows = facts.where("owed AND NOT expired AND (first OR arrived_us IS NULL) AND lasting_us IS NOT NULL")
+    rows = rows.where(F.col("run").isin(list(causes.times)))
+    rows = rows.where(F.col("published_us") <= _of_run(still_to_come(facts, causes)))
+    # Key: source and seq. An event has as many rows as it has subscribers.
+    rows = rows.join(acknowledged.select("run", "source", numbers).distinct(), ["run", "source", "seq"], "left_semi")
+    rows = _settled_clients(_unnamed(rows, causes, ["out_of_order"]), causes)
+    return _known(rows, causes, _disturbed_stores(causes), F.col("published_us") - F.col("lasting_us"))
