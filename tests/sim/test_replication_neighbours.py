@@ -133,4 +133,5 @@ def test_a_broker_restarted_under_its_name_after_its_replacement_and_its_neighbo
     outcome = simulation.run()
     assert outcome.duplicates == 0
     assert "too_many_hops" not in outcome.incidents
+    assert outcome.incidents["replaced_broker_returned"] < 10  # they do not answer each other's answers
     assert outcome.lost <= 2 * (4.5 + 2.0) / EVERY_S

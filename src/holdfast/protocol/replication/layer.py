@@ -300,8 +300,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         return effects
 
     def _on_unknown(self, name: str, message: Message, now_us: int) -> list[Effect]:
-        if name in self._retired:
-            return self._on_link_up(name, "broker", now_us)
+        if name in self._retired:  # two that retired each other would answer each other for ever
+            return [] if type(message) is Retired else self._on_link_up(name, "broker", now_us)
         effects: list[Effect] = []
         if type(message) is ReplicaRequest:
             self.inner.admit(name, now_us)
