@@ -58,6 +58,7 @@ class Link:
         self.replaces = replaces  # the far end is the replica of this broker
         self.kind = kind
         self.wire = wire
+        self.reliable = wire.reliable  # which every wire of a link is, or none
         self.outbox = Outbox(wire.frame_aim, wire.frame_max, counters, bytes_max)
         self.writable = True  # the wire takes more, and the window of the stream is open
         self.wire_writable = True

@@ -155,11 +155,12 @@ class DurableClient(ClientLayer):
         lifetime_us: int | None,
         now_us: int,
         encoded: bytes | None = None,
+        at_once: bool = False,
     ) -> list[Effect]:
         if self.is_full:
             return [Incident("unacknowledged_limit", self.name)]
         self._unacknowledged += 1
-        return self._handed_over(self.inner.publish(attributes, payload, lifetime_us, now_us, encoded), now_us)
+        return self._handed_over(self.inner.publish(attributes, payload, lifetime_us, now_us, encoded, at_once), now_us)
 
     def _handed_over(self, effects: list[Effect], now_us: int) -> list[Effect]:
         """The same effects, but our publications are handed over, also while there is no broker."""
