@@ -11,7 +11,7 @@ from typing import get_args
 
 from holdfast.books.replication_promises import EventId, Witness, incomplete, unordered
 from holdfast.model.messages import CopyProtocol, ReplicaUse
-from holdfast_papers.replication.model import SOURCE, ServiceTimes, Model, ReplicationSetting
+from holdfast_papers.replication.model import SOURCE, Model, ReplicationSetting, ServiceTimes
 
 PAPER: dict[
     tuple[CopyProtocol, ReplicaUse], tuple[bool, bool]
