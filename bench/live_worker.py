@@ -309,7 +309,7 @@ def role_of(system: str, role: str) -> Callable[[dict[str, Any]], Coroutine[Any,
 
 
 def main() -> None:
-    from holdfast.net.loop import run
+    from holdfast.net.event_loop import run
 
     task = json.loads(sys.argv[1])
     work = role_of(task["system"], task["role"])(task)

@@ -10,7 +10,7 @@ from holdfast.nemesis.judge.evidence import evidence_in
 from holdfast.nemesis.judge.verdict import judge
 from holdfast.nemesis.modes import MODES, modes_named
 from holdfast.nemesis.report import broken_runs, text
-from holdfast.net.loop import run as run_loop
+from holdfast.net.event_loop import run as run_loop
 from holdfast.network.load import load
 from tests.house.tree import ROOT
 

@@ -11,7 +11,7 @@ from msgspec import Raw
 from holdfast.model.messages import Batch
 from holdfast.net import driver, session
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.wire import batch_writer, outgoing
+from holdfast.wire import batch_writer, event_encoding
 from tests.net.harness import lab, live, settled, take
 
 EVENTS = 200
@@ -42,7 +42,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, counting)
 
-    count(outgoing, "_encode", "encoded by publishers")
+    count(event_encoding, "_encode", "encoded by publishers")
     count(driver, "encode_message", "encoded to be sent")
     count(batch_writer, "encode_message", "encoded to be sent")
     count(session, "decode_frame_untrusted", "decoded", of_result=True)

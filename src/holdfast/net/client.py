@@ -60,7 +60,7 @@ from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, RecoveryWord
 from holdfast.protocol.stack import new_client
-from holdfast.wire.outgoing import encoded_event, sendable_lifetime_us, sendable_name, sendable_payload
+from holdfast.wire.event_encoding import encoded_event, sendable_lifetime_us, sendable_name, sendable_payload
 from holdfast.wire.signals import Refusal, Welcome
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us

@@ -19,7 +19,7 @@ from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import BYTES_MAX, Outbox
 from holdfast.net.stream import WINDOW_BYTES, SessionStream
-from holdfast.net.wires import Wire
+from holdfast.net.wire import Wire
 from holdfast.wire.codec import FRAME_BYTES, MESSAGES, decode_frame_untrusted, is_event
 from holdfast.wire.signals import LEVEL, Mark, Missed, encode_signal
 

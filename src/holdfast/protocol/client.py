@@ -31,6 +31,7 @@ from holdfast.model.messages import (
     Via,
 )
 from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import (
     Absence,
     AdvertiseCall,
@@ -53,7 +54,6 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.recovery.control import CONTROL_ADVERTISEMENT, CONTROL_SEQ, leaves_out_control
-from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable
 

@@ -23,7 +23,6 @@ from holdfast.model.messages import (
     Snapshot,
     StoredAck,
 )
-from holdfast.protocol.changes import Body
 from holdfast.protocol.effects import (
     Absence,
     Acknowledged,
@@ -45,12 +44,13 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
-from holdfast.protocol.hops.handing_out import HandingOut
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings
+from holdfast.protocol.hops.unfinished import HandingOut
 from holdfast.protocol.node import ClientLayer, ClientMachine
 from holdfast.protocol.recovery.control import CONTROL_SEQ
+from holdfast.protocol.store_changes import Body
 
 BATCH_STORED_MAX = 256  # events in one message: what the broker's store then writes as one row
 _FOR_EVER_US = 2**61

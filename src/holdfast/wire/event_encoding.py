@@ -20,7 +20,7 @@ from holdfast.model.limits import (
 )
 from holdfast.model.messages import Scalar
 from holdfast.model.values import utc
-from holdfast.model.warned import warn_once
+from holdfast.model.warn_once import warn_once
 
 _encode = msgspec.msgpack.Encoder().encode
 
