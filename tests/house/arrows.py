@@ -31,6 +31,7 @@ SEES: dict[str, frozenset[str]] = {
     "spark": _BELOW_CLI,  # the front door of pipeline, for other people's jobs
     "testing": _BELOW_CLI,  # the conformance kit that we ship; nothing of ours depends on it
     "__init__": _BELOW_CLI,
+    "__main__": frozenset({"cli"}),
 }
 
 DRIVERS = ("sim", "net")
