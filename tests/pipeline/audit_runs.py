@@ -307,8 +307,8 @@ def broken_copy(folder: Path, name: str) -> Path:
 
 STORED = """
 name = "stored"
-seed = 4
-duration_s = 5
+seed = 3
+duration_s = 20
 
 [topology]
 kind = "line"

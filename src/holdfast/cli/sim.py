@@ -94,14 +94,14 @@ def _simulate(
 
 
 def _verdicts(run_folder: Path) -> list["Verdict"]:
-    """The promises that the run's file makes: P4 is a rate, and order is promised where it is asked for."""
+    """The promises that the run's file makes: order is promised where it is asked for."""
     from holdfast.books.promises import check, may_remain
     from holdfast.books.runs import Run
 
     verdicts = check(run_folder)
     in_order = [] if may_remain(Run(run_folder)) is None else ["P3"]
     replicated = ["P6"] if verdicts["P6"].checked else []
-    return [verdicts[name] for name in ("P1", "P2", *in_order, "P5", *replicated, "P7")]
+    return [verdicts[name] for name in ("P1", "P2", *in_order, "P4", "P5", *replicated, "P7")]
 
 
 def _verdict_line(verdict: "Verdict") -> str:
@@ -109,9 +109,9 @@ def _verdict_line(verdict: "Verdict") -> str:
         return f"  {verdict.promise:<20}nothing to check"
     if verdict.holds:
         return f"  {verdict.promise:<20}holds ({verdict.checked:,} checked)"
-    return (
-        f"  {verdict.promise:<20}BROKEN {verdict.broken:,} times in {verdict.checked:,}, such as {verdict.examples[0]}"
-    )
+    such = f", such as {verdict.examples[0]}" if verdict.examples else ""
+    note = f"; {verdict.note}" if verdict.note else ""
+    return f"  {verdict.promise:<20}BROKEN {verdict.broken:,} times in {verdict.checked:,}{such}{note}"
 
 
 def _swarm(seeds: range, as_json: bool) -> None:

@@ -33,8 +33,8 @@ class LatchSettings(Settings):
     )
     target: float = setting(
         0.005,
-        "fifo: share of the order violations that may remain once twenty events of a source have come",
-        "99.5 % are removed, as in paper 002, and with recovery all",
+        "fifo: share of the order violations that may remain once twenty events of a source have come, and two seconds",
+        "99.5 % are removed, as in paper 002",
         above=0,
         below=0.5,
         key="order_target",
