@@ -247,9 +247,8 @@ def replicating_scenario(seed: int) -> Network:
         network,
         name=f"{network.name}, replication {plan.copying}, {len(victims)} adjacent",
         routing="advertisements" if dice.random() < 0.5 else "subscriptions",
-        links=tuple(
-            replace(link, jitter_us=0, reorder_ratio=0.0) for link in network.links[: len(near) - 1]
-        ),  # P6: order
+        # P6 judges order and completeness where links break neither; a replica's links are like its broker's.
+        links=tuple(LinkSpec(link.a, link.b, link.delay_us) for link in network.links[: len(near) - 1]),
         faults=tuple(sorted(faults, key=lambda fault: fault.at_us)),
         reliability=replace(network.reliability, replication=plan),
     )
