@@ -17,11 +17,11 @@ from bench.command import options, told
 from bench.fifo_model import SCENARIOS, Outcome, Scenario, Stream, draw, replay
 from bench.results import machine
 from holdfast.pipeline.confidence import half_width_factor
-from holdfast.protocol.order.choice import NewEstimator, new_estimator
+from holdfast.protocol.order.estimators import NewEstimator, new_estimator
 from holdfast.protocol.order.latch import Latch
+from holdfast.protocol.order.sample_window import COLD_SAMPLES, SampleWindow
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.steering import Steering
-from holdfast.protocol.order.window import COLD_SAMPLES, SampleWindow
 
 PUBLICATIONS, SEEDS = 120_000, 5
 QUICK_PUBLICATIONS, QUICK_SEEDS = 12_000, 3

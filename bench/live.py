@@ -49,6 +49,7 @@ CASES = [
     Case(system, subscribers, subscriptions)
     for system, shapes in {
         "holdfast": [(1, 1), (4, 1), (1, 1_000), (1, 10_000)],
+        "holdfast-many": [(1, 1), (4, 1)],
         "holdfast-bare": [(1, 1), (4, 1)],
         "raw": [(1, 1), (4, 1)],
         "raw-uvloop": [(1, 1), (4, 1)],
@@ -59,7 +60,7 @@ CASES = [
     }.items()
     for subscribers, subscriptions in shapes
 ]
-WITH_DELAY = {Case(system) for system in SYSTEMS if system not in ("holdfast-bare", "raw")}
+WITH_DELAY = {Case(system) for system in SYSTEMS if system not in ("holdfast-many", "holdfast-bare", "raw")}
 
 
 @dataclass

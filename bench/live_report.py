@@ -82,6 +82,7 @@ _EXPLANATION = """\
 - `holdfast` is `holdfast broker --push-back` with `holdfast.connect` at both ends, on uvloop. Everybody checks: the
   publisher that the event survives the wire, the broker that the bytes are messages, the subscriber that the event
   is wanted and new.
+- `holdfast-many` is the same with `publish_many` of 1,000 events at a time instead of `publish` of each.
 - `holdfast-bare` is the same broker with ready-made frames instead of our publisher and a subscriber that only decodes.
 - `raw` is the limit: a relay without subscriptions, checks or accounts that decodes frames of 64 events, looks at
   two attributes and sends on, with asyncio's own loop; `raw-uvloop` is the same on uvloop.

@@ -241,6 +241,7 @@ class RabbitMq(Server):
 
 SYSTEMS: dict[str, type[Server]] = {
     "holdfast": Holdfast,
+    "holdfast-many": Holdfast,
     "holdfast-bare": Holdfast,
     "raw": Raw,
     "raw-uvloop": RawUvloop,

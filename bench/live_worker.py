@@ -12,9 +12,12 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
+from itertools import islice
 from typing import Any, Protocol
 
 from bench.live_events import MATCHING, condition, events, others, stream
+
+_MANY = 1_000  # events in one call of `publish_many`
 
 
 class Publisher(Protocol):
@@ -118,6 +121,20 @@ async def holdfast_sub(task: dict[str, Any]) -> None:
         await client.flush()
         await answer_all(tally)
         reading.cancel()
+
+
+async def holdfast_many_pub(task: dict[str, Any]) -> None:
+    import holdfast
+
+    async with holdfast.connect(task["address"]) as client:
+        async for line in lines():
+            _, count, _ = line.split()
+            work = stream(int(count))
+            began_s = time.monotonic()
+            while some := list(islice(work, _MANY)):
+                await client.publish_many(some)
+            await client.flush()
+            print(json.dumps({"began_s": began_s, "ended_s": time.monotonic()}), flush=True)
 
 
 async def holdfast_hold(task: dict[str, Any]) -> None:
@@ -282,7 +299,7 @@ async def rabbitmq_hold(task: dict[str, Any]) -> None:
 ROLES: dict[str, Callable[[dict[str, Any]], Coroutine[Any, Any, None]]] = {
     name: found for name, found in globals().items() if name.endswith(("_pub", "_sub", "_hold", "_broker"))
 }
-SAME_ROLES = {"raw-uvloop": "raw", "activemq-bare_hold": "activemq_hold"}
+SAME_ROLES = {"raw-uvloop": "raw", "holdfast-many_sub": "holdfast_sub", "activemq-bare_hold": "activemq_hold"}
 
 
 def role_of(system: str, role: str) -> Callable[[dict[str, Any]], Coroutine[Any, Any, None]]:
@@ -292,7 +309,7 @@ def role_of(system: str, role: str) -> Callable[[dict[str, Any]], Coroutine[Any,
 
 
 def main() -> None:
-    from holdfast.net.loop import run
+    from holdfast.net.event_loop import run
 
     task = json.loads(sys.argv[1])
     work = role_of(task["system"], task["role"])(task)

@@ -365,7 +365,7 @@ SUBSCRIBERS: dict[str, Callable[[dict[str, Any], On], Awaitable[Knows]]] = {
 
 
 if __name__ == "__main__":
-    from holdfast.net.loop import run
+    from holdfast.net.event_loop import run
 
     given = json.loads(sys.argv[1])
     run(publish(given) if given["role"] == "pub" else subscribe(given))

@@ -160,7 +160,7 @@ def _report(client: Client, came: Came) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    from holdfast.net.loop import run
+    from holdfast.net.event_loop import run
 
     given = json.loads(sys.argv[1])
     run(publish(given) if given["role"] == "pub" else subscribe(given))

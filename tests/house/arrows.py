@@ -31,10 +31,11 @@ SEES: dict[str, frozenset[str]] = {
     "spark": _BELOW_CLI,  # the front door of pipeline, for other people's jobs
     "testing": _BELOW_CLI,  # the conformance kit that we ship; nothing of ours depends on it
     "__init__": _BELOW_CLI,
+    "__main__": frozenset({"cli"}),
 }
 
 DRIVERS = ("sim", "net")
-CONTRACT = frozenset("changes conditions effects message_kind node parts settings stack".split())
+CONTRACT = frozenset("store_changes conditions effects message_kind node parts settings stack".split())
 """What drivers may import of protocol, beside the settings of each mechanism: a driver knows nodes and no mechanism."""
 PAPERS = "holdfast_papers"  # imports the product; the product finds its verb by an entry point and imports none of it
 _APART = {"holdfast.pipeline.audit": "holdfast.pipeline.report"}  # a report shows an audit, which knows no report

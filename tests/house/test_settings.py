@@ -162,7 +162,7 @@ def test_contradictions_are_told_in_the_file_at_their_key() -> None:
 def test_former_names_of_tls_files_work_and_warn(former: str, now: str) -> None:
     for function in (connect, connect_gateway):
         with pytest.warns(DeprecationWarning, match=f"{former}= is called {now}= now"):
-            function(HERE, **{former: "file.pem"})  # type: ignore[operator]
+            function("tls://127.0.0.1:7001", **{former: "file.pem"})  # type: ignore[operator]
         with pytest.raises(TypeError, match="unexpected keyword argument 'privat_key'"):
             function(HERE, privat_key="file.pem")  # type: ignore[operator]
     option = "privateKey" if former == "private_key" else former

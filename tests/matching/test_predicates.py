@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.language.parser import parse
 from holdfast.language.subscription import holds
-from holdfast.matching.predicates import predicate
+from holdfast.matching.predicates import predicate, predicate_of_each
 
 MOMENT = datetime(2020, 1, 1, tzinfo=UTC)
 VALUES: list[Any] = [
@@ -40,6 +40,7 @@ CONDITIONS = [
 def test_a_predicate_agrees_with_the_filter(condition: str) -> None:
     for filter_ in parse(condition).filters:
         test = predicate(filter_)
-        for value in VALUES:
-            for event in ({"a": value}, {"a": value, "b": 1}, {}):
-                assert test(event) == holds(filter_, event), event
+        events = [event for value in VALUES for event in ({"a": value}, {"a": value, "b": 1}, {})]
+        for event in events:
+            assert test(event) == holds(filter_, event), event
+        assert predicate_of_each(filter_)(events, "yes", "no") == ["yes" if test(each) else "no" for each in events]

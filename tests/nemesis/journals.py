@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.nemesis.journal import JournalWriter, Line, fingerprint
 from holdfast.nemesis.judge.evidence import evidence_in
-from holdfast.nemesis.judge.verdict import Rules, Verdict, judge
+from holdfast.nemesis.judge.verdict import Judgement, Rules, judge
 
 S = 1_000_000
 CONDITION = "n > 2 AND symbol LIKE 'A%'"
@@ -58,7 +58,7 @@ class Journals:
         gone = {f"p/0/{number}" for number in numbers}
         self.subscriber = [each for each in self.subscriber if each.get("id") not in gone]
 
-    def judged(self, folder: Path, **changes: Any) -> Verdict:
+    def judged(self, folder: Path, **changes: Any) -> Judgement:
         (folder / "journals").mkdir()
         for name, lines in {"client-p-0": self.publisher, "client-s-0": self.subscriber, **self.others}.items():
             JournalWriter(folder / "journals" / f"{name}.jsonl").write_all(lines)

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.nemesis.campaign import Campaign, Run, rules_of, run_all
+from holdfast.nemesis.campaign import AttackRun, Campaign, rules_of, run_all
 from holdfast.nemesis.journal import lines_of
 from holdfast.nemesis.judge.evidence import evidence_in
 from holdfast.nemesis.judge.verdict import judge
 from holdfast.nemesis.modes import MODES, modes_named
 from holdfast.nemesis.report import broken_runs, text
-from holdfast.net.loop import run as run_loop
+from holdfast.net.event_loop import run as run_loop
 from holdfast.network.load import load
 from tests.house.tree import ROOT
 
@@ -18,7 +18,7 @@ TREE, RING = (str(ROOT / "examples" / name) for name in ("nemesis.toml", "nemesi
 QUICK = {"protocol.heartbeat_s": 0.2, "protocol.lease_s": 0.7, "reliability.digest_s": 0.1}
 
 
-def attacked(campaign: Campaign) -> list[Run]:
+def attacked(campaign: Campaign) -> list[AttackRun]:
     return run_all(campaign, run_loop, lambda line: None)
 
 

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client, connect
-from holdfast.net.loop import run
+from holdfast.net.event_loop import run
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 from holdfast.net.subscription import Delivery, Subscription

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.net.clock import Clock
-from holdfast.protocol.changes import Clocked
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
+from holdfast.protocol.store_changes import Clocked
 from tests.net.harness import lab, live, take, values
 
 SECOND_US = 1_000_000

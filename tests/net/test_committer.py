@@ -7,8 +7,8 @@ import pytest
 
 from holdfast.net import committer
 from holdfast.net.committer import Committer
-from holdfast.protocol.changes import Began, Change, Stored
 from holdfast.protocol.effects import Persist
+from holdfast.protocol.store_changes import Began, Change, Stored
 from holdfast.store.interface import StoreError
 from tests.net.harness import live, until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.errors import InputError
-from holdfast.net import loop
+from holdfast.net import event_loop
 from holdfast.net.directory import directory_at
 from holdfast.net.zookeeper import names_untrusted
 from holdfast.testing.directories import CHECKS, Check, run
@@ -20,7 +20,7 @@ _paths = count(1)
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_heartbeats_tell_who_is_next_to_whom(check: Check) -> None:
-    loop.run(run(check, None))
+    event_loop.run(run(check, None))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_zookeeper_tells_who_is_next_to_whom(check: Check, zookeeper: str) -> None:
-    loop.run(run(check, directory_at(f"zookeeper://{zookeeper}/test{next(_paths)}")))
+    event_loop.run(run(check, directory_at(f"zookeeper://{zookeeper}/test{next(_paths)}")))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from msgspec import Raw
 from holdfast.model.messages import Batch
 from holdfast.net import driver, session
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.wire import batch_writer, outgoing
+from holdfast.wire import batch_writer, event_encoding
 from tests.net.harness import lab, live, settled, take
 
 EVENTS = 200
@@ -22,7 +23,7 @@ def events_in(message: Any) -> int:
     if isinstance(message, list):
         return sum(map(events_in, message))
     if isinstance(message, Batch):
-        return sum(map(events_in, message.attributes))
+        return 0 if isinstance(message.attributes, Raw) else sum(map(events_in, message.attributes))
     inner = getattr(message, "publication", None)
     return events_in(inner.attributes) if inner is not None else isinstance(message, dict) and "n" in message
 
@@ -41,7 +42,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(module, name, counting)
 
-    count(outgoing, "_encode", "encoded by publishers")
+    count(event_encoding, "_encode", "encoded by publishers")
     count(driver, "encode_message", "encoded to be sent")
     count(batch_writer, "encode_message", "encoded to be sent")
     count(session, "decode_frame_untrusted", "decoded", of_result=True)
@@ -72,6 +73,32 @@ async def test_an_event_is_encoded_once_and_decoded_once_by_each_node(
         assert counted["encoded to be sent"] == 2
 
 
+@live
+async def test_many_events_of_a_list_are_encoded_once_and_come_in_order_whatever_they_hold(
+    counted: Counter[str],
+) -> None:
+    async with lab() as room:
+        b1 = await room.broker("b1", protocol=QUIET)
+        feed = await room.client(b1, settings=QUIET)
+        subscription = feed.subscribe("n >= 0")
+        await feed.flush()
+        await feed.publish({"n": 0})
+        await take(subscription, 1)
+        counted.clear()
+        plain: list[dict[str, Any]] = [{"n": n} for n in range(EVENTS)]
+        assert await feed.publish_many(plain) == EVENTS
+        assert [each.event for each in await take(subscription, EVENTS)] == plain
+        assert counted["encoded by publishers"] == EVENTS
+        others = (
+            {"n": 1, "at": {"desk": 7}},
+            {"n": 2, "text": "x" * 5_000},
+            {"n": 3, "when": datetime(2026, 1, 1, tzinfo=UTC)},
+        )
+        mixed = [*plain[:130], *others, *plain[130:]]
+        assert await feed.publish_many(tuple(mixed)) == len(mixed)
+        assert [each.event for each in await take(subscription, len(mixed))] == mixed
+
+
 def test_attributes_that_are_bytes_already_do_not_count() -> None:
-    assert events_in(Batch((1,), "p", (0,), (Raw(b"\x80"),), (), 0)) == 0  # type: ignore[arg-type]
+    assert events_in(Batch((1,), "p", (0,), Raw(b"\x91\x80"), (), 0)) == 0  # type: ignore[arg-type]
     assert events_in([Batch((1, 2), "p", (0, 0), ({"n": 1}, {"n": 2}), (), 0)]) == 2

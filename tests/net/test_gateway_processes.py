@@ -15,7 +15,7 @@ import holdfast
 from holdfast.cli import main
 from holdfast.gateway.client import BlockingGateway, GatewayClient, LoggedEvent
 from holdfast.net.address import parse_address
-from holdfast.net.loop import run as run_loop
+from holdfast.net.event_loop import run as run_loop
 from tests.net.test_processes import PATIENCE_S, Process, Processes
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.model.limits import CONDITIONS_MAX
 from holdfast.model.messages import Batch, Deliver
-from holdfast.net.loop import run
+from holdfast.net.event_loop import run
 from holdfast.net.node import BrokerNode
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable

@@ -11,7 +11,7 @@ import pytest
 import holdfast
 from holdfast.net.journal import Note
 from holdfast.net.tcp import TcpWire
-from holdfast.net.wires import Wire
+from holdfast.net.wire import Wire
 from holdfast.protocol.settings import ProtocolSettings
 from tests.net.harness import Recorder, lab, live, settled, take, until, values
 from tests.net.test_processes import Processes, processes

@@ -145,3 +145,28 @@ async def test_a_link_between_brokers_that_was_down_is_named_to_those_who_may_ha
         await until(lambda: len(near.losses()) > 0)
         assert not idle.losses()
         assert all(each.account().lost for each in subscriptions)
+
+
+@live
+async def test_a_link_that_is_down_for_longer_than_its_restarted_end_is_named_to_those_behind_that_end() -> None:
+    """The new process knows nothing of the outage, and the broker at the other end does (best-effort, seed 5)."""
+    async with lab() as net:
+        b1, b2 = await net.pair()
+        b3 = await net.broker("b3", peers={"b2": b2.listening[0]})
+        await b2.connected_to("b3")
+        far = await net.client(b3)
+        wanted = far.subscribe("n >= 0")
+        await far.flush()
+        address = b2.listening[0]
+        b2.crash()
+        await until(lambda: "b2" not in b1.neighbours and "b2" not in b3.neighbours)
+        again = await net.broker("b2", address)
+        await again.connected_to("b3")
+        await until(lambda: not far.settled)
+        far.losses().take()
+        again.add_peer("b1", b1.listening[0])
+        await again.connected_to("b1")
+        await until(lambda: len(far.losses()) > 0)
+        (named,) = far.losses().take()
+        assert named.reason == "the link between b1 and b2 was down"
+        assert named.since_us < named.until_us and not wanted.closed

@@ -13,8 +13,8 @@ from urllib.request import urlopen
 import pytest
 
 import holdfast
+from holdfast.cli.broker_process import Operation, _reloading
 from holdfast.cli.peers import peers_from
-from holdfast.cli.serving import Operation, _reloading
 from holdfast.model.errors import InputError
 from holdfast.net.address import parse_address
 from holdfast.net.journal import Journal

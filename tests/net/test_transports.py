@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from holdfast.net import loop, transport
+from holdfast.net import event_loop, transport
 from holdfast.net.address import Address, parse_address
-from holdfast.net.wires import Accept, Listener, Wire
+from holdfast.net.wire import Accept, Listener, Wire
 from holdfast.testing.transports import CHECKS, Transport
 from tests.net.certificates import Authority
 
@@ -17,7 +17,7 @@ def run(check: Check, kind: Transport) -> None:
     async def main() -> None:
         await check(kind)
 
-    loop.run(main())
+    event_loop.run(main())
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

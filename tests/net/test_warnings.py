@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 import pytest
 
 import holdfast
-from holdfast.model import warned
+from holdfast.model import warn_once
 from tests.net.harness import lab, live
 
 
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(warned, "_warned", set())
+    monkeypatch.setattr(warn_once, "_warned", set())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
@@ -58,6 +58,6 @@ def test_the_sync_client_warns_at_the_line_of_its_caller() -> None:
 def test_what_was_said_is_remembered_within_bounds() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for number in range(warned._WARNED_MAX + 1):
-            warned.warn_once(str(number))
-    assert len(warned._warned) == 1
+        for number in range(warn_once._WARNED_MAX + 1):
+            warn_once.warn_once(str(number))
+    assert len(warn_once._warned) == 1

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from holdfast.books.rows import Row, incident_row
 from holdfast.books.trace import TraceWriter
 from holdfast.model.messages import Publication
-from holdfast.network.about import about_run
 from holdfast.network.load import parse_text
+from holdfast.network.provenance import about_run
 from holdfast.network.schema import Network
 from holdfast.protocol.effects import Incident
 from holdfast.sim.simulator import Simulation

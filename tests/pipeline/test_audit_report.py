@@ -220,7 +220,7 @@ def test_the_report_tells_the_figures(written: Path, audited_traces: Audited) ->
 
 def test_names_in_a_trace_cannot_put_markup_into_the_report(tmp_path: Path) -> None:
     from holdfast.pipeline.report.delivery_charts import Curve, cumulated_delays
-    from holdfast.pipeline.report.parts import card, page, table
+    from holdfast.pipeline.report.html_parts import card, page, table
 
     evil = "<script>alert(1)</script>"
     made = page(

@@ -8,8 +8,8 @@ from holdfast.network.schema import Network
 from holdfast.planner.admission import admission
 from holdfast.planner.advice import advise, gains
 from holdfast.planner.demand import demand_of
+from holdfast.planner.drawing import svg
 from holdfast.planner.pairs import Predictor
-from holdfast.planner.picture import svg
 from holdfast.planner.plan import Case, SubscriberPrediction, case_of, plan, predict
 from holdfast.planner.what_if import changed
 

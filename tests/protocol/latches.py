@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.protocol.order.latch import Dropped, Latch, Release
+from holdfast.protocol.order.sample_window import SampleWindow
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.steering import Steering
-from holdfast.protocol.order.window import SampleWindow
 
 WAIT_US = 1_000
 

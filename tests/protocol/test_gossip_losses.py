@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from holdfast.model.messages import Publication, Stamp, Stamped
 from holdfast.protocol.effects import PublishCall, SubscribeCall, UnsubscribeCall
-from holdfast.protocol.gossip.answers import beyond, left_of
 from holdfast.protocol.gossip.buffer import Buffer
 from holdfast.protocol.gossip.classes import tag_of
+from holdfast.protocol.gossip.lookup import beyond, left_of
 from holdfast.protocol.gossip.losses import LossTracker
 from holdfast.protocol.gossip.settings import GossipSettings
 from tests.protocol.wires import Wires

@@ -21,19 +21,19 @@ from holdfast.model.messages import (
     Snapshot,
     StoredAck,
 )
-from holdfast.protocol.changes import Knows, Learned, Stored
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Effect, Incident, LinkUp, Multicast, Persist, Received, Send
+from holdfast.protocol.hops.failure_detector import FailureDetector
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings, WatchSettings
-from holdfast.protocol.hops.watch import NeighbourWatch
 from holdfast.protocol.node import BrokerMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import ProtocolSettings, Reliability, Routing
 from holdfast.protocol.stack import new_broker
+from holdfast.protocol.store_changes import Knows, Learned, Stored
 from holdfast.protocol.tables import digest_of
-from tests.protocol.stored_rooms import Line
+from tests.protocol.stored_network import Line
 
 SETTINGS = HandoverSettings(window=4)
 
@@ -157,8 +157,8 @@ def test_a_receiver_that_forgot_how_far_it_was_is_told_by_the_sender() -> None:
 BEAT_US = WatchSettings().beat_us
 
 
-def watched(silences_us: list[int]) -> tuple[NeighbourWatch, int]:
-    watch, now_us = NeighbourWatch(WatchSettings(), 0), 0
+def watched(silences_us: list[int]) -> tuple[FailureDetector, int]:
+    watch, now_us = FailureDetector(WatchSettings(), 0), 0
     watch.begin("n", 0)
     for each in silences_us:
         now_us += each
@@ -184,7 +184,7 @@ def test_a_regular_neighbour_is_missed_within_a_second_and_an_irregular_one_late
 
 @pytest.mark.parametrize("lost_every", [3, 10])
 def test_beats_that_are_lost_now_and_then_make_nobody_suspect(lost_every: int) -> None:
-    watch, now_us = NeighbourWatch(WatchSettings(), 0), 0
+    watch, now_us = FailureDetector(WatchSettings(), 0), 0
     watch.begin("n", 0)
     suspicions = 0
     for number in range(1, 1_000):

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.protocol.order.bernstein import Bernstein, bernstein_quantile, counted_tail
-from holdfast.protocol.order.choice import new_estimator
+from holdfast.protocol.order.empirical import Measured
+from holdfast.protocol.order.estimators import new_estimator
 from holdfast.protocol.order.parametric import BROKERS_MAX, EqualRates, fit_equal_rates
-from holdfast.protocol.order.quantile import Measured
+from holdfast.protocol.order.sample_window import DifferenceWindow, SampleWindow
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.steering import Level, Steering
-from holdfast.protocol.order.window import DifferenceWindow, SampleWindow
 
 # Windows ---------------------------------------------------------------------------------------------------------
 

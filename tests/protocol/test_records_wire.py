@@ -24,7 +24,7 @@ from holdfast.protocol.records import (
 )
 from holdfast.protocol.records.bits import BitReader, BitWriter
 from holdfast.protocol.records.block import block_bytes, head_untrusted
-from holdfast.protocol.records.books import BOOK_BYTES_MAX, book_untrusted
+from holdfast.protocol.records.codebook_bytes import BOOK_BYTES_MAX, book_untrusted
 from holdfast.protocol.records.settings import ENTRIES_MAX
 from tests.language.generators import Event, event, events
 from tests.protocol.record_books import ENCODINGS, books

@@ -11,7 +11,7 @@ from holdfast.model.messages import CopyOpen, LastAdvertisement, LastSubscriptio
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.replication.cache import EventCache
 from holdfast.protocol.replication.out_queue import OutQueue
-from holdfast.protocol.replication.queue_watch import QueueWatch
+from holdfast.protocol.replication.overload import QueueWatch
 from holdfast.protocol.replication.reordering import Reordering
 from holdfast.protocol.replication.replica import Copies, Replica
 from holdfast.protocol.replication.settings import ReplicationSettings, Role

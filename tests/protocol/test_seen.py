@@ -2,7 +2,7 @@
 
 from random import Random
 
-from holdfast.protocol.seen import Seen
+from holdfast.protocol.duplicates import Seen
 
 
 def test_each_number_is_new_once_in_any_order() -> None:

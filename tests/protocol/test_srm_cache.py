@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from holdfast.model.messages import Publication
 from holdfast.protocol.recovery.srm import counts as c
-from holdfast.protocol.recovery.srm.rings import Ring, Rings, next_length
+from holdfast.protocol.recovery.srm.event_cache import Ring, Rings, next_length
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from tests.protocol.srm_rooms import D, Room
+from tests.protocol.srm_network import D, Room
 from tests.protocol.test_srm_requests import EXACT, FOREVER, hear, request
 
 PAPER = SrmSettings()

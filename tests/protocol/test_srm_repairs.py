@@ -11,7 +11,7 @@ from holdfast.model.messages import Publication
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.messages import repair_attributes, wanted_untrusted
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from tests.protocol.srm_rooms import FIXED, D, Room
+from tests.protocol.srm_network import FIXED, D, Room
 from tests.protocol.test_srm_requests import EXACT, FOREVER, hear, request
 
 HOLDERS = ("h1", "h2", "h3", "h4")

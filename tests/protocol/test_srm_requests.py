@@ -7,7 +7,7 @@ from holdfast.protocol.records import ColumnSettings, RecordSettings, first_book
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.messages import Wanted, encoded, routing_of
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from tests.protocol.srm_rooms import D, Room
+from tests.protocol.srm_network import D, Room
 
 EXACT = SrmSettings(adaptive=False, request_spread=0, repair_spread=0)  # asks after 2 D, repairs after 1 D
 FOREVER = 10**10

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.recovery.srm.window import REPAIRS, REQUESTS, Window
-from tests.protocol.srm_rooms import FIXED, D, Room
+from tests.protocol.srm_network import FIXED, D, Room
 
 NAMES = ("a", "b", "c", "d", "e")
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import Publish
-from holdfast.protocol.changes import AckedUpTo, Began, Erase, Keep, Learned, Met, Opened, Stored
+from holdfast.protocol.store_changes import AckedUpTo, Began, Erase, Keep, Learned, Met, Opened, Stored
 from holdfast.store.interface import Store, StoreError
 from holdfast.store.memory import MemoryStore
 from holdfast.store.sqlite import VERSION, SqliteStore

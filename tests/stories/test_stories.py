@@ -17,8 +17,8 @@ from holdfast.books.runs import Run
 from holdfast.books.trace import TraceWriter
 from holdfast.model.messages import Publication
 from holdfast.net.clock import Clock
+from holdfast.net.event_loop import run as run_loop
 from holdfast.net.live import LiveRun
-from holdfast.net.loop import run as run_loop
 from holdfast.net.member import Member, OnWanted, Row
 from holdfast.network.load import parse_text
 from holdfast.network.schema import Network

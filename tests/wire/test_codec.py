@@ -34,7 +34,7 @@ from holdfast.wire.codec import (
     is_event,
     size_of,
 )
-from holdfast.wire.outgoing import sendable, sendable_payload
+from holdfast.wire.event_encoding import sendable, sendable_payload
 from holdfast.wire.signals import Signal, Welcome, decode_signal_untrusted, encode_signal
 from tests.wire.golden import MESSAGES, SIGNALS
 

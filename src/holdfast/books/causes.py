@@ -25,7 +25,7 @@ _END = {"publications": "time_us", "deliveries": "time_us", "messages": "until_u
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingDelivery:
     """An event that was owed and never came."""
 
     subscriber: str
@@ -162,7 +162,7 @@ class Causes:
 
     # P4 -------------------------------------------------------------------------------------------
 
-    def unexplained(self, missing: Iterable[Missing]) -> int:
+    def unexplained(self, missing: Iterable[MissingDelivery]) -> int:
         """How many of these have no cause."""
         left = self._without_excuse(missing)
         best_effort = [each for each in left if not self.recovers or each.subscriber in self.overstretched]
@@ -195,7 +195,7 @@ class Causes:
         full = followed.filter(pc.greater_equal(followed["value"], followed["limit"]))
         return set(full["node"].to_pylist())
 
-    def _without_excuse(self, missing: Iterable[Missing]) -> list[Missing]:
+    def _without_excuse(self, missing: Iterable[MissingDelivery]) -> list[MissingDelivery]:
         spans = self.disturbed(self.longest_us, what.LEASES * self.lease_us)
         unknown, given_up, expired = self.unknown(spans), self.named(what.NAMING), self.events(what.NAMING_FOR_ALL)
         patience_us = max(2 * self.longest_us, what.LEASES * self.lease_us if self.recovers else 0)

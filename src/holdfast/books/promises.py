@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.books.causes import Causes, Missing, within
+from holdfast.books.causes import Causes, MissingDelivery, within
 from holdfast.books.definitions import ERASING, LEARNT, LEARNT_US, NAMING_FOR_ALL, STANDARD_ERRORS
 from holdfast.books.owed import EVENT, owed_of, wanted_of
 from holdfast.books.promised import order_promised
@@ -121,7 +121,7 @@ def every_loss_has_a_cause(deliveries: pa.Table, wanted: pa.Table, causes: Cause
     """P4: of what is owed and never came, the trace shows causes enough. `broken` counts what never came."""
     owed = owed_of(wanted)
     missing = _never_came(owed, deliveries)
-    unexplained = causes.unexplained(Missing(**row) for row in missing.to_pylist())
+    unexplained = causes.unexplained(MissingDelivery(**row) for row in missing.to_pylist())
     withheld = causes.withheld(deliveries)
     notes = [f"nothing in the trace could have cost {unexplained:,} of them"] * bool(unexplained)
     notes += [f"{withheld:,} events reached a subscriber and were not handed over"] * bool(withheld)

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Certificate, Directory, HopsOf, PrivateKey
+from holdfast.cli.broker_process import Log, Metrics, Operation, serve
+from holdfast.cli.connection_options import DEFAULT_BROKER, Authority, Certificate, Directory, HopsOf, PrivateKey
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peers_from
-from holdfast.cli.serving import Log, Metrics, Operation, serve
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address, parse_address
 from holdfast.net.settings import NodeSettings
@@ -59,8 +59,8 @@ def run(
       holdfast broker --id b2 --listen tcp://127.0.0.1:7002 --peer b1=tcp://127.0.0.1:7001
       holdfast broker --id b3 --listen tcp://127.0.0.1:7003 --peers peers.txt --metrics 127.0.0.1:9103 --log json
     """
+    from holdfast.net.event_loop import run as run_loop
     from holdfast.net.http import parse_place
-    from holdfast.net.loop import run as run_loop
     from holdfast.net.tls import TlsFiles
 
     _check_store(hops, store)

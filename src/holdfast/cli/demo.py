@@ -110,8 +110,8 @@ def _live(network: "Network", out: Path, in_process: bool, watch: "RunWatch", vi
     from holdfast.books.trace import TraceWriter
     from holdfast.cli.up import hosts, impairments, run_live
     from holdfast.net.clock import Clock
-    from holdfast.net.loop import run as run_loop
-    from holdfast.network.about import about_run
+    from holdfast.net.event_loop import run as run_loop
+    from holdfast.network.provenance import about_run
 
     clock = Clock()
     with TraceWriter(out / _RUN, about_run(network, "live", network.seed), overwrite=True) as trace:

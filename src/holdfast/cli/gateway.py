@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.connecting import DEFAULT_BROKER, Authority, Broker, Certificate, PrivateKey
+from holdfast.cli.connection_options import DEFAULT_BROKER, Authority, Broker, Certificate, PrivateKey
 from holdfast.cli.flags import flag
 from holdfast.gateway.gateway import GatewaySettings
 from holdfast.gateway.log import Retention
@@ -60,7 +60,7 @@ def run(
       holdfast gateway --log gw --stream "cheap=price < 10" --stream "big=volume > 1000000" --keep-mb 4096
     """
     from holdfast.net.address import parse_address
-    from holdfast.net.loop import run as run_loop
+    from holdfast.net.event_loop import run as run_loop
     from holdfast.net.setup import finite
     from holdfast.net.tls import TlsFiles
 
@@ -98,7 +98,7 @@ def _streams(condition: str | None, named: list[str]) -> dict[str, str]:
 
 
 async def _serve(settings: GatewaySettings, as_json: bool) -> None:
-    from holdfast.cli.connecting import stopping
+    from holdfast.cli.connection_options import stopping
     from holdfast.gateway.gateway import Gateway
 
     def report(line: str) -> None:

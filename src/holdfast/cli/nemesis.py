@@ -48,7 +48,7 @@ def run(
     from holdfast.nemesis.report import broken_runs, text
     from holdfast.nemesis.report import save as save_rows
     from holdfast.nemesis.schedule import kinds_named
-    from holdfast.net.loop import run as run_loop
+    from holdfast.net.event_loop import run as run_loop
     from holdfast.network.document import settings_from
 
     require("duckdb")

@@ -270,7 +270,7 @@ def _losses(network: "Network", case: "Case") -> list["Forecast"]:
 
 
 def _draw(result: _Result, asked: "PlanSettings", picture: Path) -> None:
-    from holdfast.planner.picture import svg
+    from holdfast.planner.drawing import svg
 
     drawn = svg(result.case, result.predictions, result.advice.about, asked.endpoints)
     draft = picture.with_name(f".holdfast-{os.getpid()}.svg")  # beside it, so that a picture is there wholly or not

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.connecting import (
+from holdfast.cli.connection_options import (
     Authority,
     Broker,
     Certificate,
@@ -61,7 +61,7 @@ def run(
     Example:
       echo '{"symbol": "IBM", "price": 119.5}' | holdfast pub --broker tcp://127.0.0.1:7001
     """
-    from holdfast.net.loop import run as run_loop
+    from holdfast.net.event_loop import run as run_loop
     from holdfast.net.setup import finite
 
     finite(rate, "--rate", "events a second")
@@ -85,7 +85,7 @@ def run(
 
 
 async def _publish(client: "Client", lifetime: float | None, rate: float | None) -> tuple[int, int]:
-    from holdfast.cli.connecting import stopping
+    from holdfast.cli.connection_options import stopping
 
     published = skipped = 0
     loop = asyncio.get_running_loop()

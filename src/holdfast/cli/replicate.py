@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.connecting import Authority, Certificate, Directory, PrivateKey
+from holdfast.cli.broker_process import Log, Metrics, Operation, serve
+from holdfast.cli.connection_options import Authority, Certificate, Directory, PrivateKey
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peer_of
-from holdfast.cli.serving import Log, Metrics, Operation, serve
 from holdfast.model.errors import InputError
 from holdfast.model.messages import CopyProtocol, ReplicaUse
 from holdfast.net.address import parse_address
@@ -49,11 +49,11 @@ def run(
       holdfast replicate --faulty b3 --protocol incremental --peer b2=tcp://127.0.0.1:7002 --peer b5=tcp://127.0.0.1:7005
     """
     from holdfast.net.directory import directory_at
+    from holdfast.net.event_loop import run as run_loop
     from holdfast.net.http import parse_place
-    from holdfast.net.loop import run as run_loop
     from holdfast.net.tls import TlsFiles
     from holdfast.protocol.replication.settings import Role
-    from holdfast.wire.outgoing import sendable_name
+    from holdfast.wire.event_encoding import sendable_name
 
     peers = dict(peer_of(each) for each in peer)
     name = sendable_name(id_ or f"{faulty}+1", "broker")

@@ -80,9 +80,9 @@ def _simulate(
     path: str, settings: list[str], out: Path | None, overwrite: bool, quiet: bool
 ) -> tuple[int, str, "Outcome"]:
     from holdfast.books.trace import TraceWriter
-    from holdfast.network.about import about_run
     from holdfast.network.document import settings_from
     from holdfast.network.load import load
+    from holdfast.network.provenance import about_run
     from holdfast.sim.simulator import Simulation
 
     network = load(path, settings_from(settings))

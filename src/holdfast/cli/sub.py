@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.connecting import (
+from holdfast.cli.connection_options import (
     Authority,
     Broker,
     Certificate,
@@ -60,7 +60,7 @@ def run(
       holdfast sub "symbol = 'IBM' AND price < 120" --broker tcp://127.0.0.1:7001 --count 10
     """
     from holdfast.language.parser import parse
-    from holdfast.net.loop import run as run_loop
+    from holdfast.net.event_loop import run as run_loop
     from holdfast.net.setup import finite
 
     parsed = parse(condition)  # a wrong condition needs no connection
@@ -86,7 +86,7 @@ async def _subscribe(
     client: "Client", condition: str, count: int | None, timeout: float | None, as_json: bool, durable: bool
 ) -> bool:
     """Whether as many came as were asked for."""
-    from holdfast.cli.connecting import stopping
+    from holdfast.cli.connection_options import stopping
 
     async with client:
         with stopping() as stop:

@@ -47,7 +47,7 @@ def run(
       holdfast up net.toml --duration 10 --out run-live
     """
     from holdfast.net.clock import Clock
-    from holdfast.net.loop import run as run_loop
+    from holdfast.net.event_loop import run as run_loop
     from holdfast.network.document import settings_from
     from holdfast.network.load import load
 
@@ -69,7 +69,7 @@ def run(
         return
     from holdfast.books.live import LiveBooks
     from holdfast.books.trace import TraceWriter
-    from holdfast.network.about import about_run
+    from holdfast.network.provenance import about_run
 
     for warning in network.warnings:
         print(f"warning: {warning}", file=sys.stderr)
@@ -137,7 +137,7 @@ async def run_live(
     show: "Callable[[LiveRun, LiveBooks], None] | None" = None,
 ) -> int | None:
     """By how much the workload was behind its times at most; None if it was stopped before anything had begun."""
-    from holdfast.cli.connecting import stopping
+    from holdfast.cli.connection_options import stopping
     from holdfast.net.live import LiveRun
     from holdfast.sim.faults import Faults
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holdfast.pipeline import readable
+from holdfast.pipeline import number_format
 from holdfast.pipeline.audit.expectations import Expectation
 from holdfast.pipeline.audit.failover import AuditedFailover
 from holdfast.pipeline.audit.job import AuditedRun
 from holdfast.pipeline.audit.slices import Shown
-from holdfast.pipeline.report.parts import state_of
+from holdfast.pipeline.report.html_parts import state_of
 
 _NAME = 26
 
@@ -24,25 +24,25 @@ def summary(run: AuditedRun, shown: Shown, expected: Sequence[Expectation], lag_
 def _rows(run: AuditedRun, shown: Shown, lag_us: int) -> Iterator[tuple[str, str]]:
     outcome, recovered = run.outcome, run.recovered
     subscribers = shown.worst[0]["subscribers"] if shown.worst else 0
-    yield "published", readable.count(outcome.published)
+    yield "published", number_format.count(outcome.published)
     yield "owed", f"{outcome.owed:,} deliveries to {subscribers} subscribers"
     unaided = outcome.delivered - sum(recovered.values())
     yield "delivered", ""
     yield "  without recovery", _of(unaided, outcome.owed, "by the original path")
     yield "  with recovery", _of(outcome.delivered, outcome.owed, _by_via(recovered))
     held = run.delay_us("held").get("p50")
-    waited = f"; {outcome.held:,} events were held back, half of them less than {readable.time(held)}"
+    waited = f"; {outcome.held:,} events were held back, half of them less than {number_format.time(held)}"
     left = f"{outcome.fifo_violations:,} left"
     yield "FIFO violations avoided", f"{run.figures['behind'] - outcome.fifo_violations:,}, {left}{waited}"
     for failover in shown.failovers:
         yield from _failover(failover)
     dropped = outcome.incidents.get("dropped", 0)
-    behind = f"publishers at most {readable.time(lag_us)} behind schedule"
+    behind = f"publishers at most {number_format.time(lag_us)} behind schedule"
     yield "overload", f"{dropped:,} events dropped; {behind}"
 
 
 def _of(part: int, total: int, how: str) -> str:
-    return f"{part:>7,}  {readable.share(part / total if total else None):>9}  {how}"
+    return f"{part:>7,}  {number_format.share(part / total if total else None):>9}  {how}"
 
 
 def _by_via(recovered: dict[str, int]) -> str:
@@ -51,7 +51,7 @@ def _by_via(recovered: dict[str, int]) -> str:
 
 
 def _failover(found: AuditedFailover) -> Iterator[tuple[str, str]]:
-    noticed, ready = (readable.time(at - found.failed_us) for at in (found.noticed_us, found.ready_us))
+    noticed, ready = (number_format.time(at - found.failed_us) for at in (found.noticed_us, found.ready_us))
     during = found.during
     yield (
         "failover",
@@ -60,8 +60,8 @@ def _failover(found: AuditedFailover) -> Iterator[tuple[str, str]]:
     extra = f"{found.recovered_for_it:,.0f} more than links alone cost"
     yield "  meanwhile", f"{during.owed:,} owed: {during.replica:,} waited for the replica,"
     yield "", f"{during.recovered:,} were recovered ({extra}), {during.missing:,} were lost;"
-    slowest = f"the slowest took {readable.time(during.delay_max_us)}"
-    yield "", f"{slowest}, half of them {readable.time(during.delay_p50_us)} or less"
+    slowest = f"the slowest took {number_format.time(during.delay_max_us)}"
+    yield "", f"{slowest}, half of them {number_format.time(during.delay_p50_us)} or less"
 
 
 _VERBS = {"holds": "hold"}

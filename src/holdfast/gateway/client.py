@@ -53,12 +53,12 @@ from holdfast.model.event import Attributes
 from holdfast.model.messages import Via
 from holdfast.net.address import Address, parse_address
 from holdfast.net.backoff import Backoff
-from holdfast.net.loop import new_loop
+from holdfast.net.event_loop import new_loop
 from holdfast.net.settings import renamed
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial
-from holdfast.net.wires import Wire
-from holdfast.wire.outgoing import sendable
+from holdfast.net.wire import Wire
+from holdfast.wire.event_encoding import sendable
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Answer)
@@ -263,7 +263,7 @@ class GatewayClient:
 
 
 class _Line:
-    """One connection; a receiver of frames (net/wires.py)."""
+    """One connection; a receiver of frames (net/wire.py)."""
 
     def __init__(self, wire: Wire, address: Address) -> None:
         self.why: str | None = None  # it has ended

@@ -38,9 +38,9 @@ from holdfast.gateway.segment import LogDamagedError
 from holdfast.gateway.stream import GatewayStream
 from holdfast.model.errors import InputError, PeerError
 from holdfast.net.clock import Clock
-from holdfast.net.wires import Wire
+from holdfast.net.wire import Wire
 from holdfast.wire.codec import VERSION
-from holdfast.wire.outgoing import sendable
+from holdfast.wire.event_encoding import sendable
 
 if TYPE_CHECKING:
     from holdfast.gateway.gateway import Gateway
@@ -162,7 +162,7 @@ class _Refusal(Exception):
 
 
 class _Connection:
-    """One of them; a receiver of frames (net/wires.py)."""
+    """One of them; a receiver of frames (net/wire.py)."""
 
     def __init__(self, wire: Wire, all_: Connections) -> None:
         self._wire = wire

@@ -1,7 +1,7 @@
 """A gateway as a child of the program that needs one, for as long as that program lives.
 
 For a query that reads from a broker without a gateway of its own running somewhere. The log is as durable as any, but
-nobody listens while the query is not running, so what is published then is not in it. The child (`child`) ends
+nobody listens while the query is not running, so what is published then is not in it. The child (`child_process`) ends
 when its standard input does, which the operating system sees to even when the parent is killed.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from holdfast.model.errors import InputError, TransportError
 from holdfast.net.tls import TlsFiles
 
-_PROGRAM = "import sys; from holdfast.gateway.child import serve; serve(*sys.argv[1:])"
+_PROGRAM = "import sys; from holdfast.gateway.child_process import serve; serve(*sys.argv[1:])"
 _STOP_S = 10.0
 
 

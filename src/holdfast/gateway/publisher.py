@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
+from holdfast.gateway.disk_thread import OneThread
 from holdfast.gateway.folder import Identity
 from holdfast.gateway.ledger import CommitLedger
 from holdfast.gateway.messages import decode_outgoing
-from holdfast.gateway.thread import OneThread
 from holdfast.model.errors import TransportError
 from holdfast.net.address import Address
 from holdfast.net.backoff import Backoff

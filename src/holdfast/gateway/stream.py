@@ -14,16 +14,16 @@ from secrets import token_hex
 
 import msgspec
 
+from holdfast.gateway.disk_thread import OneThread
 from holdfast.gateway.folder import NAME_CHARACTERS_MAX, read_json, write_json
 from holdfast.gateway.log import Log, Retention
 from holdfast.gateway.messages import FETCH_AIM, RECORD_BYTES_MAX, Logged, StreamState, encode_row
-from holdfast.gateway.thread import OneThread
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError, MisuseError
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
 from holdfast.net.subscription import Delivery, Subscription
-from holdfast.protocol.seen import Seen
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.settings import ProtocolSettings
 
 FORMAT = 1

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import cast
 
-from holdfast.language.remembering import Remembering
+from holdfast.language.bounded_cache import Remembering
 
 ESCAPE = "!"
 _ANY = None  # a `_` inside a segment

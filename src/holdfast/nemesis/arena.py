@@ -48,7 +48,7 @@ class Ground:
     duration_us: int
 
 
-class Node:
+class NodeProcess:
     """A process of ours, whatever life it is in."""
 
     def __init__(self, name: str) -> None:
@@ -125,8 +125,8 @@ class Arena:
         self._journals.mkdir(parents=True)
         self.journal = JournalWriter(ground.folder / "nemesis.jsonl")
         self._disks = Disks(ground.folder / "stores", [each.id for each in self._network.brokers], ground.mode.stores)
-        self.brokers = {each.id: Node(each.id) for each in self._network.brokers}
-        self.clients = {each.id: Node(each.id) for each in self._network.clients}
+        self.brokers = {each.id: NodeProcess(each.id) for each in self._network.brokers}
+        self.clients = {each.id: NodeProcess(each.id) for each in self._network.clients}
         self._specs: dict[str, ClientSpec] = {each.id: each for each in self._network.clients}
         self._proxies: dict[str, list[Proxy]] = {}
         self._at: dict[str, str] = {name: name for name in self.brokers}  # a broker's place, and who is there now
@@ -231,7 +231,7 @@ class Arena:
 
     # What happens to it --------------------------------------------------------------------------
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> NodeProcess:
         """A client, or whoever is in a broker's place."""
         return self.clients[name] if name in self.clients else self.brokers[self._at[name]]
 
@@ -286,7 +286,7 @@ class Arena:
         self._roles[name] = role
         self._place_of[name] = place
         self._peers[name] = {}
-        self.brokers[name] = Node(name)
+        self.brokers[name] = NodeProcess(name)
         self._at[place] = name
         for neighbour in role.neighbours:
             there = self._place_of[neighbour]

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.nemesis.arena import Arena, Ground
 from holdfast.nemesis.journal import now_us
-from holdfast.nemesis.schedule import Fault
+from holdfast.nemesis.schedule import PlannedFault
 
 _STATE_S = 0.5  # between looks at who still waits for something
 _QUIET_S = 2.0  # without a line in any client's journal nothing is on its way: two pauses between dials
@@ -28,7 +28,7 @@ _WEATHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-async def attack(ground: Ground, faults: Sequence[Fault], progress: Callable[[str], None]) -> None:
+async def attack(ground: Ground, faults: Sequence[PlannedFault], progress: Callable[[str], None]) -> None:
     """Run it; the journals are in the ground's folder afterwards."""
     arena = Arena(ground)
     try:
@@ -47,7 +47,7 @@ async def _until(time_us: int) -> None:
     await asyncio.sleep(max(0, time_us - now_us()) / 1e6)
 
 
-async def _strike(arena: Arena, number: int, fault: Fault, progress: Callable[[str], None]) -> None:
+async def _strike(arena: Arena, number: int, fault: PlannedFault, progress: Callable[[str], None]) -> None:
     await _until(arena.zero_us + fault.at_us)
     if fault.kind == "full-disk" and not arena.can_fill_disks:
         arena.journal.write("left out", fault=number, kind=fault.kind, text="no disk can be mounted; that takes root")
@@ -61,7 +61,7 @@ async def _strike(arena: Arena, number: int, fault: Fault, progress: Callable[[s
         arena.journal.write("over", fault=number)
 
 
-async def _do(arena: Arena, number: int, fault: Fault, until_us: int) -> None:
+async def _do(arena: Arena, number: int, fault: PlannedFault, until_us: int) -> None:
     name = fault.target
     if fault.kind in _WEATHER:
         change, back = _WEATHER[fault.kind]

@@ -15,8 +15,8 @@ from holdfast.nemesis.node_process import Command, Commands, SteppedClock
 from holdfast.net.address import parse_address
 from holdfast.net.counters import WORTH_TELLING, Counters
 from holdfast.net.directory import directory_at
+from holdfast.net.event_loop import run as run_loop
 from holdfast.net.journal import Note
-from holdfast.net.loop import run as run_loop
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 from holdfast.net.tls import TlsFiles

@@ -16,9 +16,9 @@ from holdfast.model.errors import InputError
 from holdfast.nemesis.arena import Ground
 from holdfast.nemesis.attack import attack
 from holdfast.nemesis.judge.evidence import Evidence, evidence_in
-from holdfast.nemesis.judge.verdict import Rules, Verdict, judge
+from holdfast.nemesis.judge.verdict import Judgement, Rules, judge
 from holdfast.nemesis.modes import Mode
-from holdfast.nemesis.schedule import Fault, draw, quiet_us, settle_us
+from holdfast.nemesis.schedule import PlannedFault, draw, quiet_us, settle_us
 from holdfast.network.load import load
 from holdfast.network.problems import NetworkError
 from holdfast.network.schema import Network
@@ -58,14 +58,14 @@ class Campaign:
 
 
 @dataclass
-class Run:
+class AttackRun:
     """One mode under one seed."""
 
     mode: Mode
     seed: int
     again: str
-    faults: list[Fault] = field(default_factory=list)
-    verdict: Verdict = field(default_factory=Verdict)
+    faults: list[PlannedFault] = field(default_factory=list)
+    verdict: Judgement = field(default_factory=Judgement)
     struck: Counter[str] = field(default_factory=Counter)  # what was done, by kind
     notes: list[str] = field(default_factory=list)
     skipped: str = ""  # why the mode does not go with the file
@@ -86,11 +86,11 @@ class Run:
         }
 
 
-Attack = Callable[[Ground, Sequence[Fault], Callable[[str], None]], None]
+Attack = Callable[[Ground, Sequence[PlannedFault], Callable[[str], None]], None]
 
 
-def run_all(campaign: Campaign, run_loop: Callable[[Any], Any], progress: Callable[[str], None]) -> list[Run]:
-    runs: list[Run] = []
+def run_all(campaign: Campaign, run_loop: Callable[[Any], Any], progress: Callable[[str], None]) -> list[AttackRun]:
+    runs: list[AttackRun] = []
     for seed in range(campaign.seed, campaign.seed + campaign.rounds):
         for mode in campaign.modes:
             if any(each.mode is mode and each.skipped for each in runs):
@@ -101,8 +101,8 @@ def run_all(campaign: Campaign, run_loop: Callable[[Any], Any], progress: Callab
 
 def _run(
     campaign: Campaign, mode: Mode, seed: int, run_loop: Callable[[Any], Any], progress: Callable[[str], None]
-) -> Run:
-    found = Run(mode, seed, campaign.again(mode, seed))
+) -> AttackRun:
+    found = AttackRun(mode, seed, campaign.again(mode, seed))
     settings = {**mode.settings, "duration_s": campaign.run_us / 1e6, **campaign.settings}
     try:
         network = load(campaign.file, settings)
@@ -127,7 +127,7 @@ def _run(
     return found
 
 
-def _count(found: Run, evidence: Evidence) -> None:
+def _count(found: AttackRun, evidence: Evidence) -> None:
     found.struck = Counter(each.kind for each in evidence.struck.values())
     found.notes = evidence.notes
 

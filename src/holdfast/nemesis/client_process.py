@@ -18,7 +18,7 @@ from holdfast.nemesis.journal import JournalWriter, fingerprint, now_us
 from holdfast.nemesis.node_process import Command, Commands, SteppedClock
 from holdfast.net.address import parse_address
 from holdfast.net.client import Client
-from holdfast.net.loop import run as run_loop
+from holdfast.net.event_loop import run as run_loop
 from holdfast.net.losses import Loss
 from holdfast.net.states import StateChange
 from holdfast.net.subscription import Delivery, Subscription

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from holdfast.nemesis.campaign import Campaign, Run
+from holdfast.nemesis.campaign import AttackRun, Campaign
 from holdfast.nemesis.modes import MODES
 
 _COLUMNS = (
@@ -27,7 +27,7 @@ _COLUMNS = (
 )
 
 
-def rows_of(campaign: Campaign, runs: Iterable[Run]) -> list[dict[str, Any]]:
+def rows_of(campaign: Campaign, runs: Iterable[AttackRun]) -> list[dict[str, Any]]:
     """A row for each mode, summed over its runs."""
     rows: dict[str, dict[str, Any]] = {}
     for run in runs:
@@ -73,7 +73,7 @@ def _cell(value: Any) -> str:
     return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def text(campaign: Campaign, runs: Sequence[Run]) -> str:
+def text(campaign: Campaign, runs: Sequence[AttackRun]) -> str:
     lines = [*table(rows_of(campaign, runs)), ""]
     for run in runs:
         if run.skipped:
@@ -90,16 +90,16 @@ def text(campaign: Campaign, runs: Sequence[Run]) -> str:
     return "\n".join(lines)
 
 
-def _is_broken(run: Run, what: str) -> bool:
+def _is_broken(run: AttackRun, what: str) -> bool:
     promised = {"unnamed": run.mode.names_losses, "disordered": run.mode.in_order}
     return promised.get(what, True)
 
 
-def broken_runs(runs: Iterable[Run]) -> list[Run]:
+def broken_runs(runs: Iterable[AttackRun]) -> list[AttackRun]:
     return [run for run in runs if run.verdict.broken]
 
 
-def as_json(campaign: Campaign, runs: Sequence[Run]) -> dict[str, Any]:
+def as_json(campaign: Campaign, runs: Sequence[AttackRun]) -> dict[str, Any]:
     return {
         "file": campaign.file,
         "seed": campaign.seed,
@@ -111,7 +111,7 @@ def as_json(campaign: Campaign, runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def save(path: Path, campaign: Campaign, runs: Sequence[Run]) -> None:
+def save(path: Path, campaign: Campaign, runs: Sequence[AttackRun]) -> None:
     """Into a file that keeps the sums of all saved campaigns, a row for each mode."""
     former = json.loads(path.read_text()) if path.exists() else {"campaigns": [], "rows": []}
     rows = {row["mode"]: row for row in former["rows"]}

@@ -25,7 +25,7 @@ _BUSY_US = 1_000_000  # what a busy machine adds to two heartbeats
 _STEP_US = 3_600_000_000  # a clock that is set wrong is wrong by an hour
 
 
-class Fault(msgspec.Struct, frozen=True):
+class PlannedFault(msgspec.Struct, frozen=True):
     """One thing that is done, to whom, from when until when; times are from the start of the run."""
 
     at_us: int
@@ -70,7 +70,7 @@ def link_name(a: str, b: str) -> str:
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultType:
     """A kind of fault: whom it strikes, for how many leases, how often beside the others, and in which modes."""
 
     name: str
@@ -86,21 +86,21 @@ def _everywhere(targets: Targets) -> tuple[str, ...]:
 
 
 _KINDS = (
-    Kind("kill-broker", lambda of: of.brokers, (0.1, 2.5), 2.0),
-    Kind("pause-broker", lambda of: of.brokers, (0.3, 2.5), 1.5),
-    Kind("kill-publisher", lambda of: of.publishers, (0.1, 1.0)),
-    Kind("kill-subscriber", lambda of: of.subscribers, (0.1, 1.5)),
-    Kind("pause-publisher", lambda of: of.publishers, (0.3, 2.5), 0.5),
-    Kind("pause-subscriber", lambda of: of.subscribers, (0.3, 2.5), 0.5),
-    Kind("cut", _everywhere, (0.05, 2.5), 2.0),
-    Kind("stall", _everywhere, (0.1, 2.5), 1.5),
-    Kind(
+    FaultType("kill-broker", lambda of: of.brokers, (0.1, 2.5), 2.0),
+    FaultType("pause-broker", lambda of: of.brokers, (0.3, 2.5), 1.5),
+    FaultType("kill-publisher", lambda of: of.publishers, (0.1, 1.0)),
+    FaultType("kill-subscriber", lambda of: of.subscribers, (0.1, 1.5)),
+    FaultType("pause-publisher", lambda of: of.publishers, (0.3, 2.5), 0.5),
+    FaultType("pause-subscriber", lambda of: of.subscribers, (0.3, 2.5), 0.5),
+    FaultType("cut", _everywhere, (0.05, 2.5), 2.0),
+    FaultType("stall", _everywhere, (0.1, 2.5), 1.5),
+    FaultType(
         "delay",
         _everywhere,
         (0.5, 2.0),
         what=lambda dice, of: {"delay_s": round(dice.uniform(0.02, 0.3), 3), "jitter_s": round(dice.random() / 5, 3)},
     ),
-    Kind(
+    FaultType(
         "throttle",
         _everywhere,
         (0.5, 2.0),
@@ -108,7 +108,7 @@ _KINDS = (
         lambda mode: not mode.udp,
         lambda dice, of: {"bytes_per_s": dice.choice((20_000, 100_000))},
     ),
-    Kind(
+    FaultType(
         "drop",
         _everywhere,
         (0.5, 2.0),
@@ -116,19 +116,19 @@ _KINDS = (
         lambda mode: mode.udp,
         lambda dice, of: {"drop": round(dice.uniform(0.02, 0.3), 3), "duplicate": dice.choice((0.0, 0.05))},
     ),
-    Kind("burst", lambda of: of.publishers, (0.0, 0.0), what=lambda dice, of: {"events": _BURST_EVENTS}),
-    Kind("slow-reader", lambda of: of.subscribers, (0.5, 2.0)),
-    Kind("absence", lambda of: of.subscribers, (0.3, 2.5)),
-    Kind("leave", lambda of: of.publishers, (0.3, 1.0), 0.5),
-    Kind(
+    FaultType("burst", lambda of: of.publishers, (0.0, 0.0), what=lambda dice, of: {"events": _BURST_EVENTS}),
+    FaultType("slow-reader", lambda of: of.subscribers, (0.5, 2.0)),
+    FaultType("absence", lambda of: of.subscribers, (0.3, 2.5)),
+    FaultType("leave", lambda of: of.publishers, (0.3, 1.0), 0.5),
+    FaultType(
         "churn", lambda of: of.subscribers, (0.5, 3.0), what=lambda dice, of: {"condition": dice.choice(of.conditions)}
     ),
-    Kind("full-disk", lambda of: of.brokers, (0.3, 1.5), 1.0, lambda mode: mode.stores),
+    FaultType("full-disk", lambda of: of.brokers, (0.3, 1.5), 1.0, lambda mode: mode.stores),
     # A publisher's numbers continue from the time of day, so its clock goes forward only (docs/recovery.md, Limits).
-    Kind(
+    FaultType(
         "clock-forward", lambda of: of.brokers + of.clients, (0.1, 0.5), 0.5, what=lambda dice, of: {"by_us": _STEP_US}
     ),
-    Kind(
+    FaultType(
         "clock-back",
         lambda of: of.brokers + tuple(each for each in of.subscribers if each not in of.publishers),
         (0.1, 0.5),
@@ -136,7 +136,7 @@ _KINDS = (
         what=lambda dice, of: {"by_us": -_STEP_US},
     ),
 )
-KINDS: dict[str, Kind] = {each.name: each for each in _KINDS}
+KINDS: dict[str, FaultType] = {each.name: each for each in _KINDS}
 
 
 def kinds_named(names: str | None) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def kinds_named(names: str | None) -> tuple[str, ...]:
     return wanted
 
 
-def draw(network: Network, mode: Mode, seed: int, duration_us: int, only: tuple[str, ...] = ()) -> list[Fault]:
+def draw(network: Network, mode: Mode, seed: int, duration_us: int, only: tuple[str, ...] = ()) -> list[PlannedFault]:
     """The faults of one run in the order of time; `only` leaves out all other kinds."""
     targets = Targets.of(network)
     dice = Random(f"{seed}/{mode.name}/nemesis")
@@ -157,12 +157,12 @@ def draw(network: Network, mode: Mode, seed: int, duration_us: int, only: tuple[
     lease_us = network.protocol.lease_us
     at_us, end_us = quiet_us(network), duration_us - quiet_us(network)
     busy_until_us: dict[str, int] = {}
-    faults: list[Fault] = []
+    faults: list[PlannedFault] = []
     while kinds and at_us < end_us:
         kind = dice.choices(kinds, [each.weight for each in kinds])[0]
         target = dice.choice(kind.strikes(targets))
         for_us = int(dice.uniform(*kind.leases) * lease_us)
-        fault = Fault(at_us, min(for_us, end_us - at_us), kind.name, target, kind.what(dice, targets))
+        fault = PlannedFault(at_us, min(for_us, end_us - at_us), kind.name, target, kind.what(dice, targets))
         if busy_until_us.get(target, 0) <= at_us:  # one thing at a time to each
             busy_until_us[target] = fault.until_us + network.protocol.heartbeat_us
             faults.append(fault)

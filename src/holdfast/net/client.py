@@ -60,7 +60,7 @@ from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, RecoveryWord
 from holdfast.protocol.stack import new_client
-from holdfast.wire.outgoing import encoded_event, sendable_lifetime_us, sendable_name, sendable_payload
+from holdfast.wire.event_encoding import encoded_event, sendable_lifetime_us, sendable_name, sendable_payload
 from holdfast.wire.signals import Refusal, Welcome
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
@@ -265,7 +265,7 @@ class Client(Attachment):
         link = self._link
         if link is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX or self._durable is not None:
             link = await self._room()
-        if not link.wire.reliable:
+        if not link.reliable:
             link.check_fits(len(encoded) + len(payload))
         if self._observer is not None:
             attributes = dict(attributes)  # which it keeps
@@ -297,12 +297,9 @@ class Client(Attachment):
         return await publish_many(self.publish, together, events, timeout, before)
 
     async def _publish_encoded(self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes]) -> None:
-        link = self._link
-        if link is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
-            link = await self._room()
-        if not link.wire.reliable:
-            link.check_fits(max(map(len, encoded)))
-        self.driver.publish_many(events, encoded)
+        if self._link is None or self._link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
+            await self._room()
+        self.driver.publish_many(events, encoded)  # which are small enough for any link
 
     def _why_unpublished(self) -> str:
         why = "there is no connection to a broker" if self._link is None else "the broker takes no more for now"

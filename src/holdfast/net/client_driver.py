@@ -26,29 +26,30 @@ class ClientDriver(Driver):
 
     def publish(self, attributes: Mapping[str, Scalar], encoded: bytes, payload: bytes, lifetime_us: int | None) -> int:
         """Hand an event to the machine; its sequence number."""
-        now_us = self._clock.now_us()
+        now_us, later = self._clock.now_us(), bool(self._dirty)
         client = self._client
-        effects = client.publish(attributes, payload, lifetime_us, now_us, encoded)
+        effects = client.publish(attributes, payload, lifetime_us, now_us, encoded, not later)
         if effects or not self._waiting:
-            self._let_go(effects, now_us)
+            self._let_go(effects, later, now_us)
         return client.last_seq
 
     def publish_many(self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes]) -> None:
         """Hand several events to the machine."""
-        now_us = self._clock.now_us()
+        now_us, later = self._clock.now_us(), bool(self._dirty)
         effects = self._client.publish_many(events, encoded, now_us)
         if effects or not self._waiting:
-            self._let_go(effects, now_us)
+            self._let_go(effects, later, now_us)
 
-    def _let_go(self, effects: list[Effect], now_us: int) -> None:
+    def _let_go(self, effects: list[Effect], later: bool, now_us: int) -> None:
         """What was published leaves at once if it is the first of this turn of the event loop, else with the rest."""
-        self._waiting = bool(effects or self._dirty)
-        if not self._waiting:
+        self._waiting = later
+        if not effects and not later:
             effects = self._client.handle(WAKE, now_us)
         if effects:
             self._perform(effects, now_us)
             if self._outgoing:
                 self._send()
+        if not later:  # else that is done when the rest leaves
             self.rearm()
 
     def flush(self) -> None:

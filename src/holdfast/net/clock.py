@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic_ns, time_ns
 
-from holdfast.protocol.changes import Clocked
+from holdfast.protocol.store_changes import Clocked
 
 _SET_US = 1_000_000  # by less a clock is adjusted as it runs, and no event's age is known better
 _DOWN_US_MAX = 600_000_000  # that a reboot may count as time that has passed: most take minutes

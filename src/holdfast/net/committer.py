@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from holdfast.protocol.changes import Change
 from holdfast.protocol.effects import Persist
+from holdfast.protocol.store_changes import Change
 from holdfast.store.interface import Store, StoreError
 
 _AGAIN_S = 1.0  # between attempts to write to a store that cannot

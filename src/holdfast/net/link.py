@@ -19,7 +19,7 @@ from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import BYTES_MAX, Outbox
 from holdfast.net.stream import WINDOW_BYTES, SessionStream
-from holdfast.net.wires import Wire
+from holdfast.net.wire import Wire
 from holdfast.wire.codec import FRAME_BYTES, MESSAGES, decode_frame_untrusted, is_event
 from holdfast.wire.signals import LEVEL, Mark, Missed, encode_signal
 
@@ -58,6 +58,7 @@ class Link:
         self.replaces = replaces  # the far end is the replica of this broker
         self.kind = kind
         self.wire = wire
+        self.reliable = wire.reliable  # which every wire of a link is, or none
         self.outbox = Outbox(wire.frame_aim, wire.frame_max, counters, bytes_max)
         self.writable = True  # the wire takes more, and the window of the stream is open
         self.wire_writable = True

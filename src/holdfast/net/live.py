@@ -31,7 +31,7 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.replication.settings import Role
 from holdfast.protocol.settings import BEST_EFFORT
-from holdfast.wire.outgoing import encoded_event
+from holdfast.wire.event_encoding import encoded_event
 
 _REPORT_S = 1.0  # the interval of the `messages` table and of the counters
 _START_S = 60.0  # a machine that starts a hundred brokers at once takes its time

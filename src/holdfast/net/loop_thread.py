@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from holdfast.model.errors import MisuseError
-from holdfast.net.loop import new_loop
+from holdfast.net.event_loop import new_loop
 
 T = TypeVar("T")
 

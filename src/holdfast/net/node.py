@@ -32,17 +32,17 @@ from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
 from holdfast.net.stream import SessionStream
 from holdfast.net.transport import listen
-from holdfast.net.wires import Listener, Wire
-from holdfast.protocol.changes import Stored
+from holdfast.net.wire import Listener, Wire
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Gauges, NeighboursListed, Persist, Received, Register, Save
 from holdfast.protocol.node import BrokerMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import Reliability
 from holdfast.protocol.stack import new_broker
+from holdfast.protocol.store_changes import Stored
 from holdfast.store.sqlite import SqliteStore
 from holdfast.wire.codec import encode_message
-from holdfast.wire.outgoing import sendable_name
+from holdfast.wire.event_encoding import sendable_name
 from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Refusal, Welcome
 
 _SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still

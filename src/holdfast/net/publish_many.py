@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from holdfast.model.errors import InputError, MisuseError, TimedOutError
 from holdfast.model.messages import Scalar
 from holdfast.net.deadline import counted
-from holdfast.wire.outgoing import encoded_events
+from holdfast.wire.event_encoding import encoded_events
 
 Event = Mapping[str, object]
 Publish = Callable[[Event], Awaitable[int]]

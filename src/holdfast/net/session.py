@@ -18,7 +18,7 @@ from holdfast.net.driver import Driver
 from holdfast.net.link import Link
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial
-from holdfast.net.wires import CLOSED, Wire
+from holdfast.net.wire import CLOSED, Wire
 from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
 from holdfast.wire.signals import (
     Ack,

@@ -11,10 +11,10 @@ from holdfast.language.parser import parse
 from holdfast.language.subscription import Subscription
 from holdfast.model.errors import InputError
 from holdfast.model.tls_settings import TlsSettings
-from holdfast.model.warned import warn_once
+from holdfast.model.warn_once import warn_once
 from holdfast.net.address import Address, parse_address
 from holdfast.net.settings import NodeSettings
-from holdfast.wire.outgoing import sendable_name
+from holdfast.wire.event_encoding import sendable_name
 
 
 def brokers_at(address: str | Sequence[str]) -> list[Address]:

@@ -18,7 +18,7 @@ from holdfast.model.errors import MisuseError, PeerError, TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import Address
-from holdfast.net.wires import CLOSED, Accept, Paused, Receiver, Refused
+from holdfast.net.wire import CLOSED, Accept, Paused, Receiver, Refused
 
 FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
 _BUFFER_BYTES_MAX = 1024 * 1024  # about to go to the kernel; more waits in the outbox, where it can be dropped

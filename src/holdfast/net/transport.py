@@ -3,7 +3,7 @@
 from holdfast.net import tcp, udp
 from holdfast.net.address import Address
 from holdfast.net.tls import TlsFiles
-from holdfast.net.wires import Accept, Listener, Paused, Refused, Wire
+from holdfast.net.wire import Accept, Listener, Paused, Refused, Wire
 
 
 async def listen(

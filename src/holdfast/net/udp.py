@@ -16,7 +16,7 @@ from typing import Any
 from holdfast.model.errors import MisuseError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.tcp import why_not
-from holdfast.net.wires import Accept, Receiver
+from holdfast.net.wire import Accept, Receiver
 from holdfast.wire.signals import SIGNAL, Refusal, encode_signal
 
 FRAME_AIM = 1_400  # fits an Ethernet packet with room for tunnels, so that no datagram is cut up on its way

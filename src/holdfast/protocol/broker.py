@@ -62,6 +62,7 @@ class Neighbour:
         self.epoch: int | None = None
         self.heard_us = now_us
         self.presence = Presence.HEARD
+        self.returned = False  # we had lost it, and have reported that
 
 
 def _nobody(added: list[str], dropped: list[str], now_us: int) -> None: ...
@@ -272,6 +273,9 @@ class CoreBroker:
         if name in self._down:
             since_us, _ = self._down.pop(name)
             effects += self._report_own_outage(name, since_us, now_us)
+            neighbour.returned = True
+            if reliable:  # it may have been restarted meanwhile: then it knows of no outage, and cannot report it
+                effects.append(Send(name, Outage(self.name, name, max(0, now_us - since_us))))
         return effects
 
     def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
@@ -340,7 +344,8 @@ class CoreBroker:
             case Detach():
                 effects += self._on_link_down(name, now_us)
             case Outage() if neighbour.kind == "broker":
-                if message.hops < self._settings.hops_max:
+                is_known = message.other == self.name and neighbour.returned  # we have reported it ourselves
+                if message.hops < self._settings.hops_max and not is_known:
                     effects += self._flood_outage(name, msgspec.structs.replace(message, hops=message.hops + 1))
             case _:
                 effects.append(Incident("unexpected_message", name))

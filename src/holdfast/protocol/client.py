@@ -31,6 +31,7 @@ from holdfast.model.messages import (
     Via,
 )
 from holdfast.protocol.conditions import ConditionBook, EventIndex
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import (
     Absence,
     AdvertiseCall,
@@ -53,7 +54,6 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.recovery.control import CONTROL_ADVERTISEMENT, CONTROL_SEQ, leaves_out_control
-from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable
 
@@ -251,9 +251,13 @@ class CoreClient:
         lifetime_us: int | None,
         now_us: int,
         encoded: bytes | None = None,
+        at_once: bool = False,
         record: bytes | None = None,  # what it lists of those before it, for recovery
     ) -> list[Effect]:
         if self._batches and encoded is not None and lifetime_us is None and not record:
+            if at_once and record is None and not self._times_us:
+                self.last_seq += 1
+                return [self._alone(self.last_seq, now_us, encoded, payload)]
             size = len(encoded) + len(payload) + _EVENT_BYTES
             effects: list[Effect] = []
             if self._batch_bytes + size > _BATCH_BYTES_MAX or len(self._times_us) >= self._batches_max:
@@ -302,17 +306,20 @@ class CoreClient:
         bodies, self._bodies = self._bodies, []
         payloads, self._payloads = self._payloads, {}
         self._batch_bytes = 0
-        assert self.broker is not None
         last, record = self.last_seq, self._batch_record
         if len(times_us) == 1 and record is None:  # it is through sooner than as a batch
-            payload = payloads[0] if payloads else b""
-            alone = Publication(self.name, last, times_us[0], None, Raw(bodies[0]), payload)  # type: ignore[arg-type]
-            return [Send(self.broker, Publish(alone))]
+            return [self._alone(last, times_us[0], bodies[0], payloads.get(0, b""))]
         seqs = tuple(range(last - len(times_us) + 1, last + 1))
         some = tuple([payloads.get(at, b"") for at in range(len(times_us))]) if payloads else ()
         stated = (0, 0) if record is None else (1, 0)
+        assert self.broker is not None
         batch = Batch(seqs, self.name, tuple(times_us), joined(bodies), some, 0, *stated)  # type: ignore[arg-type]
         return [Send(self.broker, batch)]
+
+    def _alone(self, seq: int, time_us: int, encoded: bytes, payload: bytes) -> Send:
+        assert self.broker is not None
+        publication = Publication(self.name, seq, time_us, None, Raw(encoded), payload)  # type: ignore[arg-type]
+        return Send(self.broker, Publish(publication))
 
     # Receiving -----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.model.messages import CopyProtocol, Message, NodeKind, Publication, ReplicaUse, Scalar, Via
-from holdfast.protocol.changes import Change
+from holdfast.protocol.store_changes import Change
 
 # Inputs --------------------------------------------------------------------------------------------------------
 

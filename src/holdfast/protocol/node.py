@@ -157,10 +157,12 @@ class ClientMachine(Node, Asks, Protocol):
         lifetime_us: int | None,
         now_us: int,
         encoded: bytes | None = None,
+        at_once: bool = False,
     ) -> list[Effect]:
         """What `PublishCall` does: the one way of an event into a network.
 
-        Events that leave in one message wait for each other: they leave with the next `Wake`, which is due at once.
+        Events that leave in one message wait for each other, unless one is to leave `at_once`: they leave with the next
+        `Wake`, which is due at once.
         `encoded` is the attributes as the wire has them, where the driver has encoded them already.
         """
         ...
@@ -209,8 +211,9 @@ class ClientLayer(Layer[ClientMachine]):
         lifetime_us: int | None,
         now_us: int,
         encoded: bytes | None = None,
+        at_once: bool = False,
     ) -> list[Effect]:
-        return self.inner.publish(attributes, payload, lifetime_us, now_us, encoded)
+        return self.inner.publish(attributes, payload, lifetime_us, now_us, encoded, at_once)
 
     def publish_many(
         self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes], now_us: int

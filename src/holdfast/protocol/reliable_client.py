@@ -126,10 +126,11 @@ class Recovering(ClientLayer):
         lifetime_us: int | None,
         now_us: int,
         encoded: bytes | None = None,
+        at_once: bool = False,
     ) -> list[Effect]:
         seq = self._client.last_seq + 1
         record = self._recovery.record_for(seq, now_us)
-        effects = self._client.publish(attributes, payload, lifetime_us, now_us, encoded, record)
+        effects = self._client.publish(attributes, payload, lifetime_us, now_us, encoded, at_once, record)
         kept = Publication(self.name, seq, now_us, lifetime_us, dict(attributes), payload, record)
         self._recovery.on_published(kept, now_us)
         return self._with_statements(effects) if effects else effects

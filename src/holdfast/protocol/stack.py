@@ -10,10 +10,10 @@ from random import Random
 from holdfast.model.limits import BATCH_EVENTS_MAX
 from holdfast.model.settings import TIME_US_MAX
 from holdfast.protocol.broker import CoreBroker
-from holdfast.protocol.changes import Stored
 from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.destinations import DestinationRouter
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.gossip.classes import Classes
 from holdfast.protocol.gossip.gossip import Gossip
 from holdfast.protocol.gossip.layer import GossipLayer
@@ -36,8 +36,8 @@ from holdfast.protocol.reliable_client import Ordered, Recovering
 from holdfast.protocol.replication.layer import ReplicationLayer
 from holdfast.protocol.replication.settings import ReplicationSettings, Role
 from holdfast.protocol.router import Router
-from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings, Reliability
+from holdfast.protocol.store_changes import Stored
 from holdfast.protocol.tree import ALL_AT_ONCE, SLICE, TreeRouter
 
 RECORD = 10  # publications that each one lists where order is kept: the record of papers 000 and 002

@@ -28,7 +28,7 @@ from holdfast.sim.carrier import Carrier
 from holdfast.sim.flights import EDGE, EVENT, HOPS, TIME_US, Events, World, account, fly, keys_of_events
 from holdfast.sim.host import Host
 from holdfast.sim.keyed_dice import source_key
-from holdfast.sim.picture import Picture
+from holdfast.sim.network_snapshot import Picture
 from holdfast.sim.topology import Topology
 from holdfast.wire.codec import event_bytes, size_of
 

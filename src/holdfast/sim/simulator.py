@@ -52,10 +52,10 @@ from holdfast.protocol.stack import new_broker, new_client
 from holdfast.sim.carrier import Carrier
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
+from holdfast.sim.garbage_collection import rare_collections
 from holdfast.sim.host import Host
 from holdfast.sim.keyed_dice import EventKeys
 from holdfast.sim.provisioner import Provisioner
-from holdfast.sim.rare_collections import rare_collections
 from holdfast.sim.serving import Serving
 from holdfast.sim.tallies import add_recovery, take_tallies, write_samples
 from holdfast.sim.topology import Topology

@@ -25,7 +25,7 @@ from holdfast.books.runs import Run
 from holdfast.books.trace import TraceWriter
 from holdfast.books.verdict import Verdict
 from holdfast.model.messages import CopyProtocol
-from holdfast.network.about import about_run
+from holdfast.network.provenance import about_run
 from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
 from holdfast.network.workload.publication import PublishingWindow

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from holdfast.model.errors import HoldfastError
-from holdfast.protocol.changes import Change, Stored
+from holdfast.protocol.store_changes import Change, Stored
 
 
 class StoreError(HoldfastError):

@@ -6,7 +6,7 @@ It is also what the other stores are compared with: each change in the plainest 
 from collections.abc import Sequence
 from copy import deepcopy
 
-from holdfast.protocol.changes import (
+from holdfast.protocol.store_changes import (
     AckedUpTo,
     At,
     Began,

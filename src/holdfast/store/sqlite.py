@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.messages import LinkState, NodeKind
-from holdfast.protocol.changes import (
+from holdfast.protocol.store_changes import (
     AckedUpTo,
     At,
     Began,

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import Batch, Deliver, LinkState, Publication, Publish
-from holdfast.protocol.changes import (
+from holdfast.protocol.store_changes import (
     AckedUpTo,
     At,
     Began,

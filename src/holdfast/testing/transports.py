@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from holdfast.model.errors import MisuseError, PeerError, TransportError
 from holdfast.net.address import Address
-from holdfast.net.wires import Accept, Listener, Wire
+from holdfast.net.wire import Accept, Listener, Wire
 from holdfast.wire.signals import Hello, Refusal, encode_signal
 
 _PATIENCE_S = 30.0  # a machine under load is slow, and a check that waits this long has failed

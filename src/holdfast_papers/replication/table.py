@@ -11,7 +11,7 @@ from typing import get_args
 
 from holdfast.books.replication_promises import EventId, Witness, incomplete, unordered
 from holdfast.model.messages import CopyProtocol, ReplicaUse
-from holdfast_papers.replication.model import SOURCE, Costs, Model, ReplicationSetting
+from holdfast_papers.replication.model import SOURCE, Model, ReplicationSetting, ServiceTimes
 
 PAPER: dict[
     tuple[CopyProtocol, ReplicaUse], tuple[bool, bool]
@@ -59,7 +59,9 @@ def busy_setting(copying: CopyProtocol, use: ReplicaUse, seed: int) -> Replicati
         degree=dice.choice((0.1, 0.5, 1.0)),
         neighbours=2,
         seed=seed,
-        costs=Costs(message_us=100, scan_us=dice.randrange(10, 200), pace_us=dice.randrange(100, 800), entry_us=5),
+        costs=ServiceTimes(
+            message_us=100, scan_us=dice.randrange(10, 200), pace_us=dice.randrange(100, 800), entry_us=5
+        ),
         every_us=dice.randrange(300, 1_500),
         more=100,
         congested_us=0 if use == "failover" else dice.randrange(500, 3_000),

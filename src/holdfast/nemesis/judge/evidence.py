@@ -38,7 +38,7 @@ class Got:
 
 
 @dataclass
-class Wanted:
+class JournaledSubscription:
     """A subscription in one life of its client."""
 
     client: str
@@ -86,7 +86,7 @@ class Struck:
 @dataclass
 class Evidence:
     events: dict[str, Event] = field(default_factory=dict)
-    wanted: list[Wanted] = field(default_factory=list)
+    wanted: list[JournaledSubscription] = field(default_factory=list)
     lives: dict[tuple[str, int], Life] = field(default_factory=dict)
     struck: dict[int, Struck] = field(default_factory=dict)
     incidents: list[tuple[int, str, str]] = field(default_factory=list)  # when, at which broker, what
@@ -112,7 +112,7 @@ def _read_client(found: Evidence, path: Path) -> None:
         return  # killed before its first line
     life = Life(lines[0]["node"], lines[0]["life"], lines[0]["t"])
     found.lives[life.client, life.number] = life
-    wanted: dict[str, Wanted] = {}
+    wanted: dict[str, JournaledSubscription] = {}
     events: list[Event] = []
     for line in lines:
         _read_line(found, life, wanted, events, line)
@@ -120,7 +120,9 @@ def _read_client(found: Evidence, path: Path) -> None:
     found.events |= {each.id: each for each in events}
 
 
-def _read_line(found: Evidence, life: Life, wanted: dict[str, Wanted], events: list[Event], line: Line) -> None:
+def _read_line(
+    found: Evidence, life: Life, wanted: dict[str, JournaledSubscription], events: list[Event], line: Line
+) -> None:
     match line["k"]:
         case "pub":
             number = len(events) + 1
@@ -139,7 +141,9 @@ def _read_line(found: Evidence, life: Life, wanted: dict[str, Wanted], events: l
             for event in events[line["first"] - 1 : line["last"]]:
                 event.doubted = True
         case "sub":
-            wanted[line["sub"]] = Wanted(life.client, life.number, line["sub"], line["condition"], line["t"])
+            wanted[line["sub"]] = JournaledSubscription(
+                life.client, life.number, line["sub"], line["condition"], line["t"]
+            )
         case "subscribed":
             wanted[line["sub"]].known_us = line["t"]
         case "unsub":

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.nemesis.judge.evidence import FOREVER_US, Event, Evidence, Got, Life, Named, Struck, Wanted
+from holdfast.nemesis.judge.evidence import FOREVER_US, Event, Evidence, Got, JournaledSubscription, Life, Named, Struck
 from holdfast.nemesis.judge.matching import matches
 
 _SHOWN_MAX = 20  # of the cases that break a promise; they are counted all
@@ -53,7 +53,7 @@ class Rules:
 
 
 @dataclass
-class Verdict:
+class Judgement:
     events: int = 0  # published
     owed: int = 0  # pairs of an event and a subscription
     delivered: int = 0  # of these
@@ -74,7 +74,7 @@ class Verdict:
             self.shown.append({"what": what, **case})
 
 
-def judge(evidence: Evidence, rules: Rules) -> Verdict:
+def judge(evidence: Evidence, rules: Rules) -> Judgement:
     return _Judge(evidence, rules).verdict()
 
 
@@ -82,7 +82,7 @@ class _Judge:
     def __init__(self, evidence: Evidence, rules: Rules) -> None:
         self._of = evidence
         self._rules = rules
-        self._found = Verdict(events=sum(each.sent_us is not None for each in evidence.events.values()))
+        self._found = Judgement(events=sum(each.sent_us is not None for each in evidence.events.values()))
         conditions = [each.condition for each in evidence.wanted]
         self._matches = matches({id_: each.attributes for id_, each in evidence.events.items()}, conditions)
         self._struck = sorted(evidence.struck.values(), key=lambda each: each.since_us)
@@ -90,7 +90,7 @@ class _Judge:
         self._came: dict[tuple[str, int, str], dict[str, int]] = {}  # to each subscription, and when
         self._budgets: dict[int, int] = {}  # of a named loss with a number of events: how many are left
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Judgement:
         for lives in self._subscriptions().values():
             for each in lives:
                 self._judge_deliveries(each)
@@ -108,9 +108,9 @@ class _Judge:
             found.broken.append(f"{found.early:,} events were delivered before they were published")
         return found
 
-    def _subscriptions(self) -> dict[tuple[str, ...], list[Wanted]]:
+    def _subscriptions(self) -> dict[tuple[str, ...], list[JournaledSubscription]]:
         """The lives of each subscription: those of a durable client belong to its name, others to their process."""
-        found: dict[tuple[str, ...], list[Wanted]] = defaultdict(list)
+        found: dict[tuple[str, ...], list[JournaledSubscription]] = defaultdict(list)
         for each in self._of.wanted:
             own = () if self._rules.stores else (str(each.life),)
             found[each.client, each.key, *own].append(each)
@@ -120,7 +120,7 @@ class _Judge:
 
     # What came -----------------------------------------------------------------------------------
 
-    def _judge_deliveries(self, wanted: Wanted) -> None:
+    def _judge_deliveries(self, wanted: JournaledSubscription) -> None:
         found = self._found
         seen = self._came[wanted.client, wanted.life, wanted.key] = {}
         latest: dict[str, tuple[int, int]] = {}  # of each publisher: life and number
@@ -146,17 +146,17 @@ class _Judge:
             else:
                 latest[event.publisher] = place
 
-    def _is_for(self, event: Event, got: Got, wanted: Wanted) -> bool:
+    def _is_for(self, event: Event, got: Got, wanted: JournaledSubscription) -> bool:
         """It is as it was published, matches, and was published before the subscription ended."""
         is_same = event.print == got.print and event.begun_us <= wanted.ended_us
         return is_same and event.id in self._matches[wanted.condition]
 
-    def _own(self, wanted: Wanted) -> dict[str, int]:
+    def _own(self, wanted: JournaledSubscription) -> dict[str, int]:
         return self._came[wanted.client, wanted.life, wanted.key]
 
-    def _judge_again(self, lives: list[Wanted]) -> None:
+    def _judge_again(self, lives: list[JournaledSubscription]) -> None:
         """What another life of a durable subscriber gets again: what the one before it could not acknowledge."""
-        before: dict[str, tuple[Wanted, int]] = {}
+        before: dict[str, tuple[JournaledSubscription, int]] = {}
         for each in lives:
             own = self._own(each)
             for id_ in own.keys() & before.keys():
@@ -167,7 +167,7 @@ class _Judge:
                     self._found.show("twice", event=id_, subscriber=each.client, life=each.life, at_us=own[id_])
             before |= {id_: (each, at_us) for id_, at_us in own.items()}
 
-    def _unacknowledged(self, wanted: Wanted, at_us: int) -> bool:
+    def _unacknowledged(self, wanted: JournaledSubscription, at_us: int) -> bool:
         """Whether a life may have ended before its broker knew, for good, that it had got an event at this time."""
         life = self._of.lives[wanted.client, wanted.life]
         if life.killed and at_us >= life.ended_us - self._rules.again_us:
@@ -178,7 +178,7 @@ class _Judge:
 
     # What was owed -------------------------------------------------------------------------------
 
-    def _judge_owed(self, lives: list[Wanted]) -> None:
+    def _judge_owed(self, lives: list[JournaledSubscription]) -> None:
         found = self._found
         came = {id_ for each in lives for id_ in self._own(each)}
         self._judge_again(lives)
@@ -199,7 +199,7 @@ class _Judge:
             return False
         return event.begun_us >= since_us and event.sent_us <= until_us
 
-    def _owed_window(self, lives: list[Wanted]) -> tuple[int, int]:
+    def _owed_window(self, lives: list[JournaledSubscription]) -> tuple[int, int]:
         first, last = lives[0], lives[-1]
         if first.known_us is None:
             return FOREVER_US, 0
@@ -241,7 +241,7 @@ class _Judge:
 
     # Whether it was named ------------------------------------------------------------------------
 
-    def _judge_lost(self, event: Event, lives: list[Wanted], until_us: int) -> None:
+    def _judge_lost(self, event: Event, lives: list[JournaledSubscription], until_us: int) -> None:
         found = self._found
         own = [self._of.lives[each.client, each.life] for each in lives]
         by = self._named_by(event, own)
@@ -260,7 +260,7 @@ class _Judge:
                 published_us=event.begun_us,
             )
 
-    def _had_time(self, event: Event, wanted: Wanted, life: Life) -> bool:
+    def _had_time(self, event: Event, wanted: JournaledSubscription, life: Life) -> bool:
         """Whether the subscriber lived long enough to look for the event and to name it."""
         if self._is_final(life) and wanted.ended_us >= life.ended_us and not life.killed:
             return True

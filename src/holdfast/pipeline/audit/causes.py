@@ -34,7 +34,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Causes:
+class AuditedCauses:
     """Of several runs at once: every table has a column `run`."""
 
     runs: Sequence[TraceRun]
@@ -58,7 +58,7 @@ def known_us(run: TraceRun, figures: Mapping[str, Any]) -> int:
     return max(heartbeat_and_lease_us(run.about)[0], 2 * (figures["delay_p50_us"] or 0))
 
 
-def causes_of(runs: Sequence[TraceRun], figures: Mapping[str, Mapping[str, Any]]) -> Causes:
+def causes_of(runs: Sequence[TraceRun], figures: Mapping[str, Mapping[str, Any]]) -> AuditedCauses:
     summed = _summed(runs)
     times = {}
     for run in runs:
@@ -76,7 +76,9 @@ def causes_of(runs: Sequence[TraceRun], figures: Mapping[str, Mapping[str, Any]]
     end_us = _of_run({run: each.end_us for run, each in times.items()})
     spans = _outages(incidents, end_us).unionByName(_moments(incidents))
     left = messages.where("kind = 'Detach' AND sent > 0").groupBy("run", F.col("node").alias("client"))
-    return Causes(runs, times, summed, spans, _unsure(messages, times), left.agg(F.min("from_us").alias("moved_us")))
+    return AuditedCauses(
+        runs, times, summed, spans, _unsure(messages, times), left.agg(F.min("from_us").alias("moved_us"))
+    )
 
 
 def _summed(runs: Sequence[TraceRun]) -> dict[str, dict[str, Any]]:
@@ -181,7 +183,7 @@ def islands(spans: DataFrame, gap: Column | None = None) -> DataFrame:
     return found.drop("number")
 
 
-def _around(causes: Causes, before: Column, after: Column) -> DataFrame:
+def _around(causes: AuditedCauses, before: Column, after: Column) -> DataFrame:
     low, high = (F.col("from_us") - before).alias("from_us"), (F.col("until_us") + after).alias("until_us")
     return islands(causes.spans.select("run", low, high))
 
@@ -194,7 +196,7 @@ def _outside(rows: DataFrame, spans: DataFrame, excuse: Column) -> DataFrame:
     )
 
 
-def _known(rows: DataFrame, causes: Causes, disturbed: DataFrame, began_us: Column) -> DataFrame:
+def _known(rows: DataFrame, causes: AuditedCauses, disturbed: DataFrame, began_us: Column) -> DataFrame:
     """Rows whose subscription was known when the event was published; what begins around a disturbance is after it."""
     known = causes.of("known_us")
     spans = islands(disturbed.unionByName(causes.unsure), known)
@@ -203,7 +205,7 @@ def _known(rows: DataFrame, causes: Causes, disturbed: DataFrame, began_us: Colu
     return _outside(rows.where(began_us + known <= F.col("published_us")), spans, unknown)
 
 
-def _settled_clients(rows: DataFrame, causes: Causes) -> DataFrame:
+def _settled_clients(rows: DataFrame, causes: AuditedCauses) -> DataFrame:
     """Rows of which neither client had left its broker, nor left it soon after."""
     soon = F.greatest(causes.of("longest_us"), what.HEARTBEATS * causes.of("heartbeat_us"))
     for client in ("subscriber", "source"):
@@ -215,14 +217,18 @@ def _settled_clients(rows: DataFrame, causes: Causes) -> DataFrame:
     return rows
 
 
-def _unnamed(rows: DataFrame, causes: Causes, kinds: Iterable[str]) -> DataFrame:
+def _unnamed(rows: DataFrame, causes: AuditedCauses, kinds: Iterable[str]) -> DataFrame:
     """Rows that their subscriber has not named in an incident of these kinds."""
     incidents = together(causes.runs, "incidents").where(F.col("kind").isin(*kinds) & (F.col("first") > 0))
     named = incidents.select(
-        "run", F.col("node").alias("subscriber"), "source", "first", (F.col("first") + F.col("count")).alias("beyond")
+        "run",
+        F.col("node").alias("subscriber"),
+        "source",
+        F.col("first").alias("lowest"),
+        (F.col("first") + F.col("count")).alias("beyond"),
     ).alias("named")
     key = [F.col(f"rows.{name}") == F.col(f"named.{name}") for name in ("run", "subscriber", "source")]
-    inside = (F.col("seq") >= F.col("first")) & (F.col("seq") < F.col("beyond"))
+    inside = (F.col("seq") >= F.col("lowest")) & (F.col("seq") < F.col("beyond"))
     # Key: run, subscriber and source. A subscriber names few ranges of one source.
     return rows.alias("rows").join(named, [*key, inside], "left_anti")
 
@@ -230,7 +236,7 @@ def _unnamed(rows: DataFrame, causes: Causes, kinds: Iterable[str]) -> DataFrame
 # P4 ----------------------------------------------------------------------------------------------------------------
 
 
-def unexplained(facts: DataFrame, causes: Causes, incidents: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+def unexplained(facts: DataFrame, causes: AuditedCauses, incidents: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
     """By run: how many of the missing events have no cause."""
     recovers = {run.label: recovery_promised(run.about) for run in causes.runs}
     patient = [run for run, does in recovers.items() if does]
@@ -260,7 +266,9 @@ def unexplained(facts: DataFrame, causes: Causes, incidents: Mapping[str, Mappin
         spans.unpersist()
 
 
-def _in_proportion(counts: Sequence[Any], causes: Causes, incidents: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+def _in_proportion(
+    counts: Sequence[Any], causes: AuditedCauses, incidents: Mapping[str, Mapping[str, int]]
+) -> dict[str, int]:
     """A lost Publish costs one event, and all who are owed it; a lost Deliver one of them."""
     found = dict.fromkeys(causes.times, 0)
     for run in found:
@@ -293,11 +301,11 @@ def withheld(runs: Sequence[TraceRun]) -> dict[str, int]:
 # P5 ----------------------------------------------------------------------------------------------------------------
 
 
-def _disturbed_stores(causes: Causes) -> DataFrame:
+def _disturbed_stores(causes: AuditedCauses) -> DataFrame:
     return _around(causes, F.lit(0), what.HEARTBEATS * causes.of("heartbeat_us"))
 
 
-def still_to_come(facts: DataFrame, causes: Causes) -> dict[str, int]:
+def still_to_come(facts: DataFrame, causes: AuditedCauses) -> dict[str, int]:
     """By run: until when events were published that have had the time to arrive, undisturbed."""
     last = _disturbed_stores(causes).where(F.col("until_us") >= causes.of("end_us")).collect()
     quiet_us = {run: times.end_us for run, times in causes.times.items()} | {row.run: row.from_us for row in last}
@@ -316,7 +324,7 @@ def still_to_come(facts: DataFrame, causes: Causes) -> dict[str, int]:
     return found
 
 
-def owed_by_stores(facts: DataFrame, causes: Causes) -> DataFrame:
+def owed_by_stores(facts: DataFrame, causes: AuditedCauses) -> DataFrame:
     """What was acknowledged and had the time to arrive: at clients that stayed, for subscriptions that were known."""
     acknowledged = together(causes.runs, "incidents").where("kind = 'acknowledged'")
     numbers = F.explode(F.expr("sequence(first, first + count - 1)")).alias("seq")

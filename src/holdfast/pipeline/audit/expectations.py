@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any, Literal
 
-from holdfast.pipeline import readable
+from holdfast.pipeline import number_format
 from holdfast.pipeline.confidence import half_width_factor
 
 Unit = Literal["share", "time", "count"]
-_READ = {"share": readable.share, "time": readable.time, "count": readable.count}
+_READ = {"share": number_format.share, "time": number_format.time, "count": number_format.count}
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from holdfast.books.definitions import HARMLESS, STANDARD_ERRORS
 from holdfast.books.promised import file_of, order_promised
 from holdfast.books.verdict import EXAMPLES_MAX, Verdict
-from holdfast.pipeline import readable
-from holdfast.pipeline.audit.causes import Causes, owed_by_stores
+from holdfast.pipeline import number_format
+from holdfast.pipeline.audit.causes import AuditedCauses, owed_by_stores
 from holdfast.pipeline.audit.metrics import VIOLATIONS
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 from holdfast.pipeline.spark_path import spark_path
@@ -74,28 +74,28 @@ def _order(run: TraceRun, figures: Mapping[str, Any], asked: float | None) -> Ve
     if asked is None and mode == "strict":
         asked = 0.0
     if asked is not None:
-        note = f"{readable.share(rate)} of the deliveries, at most {readable.share(asked)} allowed"
+        note = f"{number_format.share(rate)} of the deliveries, at most {number_format.share(asked)} allowed"
         return Verdict("P3", rate <= asked, deliveries, violations, note=note)
     if mode == "fifo":
         holds, note = _remaining(figures["overtaken_later"], figures["behind_later"], target)
         return Verdict("P3", holds, deliveries, violations, note=note)
-    note = f"{readable.share(rate)} of the deliveries; order was not asked for"
+    note = f"{number_format.share(rate)} of the deliveries; order was not asked for"
     return Verdict("P3", True, deliveries, violations, note=note)
 
 
 def _remaining(left: int, behind: int, target: float) -> tuple[bool, str]:
     """Whether so many of the events that reached their subscribers too late are no more than the target and chance."""
     chance = STANDARD_ERRORS * (target * behind) ** 0.5
-    note = f"{left:,} remain of {behind:,} after learning, {readable.share(target)} allowed"
+    note = f"{left:,} remain of {behind:,} after learning, {number_format.share(target)} allowed"
     return left <= target * behind + chance, note
 
 
 def _delivery(missing: int, owed: int, found: Mapping[str, int], costs: Costs, asked: float | None) -> Verdict:
     rate = (owed - missing) / owed if owed else 1.0
     if asked is not None:
-        note = f"{readable.share(rate)} delivered, {readable.share(asked)} asked for"
+        note = f"{number_format.share(rate)} delivered, {number_format.share(asked)} asked for"
         return Verdict("P4", rate >= asked, owed, missing, note=note)
-    notes = [f"{readable.share(rate)} delivered"] if missing or costs.withheld else []
+    notes = [f"{number_format.share(rate)} delivered"] if missing or costs.withheld else []
     if costs.unexplained:
         notes.append(f"nothing in the trace could have cost {costs.unexplained:,} of the others")
     if costs.withheld:
@@ -118,7 +118,7 @@ def listed_causes(
     return {kind: count for kind, count in {**lost, **harmful, "client moved": moved}.items() if count}
 
 
-def acknowledged_survives(facts: DataFrame, causes: Causes, erased: Mapping[str, int]) -> dict[str, Verdict]:
+def acknowledged_survives(facts: DataFrame, causes: AuditedCauses, erased: Mapping[str, int]) -> dict[str, Verdict]:
     """P5 by run: of what publishers were told is stored, what had the time to arrive and never came."""
     owed = owed_by_stores(facts, causes).select("run", *_EVENT, "published_us", "arrived_us").persist()
     try:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.books.verdict import Verdict
-from holdfast.pipeline import readable
+from holdfast.pipeline import number_format
 from holdfast.pipeline.audit.compare import compared
 from holdfast.pipeline.audit.job import AuditedRun
 
@@ -15,29 +15,29 @@ def summary(run: AuditedRun) -> str:
     outcome, overhead = run.outcome, run.overhead
     recovered = ", ".join(f"{via} {number:,}" for via, number in run.recovered.items() if number)
     rows = [
-        ("published", readable.count(outcome.published)),
-        ("owed", readable.count(outcome.owed)),
-        ("delivered", f"{outcome.delivered:,} ({readable.share(outcome.delivery_ratio)} of what was owed)"),
-        ("lost", readable.count(outcome.lost)),
-        ("late", readable.count(outcome.late)),
+        ("published", number_format.count(outcome.published)),
+        ("owed", number_format.count(outcome.owed)),
+        ("delivered", f"{outcome.delivered:,} ({number_format.share(outcome.delivery_ratio)} of what was owed)"),
+        ("lost", number_format.count(outcome.lost)),
+        ("late", number_format.count(outcome.late)),
         ("recovered", f"{sum(run.recovered.values()):,}" + (f" ({recovered})" if recovered else "")),
-        ("duplicates", readable.count(outcome.duplicates)),
+        ("duplicates", number_format.count(outcome.duplicates)),
         ("unowed", f"{outcome.unowed:,}"),
-        ("FIFO violations", readable.count(outcome.fifo_violations)),
-        ("ordering degree", readable.degree(run.figures["ordering_degree"])),
+        ("FIFO violations", number_format.count(outcome.fifo_violations)),
+        ("ordering degree", number_format.degree(run.figures["ordering_degree"])),
         ("delay", _delays(run, "delay") or "nothing arrived"),
         ("  recovered", _delays(run, "recovered_delay")),
         ("held back", f"{outcome.held:,}, {_delays(run, 'held')}" if outcome.held else ""),
         ("transmissions", f"{outcome.transmissions:,}, {outcome.bytes:,} bytes (all but Deliver)"),
         (
             "  for each delivery",
-            f"{readable.ratio(overhead['transmissions_per_delivery'])} messages, "
-            f"{readable.size(overhead['bytes_per_delivery'])}",
+            f"{number_format.ratio(overhead['transmissions_per_delivery'])} messages, "
+            f"{number_format.size(overhead['bytes_per_delivery'])}",
         ),
         (
             "  without an event",
-            f"{readable.share(overhead['control_message_ratio'])} of all messages, "
-            f"{readable.share(overhead['control_byte_ratio'])} of all bytes",
+            f"{number_format.share(overhead['control_message_ratio'])} of all messages, "
+            f"{number_format.share(overhead['control_byte_ratio'])} of all bytes",
         ),
     ]
     lines = [_title(run), *(f"  {name:<{_NAME}}{text}" for name, text in rows if text)]
@@ -102,5 +102,5 @@ def _state(verdict: Verdict) -> str:
     if not verdict.holds:
         return "BROKEN"
     if not verdict.checked:
-        return readable.NOTHING
+        return number_format.NOTHING
     return f"{verdict.broken:,}" if verdict.broken else "holds"

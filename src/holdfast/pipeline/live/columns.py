@@ -39,7 +39,7 @@ from pyspark.sql.types import (
 
 from holdfast.model.errors import InputError
 from holdfast.model.limits import ATTRIBUTES_MAX
-from holdfast.wire.outgoing import sendable, sendable_payload
+from holdfast.wire.event_encoding import sendable, sendable_payload
 
 _UNSIGNED = DecimalType(20, 0)  # integers up to 2**64 - 1, of which Spark has no type
 _ONE_OF = {

@@ -11,7 +11,7 @@ from html import escape
 from itertools import accumulate
 from typing import Any
 
-from holdfast.pipeline import readable
+from holdfast.pipeline import number_format
 from holdfast.pipeline.charts.axes import Axis, linear, logarithmic
 
 _WIDTH, _HEIGHT = 640, 320
@@ -51,7 +51,7 @@ def fates_over_time(
     height = linear([0, *(sum(fates.values()) / slice_s for _, fates in stacks)], 5)
     parts = [*_frame(time, height, "time of publishing, s", "events a second")]
     parts += _legend(
-        [(_LABELS.get(name, name), f"fill-{name}", readable.count(totals[name])) for name in FATES if totals[name]]
+        [(_LABELS.get(name, name), f"fill-{name}", number_format.count(totals[name])) for name in FATES if totals[name]]
     )
     parts += _spans(time, times)
     for second, fates in stacks:
@@ -100,7 +100,7 @@ def ratios_over_time(runs: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]
         parts += [f'<circle class="{css} dot" cx="{x:.1f}" cy="{y:.1f}" r="1.6"/>' for x, y in places]
     for second in sorted({second for second, _, _ in every}):
         texts = [
-            f"{name} {readable.share(share)} of {row['owed']:,}"
+            f"{name} {number_format.share(share)} of {row['owed']:,}"
             for name, _, spots in lines
             for at, share, row in spots
             if at == second
@@ -120,7 +120,7 @@ def cumulated_delays(curves: Sequence[Curve]) -> str:
     legend = []
     for curve in drawn:
         total = sum(count for _, count in curve.points)
-        legend.append((curve.name, curve.css.replace("line", "fill"), readable.count(total)))
+        legend.append((curve.name, curve.css.replace("line", "fill"), number_format.count(total)))
         corners, share, before = [], 0.0, 0.0
         for (delay, _), upto in _upto(curve):
             x = _across(time, max(delay / 1_000, time.low))
@@ -152,9 +152,9 @@ def _delay_strips(curves: Sequence[Curve], time: Axis) -> Iterable[str]:
         for curve in curves:
             total = sum(count for _, count in curve.points)
             below = sum(count for delay, count in curve.points if delay <= at_us)
-            texts.append(f"{curve.name} {readable.share(below / total)}")
+            texts.append(f"{curve.name} {number_format.share(below / total)}")
         left = _LEFT + number * step
-        yield _box("hit", left, left + step, _TOP, _BOTTOM, f"within {readable.time(at_us)}: " + "; ".join(texts))
+        yield _box("hit", left, left + step, _TOP, _BOTTOM, f"within {number_format.time(at_us)}: " + "; ".join(texts))
 
 
 # Parts of a chart --------------------------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 from html import escape
 
-from holdfast.pipeline import readable
+from holdfast.pipeline import number_format
 from holdfast.pipeline.audit.failover import AuditedFailover, Became
-from holdfast.pipeline.report.parts import table
+from holdfast.pipeline.report.html_parts import table
 
 
 def failover(found: AuditedFailover) -> str:
@@ -14,7 +14,9 @@ def failover(found: AuditedFailover) -> str:
         (found.ready_us, "it knows everything"),
         (found.over_us, "all neighbours are done"),
     ]
-    items = "".join(f"<li><b>+ {readable.time(at - found.failed_us)}</b> {escape(words)}</li>" for at, words in steps)
+    items = "".join(
+        f"<li><b>+ {number_format.time(at - found.failed_us)}</b> {escape(words)}</li>" for at, words in steps
+    )
     begins = f"<li><b>{found.failed_us / 1e6:,.1f} s</b> {escape(found.broker)} dies</li>"
     rows = [
         [words, *_cells(name, found.during), *_cells(name, found.otherwise)]
@@ -25,7 +27,7 @@ def failover(found: AuditedFailover) -> str:
             ("missing", "lost"),
         )
     ]
-    rows.append(["owed", readable.count(found.during.owed), "", readable.count(found.otherwise.owed), ""])
+    rows.append(["owed", number_format.count(found.during.owed), "", number_format.count(found.otherwise.owed), ""])
     delays = [["median delay", *_delay(found, "delay_p50_us")], ["longest", *_delay(found, "delay_max_us")]]
     counts = table(["", "meanwhile", "", "otherwise", ""], rows + delays)
     return f'<ul class="steps">{begins}{items}</ul>{counts}'
@@ -33,8 +35,8 @@ def failover(found: AuditedFailover) -> str:
 
 def _cells(name: str, became: Became) -> tuple[str, str]:
     count = getattr(became, name)
-    return readable.count(count), readable.share(count / became.owed if became.owed else None)
+    return number_format.count(count), number_format.share(count / became.owed if became.owed else None)
 
 
 def _delay(found: AuditedFailover, name: str) -> tuple[str, str, str, str]:
-    return readable.time(getattr(found.during, name)), "", readable.time(getattr(found.otherwise, name)), ""
+    return number_format.time(getattr(found.during, name)), "", number_format.time(getattr(found.otherwise, name)), ""

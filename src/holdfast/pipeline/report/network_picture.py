@@ -9,9 +9,9 @@ from html import escape
 from itertools import product
 from math import dist, hypot, sqrt
 
-from holdfast.pipeline import readable
+from holdfast.pipeline import number_format
 from holdfast.pipeline.audit.links import Direction
-from holdfast.planner.springs import spread
+from holdfast.planner.graph_layout import spread
 
 _WIDTH, _HEIGHT, _EDGE = 640, 470, 46
 _RADIUS = 11
@@ -99,7 +99,7 @@ def _line(link: _Link, places: dict[str, tuple[float, float]], most: int, second
     width = _THIN + (_THICK - _THIN) * sqrt(link.sent / most) if most else _THIN
     text = "; ".join(
         f"{each.sender} to {each.receiver}: {each.sent:,} messages ({each.sent / seconds:,.0f}/s), "
-        f"{readable.size(each.bytes)}, {readable.share(each.loss_ratio)} lost"
+        f"{number_format.size(each.bytes)}, {number_format.share(each.loss_ratio)} lost"
         for each in link.directions
     )
     return (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
 
-from holdfast.pipeline import readable
+from holdfast.pipeline import number_format
 from holdfast.pipeline.audit.compare import compared
 from holdfast.pipeline.audit.expectations import Expectation
 from holdfast.pipeline.audit.job import AuditedRun
@@ -15,8 +15,7 @@ from holdfast.pipeline.audit.metrics import MECHANISMS
 from holdfast.pipeline.audit.slices import Shown
 from holdfast.pipeline.report.delivery_charts import Curve, cumulated_delays, fates_over_time, ratios_over_time
 from holdfast.pipeline.report.failover_card import failover
-from holdfast.pipeline.report.network_picture import network_picture
-from holdfast.pipeline.report.parts import (
+from holdfast.pipeline.report.html_parts import (
     bar,
     card,
     chips,
@@ -29,6 +28,7 @@ from holdfast.pipeline.report.parts import (
     table,
     tiles,
 )
+from holdfast.pipeline.report.network_picture import network_picture
 
 _QUANTILES = ("p50", "p90", "p99", "max")
 _STYLES = ("one", "two")  # of two runs that are compared
@@ -97,16 +97,16 @@ def _about(run: AuditedRun) -> str:
 
 def _tiles(run: AuditedRun) -> Iterator[tuple[str, str, bool]]:
     outcome, delays = run.outcome, run.outcome.delay_us
-    yield readable.share(outcome.delivery_ratio), f"of {outcome.owed:,} owed was delivered", False
-    yield readable.count(outcome.lost), "lost", False
-    yield readable.count(outcome.late), "late: expired on the way", False
-    yield readable.count(sum(run.recovered.values())), "recovered", False
-    yield readable.count(outcome.duplicates), "duplicates", outcome.duplicates > 0
+    yield number_format.share(outcome.delivery_ratio), f"of {outcome.owed:,} owed was delivered", False
+    yield number_format.count(outcome.lost), "lost", False
+    yield number_format.count(outcome.late), "late: expired on the way", False
+    yield number_format.count(sum(run.recovered.values())), "recovered", False
+    yield number_format.count(outcome.duplicates), "duplicates", outcome.duplicates > 0
     avoided = run.figures["behind"] - outcome.fifo_violations
-    yield readable.count(outcome.fifo_violations), f"FIFO violations, {avoided:,} avoided", False
-    yield readable.time(delays.get("p50")), f"median delay, p99 {readable.time(delays.get('p99'))}", False
+    yield number_format.count(outcome.fifo_violations), f"FIFO violations, {avoided:,} avoided", False
+    yield number_format.time(delays.get("p50")), f"median delay, p99 {number_format.time(delays.get('p99'))}", False
     cost = run.overhead["bytes_per_delivery"]
-    yield readable.size(cost), "between brokers for each delivery", False
+    yield number_format.size(cost), "between brokers for each delivery", False
 
 
 # One run -----------------------------------------------------------------------------------------------------------
@@ -119,15 +119,15 @@ def _delays(run: AuditedRun, shown: Shown) -> str:
     ]
     names = {"original_delay": "original", "recovered_delay": "recovered", "delay": "all"}
     rows = [
-        [words, *(readable.time(run.delay_us(name).get(q)) for q in _QUANTILES)]
+        [words, *(number_format.time(run.delay_us(name).get(q)) for q in _QUANTILES)]
         for name, words in names.items()
         if run.delay_us(name)
     ]
     if len(rows) == 2:  # only one sort: then "all" is the same again
         rows = rows[:1]
     if run.delay_us("held"):
-        held = (readable.time(run.delay_us("held").get(q)) for q in _QUANTILES)
-        rows.append([f"of that, {readable.count(run.outcome.held)} held back for order", *held])
+        held = (number_format.time(run.delay_us("held").get(q)) for q in _QUANTILES)
+        rows.append([f"of that, {number_format.count(run.outcome.held)} held back for order", *held])
     return cumulated_delays(curves) + (table(["", *_QUANTILES], rows) if rows else "")
 
 
@@ -144,7 +144,7 @@ def _expected(expected: Sequence[Expectation]) -> str:
 
 
 def _order_summary(run: AuditedRun) -> str:
-    degree = readable.degree(run.figures["ordering_degree"])
+    degree = number_format.degree(run.figures["ordering_degree"])
     return f"How far from their places events came. Ordering degree {degree}; 1 is in order, 0.6667 a random one."
 
 
@@ -154,7 +154,7 @@ def _kept_in_order(run: AuditedRun) -> str:
     if not outcome.held:
         return ""
     rows = [
-        [words, readable.count(count), readable.share(count / deliveries), bar(css, count, deliveries)]
+        [words, number_format.count(count), number_format.share(count / deliveries), bar(css, count, deliveries)]
         for words, count, css in (
             ("reached their subscriber after a later one", run.figures["behind"], "fill-late"),
             ("held back there for an earlier one", outcome.held, "fill-recovered"),
@@ -179,13 +179,13 @@ def _worst(shown: Shown) -> str:
     rows = [
         [
             escape(row["subscriber"]),
-            readable.count(row["owed"]),
-            readable.count(row["owed"] - row["delivered"]),
-            readable.share(row["delivery_ratio"]),
+            number_format.count(row["owed"]),
+            number_format.count(row["owed"] - row["delivered"]),
+            number_format.share(row["delivery_ratio"]),
             parts_bar(row["delivered"], row["owed"]),
-            readable.time(row["delay_p50_us"]),
-            readable.time(row["delay_p99_us"]),
-            readable.count(row["fifo_violations"]),
+            number_format.time(row["delay_p50_us"]),
+            number_format.time(row["delay_p99_us"]),
+            number_format.count(row["fifo_violations"]),
         ]
         for row in shown.worst
     ]
@@ -210,7 +210,7 @@ def _rows_of_bars(
     for name in names:
         row = [escape(name)]
         for number, total in zip(numbers, wholes, strict=True):
-            row += [readable.count(number(name)), readable.share(number(name) / total if total else None)]
+            row += [number_format.count(number(name)), number_format.share(number(name) / total if total else None)]
         yield [
             *row,
             "".join(
@@ -263,17 +263,17 @@ def _messages(runs: Sequence[AuditedRun]) -> str:
         row = [escape(kind)]
         for run in runs:
             counts = run.outcome.messages.get(kind, {})
-            row += [readable.count(counts.get("sent", 0)), readable.count(counts.get("lost", 0))]
-            row.append(readable.size(_bytes(run, kind)))
+            row += [number_format.count(counts.get("sent", 0)), number_format.count(counts.get("lost", 0))]
+            row.append(number_format.size(_bytes(run, kind)))
         row.append("".join(bar(_fill(runs, at), _bytes(run, kind), most, run.label) for at, run in enumerate(runs)))
         rows.append(row)
     costs = [
         [words, *(read(run.overhead[name]) for run in runs)]
         for name, words, read in (
-            ("transmissions_per_delivery", "messages between brokers for each delivery", readable.ratio),
-            ("bytes_per_delivery", "bytes between brokers for each delivery", readable.size),
-            ("control_message_ratio", "messages that carry no event", readable.share),
-            ("control_byte_ratio", "bytes that carry no event", readable.share),
+            ("transmissions_per_delivery", "messages between brokers for each delivery", number_format.ratio),
+            ("bytes_per_delivery", "bytes between brokers for each delivery", number_format.size),
+            ("control_message_ratio", "messages that carry no event", number_format.share),
+            ("control_byte_ratio", "bytes that carry no event", number_format.share),
         )
     ]
     return table(["kind", *_heads(runs, "sent", "lost", "bytes"), ""], rows) + table(["", *_heads(runs, "")], costs)
@@ -301,7 +301,7 @@ def _promises_of_both(one: AuditedRun, two: AuditedRun) -> str:
         for run in (one, two):
             verdict = run.verdicts[name]
             word, css = state_of(verdict)
-            row += [f'<span class="state {css}">{word}</span>', readable.count(verdict.broken)]
+            row += [f'<span class="state {css}">{word}</span>', number_format.count(verdict.broken)]
             if not verdict.holds:
                 such = f", such as <code>{escape(example_text(verdict.examples[0]))}</code>" if verdict.examples else ""
                 broken.append(f'<p class="says">{escape(run.label)} breaks {name}{such}</p>')
@@ -321,9 +321,9 @@ def _worst_of_both(runs: Sequence[tuple[AuditedRun, Shown]]) -> str:
         [
             escape(row["subscriber"]),
             escape(run.label),
-            readable.count(row["owed"]),
-            readable.count(row["owed"] - row["delivered"]),
-            readable.share(row["delivery_ratio"]),
+            number_format.count(row["owed"]),
+            number_format.count(row["owed"] - row["delivered"]),
+            number_format.share(row["delivery_ratio"]),
             bar(f"fill-{css}", row["delivered"], row["owed"], run.label),
         ]
         for (run, shown), css in zip(runs, _STYLES, strict=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from holdfast.books.trace import TraceWriter
 from holdfast.model.errors import HoldfastError
-from holdfast.network.about import about_run
+from holdfast.network.provenance import about_run
 from holdfast.pipeline.sweep.plan import SweepCell, SweepPlan
 from holdfast.sim.simulator import Simulation
 

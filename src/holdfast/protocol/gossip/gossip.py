@@ -26,17 +26,17 @@ from holdfast.model.messages import (
     Stamped,
 )
 from holdfast.model.messages import Gossip as Message
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Effect, Gauges, Incident, Multicast, Send, Unicast
-from holdfast.protocol.gossip.answers import beyond, left_of, named_in
 from holdfast.protocol.gossip.buffer import Buffer, BufferedEvent
 from holdfast.protocol.gossip.classes import Classes, tag_of
+from holdfast.protocol.gossip.lookup import beyond, left_of, named_in
 from holdfast.protocol.gossip.losses import LossTracker
 from holdfast.protocol.gossip.reconciling import Partners
 from holdfast.protocol.gossip.settings import GossipSettings, ReconcilingSettings
 from holdfast.protocol.gossip.styles import STYLES, AskAnybody, AskOrigin, AskSubscribers, Have, Holdings, Saying
 from holdfast.protocol.recovery.control import CONTROL_SEQ
 from holdfast.protocol.router import Router
-from holdfast.protocol.seen import Seen
 
 _SETTLED_US = 1_300_000  # without a new event: longer than answers take, and a vector to who is silent
 _SEARCHED_US = 20_000_000  # while an origin has not said that this was all: until it is not asked any more

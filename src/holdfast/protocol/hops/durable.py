@@ -24,7 +24,28 @@ from holdfast.model.messages import (
     StoredAck,
 )
 from holdfast.protocol.broker import CoreBroker
-from holdfast.protocol.changes import (
+from holdfast.protocol.effects import (
+    Effect,
+    Gauges,
+    Incident,
+    Input,
+    LinkDown,
+    LinkUp,
+    Multicast,
+    Persist,
+    Persisted,
+    Received,
+    Save,
+    Send,
+    Wake,
+)
+from holdfast.protocol.hops.absent_clients import Away
+from holdfast.protocol.hops.incoming import Incoming
+from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing, events_in, is_control
+from holdfast.protocol.hops.settings import HandoverSettings
+from holdfast.protocol.hops.store_admission import has_own_part, shared_part
+from holdfast.protocol.node import BrokerLayer
+from holdfast.protocol.store_changes import (
     AckedUpTo,
     At,
     Began,
@@ -41,27 +62,6 @@ from holdfast.protocol.changes import (
     Skipped,
     Stored,
 )
-from holdfast.protocol.effects import (
-    Effect,
-    Gauges,
-    Incident,
-    Input,
-    LinkDown,
-    LinkUp,
-    Multicast,
-    Persist,
-    Persisted,
-    Received,
-    Save,
-    Send,
-    Wake,
-)
-from holdfast.protocol.hops.away import Away
-from holdfast.protocol.hops.incoming import Incoming
-from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing, events_in, is_control
-from holdfast.protocol.hops.settings import HandoverSettings
-from holdfast.protocol.hops.store_admission import has_own_part, shared_part
-from holdfast.protocol.node import BrokerLayer
 
 _WAKE = Wake()
 _NEVER_US = 2**62

@@ -23,7 +23,6 @@ from holdfast.model.messages import (
     Snapshot,
     StoredAck,
 )
-from holdfast.protocol.changes import Body
 from holdfast.protocol.effects import (
     Absence,
     Acknowledged,
@@ -45,12 +44,13 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
-from holdfast.protocol.hops.handing_out import HandingOut
 from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings
+from holdfast.protocol.hops.unfinished import HandingOut
 from holdfast.protocol.node import ClientLayer, ClientMachine
 from holdfast.protocol.recovery.control import CONTROL_SEQ
+from holdfast.protocol.store_changes import Body
 
 BATCH_STORED_MAX = 256  # events in one message: what the broker's store then writes as one row
 _FOR_EVER_US = 2**61
@@ -155,11 +155,12 @@ class DurableClient(ClientLayer):
         lifetime_us: int | None,
         now_us: int,
         encoded: bytes | None = None,
+        at_once: bool = False,
     ) -> list[Effect]:
         if self.is_full:
             return [Incident("unacknowledged_limit", self.name)]
         self._unacknowledged += 1
-        return self._handed_over(self.inner.publish(attributes, payload, lifetime_us, now_us, encoded), now_us)
+        return self._handed_over(self.inner.publish(attributes, payload, lifetime_us, now_us, encoded, at_once), now_us)
 
     def _handed_over(self, effects: list[Effect], now_us: int) -> list[Effect]:
         """The same effects, but our publications are handed over, also while there is no broker."""

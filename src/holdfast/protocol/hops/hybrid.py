@@ -7,13 +7,13 @@ before. Copies are neither stored nor acknowledged, and whoever gets an event bo
 from collections.abc import Iterable, Sequence
 
 from holdfast.model.messages import KeepAlive, Message, Publish
-from holdfast.protocol.changes import Body, Keep
 from holdfast.protocol.effects import Effect, Incident, Input, LinkDown, LinkUp, Persist, Received, Send, Wake
 from holdfast.protocol.hops.durable import DurableLayer
+from holdfast.protocol.hops.failure_detector import FailureDetector, detour
 from holdfast.protocol.hops.settings import WatchSettings
-from holdfast.protocol.hops.watch import NeighbourWatch, detour
 from holdfast.protocol.node import BrokerLayer
 from holdfast.protocol.router import Router
+from holdfast.protocol.store_changes import Body, Keep
 
 _ALIVE = KeepAlive()
 
@@ -25,7 +25,7 @@ class HybridLayer(BrokerLayer[DurableLayer]):
         """With the brokers that it knows from an earlier life."""
         super().__init__(broker)
         self._router = router
-        self._watch = NeighbourWatch(settings, now_us)
+        self._watch = FailureDetector(settings, now_us)
         for name in watched:
             self._watch.begin(name, now_us)
 

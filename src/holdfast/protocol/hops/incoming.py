@@ -5,8 +5,8 @@ remember no more than that after an outage of an hour. What comes early waits fo
 """
 
 from holdfast.model.messages import Handover, StoredAck
-from holdfast.protocol.changes import Body
 from holdfast.protocol.hops.outgoing import events_in
+from holdfast.protocol.store_changes import Body
 
 
 class Incoming:

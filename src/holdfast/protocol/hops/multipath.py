@@ -9,8 +9,8 @@ from collections import deque
 
 from holdfast.model.messages import KeepAlive, Publish
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Received, Send, Wake
+from holdfast.protocol.hops.failure_detector import FailureDetector, detour
 from holdfast.protocol.hops.settings import WatchSettings
-from holdfast.protocol.hops.watch import NeighbourWatch, detour
 from holdfast.protocol.node import BrokerLayer, BrokerMachine
 from holdfast.protocol.router import Router
 
@@ -23,7 +23,7 @@ class MultipathLayer(BrokerLayer[BrokerMachine]):
         super().__init__(broker)
         self._router = router
         self._settings = settings
-        self._watch = NeighbourWatch(settings, now_us)
+        self._watch = FailureDetector(settings, now_us)
         self._recent: dict[str, deque[tuple[int, Publish]]] = {}  # sent to each neighbour, and when
 
     def next_due_us(self) -> int:

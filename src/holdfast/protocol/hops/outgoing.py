@@ -5,10 +5,10 @@ all, everything counts as lost, and the first one is tried again, less and less 
 """
 
 from holdfast.model.messages import Batch, Handover, StoredAck
-from holdfast.protocol.changes import Body
 from holdfast.protocol.effects import Incident
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.recovery.control import CONTROL_SEQ
+from holdfast.protocol.store_changes import Body
 
 
 def events_in(message: Body | None) -> int:

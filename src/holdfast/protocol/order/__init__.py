@@ -1,6 +1,6 @@
 """Order: hold a message back only while an earlier one that matters is likely to arrive (paper 002).
 
-`Latch(settings)` is the machine of one client that keeps "fifo"; duplicates are removed before it (`protocol.seen`).
+`Latch(settings)` is the machine of one client that keeps "fifo"; `protocol.duplicates` removes duplicates before it.
 Facts and times go in, `Release(item, late, held_us)` and `Dropped(item)` come out, `next_due_us()` says when to call
 `on_timer(now_us)`:
 
@@ -15,7 +15,7 @@ ever violated. `StrictQueue(settings)` keeps "strict", and "fifo" wherever recov
 there is let go when whoever looks for missing ones says so.
 
 One file is one idea: `latch` and `strict` the machines, `waiting` what one source waits for, `conformal` and `steering`
-the default estimator, `difference` the rule of the paper with the laws `parametric`, `bernstein` and `quantile`,
-`window` samples.
+the default estimator, `delay_difference` the rule of the paper with the laws `parametric`, `bernstein` and
+`empirical`, `sample_window` the samples.
 Conformal ones keep the realised share at the target, Bernstein's below it; the other two promise no rate.
 """

@@ -13,9 +13,9 @@ sample. That is what we do until twenty such messages have come. Against a heavy
 tenth and more, where this keeps it; `./run bench fifo` shows both.
 """
 
+from holdfast.protocol.order.sample_window import COLD_SAMPLES, SampleWindow
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.steering import Level, Steering
-from holdfast.protocol.order.window import COLD_SAMPLES, SampleWindow
 
 
 class AgeConformal:

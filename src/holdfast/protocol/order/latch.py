@@ -16,12 +16,12 @@ from typing import Generic
 import msgspec
 
 from holdfast.protocol.effects import Gauges
-from holdfast.protocol.order.choice import NewEstimator, new_estimator
 from holdfast.protocol.order.estimator import Estimator
+from holdfast.protocol.order.estimators import NewEstimator, new_estimator
+from holdfast.protocol.order.sample_window import COLD_SAMPLES, SampleWindow
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.steering import Steering
 from holdfast.protocol.order.waiting import AwaitedNumber, Held, Item, Waiting
-from holdfast.protocol.order.window import COLD_SAMPLES, SampleWindow
 
 
 class Release(msgspec.Struct, Generic[Item], frozen=True, gc=False):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from holdfast.model.errors import PeerError
 from holdfast.model.limits import RECORD_BYTES_MAX, TIME_US_MAX
 from holdfast.protocol.records.bits import BitReader, BitWriter
-from holdfast.protocol.records.books import BOOK_BYTES_MAX
+from holdfast.protocol.records.codebook_bytes import BOOK_BYTES_MAX
 from holdfast.protocol.records.digest import Codebook, Entry
 from holdfast.protocol.records.settings import ENTRIES_MAX
 from holdfast.protocol.records.varint import OctetReader, OctetWriter

@@ -54,7 +54,7 @@ class BloomBook:
     reference: Entry = 0
 
     def __init__(self, layout: BloomLayout, data: bytes) -> None:
-        """`data` is the layout as bytes, which `books.py` writes and reads."""
+        """`data` is the layout as bytes, which `codebook_bytes` writes and reads."""
         self.layout = layout
         self.bits = layout.bits
         self.id = int.from_bytes(blake2b(data, digest_size=4).digest(), "big")

@@ -58,7 +58,7 @@ class _Place(NamedTuple):
 
 class ColumnBook:
     def __init__(self, columns: Sequence[Column], focused: bool, count_k: int, data: bytes) -> None:
-        """`columns` in the order of their names; `data` is the book as bytes, which `books.py` writes and reads."""
+        """`columns` in the order of their names; `data` is the book as bytes (`codebook_bytes`)."""
         self.columns = tuple(columns)
         self.focused = focused
         self.count_k = count_k

@@ -14,7 +14,7 @@ from holdfast.model.event import Attributes
 from holdfast.model.limits import NAME_CHARACTERS_MAX
 from holdfast.model.values import Kind, Value, kind_of
 from holdfast.protocol.records.bloom import BloomBook, BloomLayout
-from holdfast.protocol.records.books import Book, bloom_book, column_book
+from holdfast.protocol.records.codebook_bytes import Book, bloom_book, column_book
 from holdfast.protocol.records.coding import coding_of, count_k_of
 from holdfast.protocol.records.columnar import COLUMNS_MAX, SELDOM, Coding, Column, ColumnBook
 from holdfast.protocol.records.digest import Codebook

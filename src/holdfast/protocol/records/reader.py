@@ -11,7 +11,7 @@ from typing import NamedTuple
 from holdfast.model.errors import PeerError
 from holdfast.model.limits import TIME_US_MAX
 from holdfast.protocol.records.block import entries_untrusted, head_untrusted
-from holdfast.protocol.records.books import book_untrusted
+from holdfast.protocol.records.codebook_bytes import book_untrusted
 from holdfast.protocol.records.digest import Codebook, Entry
 from holdfast.protocol.records.learning import first_book
 from holdfast.protocol.records.settings import RecordSettings

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from holdfast.language.subscription import Subscription
 from holdfast.model.errors import PeerError
 from holdfast.model.messages import Batch, Publication, Via
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Effect, Gauges, Incident
 from holdfast.protocol.recovery.control import (
     Digest,
@@ -19,7 +20,6 @@ from holdfast.protocol.recovery.publisher import Publisher
 from holdfast.protocol.recovery.recovery import ControlChannel, Gaps
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.subscriber import Subscriber
-from holdfast.protocol.seen import Seen
 
 
 class EndToEndRecovery:

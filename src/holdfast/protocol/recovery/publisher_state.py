@@ -6,9 +6,9 @@ from heapq import heappop, heappush
 import msgspec
 
 from holdfast.language.subscription import Subscription
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.records import Codebook, Relevance, Sighting
 from holdfast.protocol.recovery.rtt import RttEstimator
-from holdfast.protocol.seen import Seen
 
 NEVER_US = 2**62
 _RANGES_MAX = 64  # of numbers not announced; with more, two neighbours become one and some are announced twice

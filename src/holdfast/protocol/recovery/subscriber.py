@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from holdfast.language.subscription import Subscription
 from holdfast.model.limits import TIME_US_MAX
 from holdfast.model.messages import Batch, Publication, Via
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Effect, Gauges, Lost
 from holdfast.protocol.records import Record, RecordReader
 from holdfast.protocol.recovery.control import (
@@ -33,7 +34,6 @@ from holdfast.protocol.recovery.publisher_state import NEVER_US, Interest, Missi
 from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.rtt import RttEstimator
 from holdfast.protocol.recovery.settings import RecoverySettings
-from holdfast.protocol.seen import Seen
 
 _TOGETHER_US = 10_000  # what is due so soon after something else goes into the same request
 _ASKED_MAX = 1_000  # numbers in one request: 2 kB

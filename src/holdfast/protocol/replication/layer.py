@@ -49,13 +49,13 @@ from holdfast.protocol.effects import (
     Send,
     Wake,
 )
+from holdfast.protocol.hops.failure_detector import FailureDetector
 from holdfast.protocol.hops.settings import WatchSettings
-from holdfast.protocol.hops.watch import NeighbourWatch
 from holdfast.protocol.node import BrokerLayer
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.replication.directory import Directory
 from holdfast.protocol.replication.neighbour_failover import Failovers, NeighbourFailover
-from holdfast.protocol.replication.queue_watch import QueueWatch
+from holdfast.protocol.replication.overload import QueueWatch
 from holdfast.protocol.replication.reordering import Reorderings
 from holdfast.protocol.replication.replica import Copies
 from holdfast.protocol.replication.replica_session import ReplicaSession
@@ -91,7 +91,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         self._retired: dict[str, str] = {}  # brokers that were replaced, and by whom
         self._queues = QueueWatch(settings.relieve_queue)
         # Heartbeats are the beats: watching costs no message.
-        self._watch = NeighbourWatch(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
+        self._watch = FailureDetector(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
         self._session: ReplicaSession | None = None
         if role is not None:
             own = role, parts.epoch, settings, self._copies, tree, parts.book, self._want_if_silent

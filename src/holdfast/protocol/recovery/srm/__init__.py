@@ -5,7 +5,7 @@ the publisher, and then asks all who may hold it: the request is routed by the c
 waits a random while too, and publishes the lost event again. Who hears another's request or repair keeps quiet.
 
 `SrmRecovery` has the interface of `Recovery`, so a client takes either. One file is one idea: `announcer` is the
-publisher, `requester` asks, `repairer` answers, `rings` is what each node keeps for others, `window` the timers and
-how they adapt, `source` what a node knows of one publisher, `listening` which requests reach it, `messages` what is
-said. The errata of the paper that had to be settled are in the files where they matter.
+publisher, `requester` asks, `repairer` answers, `event_cache` holds what each node keeps for others, `window` the
+timers and how they adapt, `source` what a node knows of one publisher, `request_filter` which requests reach it,
+`messages` what they exchange. The errata of the paper that had to be settled are in the files where they matter.
 """

@@ -4,7 +4,7 @@ SRM measures round trips by session messages to the group. There is no group her
 do not agree, a distance is wrong by the difference, within bounds, and recovery is only less well timed.
 """
 
-from holdfast.protocol.recovery.srm.smooth import Smooth
+from holdfast.protocol.recovery.srm.moving_average import MovingAverage
 
 _LEAST_US = 1_000  # timers are no finer
 _MOST_US = 10_000_000  # no network is wider; what says so has a clock that is wrong
@@ -14,10 +14,10 @@ _NAMES_MAX = 4_096  # nodes: half a megabyte; the one heard longest ago is forgo
 class PeerDistances:
     def __init__(self, default_us: int) -> None:
         self._default_us = default_us
-        self._known: dict[str, Smooth] = {}  # in the order in which they were last heard
+        self._known: dict[str, MovingAverage] = {}  # in the order in which they were last heard
 
     def on_heard(self, name: str, departure_us: int, now_us: int) -> None:
-        known = self._known.pop(name, None) or Smooth(0.0)
+        known = self._known.pop(name, None) or MovingAverage(0.0)
         known.add(max(_LEAST_US, min(now_us - departure_us, _MOST_US)))
         self._known[name] = known
         if len(self._known) > _NAMES_MAX:

@@ -5,7 +5,7 @@ In SRM session messages tell it; here nobody knows who the others are, so whoeve
 
 from math import log10
 
-from holdfast.protocol.recovery.srm.smooth import Smooth
+from holdfast.protocol.recovery.srm.moving_average import MovingAverage
 
 _LATELY_US = 30_000_000  # a few rounds of a request
 _NAMES_MAX = 256  # beyond that the number hardly changes a timer: it enters as its logarithm and as an upper bound
@@ -15,7 +15,7 @@ _LEAST = 2.0
 class Group:
     def __init__(self) -> None:
         self._heard: dict[str, int] = {}  # when, in that order
-        self._mean = Smooth(_LEAST)
+        self._mean = MovingAverage(_LEAST)
 
     def on_heard(self, name: str, now_us: int) -> None:
         self._heard.pop(name, None)

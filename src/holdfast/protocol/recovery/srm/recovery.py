@@ -6,6 +6,7 @@ from random import Random
 from holdfast.language.subscription import Subscription
 from holdfast.model.errors import PeerError
 from holdfast.model.messages import Batch, Publication, Via
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Effect, Gauges, Incident
 from holdfast.protocol.records import Record, RecordReader, first_book
 from holdfast.protocol.recovery.control import (
@@ -20,7 +21,7 @@ from holdfast.protocol.recovery.recovery import ControlChannel, Gaps
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.announcer import Announcer
 from holdfast.protocol.recovery.srm.distances import PeerDistances
-from holdfast.protocol.recovery.srm.listening import Listening
+from holdfast.protocol.recovery.srm.event_cache import Rings
 from holdfast.protocol.recovery.srm.messages import (
     is_request,
     own_repairs,
@@ -29,12 +30,11 @@ from holdfast.protocol.recovery.srm.messages import (
     wanted_untrusted,
 )
 from holdfast.protocol.recovery.srm.repairer import Repairer
+from holdfast.protocol.recovery.srm.request_filter import Listening
 from holdfast.protocol.recovery.srm.requester import Requester
-from holdfast.protocol.recovery.srm.rings import Rings
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.recovery.srm.source import SrmSource
 from holdfast.protocol.recovery.srm.sources import Sources
-from holdfast.protocol.seen import Seen
 
 
 class SrmRecovery:

@@ -13,10 +13,10 @@ from holdfast.model.messages import Publication
 from holdfast.protocol.effects import Effect
 from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.srm import counts as c
-from holdfast.protocol.recovery.srm.alarms import Alarms
 from holdfast.protocol.recovery.srm.messages import repair_attributes
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.recovery.srm.source import SrmSource
+from holdfast.protocol.recovery.srm.timers import Alarms
 
 _Id = tuple[str, int]
 

@@ -14,12 +14,12 @@ from holdfast.protocol.effects import Effect, Lost
 from holdfast.protocol.records import Codebook, Entry
 from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.srm import counts as c
-from holdfast.protocol.recovery.srm.alarms import Alarms
 from holdfast.protocol.recovery.srm.distances import PeerDistances
 from holdfast.protocol.recovery.srm.messages import ASKED_MAX, Routing, Wanted, encoded, routing_of
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.recovery.srm.source import Gap, SrmSource
 from holdfast.protocol.recovery.srm.sources import Sources
+from holdfast.protocol.recovery.srm.timers import Alarms
 
 _ANSWERS_MAX = 4_096  # of the last ones it is known how long they took, for the figures
 

@@ -3,9 +3,9 @@
 from collections.abc import Hashable
 
 from holdfast.protocol.records import Codebook, Entry
+from holdfast.protocol.recovery.srm.event_cache import Ring
 from holdfast.protocol.recovery.srm.group import Group
 from holdfast.protocol.recovery.srm.messages import Routing
-from holdfast.protocol.recovery.srm.rings import Ring
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.recovery.srm.window import REPAIRS, REQUESTS, Window
 

@@ -6,7 +6,7 @@ narrows it, and whoever is nearest and so asks or answers first draws its window
 
 from random import Random
 
-from holdfast.protocol.recovery.srm.smooth import WEIGHT, Smooth
+from holdfast.protocol.recovery.srm.moving_average import WEIGHT, MovingAverage
 
 _DUPLICATES = 1.0  # that are tolerated for each loss, on average
 _DELAY = 1.0  # that is tolerated, in round trips
@@ -39,7 +39,7 @@ class Window:
         self._adaptive = adaptive
         self._duplicates = 0  # since the last loss
         self._mean_duplicates = 0.0
-        self._mean_delay = Smooth(0.0)
+        self._mean_delay = MovingAverage(0.0)
         self.is_closest = False
 
     @property

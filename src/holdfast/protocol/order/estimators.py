@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from holdfast.protocol.order.bernstein import Bernstein
 from holdfast.protocol.order.conformal import AgeConformal, LateConformal
-from holdfast.protocol.order.difference import DelayDifference
+from holdfast.protocol.order.delay_difference import DelayDifference
+from holdfast.protocol.order.empirical import Measured
 from holdfast.protocol.order.estimator import Estimator
 from holdfast.protocol.order.parametric import fit_equal_rates
-from holdfast.protocol.order.quantile import Measured
+from holdfast.protocol.order.sample_window import SampleWindow
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.steering import Steering
-from holdfast.protocol.order.window import SampleWindow
 
 NewEstimator = Callable[[LatchSettings, SampleWindow, Steering], Estimator]
 

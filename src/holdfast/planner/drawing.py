@@ -10,9 +10,9 @@ from statistics import fmean
 
 import numpy as np
 
+from holdfast.planner.graph_layout import spread
 from holdfast.planner.overlay import Overlay
 from holdfast.planner.plan import Case, Endpoints, SubscriberPrediction
-from holdfast.planner.springs import spread
 from holdfast.planner.uniformization import Floats
 
 _WIDTH, _HEIGHT, _TOP, _EDGE = 860, 640, 74, 46

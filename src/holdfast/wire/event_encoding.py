@@ -20,16 +20,17 @@ from holdfast.model.limits import (
 )
 from holdfast.model.messages import Scalar
 from holdfast.model.values import utc
-from holdfast.model.warned import warn_once
+from holdfast.model.warn_once import warn_once
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 _DICT = frozenset({dict})
 _SMALL_BYTES = 1_024  # of an event whose neighbours are encoded with it: hardly any is larger
-_PLAIN = frozenset({str, float, bool, int, type(None)})
+_are_plain = frozenset({str, float, bool, int, type(None)}).issuperset
 _NAMES_MAX = 10_000  # attribute names seen before, whose form need not be looked at again
 _names: set[str] = set()
+_are_known = _names.issuperset
 
 
 def encoded_event(event: Mapping[str, object]) -> tuple[Mapping[str, Scalar], bytes]:
@@ -40,8 +41,8 @@ def encoded_event(event: Mapping[str, object]) -> tuple[Mapping[str, Scalar], by
     if (
         type(event) is dict
         and len(event) <= ATTRIBUTES_MAX
-        and _names.issuperset(event)
-        and _PLAIN.issuperset(map(type, event.values()))
+        and _are_known(event)
+        and _are_plain(map(type, event.values()))
     ):  # all else that can be wrong with it, encoding finds out
         try:
             encoded = _encode(event)
@@ -61,8 +62,8 @@ def encoded_events(events: Sequence[Mapping[str, object]]) -> list[bytes] | None
         return None
     plain = (
         max(map(len, events)) <= ATTRIBUTES_MAX
-        and _names.issuperset(chain.from_iterable(events))
-        and _PLAIN.issuperset(map(type, chain.from_iterable(map(dict.values, events))))  # type: ignore[arg-type]
+        and _are_known(chain.from_iterable(events))
+        and _are_plain(map(type, chain.from_iterable(map(dict.values, events))))  # type: ignore[arg-type]
     )
     if not plain:
         return None

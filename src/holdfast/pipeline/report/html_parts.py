@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.books.verdict import Verdict
-from holdfast.pipeline import readable
+from holdfast.pipeline import number_format
 from holdfast.pipeline.report.style import STYLE
 
 PROMISES = {
@@ -107,8 +107,8 @@ def parts_bar(good: float, total: float, title: str = "") -> str:
 def promises(verdicts: Mapping[str, Verdict]) -> str:
     rows = (
         f'<tr><td class="name"><b>{name}</b></td><td>{PROMISES[name]}</td><td>{_state(verdict)}</td>'
-        f'<td class="number">{readable.count(verdict.checked)}</td>'
-        f'<td class="number">{readable.count(verdict.broken)}</td>'
+        f'<td class="number">{number_format.count(verdict.checked)}</td>'
+        f'<td class="number">{number_format.count(verdict.broken)}</td>'
         f'<td class="note">{escape(verdict.note)}{_examples(verdict)}</td></tr>'
         for name, verdict in verdicts.items()
     )

@@ -3,10 +3,10 @@
 import pytest
 
 from holdfast.model.messages import Delta, Publication
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import PublishCall, Send, Wake
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.recovery.subscriber import Subscriber
-from holdfast.protocol.seen import Seen
 from holdfast.protocol.settings import Order
 from tests.protocol.recovering_pair import SECOND_US, Pair, channel
 

@@ -7,8 +7,8 @@ Only so much is given to the application at a time; the rest waits here, no more
 from collections import deque
 
 from holdfast.model.messages import Batch
-from holdfast.protocol.changes import Body
 from holdfast.protocol.hops.outgoing import events_in
+from holdfast.protocol.store_changes import Body
 
 Place = tuple[str, int, int]  # a broker, its stream and a number in it
 

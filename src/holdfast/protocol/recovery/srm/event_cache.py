@@ -11,8 +11,8 @@ from collections import deque
 
 from holdfast.model.messages import Publication
 from holdfast.protocol.recovery.cache import kept_bytes
+from holdfast.protocol.recovery.srm.moving_average import MovingAverage
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.recovery.srm.smooth import Smooth
 
 _US = 1e6
 
@@ -30,8 +30,8 @@ class Ring:
         self._hits = 0
         self._misses = 0
         self._hit_ratio = 1.0
-        self._rate = Smooth(0.0)  # events a second
-        self._holding_us = Smooth(0.0)  # from an event's departure to a request for it
+        self._rate = MovingAverage(0.0)  # events a second
+        self._holding_us = MovingAverage(0.0)  # from an event's departure to a request for it
         self._provided_us: int | None = None
 
     def on_came(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.connecting import stopping
+from holdfast.cli.connection_options import stopping
 from holdfast.cli.slow_output import SlowLines
 from holdfast.model.errors import InputError, TransportError
 from holdfast.net.address import Address

@@ -41,7 +41,7 @@ class _Watched:
         return int(mean_us + deviations * max(spread_us, settings.doubt_ratio * settings.beat_us))
 
 
-class NeighbourWatch:
+class FailureDetector:
     def __init__(self, settings: WatchSettings, now_us: int) -> None:
         self._settings = settings
         self._deviations = -NormalDist().inv_cdf(10**-settings.phi)

@@ -3,7 +3,7 @@
 WEIGHT = 0.25
 
 
-class Smooth:
+class MovingAverage:
     __slots__ = ("known", "value")
 
     def __init__(self, first: float) -> None:

@@ -9,8 +9,8 @@ target, which is a share of all messages and lets most violations pass where the
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from holdfast.protocol.order.sample_window import COLD_SAMPLES, DifferenceWindow
 from holdfast.protocol.order.settings import LatchSettings
-from holdfast.protocol.order.window import COLD_SAMPLES, DifferenceWindow
 
 
 class Law(Protocol):

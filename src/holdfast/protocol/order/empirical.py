@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from holdfast.protocol.order.bernstein import counted_tail
-from holdfast.protocol.order.window import exponential_tail
+from holdfast.protocol.order.sample_window import exponential_tail
 
 
 class Measured:

@@ -19,7 +19,6 @@ from holdfast.model.messages import (
     Snapshot,
     StoredAck,
 )
-from holdfast.protocol.changes import Stored
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Begin,
@@ -39,15 +38,16 @@ from holdfast.protocol.effects import (
     SubscribeCall,
     Wake,
 )
-from holdfast.protocol.hops.away import Away
+from holdfast.protocol.hops.absent_clients import Away
 from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
 from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import Order, ProtocolSettings, Reliability, guarantees_of
 from holdfast.protocol.stack import new_broker, new_client
+from holdfast.protocol.store_changes import Stored
 from holdfast.store.memory import MemoryStore
-from tests.protocol.stored_rooms import HOPS, SETTINGS, Line
+from tests.protocol.stored_network import HOPS, SETTINGS, Line
 
 
 class Desk(Line):

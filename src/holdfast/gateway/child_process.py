@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.gateway.gateway import Gateway, GatewaySettings
 from holdfast.model.errors import HoldfastError
 from holdfast.net.address import parse_address
-from holdfast.net.loop import run
+from holdfast.net.event_loop import run
 from holdfast.net.tls import TlsFiles
 
 

@@ -6,8 +6,8 @@ was, from when and why is remembered until the client is back and has heard of i
 """
 
 from holdfast.model.messages import GivenUp
-from holdfast.protocol.changes import GaveUp
 from holdfast.protocol.hops.settings import HandoverSettings
+from holdfast.protocol.store_changes import GaveUp
 
 _SHARE = 4  # of the store: less than the part that publishers may fill, so that they are never held up by it
 _CLIENTS_MAX = 10_000  # of which we remember what was given up, as many as may be connected

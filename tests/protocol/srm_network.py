@@ -7,12 +7,12 @@ from typing import Any
 
 from holdfast.language.parser import parse
 from holdfast.model.messages import Publication, Scalar
+from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Effect, Lost
 from holdfast.protocol.recovery.control import is_open_repair
 from holdfast.protocol.recovery.srm.messages import is_request
 from holdfast.protocol.recovery.srm.recovery import SrmRecovery
 from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.seen import Seen
 
 D = 100_000  # from the publisher to everybody, where nothing else is said
 FIXED = SrmSettings(adaptive=False)

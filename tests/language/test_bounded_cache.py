@@ -1,7 +1,7 @@
 """What is remembered of patterns is bounded by its size, whatever the patterns."""
 
+from holdfast.language.bounded_cache import Remembering
 from holdfast.language.like import like_test
-from holdfast.language.remembering import Remembering
 
 
 def test_a_result_is_worked_out_once_while_there_is_room() -> None:
