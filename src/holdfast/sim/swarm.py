@@ -24,6 +24,7 @@ from holdfast.books.promises import acknowledged_survives, check, what_is_owed
 from holdfast.books.runs import Run
 from holdfast.books.trace import TraceWriter
 from holdfast.books.verdict import Verdict
+from holdfast.model.messages import CopyProtocol
 from holdfast.network.provenance import about_run
 from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, SubscriptionSpec
 from holdfast.network.workload.listed import Scheduled
@@ -33,6 +34,7 @@ from holdfast.protocol.gossip.settings import GossipSettings, StyleName, Transfe
 from holdfast.protocol.hops.settings import HandoverSettings, Hops, HopSettings, WatchSettings
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import Guarantees, ProtocolSettings, Routing
 from holdfast.sim.simulator import Simulation
 
@@ -62,6 +64,7 @@ def swarm(seeds: range) -> Iterator[SwarmReport]:
             yield run_network(seed, reliable_scenario(seed))
         if seed % 3 == 1:
             yield run_network(seed, gossiping_scenario(seed))
+            yield run_network(seed, replicating_scenario(seed))
         if seed % 3 == 2:
             yield run_network(seed, hopping_scenario(seed))
 
@@ -210,6 +213,45 @@ def hopping_scenario(seed: int) -> Network:
     faults = tuple(fault for fault in network.faults if fault.kind not in left_out)
     name = f"{network.name}, hops {hops.hops}"
     return replace(network, name=name, faults=faults, reliability=replace(network.reliability, hops=hops))
+
+
+def replicating_scenario(seed: int) -> Network:
+    """The same on a tree, with brokers that are replaced: early and adjacent ones, that die or hang, and return."""
+    dice = Random(f"{seed}/swarm/replication")
+    network = scenario(seed)
+    near: dict[str, list[str]] = {broker.id: [] for broker in network.brokers}
+    for link in network.links[: len(near) - 1]:  # the tree, without chords
+        near[link.a].append(link.b)
+        near[link.b].append(link.a)
+    victims = [dice.choice(list(near))]
+    while len(victims) < dice.choice([1, 2, 3]) and (
+        beside := [each for each in near[victims[-1]] if each not in victims]
+    ):
+        victims.append(dice.choice(beside))
+    faults = [fault for fault in network.faults if fault.kind in ("subscribe", "unsubscribe")]
+    at_us = dice.choice([0, dice.randrange(_SECOND), dice.randrange(_SECOND, _TROUBLE_US // 2)])
+    for broker in victims:
+        at_us += dice.choice([0, 0, dice.randrange(_SECOND)])
+        back_us = at_us + dice.choice([_SECOND // 10, dice.randrange(_SECOND, _TROUBLE_US)])
+        if dice.random() < 0.5:
+            faults += [Fault(at_us, "crash", broker=broker), Fault(back_us, "restart", broker=broker)]
+        else:
+            faults += [Fault(at_us, "hang", broker=broker), Fault(back_us, "resume", broker=broker)]
+    plan = ReplicationSettings(
+        copying=dice.choice(get_args(CopyProtocol)),
+        takeover_us=_SECOND // 2,
+        retry_us=_SECOND // 2,
+        provision_us=dice.choice([_SECOND // 10, _SECOND // 2]),
+    )
+    return replace(
+        network,
+        name=f"{network.name}, replication {plan.copying}, {len(victims)} adjacent",
+        routing="advertisements" if dice.random() < 0.5 else "subscriptions",
+        # P6 judges order and completeness where links break neither; a replica's links are like its broker's.
+        links=tuple(LinkSpec(link.a, link.b, link.delay_us) for link in network.links[: len(near) - 1]),
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_us)),
+        reliability=replace(network.reliability, replication=plan),
+    )
 
 
 def _is_strict(network: Network) -> bool:
