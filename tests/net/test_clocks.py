@@ -9,7 +9,7 @@ import pytest
 from holdfast.net.clock import Clock
 from holdfast.protocol.changes import Clocked
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
-from tests.net.harness import lab, live, take, values
+from tests.net.harness import lab, live, settled, take, values
 
 SECOND_US = 1_000_000
 HOUR_US = 3_600 * SECOND_US
@@ -66,3 +66,29 @@ def test_after_a_boot_the_time_of_day_counts_within_what_a_boot_takes() -> None:
 def test_a_clock_that_is_adjusted_a_little_is_not_taken_for_one_that_was_set() -> None:
     clock = Clock()
     assert clock.continued(Clock(200_000).reading(), clock.now_us()) == (clock, 0)
+
+
+# Lifetimes and clocks that differ --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ahead_us", [HOUR_US, -HOUR_US])
+@pytest.mark.parametrize("who", ["publisher", "subscriber", "first broker", "second broker"])
+@pytest.mark.parametrize("scheme", ["tcp", "udp"])
+@live
+async def test_an_event_with_a_lifetime_arrives_whoever_s_clock_is_off(scheme: str, who: str, ahead_us: int) -> None:
+    clocks = {who: Clock(ahead_us)}
+    async with lab() as net:
+        anywhere = f"{scheme}://127.0.0.1:0"
+        b1 = await net.broker("b1", anywhere, clock=clocks.get("first broker"))
+        b2 = await net.broker("b2", anywhere, peers={"b1": b1.listening[0]}, clock=clocks.get("second broker"))
+        await b2.connected_to("b1")
+        publisher = await net.client(b1, name="p", clock=clocks.get("publisher"))
+        subscriber = await net.client(b2, name="s", clock=clocks.get("subscriber"))
+        wanted = subscriber.subscribe("n >= 0")
+        await settled(subscriber, publisher)
+        for n in range(3):
+            await publisher.publish({"n": n}, lifetime=5.0)
+        got = await take(wanted, 3)
+        assert values(got) == [0, 1, 2]
+        for node in (b1, b2, subscriber):
+            assert "expired" not in node.counters.incidents
