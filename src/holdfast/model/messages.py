@@ -95,11 +95,11 @@ def skew_of(publication: Publication) -> int:
 
 
 def with_skew(publication: Publication, skew_us: int) -> Publication:
-    fields = msgspec.structs.astuple(publication)[:_PUBLICATION_FIELDS]
-    return SkewedPublication(*fields, skew_us=skew_us) if skew_us else Publication(*fields)
-
-
-_PUBLICATION_FIELDS = len(Publication.__struct_fields__)
+    each = publication
+    about = each.source, each.seq, each.time_us, each.lifetime_us
+    if not skew_us:
+        return Publication(*about, each.attributes, each.payload, each.record)
+    return SkewedPublication(*about, each.attributes, each.payload, each.record, skew_us)
 
 
 class Publish(msgspec.Struct, frozen=True, array_like=True, tag="pub", gc=False):

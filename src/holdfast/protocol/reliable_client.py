@@ -39,7 +39,6 @@ from holdfast.protocol.order.strict import StrictQueue
 from holdfast.protocol.recovery.control import CONTROL_SEQ
 from holdfast.protocol.recovery.recovery import Gaps, Recovery
 
-
 EXPIRED = "its lifetime was over when it arrived"
 
 
