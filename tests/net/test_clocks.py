@@ -9,7 +9,9 @@ import pytest
 from holdfast.net.clock import Clock
 from holdfast.protocol.changes import Clocked
 from holdfast.protocol.hops.settings import HandoverSettings, HopSettings
+from holdfast.protocol.reliable_client import EXPIRED
 from tests.net.harness import lab, live, settled, take, values
+from tests.net.test_impairment import impaired
 
 SECOND_US = 1_000_000
 HOUR_US = 3_600 * SECOND_US
@@ -92,3 +94,38 @@ async def test_an_event_with_a_lifetime_arrives_whoever_s_clock_is_off(scheme: s
         assert values(got) == [0, 1, 2]
         for node in (b1, b2, subscriber):
             assert "expired" not in node.counters.incidents
+
+
+@pytest.mark.parametrize("ahead_us", [HOUR_US, -HOUR_US])
+@live
+async def test_an_event_that_is_too_late_expires_whatever_the_clocks_show_and_is_named(ahead_us: int) -> None:
+    async with lab() as net:
+        b1 = await net.broker("b1", **impaired(delay_us=400_000))
+        b2 = await net.broker("b2", peers={"b1": b1.listening[0]}, clock=Clock(ahead_us))
+        publisher = await net.client(b1, name="p", recovery=True, clock=Clock(-ahead_us))
+        subscriber = await net.client(b2, name="s", recovery=True)
+        wanted = subscriber.subscribe("n >= 0")
+        await settled(subscriber, publisher)
+        subscriber.losses().take()
+        seq = await publisher.publish({"n": 1}, lifetime=0.2)
+        await publisher.publish({"n": 2}, lifetime=30)
+        assert values([await anext(wanted)]) == [2]
+        [lost] = [await anext(subscriber.losses())]
+        assert (lost.source, lost.first, lost.last, lost.reason) == ("p", seq, seq, EXPIRED)
+
+
+@pytest.mark.parametrize("ahead_us", [HOUR_US, -HOUR_US])
+@live
+async def test_a_repair_brings_back_an_event_with_a_lifetime_whatever_the_clocks_show(ahead_us: int) -> None:
+    async with lab() as net:
+        b1 = await net.broker("b1", **impaired(delay_us=1_000, loss_ratio=0.2))
+        b2 = await net.broker("b2", peers={"b1": b1.listening[0]}, clock=Clock(ahead_us))
+        publisher = await net.client(b1, name="p", recovery=True, clock=Clock(-ahead_us))
+        subscriber = await net.client(b2, name="s", recovery=True, order="strict")
+        wanted = subscriber.subscribe("n >= 0")
+        await settled(subscriber, publisher)
+        for n in range(100):
+            await publisher.publish({"n": n}, lifetime=50)
+        got = await take(wanted, 100)
+        assert values(got) == [*range(100)]
+        assert any(each.via == "repair" for each in got)
