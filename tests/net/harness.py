@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from typing import Any, ParamSpec
+from unittest.mock import patch
 
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client, connect
+from holdfast.net.clock import Clock
 from holdfast.net.event_loop import run
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
@@ -59,7 +61,9 @@ class Lab:
     async def client(self, *brokers: BrokerNode | Address, name: str | None = None, **settings: Any) -> Client:
         settings.setdefault("settings", QUICK)
         addresses = [each.listening[0] if isinstance(each, BrokerNode) else each for each in brokers]
-        client = connect([*map(str, addresses)], name=name, **settings)
+        clock = settings.pop("clock", None) or Clock()
+        with patch("holdfast.net.client.Clock", lambda: clock):
+            client = connect([*map(str, addresses)], name=name, **settings)
         await client.__aenter__()
         self._stack.push_async_callback(client.close, in_haste=True)  # nobody waits for its last events any more
         return client

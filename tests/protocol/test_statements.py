@@ -35,7 +35,7 @@ from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.recovery.control import CONTROL_SEQ, KIND
 from holdfast.protocol.recovery.settings import RecoverySettings
-from holdfast.protocol.reliable_client import Ordered, Recovering
+from holdfast.protocol.reliable_client import EXPIRED, Ordered, Recovering
 from holdfast.protocol.settings import Guarantees, ProtocolSettings
 from holdfast.protocol.stack import new_client
 from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed
@@ -248,6 +248,25 @@ def test_an_event_that_travels_alone_waits_for_no_digest_where_order_is_strict()
         net.give("feed", PublishCall({"n": n}, lifetime_us=60 * MS))
         net.deliver_some(100)  # and no time passes
         assert [each.attributes["n"] for each in net.delivered["c3"]] == list(range(n + 1))
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["any order", "strict"])
+@pytest.mark.parametrize("last", [False, True], ids=["others follow", "none follows"])
+def test_an_event_that_expires_at_a_broker_is_named_and_fetched_once(strict: bool, last: bool) -> None:
+    net = Network(Random(1), strict=strict)
+    net.give("c3", SubscribeCall("s", "TRUE"))
+    net.settle(1)
+    net.publish([{"n": 1}])
+    net.settle(1)
+    before = net.asked
+    net.give("feed", PublishCall({"n": 2}, lifetime_us=MS // 10))
+    net.now_us += MS  # on its way to the first broker
+    if not last:
+        net.publish([{"n": 3}])
+    net.settle(20)
+    assert [each.attributes["n"] for each in net.delivered["c3"]] == ([1] if last else [1, 3])
+    assert [(each.source, each.first, each.last, each.reason) for each in net.lost["c3"]] == [("feed", 2, 2, EXPIRED)]
+    assert net.asked - before == 2  # what there was, and then for the event
 
 
 def test_a_statement_that_is_tampered_with_loses_events_and_the_judge_says_so() -> None:

@@ -21,9 +21,11 @@ from holdfast.model.messages import (
     Numbered,
     Publication,
     Publish,
+    Scalar,
     Stamp,
     Stamped,
     StoredAck,
+    with_skew,
 )
 from holdfast.wire.codec import (
     decode_frame_untrusted,
@@ -44,6 +46,18 @@ def test_a_message_has_the_bytes_it_always_had(frame: str, message: Message) -> 
     assert encode(message).hex() == frame.replace(" ", "")
     assert decode_untrusted(bytes.fromhex(frame)) == message
     assert size_of(message) == len(bytes.fromhex(frame))
+
+
+@pytest.mark.parametrize("skew_us", [-3_600_000_000, 5])
+@pytest.mark.parametrize("attributes", [{"n": 1}, {"at": datetime(2026, 1, 1, tzinfo=UTC)}], ids=["n", "timestamp"])
+def test_a_skew_travels_behind_all_that_older_versions_know(skew_us: int, attributes: dict[str, Scalar]) -> None:
+    plain = Publication("p", 1, 7, 9, attributes)
+    for wrap in (Publish, Deliver, lambda each: Handover(1, 2, 1, False, Publish(each))):
+        message = wrap(with_skew(plain, skew_us))
+        frame = encode(message)
+        assert decode_untrusted(frame) == message
+        assert encode_message(plain)[1:] in frame  # the same fields, in a longer list
+        assert encode(wrap(with_skew(with_skew(plain, skew_us), 0))) == encode(wrap(plain))
 
 
 @pytest.mark.parametrize(("frame", "signal"), SIGNALS, ids=lambda each: type(each).__name__)

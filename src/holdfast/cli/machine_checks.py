@@ -125,7 +125,7 @@ def clock() -> Iterator[Finding]:
     elif time.time() < _BEFORE_S:
         yield Finding("clock", "fail", f"it is {time.strftime('%Y-%m-%d')} here", f"set the clock: {_KEEP_RIGHT}")
     elif _unsynchronised():
-        advice = f"fine on one machine; between machines delays and lifetimes are off by as much: {_KEEP_RIGHT}"
+        advice = f"fine on one machine; between machines delays are off by as much: {_KEEP_RIGHT}"
         yield Finding("clock", "warn", "monotonic, but not kept right by NTP", advice)
     else:
         yield Finding("clock", "ok", "monotonic, and kept right by NTP")

@@ -63,8 +63,43 @@ class Publication(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def id_text(self) -> str:
         return f"{self.source}/{self.seq}"
 
+    @property
+    def expires_us(self) -> int | None:
+        """When its lifetime is over, by the clock of the node that has it; None: never."""
+        return None if self.lifetime_us is None else self.time_us + self.lifetime_us
+
     def expired(self, now_us: int) -> bool:
         return self.lifetime_us is not None and now_us > self.time_us + self.lifetime_us
+
+
+class SkewedPublication(Publication, frozen=True, array_like=True, gc=False):
+    """The same at a node whose clock differs from the publisher's.
+
+    Each node that receives it adds how far the sender's clock is ahead of its own. So a lifetime needs no two clocks
+    that agree, only neighbours that know how theirs differ.
+    """
+
+    skew_us: Annotated[int, Meta(ge=-limits.TIME_US_MAX, le=limits.TIME_US_MAX)] = 0  # the publisher's less the node's
+
+    @property
+    def expires_us(self) -> int | None:
+        return None if self.lifetime_us is None else self.time_us + self.lifetime_us - self.skew_us
+
+    def expired(self, now_us: int) -> bool:
+        return self.lifetime_us is not None and now_us > self.time_us + self.lifetime_us - self.skew_us
+
+
+def skew_of(publication: Publication) -> int:
+    """How far the publisher's clock is ahead of that of the node that has it."""
+    return publication.skew_us if isinstance(publication, SkewedPublication) else 0
+
+
+def with_skew(publication: Publication, skew_us: int) -> Publication:
+    each = publication
+    about = each.source, each.seq, each.time_us, each.lifetime_us
+    if not skew_us:
+        return Publication(*about, each.attributes, each.payload, each.record)
+    return SkewedPublication(*about, each.attributes, each.payload, each.record, skew_us)
 
 
 class Publish(msgspec.Struct, frozen=True, array_like=True, tag="pub", gc=False):

@@ -16,6 +16,7 @@ from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
 from holdfast.net.link import Link
+from holdfast.net.skew import with_skew_of_sender
 from holdfast.protocol.effects import (
     Acknowledged,
     Delivered,
@@ -107,6 +108,9 @@ class Driver:
         self._kinds: dict[int, str] = {}  # of those, by identity, where they are tallied
         self.rearm()
 
+    def now_us(self) -> int:
+        return self._clock.now_us()
+
     # Inputs --------------------------------------------------------------------------------------
 
     def give(self, given: Input) -> None:
@@ -120,6 +124,9 @@ class Driver:
     def receive(self, sender: str, messages: list[Message], frame: bytes | memoryview) -> None:
         """The messages of one frame, and the frame itself, which is looked at only during the call."""
         now_us = self._clock.now_us()
+        link = self.links.get(sender)
+        if link is not None and link.skew_us:
+            messages = [with_skew_of_sender(each, link.skew_us) for each in messages]
         if self.tallies is not None:
             messages = self._one_by_one(messages)
             for message in messages:

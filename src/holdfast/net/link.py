@@ -67,6 +67,7 @@ class Link:
         self.asked_to_wait = False  # as our own neighbour, for such a one
         self.waited_for = pushes_back  # not while it is away, or has taken nothing for too long
         self.dirty = False  # waits for the next flush
+        self.skew_us = 0  # how far the clock of the far end is ahead of ours
         self.held_up = False  # we do not read from it for now, to push back
         self._clock = clock
         self._counters = counters

@@ -11,11 +11,14 @@ from enum import Enum, auto
 from time import monotonic
 from typing import Protocol
 
+import msgspec
+
 from holdfast.model.errors import PeerError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.counters import Counters
 from holdfast.net.driver import Driver
 from holdfast.net.link import Link
+from holdfast.net.skew import skew_us
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial
 from holdfast.net.wire import CLOSED, Wire
@@ -101,11 +104,13 @@ class Session:
         self._last_check_s = monotonic()
         self._quiet_s = 0.0
         self._asked_s = 0.0  # since when somebody wants to know whether it answers
+        self._greeted_us = 0  # when we said hello, the last time
+        self._skew_us = 0  # how far the other end's clock is ahead of ours
         self._why = ""  # we end it ourselves, and this is why
         self._timers = [loop.call_later(_GREETING_S, self._give_up)]
         self.opened.add_done_callback(_observed)
         if dialled:
-            self._greet(encode_signal(owner.on_dial()))
+            self._greet(owner.on_dial())
 
     @property
     def silent_s(self) -> float:
@@ -167,9 +172,10 @@ class Session:
 
     # The greeting --------------------------------------------------------------------------------
 
-    def _greet(self, hello: bytes) -> None:
+    def _greet(self, hello: Hello) -> None:
         if self.phase is Phase.GREETING:
-            self.wire.send(hello)
+            self._greeted_us = self._owner.driver.now_us()
+            self.wire.send(encode_signal(msgspec.structs.replace(hello, now_us=self._greeted_us)))
             if not self.wire.reliable:
                 self._timers.append(self._loop.call_later(_REPEAT_S, self._greet, hello))
 
@@ -187,6 +193,7 @@ class Session:
         answer: Link | Refusal | None
         if isinstance(signal, Hello) and not self.dialled:
             self.far = signal
+            self._skew_us = skew_us(signal.now_us, self._owner.driver.now_us())
             answer = self._owner.on_hello(self, signal)
             if answer is None:
                 return
@@ -195,6 +202,8 @@ class Session:
                 self.wire.send(self._answer)
         elif isinstance(signal, Welcome) and self.dialled:
             self.far = signal
+            now_us = self._owner.driver.now_us()
+            self._skew_us = skew_us(signal.now_us, now_us, now_us - self._greeted_us)
             answer = self._on_welcome(signal)
         elif isinstance(signal, Refusal) and self.dialled:
             self._owner.on_refused(self, signal)
@@ -223,6 +232,7 @@ class Session:
     def _open(self, link: Link) -> None:
         self.phase = Phase.OPEN
         self.link = link
+        link.skew_us = self._skew_us
         self._cancel_timers()
         self.opened.set_result(None)
         self._owner.driver.attach(link)
@@ -262,7 +272,7 @@ class Session:
                 self._owner.on_missed(self, signal)
             case Mark():
                 self._owner.on_mark(self, signal)
-            case Hello() if signal == self.far:
+            case Hello() if _again(signal, self.far):
                 self.wire.send(self._answer)  # the first one was lost
             case Welcome() if signal == self.far:
                 pass  # a second answer to a hello that we repeated
@@ -321,6 +331,11 @@ class Session:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
+
+
+def _again(hello: Hello, far: Hello | Welcome | None) -> bool:
+    """Whether a hello repeats an earlier one, some time later."""
+    return isinstance(far, Hello) and msgspec.structs.replace(hello, now_us=far.now_us) == far
 
 
 def _observed(future: "asyncio.Future[None]") -> None:

@@ -154,6 +154,7 @@ class CoreBroker:
             if type(message) is Stamped:
                 return Incident("unexpected_message", sender)  # stamps are given by brokers
         if publication.lifetime_us is not None and publication.expired(now_us):
+            self._router.on_dropped(publication)
             return Incident("expired", source=publication.source, first=publication.seq)
         return None
 

@@ -335,6 +335,13 @@ class CoreClient:
             return [Incident("duplicate", source=publication.source)]
         return [Delivered(publication, tuple(wanted), via)]
 
+    def notes_expired(self, publication: Publication) -> bool:
+        """Whether an event that came too late was for us, and is the first copy of it to come; later ones count as
+        duplicates, and nobody needs to look for it.
+        """
+        wanted = bool(self._index.match(publication.attributes))
+        return wanted and self.seen.first_time(publication.source, publication.seq)
+
     def _on_batch(self, batch: Batch, now_us: int) -> list[Effect]:
         if not batch.seqs:
             return []

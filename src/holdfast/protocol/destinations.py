@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from holdfast.language.problems import ConditionError
 from holdfast.model import limits
 from holdfast.model.event import Attributes
-from holdfast.model.messages import Batch, Deliver, LinkState, NodeKind, Publish, Stamped, Table
+from holdfast.model.messages import Batch, Deliver, LinkState, NodeKind, Publication, Publish, Stamped, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import Effect, Incident, Send
 from holdfast.protocol.interests import InterestObserver, Interests
@@ -78,6 +78,7 @@ class DestinationRouter:
         return {}
 
     def on_confirmed(self, neighbour: str, version: int) -> None: ...
+    def on_dropped(self, publication: Publication) -> None: ...
 
     def why_refused(self, added: list[str]) -> str:
         wanted = dict.fromkeys([*self._local.conditions(), *added])

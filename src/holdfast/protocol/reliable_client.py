@@ -39,6 +39,8 @@ from holdfast.protocol.order.strict import StrictQueue
 from holdfast.protocol.recovery.control import CONTROL_SEQ
 from holdfast.protocol.recovery.recovery import Gaps, Recovery
 
+EXPIRED = "its lifetime was over when it arrived"
+
 
 class Recovering(ClientLayer):
     def __init__(self, client: CoreClient, recovery: Recovery, book: ConditionBook, now_us: int) -> None:
@@ -179,7 +181,17 @@ class Recovering(ClientLayer):
             effects.append(effect)
             if type(effect) is Delivered and effect.publication.source != self.name:  # nobody announces to us our own
                 effects += self._recovery.on_event(effect.publication, effect.via, now_us)
+            elif type(effect) is Incident and effect.kind == "expired" and effect.source != self.name:
+                effects += self._on_expired(deliver, now_us)
         return effects
+
+    def _on_expired(self, deliver: Deliver, now_us: int) -> list[Effect]:
+        """It is lost, and we know it: so it is named, and not requested."""
+        publication = deliver.publication
+        if not self._client.notes_expired(publication):
+            return []
+        lost = Lost(publication.source, publication.seq, publication.seq, EXPIRED)
+        return [lost, *self._recovery.on_event(publication, deliver.via, now_us)]
 
     def _on_batch(self, sender: str, batch: Batch, now_us: int) -> list[Effect]:
         if CONTROL_SEQ in batch.seqs:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from holdfast.model.event import Attributes
-from holdfast.model.messages import Batch, LinkState, NodeKind, Publish, Stamped, Table
+from holdfast.model.messages import Batch, LinkState, NodeKind, Publication, Publish, Stamped, Table
 from holdfast.protocol.effects import Effect
 from holdfast.protocol.tables import SentTable
 
@@ -71,6 +71,10 @@ class Router(Protocol):
     # Events --------------------------------------------------------------------------------------
 
     def forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]: ...
+
+    def on_dropped(self, publication: Publication) -> None:
+        """An event has expired on its way, and goes no further."""
+        ...
 
     def forward_batch(self, sender: str, batch: Batch) -> list[Effect]:
         """What `forward` would do with each, in as few messages as keep the order for everybody."""

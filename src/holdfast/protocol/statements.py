@@ -63,6 +63,7 @@ class Statements:
         self._streams: dict[str, GaplessStream] = {}  # by source, in the order in which they began
         self._neighbours: dict[str, _Neighbour] = {}
         self._alone: dict[str, _Alone] = {}  # by source
+        self._dropped: dict[str, int] = {}  # by source: the last event that went no further
         self._confirmed: dict[str, int] = {}  # broker -> the version of our table that it has
         self._tick = 0  # orders what happens
 
@@ -101,9 +102,12 @@ class Statements:
         """The stream that the batch belongs to; None when it states nothing."""
         if batch.since > batch.upto or not batch.since:
             return None
-        stream = self._streams.get(batch.source)
         alone = self._alone.pop(batch.source, None)
-        begins = stream is None or stream.sender != sender or batch.since == 1 or batch.since > stream.upto + 1
+        since = max(batch.since, self._dropped.get(batch.source, 0) + 1)  # publishers state their last number again
+        if since > batch.upto:
+            return None
+        stream = self._streams.get(batch.source)
+        begins = stream is None or stream.sender != sender or since == 1 or since > stream.upto + 1
         if stream is None or begins:
             self._tick += 1
             chains = {} if stream is None else stream.chains
@@ -111,14 +115,12 @@ class Statements:
             if alone is not None:
                 began, confirmed = alone.began, alone.confirmed
             self._streams.pop(batch.source, None)
-            stream = GaplessStream(
-                sender, batch.since, batch.upto, batch.since, began, self._tick, confirmed, chains, {}
-            )
+            stream = GaplessStream(sender, since, batch.upto, since, began, self._tick, confirmed, chains, {})
             self._streams[batch.source] = stream
             if len(self._streams) > _SOURCES_MAX:
                 del self._streams[next(iter(self._streams))]
         stream.upto = max(stream.upto, batch.upto)
-        stream.here = batch.since if alone is None else batch.seqs[0] if batch.seqs else batch.upto + 1
+        stream.here = since if alone is None else batch.seqs[0] if batch.seqs else batch.upto + 1
         stream.alone = {} if alone is None else alone.to
         return stream
 
@@ -131,6 +133,12 @@ class Statements:
             self._tick += 1
             alone = self._alone[source] = _Alone(self._tick, self._confirmed.get(sender, 0), {})
         alone.to.update(dict.fromkeys(names))
+
+    def on_dropped(self, source: str, seq: int) -> None:
+        """An event that travels alone goes no further: what is stated of the numbers around it leaves it out."""
+        if len(self._dropped) >= _SOURCES_MAX:
+            del self._dropped[next(iter(self._dropped))]
+        self._dropped[source] = max(seq, self._dropped.get(source, 0))
 
     def since_for(self, stream: GaplessStream, name: str) -> int | None:
         """From which number on everything up to the stream's last is now stated to a neighbour; None: nothing is."""

@@ -12,7 +12,17 @@ from itertools import islice
 
 from holdfast.model.event import RESERVED, Attributes
 from holdfast.model.limits import CONDITIONS_MAX
-from holdfast.model.messages import Batch, Deliver, LinkState, NodeKind, Publish, Stamped, Table, with_statement
+from holdfast.model.messages import (
+    Batch,
+    Deliver,
+    LinkState,
+    NodeKind,
+    Publication,
+    Publish,
+    Stamped,
+    Table,
+    with_statement,
+)
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
 from holdfast.protocol.effects import Effect, Incident, Multicast, Send
@@ -274,6 +284,10 @@ class TreeRouter:
         if home:
             effects.append(Multicast(home, Deliver(publish.publication, publish.via)))
         return effects
+
+    def on_dropped(self, publication: Publication) -> None:
+        if self._statements is not None and publication.record is not None and publication.seq:
+            self._statements.on_dropped(publication.source, publication.seq)
 
     def forward_batch(self, sender: str, batch: Batch) -> list[Effect]:
         count = len(batch.seqs)

@@ -38,7 +38,9 @@ from holdfast.model.messages import (
     Publication,
     Publish,
     Scalar,
+    SkewedPublication,
     Stamped,
+    with_skew,
 )
 
 VERSION: Final = 1
@@ -63,6 +65,8 @@ _CONTROL_SEQ = 0  # of what recovering clients say to each other, whose payload 
 _ABOUT_EVENTS = frozenset(
     str(kind.__struct_config__.tag).encode() for kind in (*_EVENTS, Batch, Numbered, Handover, *get_args(Gossip))
 )
+
+_SKEWED_HEAD = b"\x98"  # how a skewed publication begins: an array of eight. Others may have this byte, too
 
 BATCH_HEAD: Final = b"\x99\xa3run"  # how an encoded run begins: an array of nine, the first of them its tag
 
@@ -147,10 +151,14 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
     except DECODE_ERRORS:
         messages = _decode_loosely(body)  # a timestamp, or something that is not acceptable
     events: list[dict[str, Scalar]] = []
+    may_be_skewed = False
     for message in messages:
         each = message.message if type(message) is Handover else message
         if type(each) in _WITH_ONE_EVENT:
-            events.append(each.publication.attributes)  # type: ignore[union-attr]
+            publication = each.publication  # type: ignore[union-attr]
+            events.append(publication.attributes)
+            if publication.lifetime_us is not None or publication.seq == _CONTROL_SEQ:
+                may_be_skewed = True
         elif type(each) is Batch:
             events += each.attributes
             _check_lengths_untrusted(each)
@@ -159,7 +167,7 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
         _check_names_untrusted(names)
     if size > ATTRIBUTES_BYTES_MAX:  # no event of a smaller frame is too large
         _check_sizes_untrusted(messages, events)
-    return messages
+    return _decode_loosely(body) if may_be_skewed and _SKEWED_HEAD in bytes(body) else messages
 
 
 def _check_names_untrusted(names: Collection[str]) -> None:
@@ -191,9 +199,10 @@ def _check_lengths_untrusted(batch: Batch) -> None:
         raise PeerError("a batch with lists of different lengths")
 
 
-# Timestamps ------------------------------------------------------------------------------------------------------
+# Timestamps and skews --------------------------------------------------------------------------------------------
 # In the types of messages an attribute is anything but a timestamp, because msgspec takes none beside a string, and
-# decoding is quickest when the types say all. A frame with timestamps is decoded again with types that take anything.
+# decoding is quickest when the types say all. A frame with timestamps is decoded again with types that take anything;
+# and so is one with the skew of two clocks, which is one more field of a publication, and rare.
 
 
 def _loosened(kind: type[msgspec.Struct], **types: Any) -> type[msgspec.Struct]:
@@ -206,7 +215,7 @@ def _loosened(kind: type[msgspec.Struct], **types: Any) -> type[msgspec.Struct]:
 
 
 _AnyAttributes: Any = Annotated[dict[str, Any], Meta(max_length=ATTRIBUTES_MAX)]
-_AnyPublication = _loosened(Publication, attributes=_AnyAttributes)
+_AnyPublication = _loosened(SkewedPublication, attributes=_AnyAttributes)
 _loose_kinds: dict[Any, Any] = {_loosened(kind, publication=_AnyPublication): kind for kind in _EVENTS}
 _AnyOnLink: Any = reduce(or_, [loose for loose, kind in _loose_kinds.items() if kind in (Publish, Stamped)])
 _AnyNumbered: Any = _loosened(Numbered, publish=_AnyOnLink)
@@ -240,7 +249,7 @@ def _tightened(message: Any) -> Message:
         return message  # type: ignore[no-any-return]
     publication, *rest = msgspec.structs.astuple(message)
     _check_scalars_untrusted([publication.attributes])
-    return kind(Publication(*msgspec.structs.astuple(publication)), *rest)  # type: ignore[no-any-return]
+    return kind(with_skew(publication, publication.skew_us), *rest)  # type: ignore[no-any-return]
 
 
 def _check_scalars_untrusted(events: Sequence[dict[str, Any]]) -> None:

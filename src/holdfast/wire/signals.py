@@ -39,6 +39,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     lossless: bool = False  # it would rather be waited for than lose anything, because it recovers or orders events
     durable: bool | None = None  # whether what it is subscribed to outlives it; None from one that does not say
     level: Count = 0  # of the messages that it knows: it is sent no others
+    now_us: Count = 0  # by its clock; 0 from one that does not say
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):

@@ -41,9 +41,9 @@ class KeptMessage:
         self.clients = 0
         self.kept_us = kept_us
         self.expires_us = kept_us + keep_us
-        publication = None if isinstance(message, Batch) else message.publication
-        if publication is not None and publication.lifetime_us is not None:
-            self.expires_us = min(self.expires_us, publication.time_us + publication.lifetime_us)
+        over_us = None if isinstance(message, Batch) else message.publication.expires_us
+        if over_us is not None:
+            self.expires_us = min(self.expires_us, over_us)
 
     @property
     def has_lifetime(self) -> bool:

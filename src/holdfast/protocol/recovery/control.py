@@ -18,7 +18,7 @@ from holdfast.language.subscription import Subscription, subscription_of
 from holdfast.model.errors import PeerError
 from holdfast.model.event import RESERVED, Attributes
 from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
-from holdfast.model.messages import SCALAR_TYPES, Count, Publication, Scalar
+from holdfast.model.messages import SCALAR_TYPES, Count, Publication, Scalar, skew_of, with_skew
 
 KIND = RESERVED  # what a control publication is; a repair that goes to all has none
 OF = f"{RESERVED}of"  # the publisher that a digest or a repair is about
@@ -155,14 +155,18 @@ def repaired(publication: Publication) -> Repaired:
     return Repaired(each.seq, each.time_us, each.lifetime_us, each.attributes, each.payload)
 
 
-def publication_of(each: Repaired, source: str) -> Publication:
-    return Publication(source, each.seq, each.time_us, each.lifetime_us, each.attributes, each.payload, _NO_RECORD)
+def publication_of(each: Repaired, repair: Publication) -> Publication:
+    """What a repair of its publisher brings back; both are by one clock."""
+    found = Publication(
+        repair.source, each.seq, each.time_us, each.lifetime_us, each.attributes, each.payload, _NO_RECORD
+    )
+    return with_skew(found, skew_of(repair)) if each.lifetime_us is not None else found
 
 
 def openly(publication: Publication) -> dict[str, Scalar]:
     """The attributes of a repair that is published to everybody whom the publication matches (paper 000)."""
     marks: dict[str, Scalar] = {OF: publication.source, SEQ: publication.seq, TIME: publication.time_us}
-    if publication.lifetime_us is not None:
+    if publication.lifetime_us is not None and not skew_of(publication):  # a lifetime by the clock of who repairs it
         marks[LIFETIME] = publication.lifetime_us
     return {**publication.attributes, **marks}
 
@@ -181,7 +185,8 @@ def from_open_untrusted(repair: Publication) -> Publication:
     if seq == CONTROL_SEQ:
         raise PeerError("a repair without an event")
     attributes = {name: value for name, value in marks.items() if not name.startswith(RESERVED)}
-    return Publication(source, seq, time_us, lifetime_us or None, attributes, repair.payload, _NO_RECORD)  # type: ignore[arg-type]
+    found = Publication(source, seq, time_us, lifetime_us or None, attributes, repair.payload, _NO_RECORD)  # type: ignore[arg-type]
+    return with_skew(found, skew_of(repair)) if lifetime_us else found
 
 
 # Lists of numbers ------------------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class EndToEndRecovery:
         if isinstance(control, Greeting):
             self._publisher.on_greeting(publication.source, control, now_us)
             return [], []
-        return self._subscriber.on_repair(publication.source, control)
+        return self._subscriber.on_repair(publication, control)
 
     def on_repaired(self, publication: Publication, now_us: int) -> None:
         self._subscriber.on_repaired(publication, now_us)

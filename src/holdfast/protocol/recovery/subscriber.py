@@ -224,14 +224,15 @@ class Subscriber:
                 effects += self._greet(known, now_us)
         return effects
 
-    def on_repair(self, source: str, repair: Repair) -> tuple[list[Effect], list[Publication]]:
+    def on_repair(self, publication: Publication, repair: Repair) -> tuple[list[Effect], list[Publication]]:
         """What is lost for good, and what is brought back."""
+        source = publication.source
         known = self._sources.get(source)
         effects: list[Effect] = []
         for seq in repair.gone:
             if known is not None and self._found(known, seq) is not None:
                 effects.append(Lost(source, seq, seq, _NOT_KEPT))
-        return effects, [publication_of(each, source) for each in repair.publications]
+        return effects, [publication_of(each, publication) for each in repair.publications]
 
     def on_repaired(self, publication: Publication, now_us: int) -> None:
         """A publication was recovered; even if it is nothing for us, it is no longer missing."""
