@@ -5,7 +5,8 @@ what runs were set up to promise. Disturbances are merged into spans, of which a
 into it. Only these, a few sums a run, and how many events are missing how often come to the driver.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -38,6 +39,8 @@ class AuditedCauses:
     """Of several runs at once: every table has a column `run`."""
 
     runs: Sequence[TraceRun]
+    messages: DataFrame
+    incidents: DataFrame
     times: dict[str, Times]
     sums: dict[str, dict[str, int]]  # by run: lost Publish, lost Deliver
     spans: DataFrame  # outages and moments that disturb a run: from_us, until_us
@@ -58,8 +61,21 @@ def known_us(run: TraceRun, figures: Mapping[str, Any]) -> int:
     return max(heartbeat_and_lease_us(run.about)[0], 2 * (figures["delay_p50_us"] or 0))
 
 
-def causes_of(runs: Sequence[TraceRun], figures: Mapping[str, Mapping[str, Any]]) -> AuditedCauses:
-    summed = _summed(runs)
+@contextmanager
+def causes_of(runs: Sequence[TraceRun], figures: Mapping[str, Mapping[str, Any]]) -> Iterator[AuditedCauses]:
+    """The circumstances of these runs; messages and incidents are kept meanwhile, since they are read many times."""
+    messages, incidents = together(runs, "messages").persist(), together(runs, "incidents").persist()
+    try:
+        yield _causes_of(runs, messages, incidents, figures)
+    finally:
+        messages.unpersist()
+        incidents.unpersist()
+
+
+def _causes_of(
+    runs: Sequence[TraceRun], messages: DataFrame, incidents: DataFrame, figures: Mapping[str, Mapping[str, Any]]
+) -> AuditedCauses:
+    summed = _summed(runs, messages, incidents)
     times = {}
     for run in runs:
         heartbeat_us, lease_us = heartbeat_and_lease_us(run.about)
@@ -72,39 +88,34 @@ def causes_of(runs: Sequence[TraceRun], figures: Mapping[str, Mapping[str, Any]]
             end_us=own["end_us"],
             waits=what.heartbeats_waited(own["worst"], own["brokers"] + 1),
         )
-    messages, incidents = together(runs, "messages"), together(runs, "incidents")
     end_us = _of_run({run: each.end_us for run, each in times.items()})
     spans = _outages(incidents, end_us).unionByName(_moments(incidents))
     left = messages.where("kind = 'Detach' AND sent > 0").groupBy("run", F.col("node").alias("client"))
-    return AuditedCauses(
-        runs, times, summed, spans, _unsure(messages, times), left.agg(F.min("from_us").alias("moved_us"))
-    )
+    moved = left.agg(F.min("from_us").alias("moved_us"))
+    return AuditedCauses(runs, messages, incidents, times, summed, spans, _unsure(messages, times), moved)
 
 
-def _summed(runs: Sequence[TraceRun]) -> dict[str, dict[str, Any]]:
+def _summed(runs: Sequence[TraceRun], messages: DataFrame, incidents: DataFrame) -> dict[str, dict[str, Any]]:
     """Per run: messages lost, the largest share of table messages that a node lost, brokers, and when the run ended."""
     tables = F.col("kind").isin(*what.TABLE_CHECKS)
     lost = {kind: _of_kind(kind, "lost") for kind in what.CARRIERS}
     gone = {kind: _of_kind(kind, "sent") - _of_kind(kind, "received") for kind in what.CARRIERS}
-    nodes = (
-        together(runs, "messages")
-        .groupBy("run", "node")
-        .agg(
-            *(lost[kind].alias(f"lost_{kind}") for kind in what.CARRIERS),
-            *(gone[kind].alias(f"gone_{kind}") for kind in what.CARRIERS),
-            F.sum(F.when(tables, F.col("lost"))).alias("table_lost"),
-            F.sum(F.when(tables, F.col("sent"))).alias("table_sent"),
-            (_of_kind("Publish", "received") > 0).cast("int").alias("is_broker"),
-            F.max("until_us").alias("until_us"),
-        )
+    nodes = messages.groupBy("run", "node").agg(
+        *(lost[kind].alias(f"lost_{kind}") for kind in what.CARRIERS),
+        *(gone[kind].alias(f"gone_{kind}") for kind in what.CARRIERS),
+        F.sum(F.when(tables, F.col("lost"))).alias("table_lost"),
+        F.sum(F.when(tables, F.col("sent"))).alias("table_sent"),
+        (_of_kind("Publish", "received") > 0).cast("int").alias("is_broker"),
+        F.max("until_us").alias("until_us"),
     )
     rows = nodes.groupBy("run").agg(
         *(F.sum(f"{name}_{kind}").alias(f"{name}_{kind}") for name in ("lost", "gone") for kind in what.CARRIERS),
         F.max(F.try_divide("table_lost", "table_sent")).alias("worst"),
         F.sum("is_broker").alias("brokers"),
     )
-    times = [(table, "time_us") for table in ("publications", "deliveries", "incidents")] + [("messages", "until_us")]
-    ends = [together(runs, table, "run", column).toDF("run", "end_us") for table, column in times]
+    published, delivered = (together(runs, table, "run", "time_us") for table in ("publications", "deliveries"))
+    ends = [published, delivered, incidents.select("run", "time_us"), messages.select("run", "until_us")]
+    ends = [each.toDF("run", "end_us") for each in ends]
     end = reduce(DataFrame.unionByName, ends).groupBy("run").agg(F.max("end_us").alias("end_us"))
     found = {run.label: {"end_us": 0, "worst": 0.0, "brokers": 0, **dict.fromkeys(what.CARRIERS, 0)} for run in runs}
     for row in end.join(rows, "run", "left").collect():
@@ -219,7 +230,7 @@ def _settled_clients(rows: DataFrame, causes: AuditedCauses) -> DataFrame:
 
 def _unnamed(rows: DataFrame, causes: AuditedCauses, kinds: Iterable[str]) -> DataFrame:
     """Rows that their subscriber has not named in an incident of these kinds."""
-    incidents = together(causes.runs, "incidents").where(F.col("kind").isin(*kinds) & (F.col("first") > 0))
+    incidents = causes.incidents.where(F.col("kind").isin(*kinds) & (F.col("first") > 0))
     named = incidents.select(
         "run",
         F.col("node").alias("subscriber"),
@@ -245,25 +256,20 @@ def unexplained(facts: DataFrame, causes: AuditedCauses, incidents: Mapping[str,
     rows = facts.where(F.col("run").isin(list(causes.times)) & F.expr(VIOLATIONS["missing"]) & ~F.col("expired"))
     rows = rows.where(due).select("run", *EVENT, "published_us", "settled_us")
     rows = _settled_clients(_unnamed(rows, causes, what.NAMING), causes)
-    spans = _around(causes, causes.of("longest_us"), what.LEASES * causes.of("lease_us")).persist()
-    try:
-        rows = _known(rows, causes, spans, F.col("published_us") - F.col("settled_us"))
-        rows = rows.where(F.col("settled_us") >= causes.of("known_us"))
-        rows = _outside(rows, spans, F.col("published_us").between(F.col("from_us"), F.col("until_us")))
-        full = together(causes.runs, "samples").where(
-            (F.col("name") == what.FOLLOWED) & (F.col("value") >= F.col("limit"))
-        )
-        full = full.select("run", F.col("node").alias("subscriber"), F.lit(True).alias("full")).distinct()
-        rows = rows.join(full, ["run", "subscriber"], "left")
-        silent = F.col("run").isin(patient) & F.col("full").isNull()
-        # Key: the event, then how many miss it: as many rows come back as there are different numbers of those.
-        events = rows.groupBy("run", "source", "seq").agg(
-            F.count_if(silent).alias("silent"), F.count_if(~silent).alias("others")
-        )
-        counts = events.groupBy("run", "others").agg(F.count("*").alias("events"), F.sum("silent").alias("silent"))
-        return _in_proportion(counts.collect(), causes, incidents)
-    finally:
-        spans.unpersist()
+    spans = _around(causes, causes.of("longest_us"), what.LEASES * causes.of("lease_us"))
+    rows = _known(rows, causes, spans, F.col("published_us") - F.col("settled_us"))
+    rows = rows.where(F.col("settled_us") >= causes.of("known_us"))
+    rows = _outside(rows, spans, F.col("published_us").between(F.col("from_us"), F.col("until_us")))
+    full = together(causes.runs, "samples").where((F.col("name") == what.FOLLOWED) & (F.col("value") >= F.col("limit")))
+    full = full.select("run", F.col("node").alias("subscriber"), F.lit(True).alias("full")).distinct()
+    rows = rows.join(full, ["run", "subscriber"], "left")
+    silent = F.col("run").isin(patient) & F.col("full").isNull()
+    # Key: the event, then how many miss it: as many rows come back as there are different numbers of those.
+    events = rows.groupBy("run", "source", "seq").agg(
+        F.count_if(silent).alias("silent"), F.count_if(~silent).alias("others")
+    )
+    counts = events.groupBy("run", "others").agg(F.count("*").alias("events"), F.sum("silent").alias("silent"))
+    return _in_proportion(counts.collect(), causes, incidents)
 
 
 def _in_proportion(
@@ -314,7 +320,7 @@ def still_to_come(facts: DataFrame, causes: AuditedCauses) -> dict[str, int]:
     own = facts.where(F.col("run").isin(list(quiet_us)) & lately)
     behind = own.groupBy("run").agg(F.max(F.col("arrived_us") - F.col("published_us"))).collect()
     behind_us = {run: longest_us or 0 for run, longest_us in behind}
-    messages = together(causes.runs, "messages").where("lost > 0")
+    messages = causes.messages.where("lost > 0")
     losing = messages.where(F.col("until_us") >= quiet - what.HEARTBEATS * causes.of("heartbeat_us"))
     lossy = {row.run for row in losing.select("run").distinct().collect()}
     found = {}
@@ -326,7 +332,7 @@ def still_to_come(facts: DataFrame, causes: AuditedCauses) -> dict[str, int]:
 
 def owed_by_stores(facts: DataFrame, causes: AuditedCauses) -> DataFrame:
     """What was acknowledged and had the time to arrive: at clients that stayed, for subscriptions that were known."""
-    acknowledged = together(causes.runs, "incidents").where("kind = 'acknowledged'")
+    acknowledged = causes.incidents.where("kind = 'acknowledged'")
     numbers = F.explode(F.expr("sequence(first, first + count - 1)")).alias("seq")
     rows = facts.where("owed AND NOT expired AND (first OR arrived_us IS NULL) AND lasting_us IS NOT NULL")
     rows = rows.where(F.col("run").isin(list(causes.times)))

@@ -215,16 +215,18 @@ def _caused(
     asked: Asked,
 ) -> tuple[dict[str, Verdict], dict[str, Costs]]:
     """P5 where events were acknowledged, and what is wrong with P4, by run."""
-    storing = [trace for trace in traces if "acknowledged" in incidents.get(trace.label, {})]
     stored: dict[str, Verdict] = {}
-    if storing:
-        erased = {run: sum(counts.get(kind, 0) for kind in ERASING) for run, counts in incidents.items()}
-        stored = acknowledged_survives(found, causes_of(storing, numbers), erased)
-    if asked.delivery_min is not None:
-        return stored, {trace.label: Costs() for trace in traces}
-    missing = [trace for trace in traces if numbers[trace.label]["missing"]]
-    unclear = unexplained(found, causes_of(missing, numbers), incidents) if missing else {}
-    kept = withheld(traces)
+    unclear: dict[str, int] = {}
+    storing = {trace.label for trace in traces if "acknowledged" in incidents.get(trace.label, {})}
+    missing = {run for run, own in numbers.items() if own["missing"] and asked.delivery_min is None}
+    erased = {run: sum(counts.get(kind, 0) for kind in ERASING) for run, counts in incidents.items()}
+    unclear_runs = [trace for trace in traces if trace.label in storing | missing]
+    if unclear_runs:
+        with causes_of(unclear_runs, numbers) as causes, ThreadPoolExecutor(_AT_ONCE) as pool:
+            judging = pool.submit(acknowledged_survives, found, causes, erased) if storing else None
+            unclear = unexplained(found, causes, incidents) if missing else {}
+            stored = {run: verdict for run, verdict in judging.result().items() if run in storing} if judging else {}
+    kept = withheld(traces) if asked.delivery_min is None else {}
     return stored, {run: Costs(unclear.get(run, 0), kept.get(run, 0)) for run in numbers}
 
 
