@@ -77,7 +77,7 @@ def killed(times: int, brokers: int, first_s: float, every_s: float, down_s: flo
     dice = Random(seed)
     names = [f"b{number}" for number in range(1, brokers + 1)]
     links = [[a, b] for a, b in pairwise(names)]
-    end_s = first_s + times * every_s + 1
+    end_s = first_s + times * every_s + 5  # quiet for so long that the judge waits for no more
     faults = "".join(
         f'[[fault]]\nat_s = {first_s + number * every_s + dice.random() * every_s / 4:.6f}\nkind = "crash"\n'
         f'broker = "{dice.choice(names)}"\nfor_s = {down_s}\n'
@@ -132,7 +132,7 @@ def test_brokers_that_are_killed_lose_nothing_that_they_acknowledged(
     tmp_path: Path, where: list[str], times: int, every_s: float
 ) -> None:
     path, out = tmp_path / "net.toml", tmp_path / "run"
-    path.write_text(killed(times, 3, 0.8, every_s, 0.2, 5))
+    path.write_text(killed(times, 3, 1.6, every_s, 0.2, 5))  # when the network knows the subscriptions
     nothing_acknowledged_is_lost(up(path, *where, "--out", str(out)), out)
 
 

@@ -74,7 +74,7 @@ async def they_still_do_when_it_is_gone(place: Neighbourhood) -> None:
     await place.knows("ab", "f", "a", "b")
     place.fail("f")
     await place.join("c", "a")  # something else happens meanwhile
-    await place.knows("c", "a", "c")  # f has fallen silent, and is no neighbour of a any more
+    await place.knows("c", "a", "c", "f")  # f has fallen silent; whoever replaces a is to ask the replica of f
     await place.knows("ab", "f", "a", "b")
 
 
