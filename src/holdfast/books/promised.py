@@ -36,7 +36,8 @@ def hands_over_at_once(about: Mapping[str, Any]) -> bool:
     """Whether subscribers hand over what arrives, with no recovery and no order between."""
     if about.get("settings"):
         return not any(_guarantees(about).values())
-    return not {"recovery", "order"} & set(file_of(about).get("reliability", {}))
+    written = file_of(about)
+    return bool(written) and not {"recovery", "order"} & set(written.get("reliability", {}))
 
 
 def heartbeat_and_lease_us(about: Mapping[str, Any]) -> tuple[int, int]:

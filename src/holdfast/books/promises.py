@@ -140,21 +140,23 @@ def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, causes: Causes
     lasting = (
         wanted.filter(pc.is_null(wanted["until_us"])).group_by([*EVENT, "time_us"]).aggregate([("from_us", "min")])
     )
-    owed = [
+    got = set(zip(*(deliveries[name].to_pylist() for name in EVENT), strict=True))
+    stored = [row for row in lasting.to_pylist() if (row["source"], row["seq"]) in acknowledged]
+    came = [row for row in stored if (row["subscriber"], row["source"], row["seq"]) in got]
+    missing = [
         row
-        for row in lasting.filter(pc.less_equal(lasting["time_us"], causes.due_us)).to_pylist()
-        if (row["source"], row["seq"]) in acknowledged
+        for row in stored
+        if (row["subscriber"], row["source"], row["seq"]) not in got
+        and row["time_us"] <= causes.due_us
         and causes.is_known(row["from_us_min"], row["time_us"], unknown)
         and not causes.has_moved(row["subscriber"], row["source"], row["time_us"])
         and (row["source"], row["seq"]) not in expired
         and not within(row["seq"], too_late.get((row["subscriber"], row["source"]), []))
     ]
-    got = set(zip(*(deliveries[name].to_pylist() for name in EVENT), strict=True))
-    missing = [row for row in owed if (row["subscriber"], row["source"], row["seq"]) not in got]
     erased = causes.counted(ERASING)
     note = f"brokers erased {erased:,} stored events" if erased and missing else ""
     examples = tuple({name: row[name] for name in EVENT} for row in missing[:EXAMPLES_MAX])
-    return Verdict("P5", len(missing) <= erased, len(owed), len(missing), examples, note)
+    return Verdict("P5", len(missing) <= erased, len(came) + len(missing), len(missing), examples, note)
 
 
 def _never_came(owed: pa.Table, deliveries: pa.Table) -> pa.Table:

@@ -331,13 +331,16 @@ def still_to_come(facts: DataFrame, causes: AuditedCauses) -> dict[str, int]:
 
 
 def owed_by_stores(facts: DataFrame, causes: AuditedCauses) -> DataFrame:
-    """What was acknowledged and had the time to arrive: at clients that stayed, for subscriptions that were known."""
+    """What was acknowledged and came, or had the time to: at clients that stayed, for subscriptions that were known."""
     acknowledged = causes.incidents.where("kind = 'acknowledged'")
     numbers = F.explode(F.expr("sequence(first, first + count - 1)")).alias("seq")
-    rows = facts.where("owed AND NOT expired AND (first OR arrived_us IS NULL) AND lasting_us IS NOT NULL")
+    rows = facts.where("owed AND (first OR arrived_us IS NULL) AND lasting_us IS NOT NULL")
     rows = rows.where(F.col("run").isin(list(causes.times)))
-    rows = rows.where(F.col("published_us") <= _of_run(still_to_come(facts, causes)))
     # Key: source and seq. An event has as many rows as it has subscribers.
     rows = rows.join(acknowledged.select("run", "source", numbers).distinct(), ["run", "source", "seq"], "left_semi")
-    rows = _settled_clients(_unnamed(rows, causes, ["out_of_order"]), causes)
-    return _known(rows, causes, _disturbed_stores(causes), F.col("published_us") - F.col("lasting_us"))
+    missing = rows.where("arrived_us IS NULL AND NOT expired")
+    missing = missing.where(F.col("published_us") <= _of_run(still_to_come(facts, causes)))
+    missing = _settled_clients(_unnamed(missing, causes, ["out_of_order"]), causes)
+    missing = _known(missing, causes, _disturbed_stores(causes), F.col("published_us") - F.col("lasting_us"))
+    kept = ["run", "subscriber", "source", "seq", "published_us", "arrived_us"]
+    return rows.where("arrived_us IS NOT NULL").select(kept).unionByName(missing.select(kept))
