@@ -10,9 +10,10 @@ from msgspec import Raw
 
 from holdfast.model.messages import Batch
 from holdfast.net import driver, session
+from holdfast.net.client import Client
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.wire import batch_writer, event_encoding
-from tests.net.harness import lab, live, settled, take
+from tests.net.harness import QUICK, lab, live, settled, take
 
 EVENTS = 200
 QUIET = ProtocolSettings(heartbeat_us=60_000_000, lease_us=200_000_000)  # a batch has its frame to itself
@@ -102,3 +103,17 @@ async def test_many_events_of_a_list_are_encoded_once_and_come_in_order_whatever
 def test_attributes_that_are_bytes_already_do_not_count() -> None:
     assert events_in(Batch((1,), "p", (0,), Raw(b"\x91\x80"), (), 0)) == 0  # type: ignore[arg-type]
     assert events_in([Batch((1, 2), "p", (0, 0), ({"n": 1}, {"n": 2}), (), 0)]) == 2
+
+
+@live
+async def test_a_traced_client_takes_the_events_of_a_batch_one_by_one() -> None:
+    async with lab() as net:
+        broker = await net.broker("b1")
+        publisher = await net.client(broker)
+        async with Client([broker.listening[0]], "traced", None, QUICK, tallied=True) as client:
+            wanted = client.subscribe("n >= 0")
+            await settled(client, publisher)
+            await publisher.publish_many([{"n": n} for n in range(100)])
+            assert [(await anext(wanted)).event["n"] for _ in range(100)] == list(range(100))
+            assert client.driver.tallies is not None
+            assert client.driver.tallies["Deliver"].received >= 100
