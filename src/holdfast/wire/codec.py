@@ -286,26 +286,34 @@ _NUMBERED_BYTES = 1 + 4 + 1  # one more array and tag, and whether it is sent on
 
 def size_of(message: Message) -> int:
     """`len(encode(message))`, quickly: a publication is measured once, however many nodes pass it on."""
-    if type(message) is Numbered:
-        return _NUMBERED_BYTES + size_of(message.publish) + sum(map(_bytes_of_count, (message.stream, message.seq)))
-    if type(message) is Handover:
-        counts = message.stream, message.seq, message.first
-        inner = FRAME_BYTES + 1 if message.message is None else size_of(message.message)
-        return _NUMBERED_BYTES + inner + sum(map(_bytes_of_count, counts))
-    if type(message) is not Publish and type(message) is not Deliver and type(message) is not Stamped:
-        return FRAME_BYTES + len(_encoder.encode(message))
-    known = _sizes.get(id(message.publication))
-    size = _EVENT_BYTES + len(message.via) + (_measure(message.publication) if known is None else known[1])
-    if type(message) is Stamped:
-        size += len(_encoder.encode(message.stamp)) + len(_encoder.encode(message.route))
-    if type(message) is Publish or type(message) is Stamped:
-        size += len(_encoder.encode(message.homes)) if message.homes else 1
-        size += 1 if message.hops < 128 else len(_encoder.encode(message.hops))
-    return size
+    kind = type(message)
+    if kind is Publish or kind is Deliver or kind is Stamped:
+        known = _sizes.get(id(message.publication))  # type: ignore[union-attr]
+        size = _measure(message.publication) if known is None else known[1]  # type: ignore[union-attr]
+        size += _EVENT_BYTES + len(message.via)  # type: ignore[union-attr]
+        if kind is Deliver:
+            return size
+        size += len(_encoder.encode(message.homes)) if message.homes else 1  # type: ignore[union-attr]
+        size += 1 if message.hops < 128 else len(_encoder.encode(message.hops))  # type: ignore[union-attr]
+        return size + _stamp_bytes(message) if kind is Stamped else size  # type: ignore[arg-type]
+    if kind is Numbered:
+        counts = _bytes_of_count(message.stream) + _bytes_of_count(message.seq)  # type: ignore[union-attr]
+        return _NUMBERED_BYTES + size_of(message.publish) + counts  # type: ignore[union-attr]
+    if kind is Handover:
+        counts = sum(map(_bytes_of_count, (message.stream, message.seq, message.first)))  # type: ignore[union-attr]
+        inner = FRAME_BYTES + 1 if message.message is None else size_of(message.message)  # type: ignore[union-attr]
+        return _NUMBERED_BYTES + inner + counts
+    return FRAME_BYTES + len(_encoder.encode(message))
+
+
+def _stamp_bytes(message: Stamped) -> int:
+    return len(_encoder.encode(message.stamp)) + len(_encoder.encode(message.route))
 
 
 def _bytes_of_count(count: int) -> int:
-    return 1 if count < 2**7 else 2 if count < 2**8 else 3 if count < 2**16 else 5 if count < 2**32 else 9
+    if count < 2**16:
+        return 3 if count >= 2**8 else 2 if count >= 2**7 else 1
+    return 5 if count < 2**32 else 9
 
 
 def event_bytes(publication: Publication) -> int:

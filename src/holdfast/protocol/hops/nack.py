@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from holdfast.model.messages import Batch, HighestSent, Nack, Numbered, Publish, Stamped
+from holdfast.model.messages import Batch, HighestSent, Message, Nack, Numbered, Publish, Stamped
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Multicast, Received, Send, Wake
 from holdfast.protocol.hops.nack_receiver import NackReceiver
 from holdfast.protocol.hops.nack_sender import NackSender
@@ -41,21 +41,17 @@ class NackLayer(BrokerLayer[BrokerMachine]):
         ring = self._settings.ring
         return {**self.inner.gauges(), "kept for a link": (kept, ring), "missing on a link": (missing, ring)}
 
+    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        if len(messages) == 1:  # nearly always
+            return self._on_received(sender, messages[0], now_us)
+        return [effect for each in messages for effect in self._on_received(sender, each, now_us)]
+
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
-            message = given.message
-            if type(message) is Numbered:
-                return self._on_numbered(given.sender, message, now_us)
-            if type(message) is Nack:
-                sender = self._senders.get(given.sender)
-                return [] if sender is None else [Send(given.sender, each) for each in sender.on_missing(message)]
-            if type(message) is HighestSent:
-                receiver = self._receiver(given.sender, now_us)
-                receiver.on_latest(message, now_us)
-                return self._ask(given.sender, receiver, now_us)
-        elif type(given) is Wake:
+            return self._on_received(given.sender, given.message, now_us)
+        if type(given) is Wake:
             return self._on_wake(now_us)
-        elif type(given) is LinkUp or type(given) is LinkDown:
+        if type(given) is LinkUp or type(given) is LinkDown:
             self._senders.pop(given.neighbour, None)
             self._receivers.pop(given.neighbour, None)
             if type(given) is LinkUp and given.kind == "broker":
@@ -64,12 +60,24 @@ class NackLayer(BrokerLayer[BrokerMachine]):
 
     # Coming in -----------------------------------------------------------------------------------
 
+    def _on_received(self, name: str, message: Message, now_us: int) -> list[Effect]:
+        if type(message) is Numbered:
+            return self._on_numbered(name, message, now_us)
+        if type(message) is Nack:
+            sender = self._senders.get(name)
+            return [] if sender is None else [Send(name, each) for each in sender.on_missing(message)]
+        if type(message) is HighestSent:
+            receiver = self._receiver(name, now_us)
+            receiver.on_latest(message, now_us)
+            return self._ask(name, receiver, now_us)
+        return self._numbered(self.inner.receive(name, (message,), now_us), now_us)
+
     def _on_numbered(self, sender: str, numbered: Numbered, now_us: int) -> list[Effect]:
         receiver = self._receiver(sender, now_us)
         effects: list[Effect] = []
         if receiver.on_numbered(numbered, now_us):
             publish = replace(numbered.publish, via="retransmission") if numbered.again else numbered.publish
-            effects = self._numbered(self.inner.handle(Received(sender, publish), now_us), now_us)
+            effects = self._numbered(self.inner.receive(sender, (publish,), now_us), now_us)
         return effects + self._ask(sender, receiver, now_us) if receiver.due_us is not None else effects
 
     def _receiver(self, neighbour: str, now_us: int) -> NackReceiver:

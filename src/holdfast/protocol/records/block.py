@@ -25,6 +25,7 @@ _GAP_K_MAX = 40
 _SIGN = 1 << 63  # a gap from here on is negative: the publisher's clock was set back
 _SHARED_ENTRIES_MAX = 512  # of a record that is decoded once for all readers of a simulation
 _SHARED_MAX = 512  # such records: those on their way at one time; 60 MB at the very worst
+_SHARED_BYTES_MAX = 4_096  # of a record whose head is read once for all
 
 Bits = tuple[int, int]  # a value and how many bits it has
 
@@ -100,6 +101,10 @@ def block_bytes(head: Head, gaps: Sequence[int], entries: Sequence[Bits]) -> byt
 
 def head_untrusted(data: bytes) -> tuple[Head, bytes]:
     """The head, and the bits that follow; raises only PeerError."""
+    return _read_head_once(data) if len(data) <= _SHARED_BYTES_MAX else _read_head(data)
+
+
+def _read_head(data: bytes) -> tuple[Head, bytes]:
     if len(data) > RECORD_BYTES_MAX + BOOK_BYTES_MAX:
         raise PeerError(f"a record of {len(data)} bytes; at most {RECORD_BYTES_MAX + BOOK_BYTES_MAX}")
     source = OctetReader(data)
@@ -116,6 +121,9 @@ def head_untrusted(data: bytes) -> tuple[Head, bytes]:
     if count == 0 or unit_us == 0 or gap_k > _GAP_K_MAX:
         raise PeerError("a record with an invalid header")
     return Head(book_id, book_data, behind, count, ago, unit_us, gap_k), source.rest()
+
+
+_read_head_once = lru_cache(maxsize=_SHARED_MAX)(_read_head)
 
 
 def entries_untrusted(head: Head, body: bytes, book: Codebook | None) -> Entries:

@@ -34,13 +34,14 @@ class Interest:
 
     def relevant(self, book: Codebook, offset_us: int) -> Callable[[Sighting], bool]:
         """Whether one of the conditions may match what was sighted; the offset takes our clock to the publisher's."""
-        patterns = [(since_us + offset_us, relevance) for since_us, relevance in self._ages]
+        patterns = [(since_us + offset_us, relevance.sieve(book).covers) for since_us, relevance in self._ages]
 
         def test(sighting: Sighting) -> bool:
-            return any(
-                sighting.departure_us >= since_us and relevance.covers(book, sighting.code)  # type: ignore[arg-type]
-                for since_us, relevance in patterns
-            )
+            _, departure_us, code = sighting
+            for since_us, covers in patterns:
+                if departure_us >= since_us and covers(code):  # type: ignore[arg-type]
+                    return True
+            return False
 
         return test
 
