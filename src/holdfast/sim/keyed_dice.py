@@ -34,7 +34,7 @@ def event_key(of_source: int, seq: int) -> int:
     return mix(of_source + seq * GOLDEN & _WORD)
 
 
-_REMEMBERED_MAX = 8_192  # events on their way at one time
+_REMEMBERED_MAX = 1_024  # events on their way at one time
 
 
 class EventLuck:
@@ -62,7 +62,7 @@ class EventLuck:
 
 
 def first_bits(link_key: int, luck: int) -> int:
-    """The first of the numbers below, times 2**53, where no other is needed; `mix` spelled out for the sake of speed."""
+    """The first of the numbers below, times 2**53, where no other is needed; `mix` is spelled out to be quick."""
     word = (link_key ^ luck) + GOLDEN & _WORD
     word = (word ^ word >> 30) * MIX_1 & _WORD
     word = (word ^ word >> 27) * MIX_2 & _WORD

@@ -85,7 +85,7 @@ class Simulation:
         self._index = SharedIndex()
         self._lossy_control = network.lossy_control
         self.ledger = Ledger(self._book, self._index, network.slice_us)
-        # What is to happen: when, in which order, and a message for some nodes, a timer (its time) for one, or an action.
+        # What is to happen: when, in which order, a message for some nodes, a timer (its time) of one, or an action.
         self._heap: list[tuple[int, int, Host | list[Host] | Action, Parcel | int]] = []
         self._counter = 0
         self._carrier = self._express() if express and suits(network) else Carrier()

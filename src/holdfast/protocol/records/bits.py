@@ -95,6 +95,22 @@ class BitReader:
             at += 1
         return members
 
+    @property
+    def at(self) -> int:
+        """How many bits were read."""
+        return self._at
+
+    def since(self, at: int) -> str:
+        """What was read since then, as a text."""
+        return self._bits[at : self._at]
+
+    def skip(self, text: str) -> bool:
+        """Go past these bits, if they are the next."""
+        found = self._bits.startswith(text, self._at)
+        if found:
+            self._at += len(text)
+        return found
+
     def end(self) -> None:
         """Nothing may follow but the zeros that fill the last byte."""
         if len(self._bits) - self._at >= 8 or "1" in self._bits[self._at :]:

@@ -298,12 +298,14 @@ class Subscriber:
         timeout_us = self._arrival_timeout_us(known)
         relevant = self._interest.relevant(record.book, -known.travel.mean_us - record.unit_us)
         for seq in announced:
-            sighting = record.sighting(seq)  # of the three questions, the one that most often says no comes first
-            if relevant(sighting) and seq not in known.missing and not self._seen.has(known.name, seq):
-                due_us = max(now_us, sighting.departure_us + timeout_us) + (0 if self._settings.asks else _NOTED_US)
-                known.miss(seq, sighting.departure_us, due_us)
+            _, departure_us, entry = record.sighting(seq)
+            assert entry is not None
+            # Of the three questions, the one that most often says no comes first.
+            if relevant(departure_us, entry) and seq not in known.missing and not self._seen.has(known.name, seq):
+                due_us = max(now_us, departure_us + timeout_us) + (0 if self._settings.asks else _NOTED_US)
+                known.miss(seq, departure_us, due_us)
                 if self._record:
-                    known.noticed.append((seq, sighting.departure_us))
+                    known.noticed.append((seq, departure_us))
                 self._missing += 1
                 self._rearm(known, due_us)
 
