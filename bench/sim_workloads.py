@@ -6,7 +6,6 @@ one and prints what it took. With the source of another tree in front of the pat
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -48,8 +47,13 @@ def run(name: str, seed: int) -> dict[str, float]:
     began = time.process_time()
     outcome = Simulation(network, seed, express=False).run()
     took_s = time.process_time() - began
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"rate": outcome.transmissions / took_s, "mib": peak_mib}
+    return {"rate": outcome.transmissions / took_s, "mib": peak_mib()}
+
+
+def peak_mib() -> float:
+    """The most memory that this process had; `getrusage` would count what its parent had when it started it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def run_with(tree: Path, name: str, seed: int) -> dict[str, float]:
@@ -86,12 +90,11 @@ def table(rows: dict[str, Any]) -> str:
     lines = ["| | transmissions/s | at 63062b5 | ratio | wanted | MiB | at 63062b5 |", "|---|--:|--:|--:|--:|--:|--:|"]
     for name, row in rows.items():
         now, was = row["now"], row.get("was")
-        before = ("", "", "") if was is None else (f"{was['rate']:,.0f}", f"{now['rate'] / was['rate']:.2f}", "")
-        memory = "" if was is None else f"{was['mib']:.0f}"
-        wanted = f"{row['target']:g}"
-        lines.append(
-            f"| {name} | {now['rate']:,.0f} | {before[0]} | {before[1]} | {wanted} | {now['mib']:.0f} | {memory} |"
-        )
+        before = ["", "", ""]
+        if was is not None:
+            before = [f"{was['rate']:,.0f}", f"{now['rate'] / was['rate']:.2f}", f"{was['mib']:.0f}"]
+        cells = [name, f"{now['rate']:,.0f}", *before[:2], f"{row['target']:g}", f"{now['mib']:.0f}", before[2]]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
