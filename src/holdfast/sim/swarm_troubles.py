@@ -1,8 +1,8 @@
 """More to go wrong in a drawn scenario, as live networks taught it: a seed draws some of these troubles, or none.
 
 Outages of several leases, longer than subscribers search and publishers keep; brokers that hang, that crash in their
-first heartbeat, or together with their neighbours; clients that are absent for a while; publishers that publish around
-digests and heartbeats, or fall silent before one; hundreds of events at one instant; and clocks that do not agree.
+first heartbeat, or together with their neighbours; clients that are absent for a while; publishers that publish in
+steps of a digest's or heartbeat's interval, and fall silent; hundreds of events at one instant; and skewed clocks.
 """
 
 from collections.abc import Callable, Iterator
@@ -173,7 +173,7 @@ def _absence(network: Network, dice: Random) -> Network:
 
 
 def _phases(network: Network, dice: Random) -> Network:
-    """Publishers publish around a digest or heartbeat after their first event, then fall silent until all is well."""
+    """Publishers publish in steps of an interval, give or take a millisecond, and fall silent until all is well."""
     recovery = network.reliability.guarantees.recovery
     periods_us = [network.protocol.heartbeat_us, SECOND]  # a slow publisher's digest waits for a second
     periods_us += [recovery.digest_us] if isinstance(recovery, RecoverySettings) else []
