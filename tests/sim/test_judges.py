@@ -14,7 +14,7 @@ from holdfast.books.owed import owed_of, wanted_of
 from holdfast.books.promises import check
 from holdfast.books.runs import Run
 from holdfast.network.schema import Network
-from holdfast.sim.swarm import gossiping_scenario, hopping_scenario, reliable_scenario, scenario
+from holdfast.sim.swarm_scenarios import gossiping_scenario, hopping_scenario, reliable_scenario, scenario
 from tests.pipeline.audit_runs import STORED, simulate
 from tests.pipeline.judges import duckdb_pairs
 from tests.pipeline.tampered import TAMPERED, broken, honest_runs, tampered_copy

@@ -6,11 +6,12 @@ action. The same network file and seed give the same run, to the byte.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from random import Random
+from types import MappingProxyType
 
 from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
@@ -50,6 +51,7 @@ from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.protocol.stack import new_broker, new_client
 from holdfast.sim.carrier import Carrier
+from holdfast.sim.clocks import OwnClock
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.garbage_collection import rare_collections
@@ -68,13 +70,21 @@ _SEARCH_US = 120_000_000  # and for what is being recovered: past the last reque
 _HELD_MAX = 100_000  # messages for a node that hangs: what buffers of the system hold, at 100 bytes each
 _TALLY_US = 1_000_000  # the interval of the `messages` table
 
+_TRUE_TIME = MappingProxyType[str, int]({})  # every clock is right
+
 Action = Callable[[], object]
 
 
 class Simulation:
     def __init__(
-        self, network: Network, seed: int | None = None, trace: TraceWriter | None = None, express: bool = True
+        self,
+        network: Network,
+        seed: int | None = None,
+        trace: TraceWriter | None = None,
+        express: bool = True,
+        ahead_us: Mapping[str, int] = _TRUE_TIME,
     ) -> None:
+        """`ahead_us`: by how much the clocks of some nodes are ahead."""
         self.network = network
         self.seed = network.seed if seed is None else seed
         self.now_us = 0
@@ -82,6 +92,7 @@ class Simulation:
         self._topology = Topology(self.seed)
         self.hosts = self._topology.hosts
         self._trace = trace
+        self._ahead_us = ahead_us
         self._book = ConditionBook()
         self._index = SharedIndex()
         self._lossy_control = network.lossy_control
@@ -89,7 +100,7 @@ class Simulation:
         # What is to happen: when, in which order, and a message or a timer (its time) for a node; or an action.
         self._heap: list[tuple[int, int, Host | Action, Received | int]] = []
         self._counter = 0
-        self._carrier = self._express() if express and suits(network) else Carrier()
+        self._carrier = self._express() if express and not ahead_us and suits(network) else Carrier()
         self._stores = defaultdict[str, MemoryStore](MemoryStore)  # of brokers that store events: they outlive crashes
         self._event_key = EventKeys(self.seed).of
         self._tallied_us = 0
@@ -194,11 +205,12 @@ class Simulation:
         self._topology.add(Host(spec.id, "broker", machine, spec.service_us > 0))
 
     def _new_machine(self, name: str, kind: NodeKind) -> Node:
-        return self._carrier.around(self._new_node(name, kind), kind)
+        node = self._new_node(name, kind)
+        return self._carrier.around(OwnClock(node, self._ahead_us) if self._ahead_us else node, kind)
 
     def _new_node(self, name: str, kind: NodeKind) -> Node:
         dice, hops = Random(f"{self.seed}/{name}/heartbeat"), self.network.reliability.hops
-        common = self.network.protocol, self._book, self._index.view, self.now_us, dice
+        common = self.network.protocol, self._book, self._index.view, self.now_us + self._ahead_us.get(name, 0), dice
         if kind == "broker":
             parts = BrokerParts(name, self.network.routing, *common, self._queue_length)
             stored = self._stores[name].load() if hops.durable else None

@@ -416,8 +416,8 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             outgoing = self._outgoing.get(name)
             if outgoing is None:
                 to_client = self.inner.kind_of(name) == "client"
-                outgoing = self._outgoing[name] = Outgoing(now_us, self._settings, to_client)
-                self._changes.append(Opened(name, now_us))
+                outgoing = self._outgoing[name] = Outgoing(max(1, now_us), self._settings, to_client)  # 0: attaches
+                self._changes.append(Opened(name, outgoing.stream))
             seq = outgoing.put(kept)
             self._safe_then.kept[name] = seq
             to.append((name, seq))
