@@ -36,6 +36,7 @@ from holdfast.model.messages import (
     Outage,
     Publication,
     Publish,
+    Reachable,
     ReplicaRequest,
     Retired,
     Snapshot,
@@ -106,7 +107,9 @@ MESSAGES: list[tuple[str, Message]] = [
         LinkState("b1", 5, 2, ("b2",), ("a = 1",), ("b2",)),
     ),
     ("01 00 91 91 a3627965", Detach()),
-    ("01 00 91 95 a36f7574 a26231 a26232 cd03e8 02", Outage("b1", "b2", 1_000, 2)),
+    ("01 00 91 98 a36f7574 a26231 a26232 cd03e8 02 c2 00 c2", Outage("b1", "b2", 1_000, 2)),
+    ("01 00 91 98 a36f7574 a26231 a26232 cd03e8 02 c3 cd1388 c3", Outage("b1", "b2", 1_000, 2, True, 5_000, True)),
+    ("01 00 91 92 a3726368 92 a26231 a26232", Reachable(("b1", "b2"))),
     (
         "01 00 91 99 a372756e 92 07 09 a66465736b2d31 92 01 cf00060a24181e4000"
         "92 82 a673796d626f6c a349424d a57072696365 cb4058e00000000000 80 90 00 00 00",

@@ -295,7 +295,7 @@ class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag="sum"):
     """A heartbeat: I am alive, this is my incarnation, and this is what I have of the tables you keep with me."""
 
     epoch: Count
-    heard: Annotated[tuple[tuple[Count, Digest], ...], Meta(max_length=8)]  # version and digest, in the order of TABLES
+    heard: Annotated[tuple[tuple[Count, Digest], ...], Meta(max_length=8)]  # by TABLES; then what `protocol.reach` has
     known: tuple[Count, Digest] = (0, 0)  # how many link states I know, and their digest (destinations routing)
     kind: NodeKind = "broker"  # so that a broker that has forgotten the sender knows whom it hears
 
@@ -318,6 +318,19 @@ class Outage(msgspec.Struct, frozen=True, array_like=True, tag="out"):
     other: NodeName
     ago_us: Count  # since when: told so because clocks differ
     hops: Hops = 0
+    lasts: bool = False  # it is down, or what you want is not yet known behind it; the end is told, too
+    since_us: int = 0  # the same as `ago_us` by the sender's clock, which counts the time on the way; 0: it is not said
+    first: bool = False  # the two had not met in the life of the sender: perhaps in an earlier one, perhaps never
+
+    def began_us(self, now_us: int) -> int:
+        """Since when by our own clock, to which the driver has set `since_us`."""
+        return min(now_us - self.ago_us, self.since_us or now_us)
+
+
+class Reachable(msgspec.Struct, frozen=True, array_like=True, tag="rch"):
+    """All brokers that you reach through me."""
+
+    names: NodeNames
 
 
 class Detach(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
@@ -472,6 +485,7 @@ Message = (
     | Heartbeat
     | LinkState
     | Outage
+    | Reachable
     | Detach
     | Numbered
     | Nack

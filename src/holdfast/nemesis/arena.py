@@ -135,6 +135,7 @@ class Arena:
         self._roles: dict[str, Role] = {}
         self._homes: dict[str, str] = {}  # clients' proxies
         self._replacing: set[asyncio.Task[None]] = set()
+        self.struck: set[str] = set()  # by a fault that is not over: leaving takes as long as a flush does
         self.stopping = False
         self.zero_us = 0
 

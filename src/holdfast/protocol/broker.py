@@ -8,8 +8,6 @@ layers around it, which use what stands under "For layers".
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 
-import msgspec
-
 from holdfast.language.problems import ConditionError
 from holdfast.model.messages import (
     TABLES,
@@ -22,6 +20,7 @@ from holdfast.model.messages import (
     NodeKind,
     Outage,
     Publish,
+    Reachable,
     Snapshot,
     Stamped,
     Table,
@@ -39,11 +38,11 @@ from holdfast.protocol.effects import (
     Send,
     Wake,
 )
+from holdfast.protocol.outages import LinkOutages
 from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.reach import Behind, Complete, Reach, known_everywhere
 from holdfast.protocol.router import Router
 from holdfast.protocol.tables import ReceivedTable
-
-_DOWN_MAX = 1_000  # brokers that we remember to have lost; nobody has so many next to it
 
 
 class Presence(Enum):
@@ -61,8 +60,8 @@ class Neighbour:
         self.heard: dict[Table, ReceivedTable] = {table: ReceivedTable() for table in TABLES}
         self.epoch: int | None = None
         self.heard_us = now_us
+        self.complete = Complete(now_us)
         self.presence = Presence.HEARD
-        self.returned = False  # we had lost it, and have reported that
 
 
 def _nobody(added: list[str], dropped: list[str], now_us: int) -> None: ...
@@ -81,9 +80,10 @@ class CoreBroker:
         begin and cease to want.
         """
         self._states = states
-        self._down: dict[str, tuple[int, bool]] = {}  # brokers that we have lost: since when, and whether that was told
         self.name = parts.name
         self._settings = settings = parts.settings
+        self._outages = LinkOutages(parts.name, parts.epoch)
+        self._reach = Reach()
         self._book = parts.book
         self._epoch = parts.epoch
         self._router = router
@@ -200,7 +200,7 @@ class CoreBroker:
 
     def greet(self, neighbour: str) -> list[Effect]:
         """Say that we are here, to a neighbour that we have not forgotten."""
-        return [Send(neighbour, self._summary(self._neighbours[neighbour]))]
+        return [Send(neighbour, self._summary(neighbour, 0))]  # asked for by layers whose brokers state nothing
 
     def heard_summary(self, neighbour: str, table: Table) -> tuple[int, int]:
         """Version and digest: a snapshot may mend what we have of a version without being a newer one."""
@@ -269,14 +269,15 @@ class CoreBroker:
 
     def _on_link_up(self, name: str, kind: NodeKind, now_us: int, reliable: bool = False) -> list[Effect]:
         effects = self._on_link_down(name, now_us) if name in self._neighbours else []
-        neighbour = self._neighbours[name] = Neighbour(kind, now_us, reliable)
-        effects += [Send(name, self._summary(neighbour)), *self._router.on_link_up(name, kind, now_us)]
-        if name in self._down:
-            since_us, _ = self._down.pop(name)
-            effects += self._report_own_outage(name, since_us, now_us)
-            neighbour.returned = True
-            if reliable:  # it may have been restarted meanwhile: then it knows of no outage, and cannot report it
-                effects.append(Send(name, Outage(self.name, name, max(0, now_us - since_us))))
+        self._neighbours[name] = Neighbour(kind, now_us, reliable)
+        effects += [Send(name, self._summary(name, now_us)), *self._router.on_link_up(name, kind, now_us)]
+        if self._states and kind == "broker" and reliable:
+            self._reach.on_link_up(name)
+            effects += self._flood(name, self._outages.on_link_up(name, self._told().get(name, 0), now_us))
+            effects += self._tell_reachable(name)
+        if self._states and reliable:
+            effects += [Send(name, each) for each in self._outages.lasting(name, now_us)]
+            effects += self._tell_reachable("", [name])
         return effects
 
     def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
@@ -284,25 +285,30 @@ class CoreBroker:
         if neighbour is None:
             return []
         self._router.on_link_down(name)
-        if self._states and neighbour.kind == "broker" and neighbour.reliable and len(self._down) < _DOWN_MAX:
-            self._down[name] = neighbour.heard_us, False
-        return self._forget(name, neighbour, now_us)
+        effects = self._forget(name, neighbour, now_us)
+        if self._states and neighbour.kind == "broker" and neighbour.reliable:
+            effects += self._flood(name, self._outages.on_link_down(name, neighbour.complete.upto_us, now_us))
+            effects += self._tell_reachable(name)
+        return effects + self._tell_known(self._reach.on_link_down(name, self._told()), now_us)
 
-    def _flood_outage(self, came_from: str, outage: Outage) -> list[Effect]:
+    def _flood(self, came_from: str, outages: list[Outage]) -> list[Effect]:
         """To all on this side of the link. Only reliable links carry it: over others, losses are nothing special."""
         names = [name for name, each in self._neighbours.items() if each.reliable and name != came_from]
-        return [Multicast(tuple(names), outage)] if names else []
+        return [Multicast(tuple(names), each) for each in outages if names]
 
-    def _report_lasting_outages(self, now_us: int) -> list[Effect]:
-        effects: list[Effect] = []
-        for name, (since_us, is_reported) in self._down.items():
-            if not is_reported and now_us - since_us > self._settings.lease_us:
-                self._down[name] = since_us, True
-                effects += self._report_own_outage(name, since_us, now_us)
-        return effects
+    def _tell_reachable(self, came_from: str, names: Iterable[str] | None = None) -> list[Effect]:
+        """Say to these, or to all but one, which brokers they reach through us."""
+        brokers = [name for name, each in self._neighbours.items() if each.reliable and each.kind == "broker"]
+        to = [name for name in (self._neighbours if names is None else names) if self._neighbours[name].reliable]
+        return [Send(name, Reachable(self._outages.reachable(name, brokers))) for name in to if name != came_from]
 
-    def _report_own_outage(self, name: str, since_us: int, now_us: int) -> list[Effect]:
-        return self._flood_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
+    def _told(self) -> Mapping[str, int]:
+        """By broker: the version of our table that has all that our neighbours want."""
+        return self._router.told() or {}
+
+    def _tell_known(self, neighbours: list[str], now_us: int) -> list[Effect]:
+        """All that these want is known everywhere now."""
+        return [Send(name, self._summary(name, now_us)) for name in neighbours if name in self._neighbours]
 
     def _forget(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """Drop all that a neighbour has told us."""
@@ -344,10 +350,12 @@ class CoreBroker:
                     effects.append(Incident("conditions_refused", name))
             case Detach():
                 effects += self._on_link_down(name, now_us)
+            case Reachable() if neighbour.kind == "broker" and self._states:
+                ended = self._outages.on_reachable(name, message.names, now_us)
+                effects += [] if ended is None else [*self._flood(name, ended), *self._tell_reachable(name)]
             case Outage() if neighbour.kind == "broker":
-                is_known = message.other == self.name and neighbour.returned  # we have reported it ourselves
-                if message.hops < self._settings.hops_max and not is_known:
-                    effects += self._flood_outage(name, msgspec.structs.replace(message, hops=message.hops + 1))
+                if message.hops < self._settings.hops_max:
+                    effects += self._flood(name, self._outages.on_told(name, message, now_us))
             case _:
                 effects.append(Incident("unexpected_message", name))
         return effects
@@ -371,7 +379,9 @@ class CoreBroker:
         heard.apply(change, added, dropped)
         effects = self._on_change(name, neighbour, change.table, added, dropped, now_us)
         if neighbour.reliable:  # it may wait for this: from here on, what we state holds for what was added as well
-            effects.append(Send(name, self._summary(neighbour)))
+            if change.table == "subscriptions":
+                self._reach.on_table(name, heard.version, self._told())
+            effects.append(Send(name, self._summary(name, now_us)))
         return effects
 
     def _on_summary(self, name: str, neighbour: Neighbour, summary: Heartbeat, now_us: int) -> list[Effect]:
@@ -382,6 +392,7 @@ class CoreBroker:
             if restarted:
                 effects += self._forget(name, neighbour, now_us)
                 effects.append(Incident("neighbour_restarted", name))
+        neighbour.complete.on_summary(summary, now_us)
         patience_us = self._settings.heartbeat_us // 2
         sent = self._router.sent_tables(name)
         for table, (version, digest) in zip(TABLES, summary.heard, strict=False):
@@ -389,24 +400,32 @@ class CoreBroker:
                 effects += [Send(name, each) for each in sent[table].on_heard(version, digest, now_us, patience_us)]
                 if table == "subscriptions":
                     self._router.on_confirmed(name, sent[table].confirmed)
+                    effects += self._on_known(name, known_everywhere(sent[table], summary), now_us)
         if neighbour.kind == "broker":
             effects += self._router.on_known(name, summary.known)
         return effects
+
+    def _on_known(self, name: str, version: int, now_us: int) -> list[Effect]:
+        """A broker says which version of our table is known to it and behind it."""
+        told = self._told()
+        effects = self._flood(name, self._outages.on_known(name, version, told.get(name, 0), now_us))
+        return effects + self._tell_known(self._reach.on_known(name, version, told), now_us)
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects = self._on_heartbeat(now_us) if now_us >= self._due_us else []
         if self._router.more_us is not None:
             effects += self._router.on_timer(now_us)
+            self._reach.on_told(self._told())
         return effects
 
     def _on_heartbeat(self, now_us: int) -> list[Effect]:
-        effects = self._report_lasting_outages(now_us)
+        effects: list[Effect] = []
         # Who was held up itself has not read yet what others said meanwhile, and judges nobody.
         punctual = now_us - self._due_us < self._settings.heartbeat_us // 2
         for name, neighbour in list(self._neighbours.items()):
             if punctual and neighbour.presence is Presence.HEARD:
                 effects += self.judge(name, now_us)
-            effects.append(Send(name, self._summary(neighbour)))
+            effects.append(Send(name, self._summary(name, now_us)))
         began_us = self._due_us if punctual else now_us
         self._due_us = max(began_us + self._settings.heartbeat_us, now_us + 1)
         return effects
@@ -414,6 +433,14 @@ class CoreBroker:
     def _judge_by_lease(self, name: str, now_us: int) -> list[Effect]:
         return self.expire(name, now_us) if self.lease_is_over(name, now_us) else []
 
-    def _summary(self, neighbour: Neighbour) -> Heartbeat:
+    def _complete_us(self, apart_from: str, now_us: int) -> int:
+        """Up to when all other brokers have told us what they had for us."""
+        others = [each for name, each in self._neighbours.items() if name != apart_from]
+        return min([now_us, *[each.complete.upto_us for each in others if each.kind == "broker" and each.reliable]])
+
+    def _summary(self, name: str, now_us: int) -> Heartbeat:
+        neighbour = self._neighbours[name]
         heard = tuple([neighbour.heard[table].summary for table in TABLES])
+        if self._states and neighbour.reliable and self._router.told() is not None:
+            heard = *heard, *Behind(self._reach.known(name), now_us, self._complete_us(name, now_us)).pairs
         return Heartbeat(self._epoch, heard, self._router.known)
