@@ -193,6 +193,17 @@ class CoreBroker:
         self._router.on_link_down(neighbour)
         return [Incident("lease_expired", neighbour), *self._forget(neighbour, known, now_us)]
 
+    def heard_us(self, neighbour: str) -> int | None:
+        """When it last sent us anything but events; None when we do not know it."""
+        known = self._neighbours.get(neighbour)
+        return None if known is None else known.heard_us
+
+    def report_outage(self, name: str, since_us: int | None, now_us: int) -> list[Effect]:
+        """Tell all on this side of a neighbour's link that events may have been lost there, if we know since when."""
+        if since_us is None:
+            return []
+        return self._flood_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
+
     @property
     def heartbeat_us(self) -> int:
         """When the next heartbeat is due."""
@@ -273,7 +284,7 @@ class CoreBroker:
         effects += [Send(name, self._summary(neighbour)), *self._router.on_link_up(name, kind, now_us)]
         if name in self._down:
             since_us, _ = self._down.pop(name)
-            effects += self._report_own_outage(name, since_us, now_us)
+            effects += self.report_outage(name, since_us, now_us)
             neighbour.returned = True
             if reliable:  # it may have been restarted meanwhile: then it knows of no outage, and cannot report it
                 effects.append(Send(name, Outage(self.name, name, max(0, now_us - since_us))))
@@ -298,11 +309,8 @@ class CoreBroker:
         for name, (since_us, is_reported) in self._down.items():
             if not is_reported and now_us - since_us > self._settings.lease_us:
                 self._down[name] = since_us, True
-                effects += self._report_own_outage(name, since_us, now_us)
+                effects += self.report_outage(name, since_us, now_us)
         return effects
-
-    def _report_own_outage(self, name: str, since_us: int, now_us: int) -> list[Effect]:
-        return self._flood_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
 
     def _forget(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """Drop all that a neighbour has told us."""
