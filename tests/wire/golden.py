@@ -181,12 +181,12 @@ MESSAGES: list[tuple[str, Message]] = [
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [
-    ("01 01 9c a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2 c0 00 00", Hello("b1", "broker", 5)),
+    ("01 01 9d a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2 c0 00 00 c0", Hello("b1", "broker", 5)),
     (
-        "01 01 9c a568656c6c6f a163 a6636c69656e74 05 c0 09 07 03 c3 c0 00 00",
+        "01 01 9d a568656c6c6f a163 a6636c69656e74 05 c0 09 07 03 c3 c0 00 00 c0",
         Hello("c", "client", 5, None, 9, 7, 3, True),
     ),
-    ("01 01 9c a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c3 00 00", Hello("c", "client", 5, durable=True)),
+    ("01 01 9d a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c3 00 00 c0", Hello("c", "client", 5, durable=True)),
     ("01 01 99 a777656c636f6d65 a26232 a662726f6b6572 06 c3 00 00 00 00", Welcome("b2", "broker", 6, True)),
     ("01 01 99 a777656c636f6d65 a26232 a662726f6b6572 06 c0 07 03 08 00", Welcome("b2", "broker", 6, None, 7, 3, 8)),
     (

@@ -163,6 +163,7 @@ def rules_of(network: Network, mode: Mode) -> Rules:
         by_incident=mode.by_incident,
         in_order=mode.in_order,
         stores=mode.stores,
+        keeps=mode.keeps,
         settle_us=settle_us(network),
         slack_us=_SLACK_US,
         search_us=0 if recovery is None else getattr(recovery, "search_us", 0),

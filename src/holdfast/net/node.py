@@ -330,6 +330,8 @@ class BrokerNode:
             return Refusal("not here", str(problem))
         if hello.node == self.settings.name:
             return Refusal("taken", f"a broker named {hello.node} is this broker itself")
+        if hello.expects not in (None, self.settings.name):  # the connection that there is stays
+            return Refusal("not here", f"it is {self.settings.name}, not {hello.expects}")
         if self._name_refusals and hello.kind == "client":
             return Refusal("not here", f"{self.settings.name} cannot join its network: {self.name_taken}")
         if hello.kind == "client" and (why := needs_other(hello, self._machine, self._committer is not None)):

@@ -193,14 +193,37 @@ class CoreBroker:
         self._router.on_link_down(neighbour)
         return [Incident("lease_expired", neighbour), *self._forget(neighbour, known, now_us)]
 
+    def begins_anew(self, neighbour: str, now_us: int) -> list[Effect]:
+        """A neighbour is here that lost what it had: an outage, until all behind it know again what we want."""
+        return self._replace(neighbour, neighbour, self._neighbours[neighbour].complete.upto_us, now_us)
+
+    def is_replaced(self, neighbour: str, replica: str, now_us: int) -> list[Effect]:
+        """A broker is gone for good, with all that waited there, and another is in its place."""
+        known = self._neighbours.get(neighbour)
+        effects = self._on_link_down(neighbour, now_us)
+        return effects if known is None else effects + self._replace(neighbour, replica, known.complete.upto_us, now_us)
+
+    def stand_for(self, faulty: str) -> None:
+        """We are a replica: who reaches us does not miss this broker any more."""
+        self._outages.stand_for(faulty)
+
+    def _replace(self, neighbour: str, by: str, since_us: int, now_us: int) -> list[Effect]:
+        if not self._states:  # nobody tells what is known where
+            return self._flood(by, [Outage(self.name, neighbour, max(0, now_us - since_us))])
+        told = self._told()
+        effects = self._tell_known(self._reach.on_link_down(by, told), now_us)
+        self._reach.on_link_up(by)
+        lost = self._outages.on_replaced(neighbour, by, since_us, told.get(by, 0), now_us)
+        return [*effects, *self._flood(by, lost), *self._tell_reachable(by)]
+
     @property
     def heartbeat_us(self) -> int:
         """When the next heartbeat is due."""
         return self._due_us
 
-    def greet(self, neighbour: str) -> list[Effect]:
+    def greet(self, neighbour: str, now_us: int) -> list[Effect]:
         """Say that we are here, to a neighbour that we have not forgotten."""
-        return [Send(neighbour, self._summary(neighbour, 0))]  # asked for by layers whose brokers state nothing
+        return [Send(neighbour, self._summary(neighbour, now_us))]
 
     def heard_summary(self, neighbour: str, table: Table) -> tuple[int, int]:
         """Version and digest: a snapshot may mend what we have of a version without being a newer one."""

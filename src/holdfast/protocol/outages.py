@@ -38,6 +38,8 @@ class LinkOutages:
         self._lasting: dict[_Link, _Lasting] = {}
         self._reachable: dict[str, set[str]] = {}  # by neighbour: the brokers that are reached through it
         self._before: dict[str, set[str]] = {}  # the same, and those that were reached when all was well
+        # Whom a replica has replaced: nobody misses these while it is reached. Ours, too, if we are one.
+        self._stands_for: dict[str, set[str]] = {}
 
     def on_link_down(self, broker: str, heard_us: int, now_us: int) -> list[Outage]:
         """A broker is gone that was last heard of then."""
@@ -63,6 +65,22 @@ class LinkOutages:
             return []
         met = self._lasting[link] = _Lasting(self._began_us, broker, True, needed)
         return [self._told(link, met, True, now_us)]
+
+    def stand_for(self, faulty: str) -> None:
+        """We are in the place of a broker that was lost."""
+        self._stands_for[self._name] = {faulty}
+
+    def on_replaced(self, faulty: str, by: str, since_us: int, needed: int, now_us: int) -> list[Outage]:
+        """A broker has lost what it had. Until another, or itself, knows all in its place, that is one outage."""
+        lost = self._lasting.pop((self._name, faulty), None) or _Lasting(since_us, faulty)
+        told: list[Outage] = []
+        if by != faulty:
+            told.append(self._told((self._name, faulty), lost, False, now_us))
+            self._stands_for[by] = {faulty, *self._stands_for.pop(faulty, ())}
+            self._before[by] = self._before.pop(faulty, set()) | self._before.get(by, set())
+            self._reachable.pop(faulty, None)
+        again = self._lasting[self._name, by] = _Lasting(lost.since_us, by, False, needed)
+        return [*told, self._told((self._name, by), again, True, now_us)]
 
     def on_known(self, broker: str, version: int, needed: int, now_us: int) -> list[Outage]:
         """This version of our table is known to a broker, and to all behind it; all that we want now is in another."""
@@ -101,7 +119,9 @@ class LinkOutages:
         found: dict[str, None] = {}
         for name in brokers:
             if name != neighbour:
-                found |= {name: None, **dict.fromkeys(sorted(self._reachable.get(name, ())))}
+                behind = {*self._reachable.get(name, ()), *self._stands_for.get(name, ())}
+                found |= {name: None, **dict.fromkeys(sorted(behind))}
+        found |= dict.fromkeys(sorted(self._stands_for.get(self._name, ())))
         found.pop(neighbour, None)
         return tuple(islice(found, _REACHABLE_MAX))
 

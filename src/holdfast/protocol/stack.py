@@ -113,7 +113,7 @@ def _replicating(
 ) -> BrokerMachine:
     advertised, hops_max = parts.routing == "advertisements", parts.settings.hops_max
     tree = TreeRouter(parts.book, parts.new_index, advertised, hops_max, slice_max=ALL_AT_ONCE, chunk=settings.chunk)
-    return ReplicationLayer(CoreBroker(parts, tree), tree, parts, settings, role, hops.watch)
+    return ReplicationLayer(CoreBroker(parts, tree, hops.hops == "basic"), tree, parts, settings, role, hops.watch)
 
 
 def new_client(

@@ -292,7 +292,8 @@ class Simulation:
         self._topology.start(host, self._new_machine(name, host.kind))
         self.note(name, Incident("restart"))
         for neighbour, channel in list(host.channels.items()):
-            self.give(host, LinkUp(neighbour, channel.receiver.kind))
+            if not self.provisioner.is_replaced(neighbour):  # nobody answers there any more
+                self.give(host, LinkUp(neighbour, channel.receiver.kind))
 
     def hang(self, name: str) -> None:
         """A node does nothing until it is resumed, as after SIGSTOP. Nobody is told."""

@@ -40,6 +40,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     durable: bool | None = None  # whether what it is subscribed to outlives it; None from one that does not say
     level: Count = 0  # of the messages that it knows: it is sent no others
     now_us: Count = 0  # by its clock; 0 from one that does not say
+    expects: NodeName | None = None  # whom it means to reach; None: whoever is there
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):

@@ -360,7 +360,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             effects = self._route(self.inner.handle(given, now_us), now_us)
             self._meet(name, now_us)
             return effects
-        effects = self.inner.greet(name)
+        effects = self.inner.greet(name, now_us)
         if name in self._outgoing:
             effects += self._hand_over(name, self._outgoing[name].try_again(now_us))
         return effects
