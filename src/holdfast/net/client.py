@@ -32,6 +32,7 @@ from holdfast.net.advertisement import Advertisement
 from holdfast.net.attachment import CLOSE_S, Attachment
 from holdfast.net.client_driver import ClientDriver
 from holdfast.net.clock import Clock
+from holdfast.net.confirmations import Confirmations
 from holdfast.net.deadline import check_timeout, counted, within
 from holdfast.net.driver import Application
 from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
@@ -86,7 +87,8 @@ def connect(
 
     With `recovery="end-to-end"`, or True, it gets back what the network has lost of events whose publishers have it
     too. With `order` an event waits while an earlier one of its publisher is likely to come ("fifo"), or until it has
-    come or is lost ("strict"). With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
+    come or is lost ("strict"). With `hops="nack"` its link to a broker of the same hops repairs over UDP what it loses,
+    and `losses` names the rest. With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
     returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
     what its application was not done with. `private_key` and `authority` are former names of `key` and `ca`.
     """
@@ -154,9 +156,11 @@ class Client(Attachment):
             confirms=confirms,
         )
         self.driver = ClientDriver(machine, self._clock, self.counters, self, self._tallied)
+        self._confirmations = Confirmations(machine, self.driver)
         if self._hops.durable:
             self._durable = Durable(machine, self.driver, self._inboxes, self._hops.handover if confirms else None)
-        await self._enter(epoch, lossless=self._guarantees != BEST_EFFORT, stored=self._hops.durable)
+        lossless, repairs = self._guarantees != BEST_EFFORT, self._hops.hops == "nack"
+        await self._enter(epoch, lossless, self._hops.durable, repairs)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -267,6 +271,8 @@ class Client(Attachment):
             link = await self._room()
         if not link.reliable:
             link.check_fits(len(encoded) + len(payload))
+            if await self._confirmations.waited():
+                await self._room()
         if self._observer is not None:
             attributes = dict(attributes)  # which it keeps
         return self.driver.publish(attributes, encoded, payload, lifetime_us)
@@ -297,7 +303,8 @@ class Client(Attachment):
         return await publish_many(self.publish, together, events, timeout, before)
 
     async def _publish_encoded(self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes]) -> None:
-        if self._link is None or self._link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
+        full = self._link is None or self._link.outbox.waiting_bytes > _AHEAD_BYTES_MAX
+        if full or await self._confirmations.waited():
             await self._room()
         self.driver.publish_many(events, encoded)  # which are small enough for any link
 
@@ -338,7 +345,8 @@ class Client(Attachment):
     async def _ping(self) -> None:
         link = await self._connection()
         self.driver.flush()
-        await self._pings.answered(link)
+        sent, _ = self._machine.sent_and_confirmed
+        await self._pings.answered(link, partial(self._confirmations.has, sent))
 
     def advertise(self, condition: str) -> Advertisement:
         """Say which events this client will publish; needed where the network routes by advertisements."""

@@ -44,6 +44,7 @@ from holdfast.protocol.router import Router
 from holdfast.protocol.tables import ReceivedTable
 
 _DOWN_MAX = 1_000  # brokers that we remember to have lost; nobody has so many next to it
+_AWAY_MAX = 10_000  # clients; as many as may be connected, and then who has been away longest is forgotten
 
 
 class Presence(Enum):
@@ -55,14 +56,15 @@ class Presence(Enum):
 
 
 class Neighbour:
-    def __init__(self, kind: NodeKind, now_us: int, reliable: bool = False) -> None:
+    def __init__(self, kind: NodeKind, now_us: int, reliable: bool = False, repairs: bool = False) -> None:
         self.kind = kind
         self.reliable = reliable  # the end of its link is noticed: silence then only means that it is slow
+        self.hears_outages = reliable or repairs  # what we tell it arrives
         self.heard: dict[Table, ReceivedTable] = {table: ReceivedTable() for table in TABLES}
         self.epoch: int | None = None
         self.heard_us = now_us
         self.presence = Presence.HEARD
-        self.returned = False  # we had lost it, and have reported that
+        self.returned_us: int | None = None  # when it was there again after we had lost it, which we have reported
 
 
 def _nobody(added: list[str], dropped: list[str], now_us: int) -> None: ...
@@ -73,15 +75,15 @@ class CoreBroker:
         self,
         parts: BrokerParts,
         router: Router,
-        states: bool = False,
+        tells_outages: bool = False,
         on_local: Callable[[list[str], list[str], int], None] = _nobody,
     ) -> None:
-        """Who `states` sends events at once, to each neighbour in the order in which they came, and keeps none: so it
-        can state what was sent, and tells when a link to another broker was down. `on_local` is told what our clients
-        begin and cease to want.
+        """Who `tells_outages` keeps no event for who is away: so it tells those on this side when a link to another
+        broker was down, and a client when its own was. `on_local` is told what our clients begin and cease to want.
         """
-        self._states = states
+        self._tells_outages = tells_outages
         self._down: dict[str, tuple[int, bool]] = {}  # brokers that we have lost: since when, and whether that was told
+        self._away_us: dict[str, int] = {}  # clients that we have lost, and since when
         self.name = parts.name
         self._settings = settings = parts.settings
         self._book = parts.book
@@ -163,7 +165,9 @@ class CoreBroker:
         known = self._neighbours[neighbour]
         known.heard_us = now_us
         before, known.presence = known.presence, Presence.HEARD
-        return self._router.on_link_up(neighbour, known.kind, now_us) if before is Presence.EXPIRED else []
+        if before is not Presence.EXPIRED:
+            return []
+        return [*self._router.on_link_up(neighbour, known.kind, now_us), *self._on_return(neighbour, known, now_us)]
 
     def is_silent(self, neighbour: str) -> bool:
         """Whether it has not sent a heartbeat yet."""
@@ -190,6 +194,7 @@ class CoreBroker:
         """A lease has run out: the neighbour is forgotten until it speaks again."""
         known = self._neighbours[neighbour]
         known.presence = Presence.EXPIRED
+        self._note_lost(neighbour, known)
         self._router.on_link_down(neighbour)
         return [Incident("lease_expired", neighbour), *self._forget(neighbour, known, now_us)]
 
@@ -244,7 +249,7 @@ class CoreBroker:
         if type(given) is Wake:
             return self._on_wake(now_us)
         if type(given) is LinkUp:
-            return self._on_link_up(given.neighbour, given.kind, now_us, given.reliable)
+            return self._on_link_up(given.neighbour, given.kind, now_us, given.reliable, given.repairs)
         if type(given) is LinkDown:
             return self._on_link_down(given.neighbour, now_us)
         raise AssertionError(f"a broker cannot handle {given!r}")
@@ -267,16 +272,23 @@ class CoreBroker:
 
     # Links ---------------------------------------------------------------------------------------
 
-    def _on_link_up(self, name: str, kind: NodeKind, now_us: int, reliable: bool = False) -> list[Effect]:
+    def _on_link_up(
+        self, name: str, kind: NodeKind, now_us: int, reliable: bool = False, repairs: bool = False
+    ) -> list[Effect]:
         effects = self._on_link_down(name, now_us) if name in self._neighbours else []
-        neighbour = self._neighbours[name] = Neighbour(kind, now_us, reliable)
+        neighbour = self._neighbours[name] = Neighbour(kind, now_us, reliable, repairs)
         effects += [Send(name, self._summary(neighbour)), *self._router.on_link_up(name, kind, now_us)]
+        return effects + self._on_return(name, neighbour, now_us)
+
+    def _on_return(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
+        """Who was lost is there again: it is told so, and those on this side of a broker."""
+        since_us, effects = self._away_us.pop(name, None), list[Effect]()
         if name in self._down:
             since_us, _ = self._down.pop(name)
-            effects += self._report_own_outage(name, since_us, now_us)
-            neighbour.returned = True
-            if reliable:  # it may have been restarted meanwhile: then it knows of no outage, and cannot report it
-                effects.append(Send(name, Outage(self.name, name, max(0, now_us - since_us))))
+            effects = self._report_own_outage(name, since_us, now_us)
+            neighbour.returned_us = now_us
+        if since_us is not None and neighbour.hears_outages:  # it may know of none: it was restarted, or hung
+            effects.append(Send(name, Outage(self.name, name, max(0, now_us - since_us))))
         return effects
 
     def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
@@ -284,13 +296,24 @@ class CoreBroker:
         if neighbour is None:
             return []
         self._router.on_link_down(name)
-        if self._states and neighbour.kind == "broker" and neighbour.reliable and len(self._down) < _DOWN_MAX:
-            self._down[name] = neighbour.heard_us, False
+        self._note_lost(name, neighbour)
         return self._forget(name, neighbour, now_us)
 
+    def _note_lost(self, name: str, neighbour: Neighbour) -> None:
+        """What is for it does not reach it from now on; of a client on a reliable link, its session keeps account."""
+        if not self._tells_outages or not neighbour.hears_outages:
+            return
+        if neighbour.kind == "broker":
+            if len(self._down) < _DOWN_MAX:
+                self._down.setdefault(name, (neighbour.heard_us, False))
+        elif not neighbour.reliable:
+            self._away_us.setdefault(name, neighbour.heard_us)
+            if len(self._away_us) > _AWAY_MAX:
+                del self._away_us[next(iter(self._away_us))]
+
     def _flood_outage(self, came_from: str, outage: Outage) -> list[Effect]:
-        """To all on this side of the link. Only reliable links carry it: over others, losses are nothing special."""
-        names = [name for name, each in self._neighbours.items() if each.reliable and name != came_from]
+        """To all on this side of the link, where it arrives: over other links, losses are nothing special."""
+        names = [name for name, each in self._neighbours.items() if each.hears_outages and name != came_from]
         return [Multicast(tuple(names), outage)] if names else []
 
     def _report_lasting_outages(self, now_us: int) -> list[Effect]:
@@ -300,6 +323,11 @@ class CoreBroker:
                 self._down[name] = since_us, True
                 effects += self._report_own_outage(name, since_us, now_us)
         return effects
+
+    def _has_reported(self, neighbour: Neighbour, now_us: int) -> bool:
+        """Whether we have told of the outage that this neighbour has just noticed."""
+        returned_us = neighbour.returned_us
+        return returned_us is not None and now_us - returned_us < self._settings.lease_us
 
     def _report_own_outage(self, name: str, since_us: int, now_us: int) -> list[Effect]:
         return self._flood_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
@@ -344,8 +372,9 @@ class CoreBroker:
                     effects.append(Incident("conditions_refused", name))
             case Detach():
                 effects += self._on_link_down(name, now_us)
+                self._away_us.pop(name, None)
             case Outage() if neighbour.kind == "broker":
-                is_known = message.other == self.name and neighbour.returned  # we have reported it ourselves
+                is_known = message.other == self.name and self._has_reported(neighbour, now_us)
                 if message.hops < self._settings.hops_max and not is_known:
                     effects += self._flood_outage(name, msgspec.structs.replace(message, hops=message.hops + 1))
             case _:
