@@ -1,5 +1,6 @@
 """Clients over UDP with `hops = "nack"`: what datagrams lose on the last hop is repaired, and what is not is named."""
 
+import asyncio
 from random import Random
 
 import pytest
@@ -54,6 +55,27 @@ async def test_one_end_that_repairs_serves_one_that_does_not(broker: str, client
         await publisher.flush()
         assert publisher._machine.sent_and_confirmed == (0, 0)
         assert values(await take(wanted, 1)) == [1]
+
+
+@live
+async def test_what_is_published_while_a_flush_waits_is_in_doubt_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    send = UdpWire.send
+    async with lab() as net:
+        b1 = await net.broker("b1", UDP, hops=NACK, protocol=PATIENT)
+        client = await net.client(b1, hops=NACK, settings=PATIENT)
+        monkeypatch.setattr(UdpWire, "send", lambda wire, frame: None)
+        await client.publish({"n": 1})
+        flushing = asyncio.create_task(client.flush())
+        await asyncio.sleep(0)  # it waits now
+        await client.publish({"n": 2})
+        b1.crash()
+        monkeypatch.setattr(UdpWire, "send", send)
+        await net.broker("b1", b1.listening[0], hops=NACK, protocol=PATIENT)
+        with pytest.raises(TransportError):
+            await flushing
+        with pytest.raises(TransportError, match="lost since the last flush"):
+            await client.flush()
+        await client.flush()
 
 
 @live

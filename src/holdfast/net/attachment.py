@@ -79,6 +79,11 @@ class Attachment(ABC):
 
     @property
     @abstractmethod
+    def _unasked(self) -> bool:
+        """Whether something was published since a flush was last called."""
+
+    @property
+    @abstractmethod
     def _holds_up(self) -> bool:
         """Whether nothing is to be read for now."""
 
@@ -309,7 +314,7 @@ class Attachment(ABC):
             self.driver.flush()
             self._unsent += link.unacknowledged()
         self.driver.detach(link)
-        self._pings.fail(reason, self._unflushed and not self._stored)
+        self._pings.fail(reason, self._unflushed and not self._stored, self._unasked)
 
 
 async def _ended(session: Session) -> None:

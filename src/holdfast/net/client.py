@@ -130,6 +130,7 @@ class Client(Attachment):
         self._durable: Durable | None = None
         self._losses = Losses()
         self._flushed = 0  # the number of the last publication that the broker is known to have handled
+        self._asked = 0  # and of the last one when somebody last waited for that
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
         self._full: set[Inbox] = set()
@@ -322,7 +323,7 @@ class Client(Attachment):
         if timeout is not None:
             return await within(timeout, self.flush(), self._why_unflushed)
         if self._durable is None:
-            upto = self._machine.last_seq
+            upto = self._asked = self._machine.last_seq
             await self._ping()
             self._flushed = upto
             return
@@ -395,6 +396,10 @@ class Client(Attachment):
     @property
     def _unflushed(self) -> bool:
         return self._machine.last_seq >= max(self._first_seq, self._flushed + 1)
+
+    @property
+    def _unasked(self) -> bool:
+        return self._machine.last_seq > self._asked
 
     @property
     def settled(self) -> bool:

@@ -60,10 +60,12 @@ class Pings:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def fail(self, reason: str, doubtful: bool) -> None:
-        """The session is over; `doubtful` if something was published over it and not waited for."""
+    def fail(self, reason: str, unflushed: bool, unasked: bool) -> None:
+        """The session is over, and something was published over it that is `unflushed`, and some of it later than
+        anybody began to wait (`unasked`).
+        """
         waiting, self._waiting = self._waiting, {}
-        if doubtful and not waiting:
+        if unflushed and (unasked or not waiting):
             self._doubt = reason
         for waiter in waiting.values():
             if not waiter.done():
