@@ -229,6 +229,22 @@ def test_clients_on_both_sides_learn_that_brokers_had_forgotten_each_other_even_
     assert wires.publish("p", n=2) == ["p", "s"]
 
 
+def test_a_client_that_comes_back_after_an_outage_was_told_learns_of_it() -> None:
+    wires = Repairing()
+    wires.broker("b1", "b2")
+    wires.link("b1", "b2")
+    wires.client("s", "b2", "n > 0")
+    wires.pass_time(2 * BEAT_US)
+    began_us = wires.now_us
+    wires.cut("b2", "s")
+    wires.cut("b1", "b2")
+    wires.pass_time(BEAT_US)
+    wires.link("b1", "b2")
+    assert wires.lost == []
+    wires.link("b2", "s")
+    assert any(loss.since_us <= began_us for _, loss in wires.lost)
+
+
 def test_clients_learn_what_the_link_between_two_brokers_has_lost_for_good() -> None:
     wires = Repairing(NackSettings(ring=4))
     wires.broker("b1", "b2")

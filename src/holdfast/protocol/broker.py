@@ -5,6 +5,7 @@ It composes machines and decides nothing itself: `tables` keeps both ends of a l
 layers around it, which use what stands under "For layers".
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 
@@ -44,6 +45,7 @@ from holdfast.protocol.router import Router
 from holdfast.protocol.tables import ReceivedTable
 
 _DOWN_MAX = 1_000  # brokers that we remember to have lost; nobody has so many next to it
+_TOLD_MAX = 64  # outages that are told again: as many as links fail at once
 _AWAY_MAX = 10_000  # clients; as many as may be connected, and then who has been away longest is forgotten
 
 
@@ -84,6 +86,7 @@ class CoreBroker:
         self._tells_outages = tells_outages
         self._down: dict[str, tuple[int, bool]] = {}  # brokers that we have lost: since when, and whether that was told
         self._away_us: dict[str, int] = {}  # clients that we have lost, and since when
+        self._told: deque[tuple[int, Outage]] = deque(maxlen=_TOLD_MAX)  # the last outages, and when we told of them
         self.name = parts.name
         self._settings = settings = parts.settings
         self._book = parts.book
@@ -278,7 +281,14 @@ class CoreBroker:
         effects = self._on_link_down(name, now_us) if name in self._neighbours else []
         neighbour = self._neighbours[name] = Neighbour(kind, now_us, reliable, repairs)
         effects += [Send(name, self._summary(neighbour)), *self._router.on_link_up(name, kind, now_us)]
+        if kind == "client" and repairs:
+            effects += self._tell_again(name, now_us)
         return effects + self._on_return(name, neighbour, now_us)
+
+    def _tell_again(self, client: str, now_us: int) -> list[Effect]:
+        """A client that was on its way back when we told of an outage has not heard of it."""
+        recent = [(now_us - at_us, each) for at_us, each in self._told if now_us - at_us < 2 * self._settings.lease_us]
+        return [Send(client, msgspec.structs.replace(each, ago_us=each.ago_us + late_us)) for late_us, each in recent]
 
     def _on_return(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """Who was lost is there again: it is told so, and those on this side of a broker."""
@@ -311,8 +321,9 @@ class CoreBroker:
             if len(self._away_us) > _AWAY_MAX:
                 del self._away_us[next(iter(self._away_us))]
 
-    def _flood_outage(self, came_from: str, outage: Outage) -> list[Effect]:
+    def _flood_outage(self, came_from: str, outage: Outage, now_us: int) -> list[Effect]:
         """To all on this side of the link, where it arrives: over other links, losses are nothing special."""
+        self._told.append((now_us, outage))
         names = [name for name, each in self._neighbours.items() if each.hears_outages and name != came_from]
         return [Multicast(tuple(names), outage)] if names else []
 
@@ -330,7 +341,7 @@ class CoreBroker:
         return returned_us is not None and now_us - returned_us < self._settings.lease_us
 
     def _report_own_outage(self, name: str, since_us: int, now_us: int) -> list[Effect]:
-        return self._flood_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
+        return self._flood_outage(name, Outage(self.name, name, max(0, now_us - since_us)), now_us)
 
     def _forget(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """Drop all that a neighbour has told us."""
@@ -376,7 +387,7 @@ class CoreBroker:
             case Outage() if neighbour.kind == "broker":
                 is_known = message.other == self.name and self._has_reported(neighbour, now_us)
                 if message.hops < self._settings.hops_max and not is_known:
-                    effects += self._flood_outage(name, msgspec.structs.replace(message, hops=message.hops + 1))
+                    effects += self._flood_outage(name, msgspec.structs.replace(message, hops=message.hops + 1), now_us)
             case _:
                 effects.append(Incident("unexpected_message", name))
         return effects
