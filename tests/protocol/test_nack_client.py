@@ -245,6 +245,23 @@ def test_a_client_that_comes_back_after_an_outage_was_told_learns_of_it() -> Non
     assert any(loss.since_us <= began_us for _, loss in wires.lost)
 
 
+def test_an_outage_goes_on_if_a_broker_is_lost_again_before_its_clients_were_back() -> None:
+    wires = Repairing()
+    wires.broker("b1", "b2")
+    wires.link("b1", "b2")
+    wires.client("s", "b2", "n > 0")
+    wires.pass_time(2 * BEAT_US)
+    began_us = wires.now_us
+    for _ in range(2):
+        wires.cut("b1", "b2")
+        wires.cut("b2", "s") if ("b2", "s") in wires.links else None
+        wires.pass_time(BEAT_US)
+        wires.broker("b2")  # it is restarted, and knows of nothing
+        wires.link("b1", "b2")
+    wires.link("b2", "s")
+    assert any(loss.since_us <= began_us for _, loss in wires.lost)
+
+
 def test_clients_learn_what_the_link_between_two_brokers_has_lost_for_good() -> None:
     wires = Repairing(NackSettings(ring=4))
     wires.broker("b1", "b2")

@@ -61,11 +61,13 @@ class Neighbour:
     def __init__(self, kind: NodeKind, now_us: int, reliable: bool = False, repairs: bool = False) -> None:
         self.kind = kind
         self.reliable = reliable  # the end of its link is noticed: silence then only means that it is slow
+        self.repairs = repairs
         self.hears_outages = reliable or repairs  # what we tell it arrives
         self.heard: dict[Table, ReceivedTable] = {table: ReceivedTable() for table in TABLES}
         self.epoch: int | None = None
         self.heard_us = now_us
         self.presence = Presence.HEARD
+        self.lost_us = now_us  # since when it had been lost, if it returned,
         self.returned_us: int | None = None  # when it was there again after we had lost it, which we have reported
 
 
@@ -296,7 +298,7 @@ class CoreBroker:
         if name in self._down:
             since_us, _ = self._down.pop(name)
             effects = self._report_own_outage(name, since_us, now_us)
-            neighbour.returned_us = now_us
+            neighbour.lost_us, neighbour.returned_us = since_us, now_us
         if since_us is not None and neighbour.hears_outages:  # it may know of none: it was restarted, or hung
             effects.append(Send(name, Outage(self.name, name, max(0, now_us - since_us))))
         return effects
@@ -314,8 +316,9 @@ class CoreBroker:
         if not self._tells_outages or not neighbour.hears_outages:
             return
         if neighbour.kind == "broker":
-            if len(self._down) < _DOWN_MAX:
-                self._down.setdefault(name, (neighbour.heard_us, False))
+            if len(self._down) < _DOWN_MAX:  # who is lost again so soon may have told none of its clients
+                again = neighbour.repairs and self._has_reported(neighbour, neighbour.heard_us)
+                self._down.setdefault(name, (neighbour.lost_us if again else neighbour.heard_us, False))
         elif not neighbour.reliable:
             self._away_us.setdefault(name, neighbour.heard_us)
             if len(self._away_us) > _AWAY_MAX:
