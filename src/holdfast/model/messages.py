@@ -338,16 +338,28 @@ class Detach(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
 
 
 class Numbered(msgspec.Struct, frozen=True, array_like=True, tag="num", gc=False):
-    """An event on a link that repairs its own losses: the sender's numbers there have no holes, so a hole is a loss."""
+    """An event on a link that repairs its own losses: the sender's numbers there have no holes, so a hole is a loss.
+
+    A client gets deliveries this way, if both ends have said in their greetings that they repair.
+    """
 
     stream: Count  # when the sender began to count; another one begins anew
     seq: Count
     again: bool  # sent once more because the receiver missed it
-    publish: Publish | Stamped
+    publish: Publish | Stamped | Deliver
 
     @property
     def publication(self) -> Publication:
         return self.publish.publication
+
+
+class NumberedOutage(msgspec.Struct, frozen=True, array_like=True, tag="nou", gc=False):
+    """An outage on a link that repairs its own losses: it names losses, and so must not be lost itself."""
+
+    stream: Count
+    seq: Count
+    again: bool
+    outage: Outage
 
 
 class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nak"):
@@ -363,6 +375,13 @@ class HighestSent(msgspec.Struct, frozen=True, array_like=True, tag="lat", gc=Fa
     stream: Count
     seq: Count
     first_kept: Count
+
+
+class Arrived(msgspec.Struct, frozen=True, array_like=True, tag="arv", gc=False):
+    """Everything up to this number has come over this link, or was given up and reported."""
+
+    stream: Count
+    seq: Count
 
 
 class Handover(msgspec.Struct, frozen=True, array_like=True, tag="hnd", gc=False):
@@ -473,28 +492,8 @@ ReplicationMessage = (
     ReplicaRequest | LastAdvertisement | LastSubscription | CopyOpen | CopyDone | HighWaterMarks | Neighbours | Retired
 )
 
-Message = (
-    Publish
-    | Deliver
-    | Batch
-    | Stamped
-    | Gossip
-    | Delta
-    | Snapshot
-    | TableRefused
-    | Heartbeat
-    | LinkState
-    | Outage
-    | Reachable
-    | Detach
-    | Numbered
-    | Nack
-    | HighestSent
-    | Handover
-    | StoredAck
-    | GivenUp
-    | KeepAlive
-    | ReplicationMessage
-)
+_OfTables = Delta | Snapshot | TableRefused | Heartbeat | LinkState | Outage | Reachable | Detach
+_OfLinks = Numbered | NumberedOutage | Nack | HighestSent | Arrived | Handover | StoredAck | GivenUp | KeepAlive
+Message = Publish | Deliver | Batch | Stamped | Gossip | _OfTables | _OfLinks | ReplicationMessage
 
 TABLES: tuple[Table, ...] = ("subscriptions", "advertisements")

@@ -168,7 +168,7 @@ class Driver:
         if self._full:
             self._pause_or_resume()
         self._pass_on_hold()
-        self.give(LinkUp(link.name, link.kind, link.replaces, reliable=link.takes_statements))
+        self.give(LinkUp(link.name, link.kind, link.replaces, link.takes_statements, link.repairs))
 
     def detach(self, link: Link) -> None:
         link.end()

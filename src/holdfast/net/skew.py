@@ -13,6 +13,7 @@ from holdfast.model.messages import (
     Handover,
     Message,
     Numbered,
+    NumberedOutage,
     Outage,
     Publish,
     Stamped,
@@ -37,6 +38,8 @@ def with_skew_of_sender(message: Message, sender_us: int) -> Message:
         return message if inner is None else _replaced(message, "message", with_skew_of_sender(inner, sender_us))
     if type(message) is Numbered:
         return _replaced(message, "publish", with_skew_of_sender(message.publish, sender_us))
+    if type(message) is NumberedOutage:
+        return _replaced(message, "outage", with_skew_of_sender(message.outage, sender_us))
     if type(message) is Outage and message.since_us:
         return _replaced(message, "since_us", message.since_us - sender_us)
     if not isinstance(message, (Publish, Deliver, Stamped, GossipEvent)):

@@ -120,6 +120,14 @@ class CoreClient:
         return 0
 
     @property
+    def sent_and_confirmed(self) -> tuple[int, int]:
+        return 0, 0
+
+    @property
+    def has_sent_enough(self) -> bool:
+        return False
+
+    @property
     def is_full(self) -> bool:
         return False
 

@@ -236,8 +236,10 @@ class Simulation:
         """A link appears, and both ends learn of it; the second may be the replica of a broker."""
         self._topology.link(spec)
         a, b = self.hosts[spec.a], self.hosts[spec.b]
-        self.give(a, LinkUp(b.name, b.kind, replaces))
-        self.give(b, LinkUp(a.name, a.kind))
+        loses = spec.loss_ratio > 0 or spec.burst is not None
+        repairs = b.kind == "client" and loses and self.network.reliability.hops.hops == "nack"
+        self.give(a, LinkUp(b.name, b.kind, replaces, repairs=repairs))
+        self.give(b, LinkUp(a.name, a.kind, repairs=repairs))
 
     def disconnect(self, a: str, b: str) -> None:
         """A link is gone, and both ends learn of it."""
