@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from random import Random
 from types import MappingProxyType
 
+from holdfast.books.definitions import LAST_HOP
 from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
 from holdfast.books.rows import acknowledged_incident, incident_row, lost_incident
@@ -465,7 +466,7 @@ class Simulation:
         outcome = self.ledger.close()
         if self._watched:
             add_recovery(self.hosts.values(), outcome)
-        between = [counts for kind, counts in outcome.messages.items() if kind != "Deliver"]
+        between = [counts for kind, counts in outcome.messages.items() if kind not in LAST_HOP]
         outcome.transmissions = sum(counts["sent"] for counts in between)
         outcome.bytes = sum(counts["bytes"] for counts in between)
         if self._trace is not None:
