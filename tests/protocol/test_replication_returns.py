@@ -110,7 +110,16 @@ def test_clients_are_told_since_when_a_broker_that_was_replaced_may_have_kept_ev
     beside.until(4 * S)
     effects = beside.replace("f+1", 5)
     assert Incident("replaced_by", "f", other="f+1") in effects
-    assert outages(effects) == [("f", 4 * S, True), ("f", 4 * S, False), ("f+1", 4 * S, True)]
+    assert outages(effects) == [("f+1", 4 * S, True)]
+
+
+def test_the_outage_of_a_broker_that_was_given_up_ends_for_all_when_it_is_replaced_after_all(beside: Beside) -> None:
+    patience_us = ReplicationSettings().patience_us
+    assert ("f", True) in [(name, lasts) for name, _, lasts in outages(beside.until(3 * S + patience_us))]
+    effects = beside.replace("f+1", 5)
+    assert [(name, lasts) for name, _, lasts in outages(effects)] == [("f", False), ("f+1", True)]
+    told = [each for each in sent(effects, "f+1", Outage) if isinstance(each, Outage)]
+    assert [(each.other, each.lasts) for each in told] == [("f", False), ("f+1", True)]
 
 
 def test_nobody_misses_a_broker_while_its_replica_is_reached(beside: Beside) -> None:

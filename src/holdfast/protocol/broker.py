@@ -185,9 +185,11 @@ class CoreBroker:
 
     def is_replaced(self, neighbour: str, replica: str, now_us: int) -> list[Effect]:
         """A broker is gone for good, with all that waited there, and another is in its place."""
-        known = self._neighbours.get(neighbour)
-        effects = self._on_link_down(neighbour, now_us)
-        return effects if known is None else effects + self._replace(neighbour, replica, known.complete.upto_us, now_us)
+        known, since_us, effects = self._neighbours.pop(neighbour, None), now_us, list[Effect]()
+        if known is not None:
+            self._router.on_link_down(neighbour)
+            effects, since_us = self._forget(neighbour, known, now_us), known.complete.upto_us
+        return effects + self._replace(neighbour, replica, since_us, now_us)
 
     def stand_for(self, faulty: str) -> None:
         """We are a replica: who reaches us does not miss this broker any more."""
@@ -195,12 +197,12 @@ class CoreBroker:
 
     def _replace(self, neighbour: str, by: str, since_us: int, now_us: int) -> list[Effect]:
         if not self._tells_outages:  # nobody tells what is known where
-            return self._flood(by, [Outage(self.name, neighbour, max(0, now_us - since_us))])
+            return self._flood("", [Outage(self.name, neighbour, max(0, now_us - since_us))])
         told = self._told()
-        effects = self._tell_known(self._reach.on_link_down(by, told), now_us)
+        effects = self._tell_known(self._reach.on_link_down(neighbour, told), now_us)
         self._reach.on_link_up(by)
         lost = self._outages.on_replaced(neighbour, by, since_us, told.get(by, 0), now_us)
-        return [*effects, *self._flood(by, lost), *self._tell_reachable(by)]
+        return [*effects, *self._flood("", lost), *self._tell_reachable(by)]
 
     @property
     def heartbeat_us(self) -> int:
@@ -407,9 +409,7 @@ class CoreBroker:
             return [Incident("too_many_conditions", name), Send(name, TableRefused(change.table, refused))]
         heard.apply(change, added, dropped)
         effects = self._on_change(name, neighbour, change.table, added, dropped, now_us)
-        if (
-            neighbour.hears_outages
-        ):  # it may wait for this: what we state holds for what was added as well
+        if neighbour.hears_outages:  # it may wait for this: what we state holds for what was added as well
             if change.table == "subscriptions":
                 self._reach.on_table(name, heard.version, self._told())
             effects.append(Send(name, self._summary(name, now_us)))

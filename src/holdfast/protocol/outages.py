@@ -72,14 +72,14 @@ class LinkOutages:
 
     def on_replaced(self, faulty: str, by: str, since_us: int, needed: int, now_us: int) -> list[Outage]:
         """A broker has lost what it had. Until another, or itself, knows all in its place, that is one outage."""
-        lost = self._lasting.pop((self._name, faulty), None) or _Lasting(since_us, faulty)
+        lost = self._lasting.pop((self._name, faulty), None)
         told: list[Outage] = []
         if by != faulty:
-            told.append(self._told((self._name, faulty), lost, False, now_us))
+            told += [] if lost is None else [self._told((self._name, faulty), lost, False, now_us)]
             self._stands_for[by] = {faulty, *self._stands_for.pop(faulty, ())}
             self._before[by] = self._before.pop(faulty, set()) | self._before.get(by, set())
             self._reachable.pop(faulty, None)
-        again = self._lasting[self._name, by] = _Lasting(lost.since_us, by, False, needed)
+        again = self._lasting[self._name, by] = _Lasting(since_us if lost is None else lost.since_us, by, False, needed)
         return [*told, self._told((self._name, by), again, True, now_us)]
 
     def on_known(self, broker: str, version: int, needed: int, now_us: int) -> list[Outage]:
