@@ -20,7 +20,7 @@ from holdfast.books.promised import order_promised
 from holdfast.books.promises import check
 from holdfast.books.runs import Run
 from holdfast.network.schema import Network
-from holdfast.sim.swarm import (
+from holdfast.sim.swarm_scenarios import (
     gossiping_scenario,
     hopping_scenario,
     reliable_scenario,

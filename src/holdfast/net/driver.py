@@ -79,10 +79,8 @@ class Driver:
         application: Application | None = None,
         tallied: bool = False,
         committer: Committer | None = None,
-        kind: NodeKind = "broker",
     ) -> None:
         self.machine = machine
-        self._kind = kind
         self._committer = committer
         if committer is not None:
             committer.on_safe = lambda token: self.give(Persisted(token))
@@ -145,7 +143,7 @@ class Driver:
         singles: list[Message] = []
         for each in messages:
             if type(each) is Batch:
-                singles += each.delivered() if self._kind == "client" else each.published()
+                singles += each.delivered() if self.kind == "client" else each.published()
             else:
                 singles.append(each)
         return singles
