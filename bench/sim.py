@@ -2,18 +2,21 @@
 
 Both run 100 brokers in a tree, 50 publications a second each, three of 70 patterns an event, a tenth lost on every
 link, no recovery. Ours runs the real brokers and clients with tables, heartbeats and books; SimPy's only forwards and
-counts (bench/simpy_model.py). CPU time; the ratio is the median over interleaved rounds.
+counts (bench/simpy_model.py). CPU time; the ratio is the median over interleaved rounds. Then each mechanism by
+itself (bench/sim_workloads.py), beside commit 63062b5: measured in alternation with `--against`, or as it was saved.
 """
 
 import resource
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench import sim_workloads
 from bench.command import options, told
-from bench.results import machine
+from bench.results import load, machine, saved_at
 from bench.simpy_model import Model
 from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
@@ -55,7 +58,7 @@ def memory_growth_mib(network: Network) -> float:
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
-def measure(seconds: float, rounds: int) -> dict[str, Any]:
+def measure(seconds: float, rounds: int, other: Path | None) -> dict[str, Any]:
     network = tree_network(seconds)
     ours(tree_network(1.0), 1)  # compiled code is loaded from its cache, or made
     rates: dict[str, list[float]] = {"express": [], "one by one": [], "simpy": []}
@@ -77,6 +80,7 @@ def measure(seconds: float, rounds: int) -> dict[str, Any]:
         "target": TARGET,
         "holds": median(ratios) >= TARGET,
         "memory_growth_mib": memory_growth_mib(tree_network(3 * seconds)),
+        "workloads": sim_workloads.measure(rounds, other, (load(saved_at("sim")) or {}).get("workloads", {})),
     }
 
 
@@ -107,15 +111,27 @@ Holdfast is {data["ratio"]:.1f} times as fast as SimPy (median of the rounds; ta
 books; the model in SimPy only forwards and counts. The second row is what networks get whose brokers remember
 something about events: queues, capacities, bursts, and recovery. Three times the simulated time takes
 {data["memory_growth_mib"]:.0f} MiB more memory.
+
+Each mechanism by itself, one message after the other, {_durations(data["workloads"])} simulated seconds with the
+exchange of subscriptions, medians over the seeds; memory is the most that the process had. The runs of commit 63062b5
+alternated with these:
+
+{sim_workloads.table(data["workloads"])}
 """
+
+
+def _durations(rows: dict[str, Any]) -> str:
+    seconds = sorted(row["seconds"] for row in rows.values())
+    return f"{seconds[0]:g} to {seconds[-1]:g}"
 
 
 def main() -> int:
     words = options("sim", __doc__)
     words.add_argument("--seconds", type=float, default=25.0, help="simulated seconds a round, as in the paper")
     words.add_argument("--rounds", type=int, default=3)
+    words.add_argument("--against", type=Path, help="a tree of commit 63062b5, to be measured in alternation")
     given = words.parse_args()
-    data = measure(given.seconds, given.rounds)
+    data = measure(given.seconds, given.rounds, given.against)
     told(given, data, section)
     return 0 if data["holds"] else 1
 

@@ -33,6 +33,7 @@ class Ledger(LiveSubscriptions):
         self._ages: deque[tuple[int, tuple[str, int]]] = deque()
         self._overdue: deque[tuple[str, int]] = deque()
         self._numbers: dict[str, int] = {}  # of nodes, so that a pair of them is one number
+        self._pairs: dict[tuple[str, str], int] = {}  # subscriber and source -> their number
         self._highest: dict[int, int] = {}  # subscriber and source -> the highest sequence number delivered
         self._delays = DelayHistogram()
         self._recovery_delays = DelayHistogram()
@@ -73,11 +74,15 @@ class Ledger(LiveSubscriptions):
             self.outcome.held += 1
             self.outcome.held_total_us += held_us
         self._delays.add(now_us - publication.time_us)
-        pair = self.number(client) << _PAIR_BITS | self.number(publication.source)
+        pair = self._pairs.get((client, publication.source)) or self._new_pair(client, publication.source)
         if publication.seq < self._highest.get(pair, 0):
             self.outcome.fifo_violations += 1  # one of the same source that was published later came before it
         else:
             self._highest[pair] = publication.seq
+
+    def _new_pair(self, client: str, source: str) -> int:
+        pair = self._pairs[client, source] = self.number(client) << _PAIR_BITS | self.number(source)
+        return pair
 
     def strike_off(self, client: str, publication: Publication) -> None:
         owed = self._open.get((publication.source, publication.seq), {})

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _RESOLUTION = log(1.02)  # delays are kept in classes 2 % wide
+_EXACT_MAX = 4_096  # different delays that wait to be put in their class
 
 
 @dataclass
@@ -51,11 +52,20 @@ class DelayHistogram:
     def __init__(self) -> None:
         self._classes: dict[int, int] = {}
         self._max = 0
+        self._exact: dict[int, int] = {}  # how often each was added that is in no class yet: many are alike
 
     def add(self, delay_us: int) -> None:
-        at = int(log(delay_us + 1) / _RESOLUTION)
-        self._classes[at] = self._classes.get(at, 0) + 1
-        self._max = max(self._max, delay_us)
+        exact = self._exact
+        exact[delay_us] = exact.get(delay_us, 0) + 1
+        if len(exact) >= _EXACT_MAX:
+            self._classify()
+
+    def _classify(self) -> None:
+        for delay_us, count in self._exact.items():
+            at = int(log(delay_us + 1) / _RESOLUTION)
+            self._classes[at] = self._classes.get(at, 0) + count
+            self._max = max(self._max, delay_us)
+        self._exact.clear()
 
     def add_all(self, delays_us: NDArray[np.int64]) -> None:
         classes, counts = np.unique((np.log(delays_us + 1.0) / _RESOLUTION).astype(np.int64), return_counts=True)
@@ -64,6 +74,7 @@ class DelayHistogram:
         self._max = max(self._max, int(delays_us.max()))
 
     def quantile(self, share: float) -> int:
+        self._classify()
         left = share * sum(self._classes.values())
         for at in sorted(self._classes):
             left -= self._classes[at]
@@ -72,6 +83,7 @@ class DelayHistogram:
         return self._max
 
     def summary(self, percents: Sequence[int] = (50, 90, 99)) -> dict[str, int]:
+        self._classify()
         if not self._classes:
             return {}
         return {f"p{percent}": self.quantile(percent / 100) for percent in percents} | {"max": self._max}

@@ -142,6 +142,7 @@ class Index(Generic[K]):
         self._tiny: list[tuple[Filter, K]] | None = []  # all filters, as long as they are so few that doors do not pay
         self._tests: list[tuple[Predicate, K]] | None = None
         self._test_each: PredicateOfEach | None = None  # of the only filter
+        self._marks: dict[K, int] = {}
 
     def add(self, key: K, filters: Sequence[Filter]) -> None:
         places: list[int] = []
@@ -163,6 +164,7 @@ class Index(Generic[K]):
             self._repeated[key] = places
 
     def remove(self, key: K, filters: Sequence[Filter]) -> None:
+        self._marks.pop(key, None)
         places = self._repeated.pop(key, None)
         self._tests = self._absent = self._test_each = None
         if self._tiny is not None:
@@ -198,6 +200,15 @@ class Index(Generic[K]):
         if self._test_each is None:
             self._test_each = predicate_of_each(filter_)
         return self._test_each(events, [key], [])
+
+    def mark(self, key: K, filters: Sequence[Filter], bits: int) -> None:
+        self._marks[key] = bits
+
+    def marks(self, attributes: Attributes) -> int:
+        bits, marks = 0, self._marks
+        for key in self.match(attributes):
+            bits |= marks[key]
+        return bits
 
     def _match_by_doors(self, attributes: Attributes) -> list[K]:
         out: list[K] = []

@@ -23,9 +23,7 @@ class SharedIndex:
         self._numbers: dict[tuple[Filter, ...], int] = {}
         self._users: dict[int, int] = {}
         self.version = 0  # goes up when an event may meet a condition that it did not meet before
-        self._answers: dict[
-            int, tuple[Attributes, list[int]]
-        ] = {}  # by identity; the event is kept, so no other has it
+        self.answers: dict[int, tuple[Attributes, list[int]]] = {}  # by identity; the event is kept: no other has it
 
     def view(self) -> "IndexView[str]":
         return IndexView(self)
@@ -35,7 +33,7 @@ class SharedIndex:
         number = self.number(filters)
         if not self._users.get(number):
             self._index.add(number, filters)
-            self._answers.clear()
+            self.answers.clear()
             self.version += 1
         self._users[number] = self._users.get(number, 0) + 1
         return number
@@ -56,13 +54,13 @@ class SharedIndex:
         return number
 
     def match(self, attributes: Attributes) -> list[int]:
-        known = self._answers.get(id(attributes))
+        known = self.answers.get(id(attributes))
         if known is not None:
             return known[1]
-        if len(self._answers) >= _REMEMBERED_MAX:
-            self._answers.clear()
+        if len(self.answers) >= _REMEMBERED_MAX:
+            self.answers.clear()
         found = self.match_once(attributes)
-        self._answers[id(attributes)] = attributes, found
+        self.answers[id(attributes)] = attributes, found
         return found
 
     def match_once(self, attributes: Attributes) -> list[int]:
@@ -76,6 +74,8 @@ class IndexView(Generic[K]):
     def __init__(self, shared: SharedIndex) -> None:
         self._shared = shared
         self.keys: dict[int, list[K]] = {}  # by the number of their filters
+        self._marks: dict[K, int] = {}
+        self._bits: dict[int, int] = {}  # the marks of the keys with a number, together
 
     def add(self, key: K, filters: Sequence[Filter]) -> None:
         self.keys.setdefault(self._shared.add(filters), []).append(key)
@@ -83,8 +83,27 @@ class IndexView(Generic[K]):
     def remove(self, key: K, filters: Sequence[Filter]) -> None:
         number = self._shared.remove(filters)
         self.keys[number].remove(key)
+        self._marks.pop(key, None)
+        self._join(number)
         if not self.keys[number]:
-            del self.keys[number]
+            del self.keys[number], self._bits[number]
+
+    def mark(self, key: K, filters: Sequence[Filter], bits: int) -> None:
+        self._marks[key] = bits
+        self._join(self._shared.number(filters))
+
+    def _join(self, number: int) -> None:
+        self._bits[number] = 0
+        for key in self.keys[number]:
+            self._bits[number] |= self._marks.get(key, 0)
+
+    def marks(self, attributes: Attributes) -> int:
+        """One look-up for each condition that the event meets: this is done for each event at each broker."""
+        known = self._shared.answers.get(id(attributes))
+        bits, bits_of = 0, self._bits.get
+        for number in self._shared.match(attributes) if known is None else known[1]:
+            bits |= bits_of(number, 0)
+        return bits
 
     def match(self, attributes: Attributes) -> list[K]:
         keys = self.keys

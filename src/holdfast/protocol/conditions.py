@@ -25,6 +25,14 @@ class EventIndex(Protocol[K]):
     def match(self, attributes: Attributes) -> list[K]: ...
     def match_each(self, events: Sequence[Attributes]) -> list[list[K]]: ...
 
+    def mark(self, key: K, filters: Sequence[Filter], bits: int) -> None:
+        """Give a key these bits, in place of those that it had."""
+        ...
+
+    def marks(self, attributes: Attributes) -> int:
+        """The bits of all keys that match, together."""
+        ...
+
 
 class ConditionBook:
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from holdfast.model import limits
 from holdfast.model.event import Attributes
 from holdfast.model.messages import Batch, Deliver, LinkState, NodeKind, Publication, Publish, Stamped, Table
 from holdfast.protocol.conditions import ConditionBook, EventIndex
-from holdfast.protocol.effects import Effect, Incident, Send
+from holdfast.protocol.effects import Effect, Incident, Multicast, Send
 from holdfast.protocol.interests import InterestObserver, Interests
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable, bytes_of, digest_of
@@ -169,8 +169,9 @@ class DestinationRouter:
         for home in homes:
             hop = first_hops.get(home)
             if home == self._name:
-                for client in self._local.wanting(publication.attributes):
-                    effects.append(Send(client, Deliver(publication, publish.via)))
+                clients = self._local.wanting(publication.attributes)
+                if clients:
+                    effects.append(Multicast(clients, Deliver(publication, publish.via)))
             elif hop is None:
                 effects.append(Incident("no_route", home))
             else:

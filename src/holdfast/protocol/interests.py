@@ -37,11 +37,13 @@ class Interests:
             wanting = self._wanted.get(condition, 0)
             if wanting & bit:
                 continue
+            filters = self._book.subscription(condition).filters
             if not wanting:
-                self._index.add(condition, self._book.subscription(condition).filters)
+                self._index.add(condition, filters)
                 if self._watch is not None:
                     self._watch.appeared(condition)
             self._wanted[condition] = wanting | bit
+            self._index.mark(condition, filters, wanting | bit)
             self._counts[neighbour] += 1
 
     def _take_bit(self, neighbour: str) -> int:
@@ -57,11 +59,13 @@ class Interests:
             wanting = self._wanted.get(condition, 0)
             if not wanting & bit:
                 continue
+            filters = self._book.subscription(condition).filters
             self._wanted[condition] = wanting & ~bit
+            self._index.mark(condition, filters, wanting & ~bit)
             self._counts[neighbour] -= 1
             if wanting == bit:
                 del self._wanted[condition]
-                self._index.remove(condition, self._book.subscription(condition).filters)
+                self._index.remove(condition, filters)
                 if self._watch is not None:
                     self._watch.vanished(condition)
         if bit and not self._counts[neighbour]:
@@ -80,12 +84,19 @@ class Interests:
 
     def asking_for(self, condition: str) -> tuple[str, ...]:
         """The neighbours that want exactly this condition."""
-        wanting = self._wanted.get(condition, 0)
-        return self._names.get(wanting) or self._name(wanting)
+        return self.asking(self._wanted.get(condition, 0))
 
     def wanting(self, attributes: Attributes) -> tuple[str, ...]:
         """The neighbours that want this event, each once, in the order in which they first asked for anything."""
-        return self._behind(self._index.match(attributes))
+        return self.asking(self._index.marks(attributes))
+
+    def wanting_bits(self, attributes: Attributes) -> int:
+        """The same, one bit each: `asking` says whose, until a table changes."""
+        return self._index.marks(attributes)
+
+    def asking(self, wanting: int) -> tuple[str, ...]:
+        """The neighbours that some bits stand for."""
+        return self._names.get(wanting) or self._name(wanting)
 
     def wanting_each(self, events: Sequence[Attributes]) -> list[tuple[str, ...]]:
         """What `wanting` says of each."""
@@ -99,10 +110,7 @@ class Interests:
         wanted = self._wanted
         for condition in conditions:
             wanting |= wanted[condition]
-        names = self._names.get(wanting)
-        if names is None:
-            names = self._name(wanting)
-        return names
+        return self.asking(wanting)
 
     def _name(self, wanting: int) -> tuple[str, ...]:
         if len(self._names) >= _COMBINATIONS_MAX:

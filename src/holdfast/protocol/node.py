@@ -13,6 +13,13 @@ from holdfast.model.messages import Message, NodeKind, Scalar
 from holdfast.protocol.effects import Effect, Gauges, Input, Received
 
 
+def sooner(one_us: int | None, other_us: int | None) -> int | None:
+    """The earlier of two times, each of which may be never: when somebody with two timers is due."""
+    if one_us is None or other_us is None:
+        return other_us if one_us is None else one_us
+    return one_us if one_us < other_us else other_us
+
+
 class Node(Protocol):
     """What drivers run."""
 

@@ -32,7 +32,7 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
-from holdfast.protocol.node import ClientLayer
+from holdfast.protocol.node import ClientLayer, sooner
 from holdfast.protocol.order.latch import Decision, Dropped, Latch
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.strict import StrictQueue
@@ -54,8 +54,8 @@ class Recovering(ClientLayer):
         recovery.start(now_us)
 
     def next_due_us(self) -> int | None:
-        due = self.inner.next_due_us(), self._recovery.next_due_us() if self._client.broker is not None else None
-        return min((each for each in due if each is not None), default=None)
+        recovery_us = self._recovery.next_due_us() if self._client.broker is not None else None
+        return sooner(self.inner.next_due_us(), recovery_us)
 
     def has_settled(self, now_us: int) -> bool:
         return self._recovery.settled
@@ -232,8 +232,7 @@ class Ordered(ClientLayer):
             self._queue = self._latch = Latch(settings)
 
     def next_due_us(self) -> int | None:
-        due = self.inner.next_due_us(), self._queue.next_due_us()
-        return min((each for each in due if each is not None), default=None)
+        return sooner(self.inner.next_due_us(), self._queue.next_due_us())
 
     def has_settled(self, now_us: int) -> bool:
         return self.inner.has_settled(now_us) and not self._queue.blocked

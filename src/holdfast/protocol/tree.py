@@ -69,6 +69,7 @@ class TreeRouter:
         self._peers: dict[str, _Peer] = {}
         self._clients: dict[str, None] = {}
         self._splits: dict[tuple[tuple[str, ...], str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._splits_by_bits: dict[tuple[int, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._chunk = chunk
         self._slice = slice_max
         self.more_us: int | None = None  # when more are to be looked at
@@ -78,7 +79,7 @@ class TreeRouter:
     # Links ---------------------------------------------------------------------------------------
 
     def on_link_up(self, neighbour: str, kind: NodeKind, now_us: int) -> list[Effect]:
-        self._splits.clear()
+        self._forget_splits()
         self.version += 1
         if self._statements is not None:
             self._statements.on_link_up(neighbour)
@@ -100,13 +101,13 @@ class TreeRouter:
         self.unpair(one)
         self.unpair(other)
         self._twins[one], self._twins[other] = other, one
-        self._splits.clear()
+        self._forget_splits()
 
     def unpair(self, name: str) -> None:
         other = self._twins.pop(name, None)
         if other is not None:
             del self._twins[other]
-            self._splits.clear()
+            self._forget_splits()
 
     def _from_elsewhere(self, origins: dict[str, None], neighbour: str) -> bool:
         """Whether anything but this neighbour, and who stands in its place, is among the origins."""
@@ -114,7 +115,7 @@ class TreeRouter:
         return len(origins) > (neighbour in origins) + (twin in origins)
 
     def on_link_down(self, neighbour: str) -> None:
-        self._splits.clear()
+        self._forget_splits()
         self.version += 1
         self._peers.pop(neighbour, None)
         self._clients.pop(neighbour, None)
@@ -145,6 +146,7 @@ class TreeRouter:
         added, dropped = list(added), list(dropped)
         if table == "advertisements":
             return self._on_advertisements(neighbour, added, dropped, now_us)
+        self._forget_splits()  # bits may stand for others now
         self.version += 1
         self._interests.drop(neighbour, dropped)
         more = any(map(self._concerns_events, added))
@@ -269,20 +271,17 @@ class TreeRouter:
         if publish.hops > self._hops_max:  # somebody has linked brokers in a circle
             return [Incident("too_many_hops", source=publish.publication.source)]
         publication = publish.publication
-        wanting = self._interests.wanting(publication.attributes)
+        wanting = self._interests.wanting_bits(publication.attributes)
         if self._statements is not None and publication.record is not None and publication.seq:
-            self._statements.on_alone(sender, publication.source, wanting)
+            self._statements.on_alone(sender, publication.source, self._interests.asking(wanting))
         if not wanting:
             return []
-        split = self._splits.get((wanting, sender))
-        if split is None:
-            split = self._split(wanting, sender)
-        onwards, home = split
+        onwards, home = self._splits_by_bits.get((wanting, sender)) or self._split_by_bits(wanting, sender)
         effects: list[Effect] = []
         if onwards:
-            effects.append(Multicast(onwards, Publish(publish.publication, (), publish.hops + 1, publish.via)))
+            effects.append(Multicast(onwards, Publish(publication, (), publish.hops + 1, publish.via)))
         if home:
-            effects.append(Multicast(home, Deliver(publish.publication, publish.via)))
+            effects.append(Multicast(home, Deliver(publication, publish.via)))
         return effects
 
     def on_dropped(self, publication: Publication) -> None:
@@ -389,3 +388,13 @@ class TreeRouter:
         home = tuple([name for name in wanting if name in self._clients])
         self._splits[wanting, sender] = onwards, home
         return onwards, home
+
+    def _split_by_bits(self, wanting: int, sender: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if len(self._splits_by_bits) >= _SPLITS_MAX:
+            self._splits_by_bits.clear()
+        split = self._splits_by_bits[wanting, sender] = self._split(self._interests.asking(wanting), sender)
+        return split
+
+    def _forget_splits(self) -> None:
+        self._splits.clear()
+        self._splits_by_bits.clear()

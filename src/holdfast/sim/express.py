@@ -171,7 +171,7 @@ class Express(Carrier):
             for kind, each in zip(("Publish", "Deliver"), counts[node].tolist(), strict=True):
                 sent, sent_bytes, lost, received = each
                 if sent or received:
-                    tally = host.tally(kind)
+                    tally = host.tallies[kind]
                     tally.sent += sent
                     tally.sent_bytes += sent_bytes
                     tally.lost += lost

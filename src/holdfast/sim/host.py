@@ -1,8 +1,10 @@
 """A node in the simulator: its machine, its links, its queue, and counters of what it sent and received."""
 
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import final
+
+import msgspec
 
 from holdfast.books.tally import Tally
 from holdfast.model.messages import Message, NodeKind
@@ -23,19 +25,13 @@ class Host:
     wake_us: int = -1  # the wake-up that counts; earlier ones still in the queue are stale
     waiting: deque[tuple[str, Message]] = field(default_factory=deque)  # messages for a broker that is busy
     busy: bool = False
-    held: list[Input] | None = None  # it hangs: what has come for it since, and waits until it goes on
+    held: "list[Input | Parcel] | None" = None  # it hangs: what has come for it since, and waits until it goes on
     incarnation: int = 0  # counts crashes: work begun before one is not finished after it
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))  # by the kind of message
 
     def has_settled(self, now_us: int) -> bool:
         """Whether nothing more is to be expected of it when nothing is on its way."""
         return not self.up or self.machine.has_settled(now_us)
-
-    def tally(self, kind: str) -> Tally:
-        found = self.tallies.get(kind)
-        if found is None:
-            found = self.tallies[kind] = Tally()
-        return found
 
 
 @dataclass(slots=True, eq=False)
@@ -46,3 +42,12 @@ class Channel:
     receiver: Host
     event_bytes: int = 0  # sent so far, where recovery is on: events,
     recovery_bytes: int = 0  # and what clients say about recovery
+
+
+class Parcel(msgspec.Struct, frozen=True, gc=False):
+    """A message on its way, once for all who get it at the same time."""
+
+    sender: str
+    messages: tuple[Message]  # as machines receive them
+    kind: str  # what it counts as, by `classify`,
+    flies: bool  # and whether it carries an event

@@ -7,8 +7,11 @@ which makes their difference visible with fewer seeds. The mixing is that of spl
 
 from hashlib import blake2b
 
+from holdfast.model.messages import Publication
+
 _WORD = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: successive multiples spread evenly
+FRACTION_BITS = 53  # of a random number, as Python's have
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
@@ -31,23 +34,39 @@ def event_key(of_source: int, seq: int) -> int:
     return mix(of_source + seq * GOLDEN & _WORD)
 
 
-class EventKeys:
-    """The keys of events, with those of their sources remembered."""
+_REMEMBERED_MAX = 1_024  # events on their way at one time
+
+
+class EventLuck:
+    """What the dice of links are thrown with for an event at a time; keys are remembered while events are passed on."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._sources: dict[str, int] = {}
+        self._keys: dict[int, tuple[Publication, int]] = {}  # by identity; the event is kept, so no other has it
 
-    def of(self, source: str, seq: int) -> int:
-        known = self._sources.get(source)
-        if known is None:
-            known = self._sources[source] = source_key(self._seed, source)
-        return event_key(known, seq)
+    def of(self, publication: Publication, now_us: int) -> int:
+        known = self._keys.get(id(publication))
+        key = self._new_key(publication) if known is None else known[1]
+        return key + now_us * GOLDEN & _WORD
+
+    def _new_key(self, publication: Publication) -> int:
+        source = publication.source
+        if source not in self._sources:
+            self._sources[source] = source_key(self._seed, source)
+        if len(self._keys) >= _REMEMBERED_MAX:
+            self._keys.clear()
+        key = event_key(self._sources[source], publication.seq)
+        self._keys[id(publication)] = publication, key
+        return key
 
 
-def first_number(link_key: int, event: int, now_us: int) -> float:
-    """The first of the numbers below, where no other is needed."""
-    return (mix((link_key ^ (event + now_us * GOLDEN & _WORD)) + GOLDEN & _WORD) >> 11) * 2.0**-53
+def first_bits(link_key: int, luck: int) -> int:
+    """The first of the numbers below, times 2**53, where no other is needed; `mix` is spelled out to be quick."""
+    word = (link_key ^ luck) + GOLDEN & _WORD
+    word = (word ^ word >> 30) * MIX_1 & _WORD
+    word = (word ^ word >> 27) * MIX_2 & _WORD
+    return (word ^ word >> 31) >> 64 - FRACTION_BITS
 
 
 class KeyedDice:
@@ -55,9 +74,9 @@ class KeyedDice:
 
     __slots__ = ("_state",)
 
-    def __init__(self, link_key: int, event: int, now_us: int) -> None:
-        self._state = link_key ^ (event + now_us * GOLDEN & _WORD)
+    def __init__(self, link_key: int, luck: int) -> None:
+        self._state = link_key ^ luck
 
     def random(self) -> float:
         self._state = mix(self._state + GOLDEN & _WORD)
-        return (self._state >> 11) * 2.0**-53
+        return (self._state >> 64 - FRACTION_BITS) * 2.0**-FRACTION_BITS

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 
 from holdfast.network.schema import LinkSpec
-from holdfast.sim.keyed_dice import KeyedDice, first_number, key_of
+from holdfast.sim.keyed_dice import FRACTION_BITS, KeyedDice, first_bits, key_of
 
 REORDERED_MAX = 5  # an overtaken message is late by up to this many link delays
 
@@ -27,14 +27,15 @@ class SimLink:
         self._plain = spec.burst is None and spec.bytes_per_s is None and not spec.duplicate_ratio
         self._plain = self._plain and not spec.reorder_ratio and not spec.jitter_us
         self.is_sure = self._plain and not spec.loss_ratio  # while it is up, a message arrives after its delay
+        self._lost_below = spec.loss_ratio * 2**FRACTION_BITS
 
     def heal(self) -> None:
         """From now on nothing is lost, doubled or overtaken; the delay stays."""
         self.up = self._plain = self.is_sure = True
         self.spec = LinkSpec(self.spec.a, self.spec.b, self.spec.delay_us)
 
-    def arrivals_us(self, size: int, now_us: int, may_be_lost: bool, event: int | None = None) -> tuple[int, ...]:
-        """When the message arrives: once, never, or twice. `event` is the key of the event that it carries."""
+    def arrivals_us(self, size: int, now_us: int, may_be_lost: bool, luck: int | None = None) -> tuple[int, ...]:
+        """When the message arrives: once, never, or twice. `luck` is that of the event that it carries."""
         if not self.up:
             return ()
         spec, draw = self.spec, self._random
@@ -42,12 +43,12 @@ class SimLink:
             return (now_us + spec.delay_us,)
         if self._plain:
             if may_be_lost:
-                number = draw() if event is None else first_number(self.key, event, now_us)
-                if number < spec.loss_ratio:
+                is_lost = draw() < spec.loss_ratio if luck is None else first_bits(self.key, luck) < self._lost_below
+                if is_lost:
                     return ()
             return (now_us + spec.delay_us,)
-        if event is not None and spec.burst is None:
-            draw = KeyedDice(self.key, event, now_us).random
+        if luck is not None and spec.burst is None:
+            draw = KeyedDice(self.key, luck).random
         departs_us = self._departure_us(size, now_us)
         if departs_us is None or (may_be_lost and self._loses(draw)):
             return ()

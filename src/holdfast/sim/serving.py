@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from holdfast.network.schema import BrokerSpec
 from holdfast.protocol.effects import Incident, Received
 from holdfast.protocol.message_kind import classify
-from holdfast.sim.host import Host
+from holdfast.sim.host import Host, Parcel
 
 if TYPE_CHECKING:
     from holdfast.sim.simulator import Simulation
@@ -26,13 +26,13 @@ class Serving:
         """How many messages may be here at a time: those that wait, and the one being served."""
         return self._specs[host.name].queue_max + 1
 
-    def on_message(self, host: Host, received: Received) -> None:
+    def on_message(self, host: Host, parcel: Parcel) -> None:
         """It is served at once, waits, or finds no place."""
         if host.busy and len(host.waiting) >= self._specs[host.name].queue_max:
-            self._simulation.flying -= classify(received.message)[1]
-            self._simulation.note(host.name, Incident("queue_full", received.sender))
+            self._simulation.flying -= parcel.flies
+            self._simulation.note(host.name, Incident("queue_full", parcel.sender))
             return
-        host.waiting.append((received.sender, received.message))
+        host.waiting.append((parcel.sender, parcel.messages[0]))
         if not host.busy:
             self._serve(host)
 

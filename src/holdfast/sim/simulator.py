@@ -19,7 +19,7 @@ from holdfast.books.outcome import Outcome
 from holdfast.books.rows import acknowledged_incident, incident_row, lost_incident
 from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
-from holdfast.model.messages import Message, NodeKind, Publication, Publish
+from holdfast.model.messages import Message, NodeKind, Publish
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import ScheduledEvent
 from holdfast.protocol.conditions import ConditionBook
@@ -38,7 +38,6 @@ from holdfast.protocol.effects import (
     Persisted,
     PublishCall,
     Published,
-    Received,
     ReplicaWanted,
     Send,
     SubscribeCall,
@@ -56,8 +55,8 @@ from holdfast.sim.clocks import OwnClock
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.garbage_collection import rare_collections
-from holdfast.sim.host import Host
-from holdfast.sim.keyed_dice import EventKeys
+from holdfast.sim.host import Host, Parcel
+from holdfast.sim.keyed_dice import EventLuck
 from holdfast.sim.provisioner import Provisioner
 from holdfast.sim.serving import Serving
 from holdfast.sim.tallies import add_recovery, take_tallies, write_samples
@@ -98,12 +97,12 @@ class Simulation:
         self._index = SharedIndex()
         self._lossy_control = network.lossy_control
         self.ledger = Ledger(self._book, self._index, network.slice_us)
-        # What is to happen: when, in which order, and a message or a timer (its time) for a node; or an action.
-        self._heap: list[tuple[int, int, Host | Action, Received | int]] = []
+        # What is to happen: when, in which order, a message for some nodes, a timer (its time) of one, or an action.
+        self._heap: list[tuple[int, int, Host | list[Host] | Action, Parcel | int]] = []
         self._counter = 0
         self._carrier = self._express() if express and not ahead_us and suits(network) else Carrier()
         self._stores = defaultdict[str, MemoryStore](MemoryStore)  # of brokers that store events: they outlive crashes
-        self._event_key = EventKeys(self.seed).of
+        self._luck = EventLuck(self.seed).of
         self._tallied_us = 0
         self._gossips = network.reliability.gossip is not None
         self._watched = self._gossips or network.reliability.guarantees != BEST_EFFORT  # bytes are counted by link
@@ -156,13 +155,14 @@ class Simulation:
         heap, carry, arrive, wake = self._heap, self._carrier.carry, self._arrive, self._wake
         while heap and heap[0][0] <= until_us:
             self.now_us, _, whose, what = heappop(heap)
-            if type(whose) is not Host:
-                carry(self.now_us)  # it may look at anything, and change it
-                whose()
-            elif isinstance(what, Received):
-                arrive(whose, what)
+            if type(what) is Parcel:
+                for host in whose:  # type: ignore[union-attr]
+                    arrive(host, what)
+            elif type(whose) is Host:
+                wake(whose, what)  # type: ignore[arg-type]
             else:
-                wake(whose, what)
+                carry(self.now_us)  # it may look at anything, and change it
+                whose()  # type: ignore[operator]
         self.now_us = until_us
 
     def _landed(self, time_us: int) -> bool:
@@ -312,7 +312,7 @@ class Simulation:
             return  # it was killed meanwhile
         self.note(name, Incident("resume"))
         for given in self._topology.resume(host):
-            if isinstance(given, Received):
+            if isinstance(given, Parcel):
                 self._arrive(host, given)
             else:
                 self.give(host, given)
@@ -335,11 +335,16 @@ class Simulation:
             if host.held is not None and type(given) is not Wake:
                 host.held.append(given)
             return
-        machine = host.machine
-        effects = machine.handle(given, self.now_us)
+        self._after(host, host.machine.handle(given, self.now_us))
+
+    def receive(self, host: Host, parcel: Parcel) -> None:
+        """The same for a message, to a node that is up."""
+        self._after(host, host.machine.receive(parcel.sender, parcel.messages, self.now_us))
+
+    def _after(self, host: Host, effects: list[Effect]) -> None:
         if effects:
             self._perform(host, effects)
-        due_us = machine.next_due_us()
+        due_us = host.machine.next_due_us()
         if due_us is not None and due_us != host.wake_us:
             host.wake_us = due_us
             self._counter += 1
@@ -383,15 +388,17 @@ class Simulation:
     def _send(self, host: Host, names: tuple[str, ...], message: Message) -> None:
         """The inner loop of every simulation: one message to some neighbours."""
         kind, flies = classify(message)
-        may_be_lost = flies or kind in RECOVERY_KINDS or self._lossy_control
+        is_recovery = not flies and kind in RECOVERY_KINDS
+        may_be_lost = flies or is_recovery or self._lossy_control
         size, now_us = size_of(message), self.now_us
-        publication: Publication | None = message.publication if flies else None  # type: ignore[union-attr]
-        event: int | None = None  # its key, where a link wants it
-        tally = host.tallies.get(kind) or host.tally(kind)
+        luck: int | None = None  # of an event, where a link wants it
+        tally = host.tallies[kind]
         tally.sent += len(names)
         tally.sent_bytes += len(names) * size
-        received = Received(host.name, message)
-        channels, heap, watched = host.channels, self._heap, self._watched
+        parcel = Parcel(host.name, (message,), kind, flies)
+        channels, watched = host.channels, self._watched
+        together: list[Host] = []  # who gets it at the same time, in the order of names, is one thing to happen
+        when_us = -1
         for name in names:
             channel = channels.get(name)
             if channel is None:
@@ -399,17 +406,22 @@ class Simulation:
                 continue
             if watched:
                 channel.event_bytes += size if flies else 0
-                channel.recovery_bytes += size if kind in RECOVERY_KINDS else 0
+                channel.recovery_bytes += size if is_recovery else 0
             link = channel.link
-            if event is None and publication is not None and not link.is_sure:
-                event = self._event_key(publication.source, publication.seq)
-            arrivals = link.arrivals_us(size, now_us, may_be_lost, event)
+            if luck is None and flies and not link.is_sure:
+                luck = self._luck(message.publication, now_us)  # type: ignore[union-attr]
+            arrivals = link.arrivals_us(size, now_us, may_be_lost, luck)
             if not arrivals:
                 tally.lost += 1
+                continue
             for arrives_us in arrivals:
-                self._counter += 1
-                heappush(heap, (arrives_us, self._counter, channel.receiver, received))
                 self.flying += flies
+                if arrives_us == when_us:
+                    together.append(channel.receiver)
+                    continue
+                together, when_us = [channel.receiver], arrives_us
+                self._counter += 1
+                heappush(self._heap, (arrives_us, self._counter, together, parcel))
 
     def _perform_at(self, host: Host, effects: list[Effect], time_us: int) -> None:
         """The same for what was to be done at another time."""
@@ -417,21 +429,19 @@ class Simulation:
         self._perform(host, effects)
         self.now_us = now_us
 
-    def _arrive(self, host: Host, received: Received) -> None:
-        kind, flies = classify(received.message)
-        if not host.up or received.sender not in host.channels:
-            if host.held is not None and received.sender in host.channels and len(host.held) < _HELD_MAX:
-                host.held.append(received)
+    def _arrive(self, host: Host, parcel: Parcel) -> None:
+        if not host.up or parcel.sender not in host.channels:
+            if host.held is not None and parcel.sender in host.channels and len(host.held) < _HELD_MAX:
+                host.held.append(parcel)
             else:
-                self.flying -= flies
+                self.flying -= parcel.flies
             return
-        tally = host.tallies.get(kind) or host.tally(kind)
-        tally.received += 1
+        host.tallies[parcel.kind].received += 1
         if host.has_service_time:
-            self._serving.on_message(host, received)
+            self._serving.on_message(host, parcel)
             return
-        self.flying -= flies
-        self.give(host, received)
+        self.flying -= parcel.flies
+        self.receive(host, parcel)
 
     # The books -----------------------------------------------------------------------------------
 

@@ -5,9 +5,9 @@ Nobody is told of a change here: that is the business of the simulator, where so
 
 from holdfast.model.messages import Message
 from holdfast.network.schema import LinkSpec
-from holdfast.protocol.effects import Input, Received
+from holdfast.protocol.effects import Input
 from holdfast.protocol.node import Node
-from holdfast.sim.host import Channel, Host
+from holdfast.sim.host import Channel, Host, Parcel
 from holdfast.sim.links import SimLink
 
 
@@ -48,7 +48,7 @@ class Topology:
         """A node is gone at once; what waited for it is returned."""
         self.version += 1
         dropped = [message for _, message in host.waiting]
-        dropped += [each.message for each in host.held or () if isinstance(each, Received)]
+        dropped += [each.messages[0] for each in host.held or () if isinstance(each, Parcel)]
         host.waiting.clear()
         host.held = None
         host.up = host.busy = False
@@ -60,7 +60,7 @@ class Topology:
         self.version += 1
         host.up, host.held = False, []
 
-    def resume(self, host: Host) -> list[Input]:
+    def resume(self, host: Host) -> list[Input | Parcel]:
         """A node goes on; what has come for it meanwhile is returned."""
         self.version += 1
         held, host.held = host.held or [], None

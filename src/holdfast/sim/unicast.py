@@ -8,9 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from holdfast.model.messages import Message
-from holdfast.protocol.effects import Received
 from holdfast.protocol.message_kind import classify
-from holdfast.sim.host import Host
+from holdfast.sim.host import Host, Parcel
 from holdfast.wire.codec import size_of
 
 if TYPE_CHECKING:
@@ -26,17 +25,18 @@ class UnicastNetwork:
         self._loss_ratio = 0.0 if gossip is None else gossip.transfer_loss_ratio
 
     def send(self, sender: Host, to: str, message: Message) -> None:
-        tally = sender.tally(classify(message)[0])
+        kind, flies = classify(message)
+        tally = sender.tallies[kind]
         tally.sent += 1
         tally.sent_bytes += size_of(message)
         receiver = self._simulation.hosts.get(to)
         if receiver is None or (self._loss_ratio and self._random() < self._loss_ratio):
             tally.lost += 1
             return
-        simulation, received = self._simulation, Received(sender.name, message)
-        simulation.at(simulation.now_us + self._delay_us, partial(self._arrive, receiver, received))
+        simulation, parcel = self._simulation, Parcel(sender.name, (message,), kind, flies)
+        simulation.at(simulation.now_us + self._delay_us, partial(self._arrive, receiver, parcel))
 
-    def _arrive(self, host: Host, received: Received) -> None:
+    def _arrive(self, host: Host, parcel: Parcel) -> None:
         if host.up:
-            host.tally(classify(received.message)[0]).received += 1
-            self._simulation.give(host, received)
+            host.tallies[parcel.kind].received += 1
+            self._simulation.receive(host, parcel)

@@ -39,6 +39,7 @@ from holdfast.model.messages import (
     Publish,
     Scalar,
     SkewedPublication,
+    Stamp,
     Stamped,
     with_skew,
 )
@@ -279,6 +280,7 @@ def _check_sendable(attributes: Mapping[str, Scalar]) -> None:
 
 _SIZES_MAX = 8_192  # publications remembered: those on their way at one time in a network of thousands of links
 _sizes: dict[int, tuple[Publication, int]] = {}  # by identity; the publication is kept so that no other takes its id
+_stamp_sizes: dict[int, tuple[Stamp, int]] = {}  # the same for stamps
 
 _EVENT_BYTES = FRAME_BYTES + 1 + 4 + 1  # the message's array, its tag, the head of `via`
 _NUMBERED_BYTES = 1 + 4 + 1  # one more array and tag, and whether it is sent once more
@@ -286,26 +288,35 @@ _NUMBERED_BYTES = 1 + 4 + 1  # one more array and tag, and whether it is sent on
 
 def size_of(message: Message) -> int:
     """`len(encode(message))`, quickly: a publication is measured once, however many nodes pass it on."""
+    if type(message) is Publish or type(message) is Deliver or type(message) is Stamped:  # nearly always
+        known = _sizes.get(id(message.publication))
+        size = _EVENT_BYTES + len(message.via) + (_measure(message.publication) if known is None else known[1])
+        if type(message) is Publish or type(message) is Stamped:
+            size += len(_encoder.encode(message.homes)) if message.homes else 1
+            size += 1 if message.hops < 128 else len(_encoder.encode(message.hops))
+        return size + _stamp_bytes(message.stamp, message.route) if type(message) is Stamped else size
     if type(message) is Numbered:
-        return _NUMBERED_BYTES + size_of(message.publish) + sum(map(_bytes_of_count, (message.stream, message.seq)))
+        counts = _bytes_of_count(message.stream) + _bytes_of_count(message.seq)
+        return _NUMBERED_BYTES + size_of(message.publish) + counts
     if type(message) is Handover:
-        counts = message.stream, message.seq, message.first
         inner = FRAME_BYTES + 1 if message.message is None else size_of(message.message)
-        return _NUMBERED_BYTES + inner + sum(map(_bytes_of_count, counts))
-    if type(message) is not Publish and type(message) is not Deliver and type(message) is not Stamped:
-        return FRAME_BYTES + len(_encoder.encode(message))
-    known = _sizes.get(id(message.publication))
-    size = _EVENT_BYTES + len(message.via) + (_measure(message.publication) if known is None else known[1])
-    if type(message) is Stamped:
-        size += len(_encoder.encode(message.stamp)) + len(_encoder.encode(message.route))
-    if type(message) is Publish or type(message) is Stamped:
-        size += len(_encoder.encode(message.homes)) if message.homes else 1
-        size += 1 if message.hops < 128 else len(_encoder.encode(message.hops))
-    return size
+        return _NUMBERED_BYTES + inner + sum(map(_bytes_of_count, (message.stream, message.seq, message.first)))
+    return FRAME_BYTES + len(_encoder.encode(message))
+
+
+def _stamp_bytes(stamp: Stamp, route: tuple[str, ...]) -> int:
+    known = _stamp_sizes.get(id(stamp))
+    if known is None:
+        if len(_stamp_sizes) >= _SIZES_MAX:
+            _stamp_sizes.clear()
+        known = _stamp_sizes[id(stamp)] = stamp, len(_encoder.encode(stamp))
+    return known[1] + (len(_encoder.encode(route)) if route else 1)
 
 
 def _bytes_of_count(count: int) -> int:
-    return 1 if count < 2**7 else 2 if count < 2**8 else 3 if count < 2**16 else 5 if count < 2**32 else 9
+    if count < 2**16:
+        return 3 if count >= 2**8 else 2 if count >= 2**7 else 1
+    return 5 if count < 2**32 else 9
 
 
 def event_bytes(publication: Publication) -> int:

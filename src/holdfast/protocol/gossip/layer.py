@@ -37,10 +37,9 @@ class GossipLayer(BrokerLayer[CoreBroker]):
         return {**self.inner.gauges(), **self._gossip.gauges()}
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
-        effects: list[Effect] = []
-        for message in messages:
-            effects += self._on_received(sender, message, now_us)
-        return effects
+        if len(messages) == 1:  # nearly always
+            return self._on_received(sender, messages[0], now_us)
+        return [effect for each in messages for effect in self._on_received(sender, each, now_us)]
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:

@@ -48,7 +48,7 @@ from holdfast.protocol.hops.incoming import Incoming
 from holdfast.protocol.hops.outgoing import KeptMessage, Outgoing
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.hops.unfinished import HandingOut
-from holdfast.protocol.node import ClientLayer, ClientMachine
+from holdfast.protocol.node import ClientLayer, ClientMachine, sooner
 from holdfast.protocol.recovery.control import CONTROL_SEQ
 from holdfast.protocol.store_changes import Body
 
@@ -95,8 +95,7 @@ class DurableClient(ClientLayer):
         }
 
     def next_due_us(self) -> int | None:
-        due = self.inner.next_due_us(), self._outgoing.due_us if self._broker else None
-        return min((each for each in due if each is not None), default=None)
+        return sooner(self.inner.next_due_us(), self._outgoing.due_us if self._broker else None)
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
         effects: list[Effect] = []

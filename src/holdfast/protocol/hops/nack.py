@@ -5,7 +5,9 @@ lose what they lose. Recovery from end to end or gossip may stand behind it; whe
 a link are told when it was (`tells_outages`).
 """
 
-from holdfast.model.messages import Outage
+from collections.abc import Sequence
+
+from holdfast.model.messages import Message, Outage
 from holdfast.protocol.effects import Effect, Gauges, Incident, Input, LinkDown, LinkUp, Received, Wake
 from holdfast.protocol.hops.nack_links import NackLinks
 from holdfast.protocol.hops.nack_receiver import NackReceiver
@@ -30,11 +32,15 @@ class NackLayer(BrokerLayer[BrokerMachine]):
     def gauges(self) -> Gauges:
         return {**self.inner.gauges(), **self._links.gauges()}
 
+    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        receive, inner = self._links.receive, self.inner.receive
+        if len(messages) == 1:  # nearly always
+            return receive(sender, messages[0], now_us, inner)
+        return [effect for each in messages for effect in receive(sender, each, now_us, inner)]
+
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
-            sender = given.sender
-            give = self.inner.handle
-            return self._links.receive(sender, given.message, now_us, lambda each: give(Received(sender, each), now_us))
+            return self._links.receive(given.sender, given.message, now_us, self.inner.receive)
         if type(given) is Wake:
             effects: list[Effect] = []
             if self.inner.next_due_us() <= now_us:

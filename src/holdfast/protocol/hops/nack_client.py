@@ -79,8 +79,7 @@ class NackClient(ClientLayer):
             case _ if self._broker is None:
                 return self.inner.handle(given, now_us)
             case Received(sender=sender):
-                inner = self.inner.receive
-                return self._links.receive(sender, given.message, now_us, lambda each: inner(sender, (each,), now_us))
+                return self._links.receive(sender, given.message, now_us, self.inner.receive)
             case PublishCall():
                 return self.publish(given.attributes, given.payload, given.lifetime_us, now_us)
             case Wake():

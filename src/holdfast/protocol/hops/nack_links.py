@@ -31,6 +31,7 @@ from holdfast.protocol.hops.nack_sender import NackSender
 from holdfast.protocol.hops.settings import NackSettings
 
 NEVER_US = 2**62
+_Receive = Callable[[str, Sequence[Message], int], list[Effect]]
 
 
 class NackLinks:
@@ -97,9 +98,7 @@ class NackLinks:
 
     # Coming in -----------------------------------------------------------------------------------
 
-    def receive(
-        self, sender: str, message: Message, now_us: int, inner: Callable[[Message], list[Effect]]
-    ) -> list[Effect]:
+    def receive(self, sender: str, message: Message, now_us: int, inner: _Receive) -> list[Effect]:
         """What follows from a message; the node inside is given what concerns it."""
         kind = type(message)
         if kind is Numbered or kind is NumberedOutage:
@@ -117,15 +116,15 @@ class NackLinks:
             if sender in self._senders:
                 self._senders[sender].on_arrived(message)  # type: ignore[arg-type]
             return []
-        return self.out(inner(message), now_us)
+        return self.out(inner(sender, (message,), now_us), now_us)
 
     def _on_numbered(
-        self, sender: str, numbered: Numbered | NumberedOutage, now_us: int, inner: Callable[[Message], list[Effect]]
+        self, sender: str, numbered: Numbered | NumberedOutage, now_us: int, inner: _Receive
     ) -> list[Effect]:
         receiver = self._receiver(sender, now_us)
         effects: list[Effect] = []
         if receiver.on_numbered(numbered, now_us):
-            effects = self.out(inner(_carried(numbered)), now_us)
+            effects = self.out(inner(sender, (_carried(numbered),), now_us), now_us)
         return effects + self._ask(sender, receiver, now_us) if receiver.due_us is not None else effects
 
     def _receiver(self, neighbour: str, now_us: int) -> NackReceiver:

@@ -56,8 +56,10 @@ class StrictQueue(Generic[Item]):
 
     def next_due_us(self) -> int | None:
         """When the event that has waited longest has waited too long, or earlier."""
-        oldest = min((self._sources[name].held[0][2] for name in self._blocked), default=None)
-        return None if oldest is None else oldest + self._settings.strict_hold_us_max
+        if not self._blocked:
+            return None
+        oldest_us = min([self._sources[name].held[0][2] for name in self._blocked])
+        return oldest_us + self._settings.strict_hold_us_max
 
     def passes(self, source: str, seqs: Sequence[int], departure_us: int, frontier: int) -> bool:
         """Whether all of these, which ascend, may go at once; then they have, the last of them with this departure."""

@@ -25,6 +25,9 @@ _GAP_K_MAX = 40
 _SIGN = 1 << 63  # a gap from here on is negative: the publisher's clock was set back
 _SHARED_ENTRIES_MAX = 512  # of a record that is decoded once for all readers of a simulation
 _SHARED_MAX = 512  # such records: those on their way at one time; 60 MB at the very worst
+_SHARED_BYTES_MAX = 4_096  # of a record whose head is read once for all
+_BOOKS_MAX = 32  # whose changes are remembered,
+_CHANGES_MAX = 512  # and how many of each: 37 MB at the very worst
 
 Bits = tuple[int, int]  # a value and how many bits it has
 
@@ -42,6 +45,8 @@ class Head(NamedTuple):
 class Entries(NamedTuple):
     ago: tuple[int, ...]  # how much earlier each left than the last one, in units
     codes: tuple[Entry, ...] | None  # None when the codebook is not known
+    most_ago: int
+    least_ago: int
 
 
 # Writing ---------------------------------------------------------------------------------------------------------
@@ -100,6 +105,10 @@ def block_bytes(head: Head, gaps: Sequence[int], entries: Sequence[Bits]) -> byt
 
 def head_untrusted(data: bytes) -> tuple[Head, bytes]:
     """The head, and the bits that follow; raises only PeerError."""
+    return _read_head_once(data) if len(data) <= _SHARED_BYTES_MAX else _read_head(data)
+
+
+def _read_head(data: bytes) -> tuple[Head, bytes]:
     if len(data) > RECORD_BYTES_MAX + BOOK_BYTES_MAX:
         raise PeerError(f"a record of {len(data)} bytes; at most {RECORD_BYTES_MAX + BOOK_BYTES_MAX}")
     source = OctetReader(data)
@@ -118,6 +127,9 @@ def head_untrusted(data: bytes) -> tuple[Head, bytes]:
     return Head(book_id, book_data, behind, count, ago, unit_us, gap_k), source.rest()
 
 
+_read_head_once = lru_cache(maxsize=_SHARED_MAX)(_read_head)
+
+
 def entries_untrusted(head: Head, body: bytes, book: Codebook | None) -> Entries:
     """The entries, oldest first; raises only PeerError."""
     read = _read_once if head.entries <= _SHARED_ENTRIES_MAX else _read
@@ -134,24 +146,47 @@ def _read(body: bytes, count: int, gap_k: int, book: Codebook | None) -> Entries
             raise PeerError("a record with an invalid time")
         times.append(ago)
     codes = None if book is None else _codes_untrusted(bits, count, book)
-    return Entries(tuple(reversed(times)), codes)
+    return Entries(tuple(reversed(times)), codes, max(times), min(times))
 
 
 _read_once = lru_cache(maxsize=_SHARED_MAX)(_read)
 
 
 def _codes_untrusted(bits: BitReader, count: int, book: Codebook) -> tuple[Entry, ...]:
-    before, codes = book.reference, []
+    before, codes, known = book.reference, list[Entry](), _known_changes(book)  # type: ignore[arg-type]
     for _ in range(count):
-        if bits.take(1) == 0:
-            before = book.changed_untrusted(bits, before)
-        elif bits.take(1) == 0:
-            before = book.changed_untrusted(bits, book.reference)
-        else:
-            before = bits.take(book.bits)
-        codes.append(before)
+        text, entry = known.get(before, _NO_CHANGE)
+        if not bits.skip(text):
+            at = bits.at
+            entry = _entry_untrusted(bits, book, before)
+            if len(known) >= _CHANGES_MAX:
+                known.clear()
+            known[before] = bits.since(at), entry
+        codes.append(entry)
+        before = entry
     bits.end()
     return tuple(codes)
+
+
+_NO_CHANGE = "no bits", 0
+
+
+@lru_cache(maxsize=_BOOKS_MAX)
+def _known_changes(book: Codebook) -> dict[Entry, tuple[str, Entry]]:
+    """By the entry before: the bits that were read after it last, and the entry that they gave.
+
+    The records of successive publications list mostly the same entries, each after the same one. What some bits mean
+    depends on the book and the entry before, and not on what follows them: so the same bits need not be read again.
+    """
+    return {}
+
+
+def _entry_untrusted(bits: BitReader, book: Codebook, before: Entry) -> Entry:
+    if bits.take(1) == 0:
+        return book.changed_untrusted(bits, before)
+    if bits.take(1) == 0:
+        return book.changed_untrusted(bits, book.reference)
+    return bits.take(book.bits)
 
 
 def _signed(gap: int) -> int:

@@ -5,8 +5,9 @@ sequence numbers and times; the caller may wait for the book or ask for it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from holdfast.model.errors import PeerError
 from holdfast.model.limits import TIME_US_MAX
@@ -27,8 +28,7 @@ class Sighting(NamedTuple):
     code: Entry | None  # None when the codebook is not known
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """Consecutive publications of one source; iterating gives each as a Sighting, oldest first."""
 
     book_id: int
@@ -82,7 +82,7 @@ class RecordReader:
         entries = entries_untrusted(head, body, book)
         first_seq = seq - head.behind - head.entries + 1
         last_time = time_us // head.unit_us - head.ago
-        earliest, latest = last_time - max(entries.ago), last_time - min(entries.ago)
+        earliest, latest = last_time - entries.most_ago, last_time - entries.least_ago
         if first_seq < 0 or earliest < 0 or latest * head.unit_us > TIME_US_MAX:
             raise PeerError("a record of impossible publications")
         return Record(head.book_id, book, first_seq, last_time, head.unit_us, entries.ago, entries.codes)

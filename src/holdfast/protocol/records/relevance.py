@@ -13,25 +13,33 @@ class Relevance:
 
     def __init__(self, subscriptions: Iterable[Subscription]) -> None:
         self._subscriptions = tuple(subscriptions)
-        self._patterns: dict[tuple[int, int], tuple[Codebook, Pattern, Sieve]] = {}
+        self._patterns: dict[tuple[int, int], tuple[Codebook, Pattern, Sieve, bool]] = {}
 
     def covers(self, book: Codebook, entry: Entry) -> bool:
         """Whether one of the conditions may match the event behind the entry."""
         return self._of(book)[2].covers(entry)
 
+    def sieve(self, book: Codebook) -> Sieve:
+        """What `covers` asks, for who has many entries of one book."""
+        return self._of(book)[2]
+
     def blind(self, book: Codebook) -> bool:
         """Whether some filter tests only attributes that the book does not know, so that most entries pass."""
+        return self._of(book)[3]
+
+    def _is_blind(self, book: Codebook) -> bool:
         filters = (filter_ for each in self._subscriptions for filter_ in each.filters)
         return any(filter_ and not any(book.knows(test.attribute) for test in filter_) for filter_ in filters)
 
     def pattern(self, book: Codebook) -> Pattern:
         return self._of(book)[1]
 
-    def _of(self, book: Codebook) -> tuple[Codebook, Pattern, Sieve]:
+    def _of(self, book: Codebook) -> tuple[Codebook, Pattern, Sieve, bool]:
         found = self._patterns.get((book.id, book.bits))
         if found is None or found[0] is not book:
             if len(self._patterns) >= _BOOKS_MAX:
                 del self._patterns[next(iter(self._patterns))]
             made = pattern_of(each for subscription in self._subscriptions for each in book.pattern(subscription))
-            found = self._patterns[book.id, book.bits] = book, made, Sieve(made)
+            found = book, made, Sieve(made), self._is_blind(book)
+            self._patterns[book.id, book.bits] = found
         return found

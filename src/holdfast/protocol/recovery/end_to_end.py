@@ -7,6 +7,7 @@ from holdfast.model.errors import PeerError
 from holdfast.model.messages import Batch, Publication, Via
 from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Effect, Gauges, Incident
+from holdfast.protocol.node import sooner
 from holdfast.protocol.recovery.control import (
     Digest,
     Greeting,
@@ -42,8 +43,7 @@ class EndToEndRecovery:
         return self._channel.follow(address_condition(self._name), now_us)
 
     def next_due_us(self) -> int | None:
-        due = self._publisher.next_due_us(), self._subscriber.next_due_us()
-        return min((each for each in due if each is not None), default=None)
+        return sooner(self._publisher.next_due_us(), self._subscriber.next_due_us())
 
     def on_timer(self, now_us: int) -> list[Effect]:
         return self._publisher.on_timer(now_us) + self._subscriber.on_timer(now_us)

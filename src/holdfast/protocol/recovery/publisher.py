@@ -13,6 +13,7 @@ from itertools import islice
 from holdfast.model.limits import ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
 from holdfast.model.messages import Publication
 from holdfast.protocol.effects import Effect, Gauges
+from holdfast.protocol.node import sooner
 from holdfast.protocol.records import RecordWriter
 from holdfast.protocol.recovery.cache import Cache
 from holdfast.protocol.recovery.control import (
@@ -85,7 +86,7 @@ class Publisher:
         self._answer_us: int | None = None
 
     def next_due_us(self) -> int | None:
-        return min((each for each in (self._due_us, self._answer_us) if each is not None), default=None)
+        return sooner(self._due_us, self._answer_us)
 
     @property
     def settled(self) -> bool:

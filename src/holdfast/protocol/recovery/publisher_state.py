@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.language.subscription import Subscription
 from holdfast.protocol.duplicates import Seen
-from holdfast.protocol.records import Codebook, Relevance, Sighting
+from holdfast.protocol.records import Codebook, Entry, Relevance
 from holdfast.protocol.recovery.rtt import RttEstimator
 
 NEVER_US = 2**62
@@ -32,15 +32,17 @@ class Interest:
         """Whether the book leaves out what one of our conditions tests."""
         return any(relevance.blind(book) for _, relevance in self._ages)
 
-    def relevant(self, book: Codebook, offset_us: int) -> Callable[[Sighting], bool]:
-        """Whether one of the conditions may match what was sighted; the offset takes our clock to the publisher's."""
-        patterns = [(since_us + offset_us, relevance) for since_us, relevance in self._ages]
+    def relevant(self, book: Codebook, offset_us: int) -> Callable[[int, Entry], bool]:
+        """Whether one of the conditions may match what left then and is told by this entry; the offset takes our clock
+        to the publisher's.
+        """
+        patterns = [(since_us + offset_us, relevance.sieve(book).covers) for since_us, relevance in self._ages]
 
-        def test(sighting: Sighting) -> bool:
-            return any(
-                sighting.departure_us >= since_us and relevance.covers(book, sighting.code)  # type: ignore[arg-type]
-                for since_us, relevance in patterns
-            )
+        def test(departure_us: int, entry: Entry) -> bool:
+            for since_us, covers in patterns:  # noqa: SIM110 - asked for every entry: a generator costs more than it asks
+                if departure_us >= since_us and covers(entry):
+                    return True
+            return False
 
         return test
 

@@ -213,8 +213,8 @@ class SrmRecovery:
         for seq in range(record.first_seq, record.last_seq + 1):
             if seq in known.gaps or self._seen.has(known.name, seq) or self._requester.is_abandoned(known.name, seq):
                 continue
-            _, departure_us, code = sighting = record.sighting(seq)
-            if code is not None and relevant(sighting):
+            _, departure_us, code = record.sighting(seq)
+            if code is not None and relevant(departure_us, code):
                 effects += self._requester.on_detected(known, seq, departure_us, record.book, code, now_us)
         return effects
 

@@ -1,0 +1,99 @@
+"""How fast the simulator runs each mechanism: transmissions for each second of CPU time, beside another commit's.
+
+Each run is a process of its own, so that its memory is its own as well: `python -m bench.sim_workloads NAME SEED` runs
+one and prints what it took. With the source of another tree in front of the path, the same file measures that tree.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from holdfast.network.load import parse_text
+from holdfast.network.presets import preset_text
+from holdfast.sim.simulator import Simulation
+
+STYLES = ("push", "subscriber-pull", "publisher-pull", "combined-pull", "random-pull", "reconcile")
+
+
+class Workload(NamedTuple):
+    preset: str
+    seconds: float  # simulated
+    settings: dict[str, object]
+    target: float  # times as fast as commit 63062b5
+
+
+def _gossip(style: str) -> Workload:
+    settings = {"gossip": style, "gossip_transfer": "direct"}
+    about = {f"reliability.{name}": value for name, value in settings.items()}
+    return Workload("epidemic-100", 2.0, {**about, "links.lossy_control": False}, 4)
+
+
+WORKLOADS = {
+    "best effort, every message through a machine": Workload("epidemic-100", 4.0, {}, 3),
+    'hops = "nack"': Workload("epidemic-100", 2.0, {"reliability.hops": "nack"}, 4),
+    **{f"gossip, {style}": _gossip(style) for style in STYLES},
+    "end-to-end, fifo": Workload("wan-12", 8.0, {"reliability.recovery": "end-to-end", "reliability.order": "fifo"}, 8),
+}
+
+
+def run(name: str, seed: int) -> dict[str, float]:
+    preset, seconds, settings, _ = WORKLOADS[name]
+    network = parse_text(preset_text(preset), preset, {**settings, "duration_s": seconds})
+    began = time.process_time()
+    outcome = Simulation(network, seed, express=False).run()
+    took_s = time.process_time() - began
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"rate": outcome.transmissions / took_s, "mib": peak_mib}
+
+
+def run_with(tree: Path, name: str, seed: int) -> dict[str, float]:
+    """The same in another process, with the source of this tree."""
+    words = [sys.executable, __file__, name, str(seed)]
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    told = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    found: dict[str, float] = json.loads(told)
+    return found
+
+
+def measure(rounds: int, other: Path | None, saved: dict[str, Any]) -> dict[str, Any]:
+    """What each workload takes; the other tree in alternation, or else what was saved of it."""
+    trees = {"now": Path(__file__).parents[1], **({} if other is None else {"was": other})}
+    rows: dict[str, Any] = {}
+    for name, workload in WORKLOADS.items():
+        found: dict[str, list[dict[str, float]]] = {which: [] for which in trees}
+        for seed in range(1, rounds + 1):
+            for which, tree in trees.items():
+                found[which].append(run_with(tree, name, seed))
+        row = {which: _median(each) for which, each in found.items()}
+        if other is None and name in saved:
+            row["was"] = saved[name]["was"]
+        rows[name] = {**row, "seconds": workload.seconds, "target": workload.target}
+        print(f"{name}: {row['now']['rate']:,.0f}/s", file=sys.stderr)
+    return rows
+
+
+def _median(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {key: median([each[key] for each in runs]) for key in runs[0]}
+
+
+def table(rows: dict[str, Any]) -> str:
+    lines = ["| | transmissions/s | at 63062b5 | ratio | wanted | MiB | at 63062b5 |", "|---|--:|--:|--:|--:|--:|--:|"]
+    for name, row in rows.items():
+        now, was = row["now"], row.get("was")
+        before = ("", "", "") if was is None else (f"{was['rate']:,.0f}", f"{now['rate'] / was['rate']:.2f}", "")
+        memory = "" if was is None else f"{was['mib']:.0f}"
+        wanted = f"{row['target']:g}"
+        lines.append(
+            f"| {name} | {now['rate']:,.0f} | {before[0]} | {before[1]} | {wanted} | {now['mib']:.0f} | {memory} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(sys.argv[1], int(sys.argv[2]))))
