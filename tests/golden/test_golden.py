@@ -46,8 +46,8 @@ def test_a_frame_of_an_earlier_version_is_understood_and_only_ever_grew(table: s
 
 
 def test_the_frames_of_this_version_are_kept() -> None:
-    kept = json.loads((HERE / "wire-0.2.json").read_text())
-    assert kept == frames(), "python -m tests.golden.wire 0.2"
+    kept = json.loads((HERE / "wire-0.3.json").read_text())
+    assert kept == frames(), "python -m tests.golden.wire 0.3"
 
 
 def test_the_trace_of_today_has_the_columns_of_its_golden_one() -> None:

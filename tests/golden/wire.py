@@ -1,4 +1,4 @@
-"""Write the frames of this version: `python -m tests.golden.wire 0.2`."""
+"""Write the frames of this version: `python -m tests.golden.wire 0.3`."""
 
 import json
 import sys

@@ -15,6 +15,7 @@ RULES = Rules(
     by_incident=False,
     in_order=True,
     stores=False,
+    keeps=False,
     settle_us=2 * S,
     slack_us=S,
     search_us=8 * S,

@@ -176,6 +176,24 @@ def test_what_a_broker_reported_names_nothing_in_other_modes(journals: Journals,
     assert journals.judged(tmp_path).unnamed == 1
 
 
+@pytest.mark.parametrize(
+    ("target", "reported_s", "keeps", "unnamed"),
+    [
+        ("b1-b2", 24.5, True, 0),  # it waited for the neighbour, and was lost with the broker where it waited
+        ("b1-b2", 24.5, False, 1),  # nobody keeps anything: it was lost when the link was cut
+        ("b1-b2", 29.0, True, 1),  # the neighbour had been back for long
+        ("s", 24.5, True, 1),  # nobody replaces a client
+    ],
+)
+def test_what_was_reported_when_a_cut_ended_names_what_was_kept_during_it(
+    journals: Journals, tmp_path: Path, target: str, reported_s: float, keeps: bool, unnamed: int
+) -> None:
+    journals.drop(9)
+    journals.nemesis += [line("strike", 17, fault=0, kind="cut", target=target), line("over", 24, fault=0)]
+    journals.others["broker-b1-0"] = [line("begin", 0), line("incident", reported_s, what="replaced_by", count=1)]
+    assert journals.judged(tmp_path, by_incident=True, keeps=keeps).unnamed == unnamed
+
+
 # Where nobody can tell ---------------------------------------------------------------------------
 
 

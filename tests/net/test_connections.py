@@ -124,6 +124,21 @@ async def test_whoever_answers_in_the_place_of_another_is_not_taken_for_it() -> 
 
 @pytest.mark.parametrize("scheme", ["tcp", "udp"])
 @live
+async def test_dialling_whom_another_has_replaced_leaves_the_connection_with_that_one_alone(scheme: str) -> None:
+    lines: list[str] = []
+    async with lab() as net:
+        where = f"{scheme}://127.0.0.1:0"
+        replica = await net.broker("b1+1", where)
+        b2 = await net.broker("b2", where, log=lambda note: lines.append(note.text))
+        replica.add_peer("b2", b2.listening[0])
+        await asyncio.gather(replica.connected_to("b2"), b2.connected_to("b1+1"))
+        b2.add_peer("b1", replica.listening[0])  # where b1 was before
+        await until(lambda: any("it is b1+1, not b1" in line for line in lines))
+        assert not any("disconnected" in line for line in lines)
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "udp"])
+@live
 async def test_a_client_comes_back_by_itself_and_its_subscriptions_with_it(scheme: str) -> None:
     async with lab() as net:
         broker = await net.broker("b1", f"{scheme}://127.0.0.1:0")

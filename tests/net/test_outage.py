@@ -138,7 +138,7 @@ async def test_a_link_between_brokers_that_was_down_is_named_to_those_who_may_ha
         named = far.losses().take()
         assert {each.reason for each in named} <= {
             "the link between b3 and b2 was down",
-            "the link between b1 and b2 was down",
+            "the link between b2 and b1 was down",
         }
         assert named
         assert all(each.since_us < each.until_us for each in named)
@@ -149,7 +149,7 @@ async def test_a_link_between_brokers_that_was_down_is_named_to_those_who_may_ha
 
 @live
 async def test_a_link_that_is_down_for_longer_than_its_restarted_end_is_named_to_those_behind_that_end() -> None:
-    """The new process knows nothing of the outage, and the broker at the other end does (best-effort, seed 5)."""
+    """The new process knows nothing of the outage, and its neighbours do (best-effort, seed 5)."""
     async with lab() as net:
         b1, b2 = await net.pair()
         b3 = await net.broker("b3", peers={"b2": b2.listening[0]})
@@ -167,6 +167,9 @@ async def test_a_link_that_is_down_for_longer_than_its_restarted_end_is_named_to
         again.add_peer("b1", b1.listening[0])
         await again.connected_to("b1")
         await until(lambda: len(far.losses()) > 0)
-        (named,) = far.losses().take()
-        assert named.reason == "the link between b1 and b2 was down"
-        assert named.since_us < named.until_us and not wanted.closed
+        named = far.losses().take()
+        assert {each.reason for each in named} <= {
+            "the link between b3 and b2 was down",  # which lasts until b1 is next to b2 again
+            "the link between b2 and b1 was down",
+        }
+        assert all(each.since_us < each.until_us for each in named) and not wanted.closed

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.sim.swarm import scenario
+from holdfast.sim.swarm_scenarios import scenario
 from tests.golden.wire import HERE
 from tests.pipeline import audit_runs
 

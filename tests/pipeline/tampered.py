@@ -40,8 +40,12 @@ NETWORKS = {
     "lossy": _LOSSY.replace("RELIABILITY", ""),
     "fifo": _LOSSY.replace("RELIABILITY", 'reliability = { order = "fifo" }'),
     "strict": _LOSSY.replace("RELIABILITY", 'reliability = { order = "strict", recovery = "end-to-end" }'),
+    # Control messages are lost too, so that the network is unsure of subscriptions for the whole run.
+    "recovering": _LOSSY.replace("RELIABILITY", 'reliability = { recovery = "end-to-end" }')
+    .replace("lossy_control = false", "lossy_control = true")
+    .replace("duration_s = 20", "duration_s = 15"),
     "stored": STORED,
-    "replaced": REPLACED.replace("PROTOCOL", "synchronous"),
+    "replaced": REPLACED.replace("PROTOCOL", "synchronous").replace("duration_s = 14", "duration_s = 24"),
 }
 
 
@@ -61,12 +65,26 @@ def _one_dropped(deliveries: pa.Table) -> pa.Table:
     return pa.concat_tables([deliveries.slice(0, 30), deliveries.slice(31)])
 
 
+def _one_original_dropped(deliveries: pa.Table) -> pa.Table:
+    """Of those that came without a repair: the message that brought it is counted."""
+    gone = pc.index(deliveries["via"].slice(30), "original").as_py() + 30
+    return pa.concat_tables([deliveries.slice(0, gone), deliveries.slice(gone + 1)])
+
+
 def _all_dropped(deliveries: pa.Table) -> pa.Table:
     return deliveries.slice(0, 0)
 
 
 def _one_subscriber_dropped(deliveries: pa.Table) -> pa.Table:
     return deliveries.filter(pc.not_equal(deliveries["subscriber"], "s"))
+
+
+def _none_through_the_replica(deliveries: pa.Table) -> pa.Table:
+    """The replica is ready after nine seconds; all that comes later at two subscribers has passed it."""
+    through = pc.and_(
+        pc.is_in(deliveries["subscriber"], pa.array(["one", "picky"])), pc.greater(deliveries["time_us"], 9_000_000)
+    )
+    return deliveries.filter(pc.invert(through))
 
 
 def _reversed(deliveries: pa.Table) -> pa.Table:
@@ -87,11 +105,14 @@ class Tampering(NamedTuple):
 
 TAMPERED = {
     "foreign": Tampering("honest", foreign, "P1"),
+    "foreign, recovering": Tampering("recovering", foreign, "P1"),
     "invented": Tampering("honest", _invented, "P1"),
     "early": Tampering("honest", _early, "P1"),
     "early, lossy": Tampering("lossy", _early, "P1"),
+    "early, recovering": Tampering("recovering", _early, "P1"),
     "duplicate": Tampering("honest", duplicate, "P2"),
     "duplicate, strict": Tampering("strict", duplicate, "P2"),
+    "duplicate, stored": Tampering("stored", duplicate, "P2"),
     "reversed, fifo": Tampering("fifo", _reversed, "P3"),
     "swapped, strict": Tampering("strict", out_of_order, "P3"),
     "one dropped": Tampering("honest", _one_dropped, "P4"),
@@ -102,9 +123,14 @@ TAMPERED = {
     "all dropped, lossy": Tampering("lossy", _all_dropped, "P4"),
     "all dropped, fifo": Tampering("fifo", _all_dropped, "P4"),
     "all dropped, strict": Tampering("strict", _all_dropped, "P4"),
+    "one dropped, recovering": Tampering("recovering", _one_original_dropped, "P4"),
+    "all dropped, recovering": Tampering("recovering", _all_dropped, "P4"),
+    "none through the replica, P4": Tampering("replaced", _none_through_the_replica, "P4"),
     "one dropped, stored": Tampering("stored", _one_dropped, "P5"),
     "all dropped, stored": Tampering("stored", _all_dropped, "P5"),
     "one dropped, replaced": Tampering("replaced", missed, "P6"),
+    "all dropped, replaced": Tampering("replaced", _all_dropped, "P6"),
+    "none through the replica": Tampering("replaced", _none_through_the_replica, "P6"),
     "swapped, replaced": Tampering("replaced", swapped, "P6"),
     "over the limit": Tampering("honest", over_limit, "P7", "samples"),
 }

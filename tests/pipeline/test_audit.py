@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from holdfast.sim.swarm import scenario
+from holdfast.sim.swarm_scenarios import scenario
 from tests.pipeline import audit_runs
 from tests.pipeline.audit_runs import NAMED, ORDERS, TYPED
 from tests.pipeline.conftest import Audited

@@ -447,5 +447,5 @@ def test_who_comes_back_at_another_broker_knows_where_its_events_are() -> None:
     client = subscriber()
     client.handle(LinkDown("b"), 10)
     [lost] = [each for each in client.handle(LinkUp("d", "broker"), 20) if isinstance(each, Lost)]
-    assert (lost.since_us, lost.until_us) == (10, 20)
+    assert (lost.since_us, lost.until_us) == (10, 20 + ProtocolSettings().heartbeat_us)  # until others know us, too
     assert "stored at b" in lost.reason

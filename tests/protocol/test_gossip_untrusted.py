@@ -93,7 +93,7 @@ def test_an_event_named_often_in_a_request_is_handed_out_once() -> None:
 def test_a_number_named_often_in_a_request_of_a_link_is_sent_once() -> None:
     sender = NackSender(7, NackSettings())
     sender.send(Publish(FORGED), 0)
-    assert [type(each) for each in sender.on_missing(Nack(7, (1,) * 4_000))] == [Numbered]
+    assert [type(each) for each in sender.on_missing(Nack(7, (1,) * 4_000), 0)] == [Numbered]
 
 
 def test_stamps_with_huge_numbers_and_answers_of_strangers_stay_within_the_limits() -> None:

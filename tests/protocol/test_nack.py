@@ -73,7 +73,7 @@ class Link:
             self._ask()
         elif isinstance(message, Nack):
             assert not forth
-            for each in self.sender.on_missing(message):
+            for each in self.sender.on_missing(message, self.now_us):
                 self.carry(each, True)
 
     def _ask(self) -> None:
@@ -130,7 +130,7 @@ def test_a_loss_is_asked_for_when_the_next_event_comes_and_answered_at_once() ->
     assert receiver.on_numbered(third, 300)
     request = receiver.ask(300)
     assert request == Nack(5, (2,))
-    assert sender.on_missing(request) == [Numbered(5, 2, True, second.publish)]
+    assert sender.on_missing(request, 10) == [Numbered(5, 2, True, second.publish)]
     assert receiver.on_numbered(Numbered(5, 2, True, second.publish), 500)
     assert not receiver.on_numbered(second, 501)  # a double
 
@@ -171,7 +171,7 @@ def test_what_the_sender_no_longer_has_is_given_up_at_once() -> None:
     receiver.on_numbered(sent[-1], 10)
     request = receiver.ask(10)
     assert request is not None
-    *again, latest = sender.on_missing(request)
+    *again, latest = sender.on_missing(request, 10)
     assert [each.seq for each in again if isinstance(each, Numbered)] == [6, 7, 8]
     assert isinstance(latest, HighestSent)
     receiver.on_latest(latest, 20)

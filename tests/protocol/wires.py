@@ -11,6 +11,7 @@ from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
     Delivered,
+    Effect,
     Input,
     LinkDown,
     LinkUp,
@@ -59,6 +60,9 @@ class Wires:
     def client(self, name: str, broker: str, *conditions: str) -> None:
         self.nodes[name] = CoreClient(name, SETTINGS, self._book, Index, self.now_us, Random(f"0/{name}"))
         self.link(broker, name)
+        self._subscribe(name, *conditions)
+
+    def _subscribe(self, name: str, *conditions: str) -> None:
         for condition in conditions:
             self.give(name, SubscribeCall(condition, condition))
 
@@ -89,6 +93,7 @@ class Wires:
 
     def _handle(self, name: str, given: Input) -> None:
         for effect in self.nodes[name].handle(given, self.now_us):
+            self._observe(name, effect)
             if isinstance(effect, Send):
                 self._waiting.append((name, effect.to, effect.message))
             elif isinstance(effect, Unicast):
@@ -97,6 +102,8 @@ class Wires:
                 self._waiting.extend((name, to, effect.message) for to in effect.to)
             elif isinstance(effect, Delivered):
                 self.delivered.append((name, dict(effect.publication.attributes)))
+
+    def _observe(self, name: str, effect: Effect) -> None: ...
 
     def _carry(self) -> None:
         while self._waiting or self._beside:

@@ -24,7 +24,7 @@ from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
 from holdfast.network.provenance import about_run
 from holdfast.network.schema import Network
-from holdfast.sim import swarm
+from holdfast.sim import swarm_scenarios as swarm
 from holdfast.sim.simulator import Simulation
 
 _HEALED_US = 6_000_000  # when the swarm mends everything

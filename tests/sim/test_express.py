@@ -11,7 +11,7 @@ from holdfast.books.trace import TraceWriter
 from holdfast.network.schema import Network
 from holdfast.sim.express import suits
 from holdfast.sim.simulator import Simulation
-from holdfast.sim.swarm import scenario
+from holdfast.sim.swarm_scenarios import scenario
 from tests.sim.networks import SECOND, line
 
 

@@ -13,7 +13,8 @@ from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
 from holdfast.network.schema import Network
 from holdfast.sim.simulator import Simulation
-from holdfast.sim.swarm import gossiping_scenario, run_network
+from holdfast.sim.swarm import run_network
+from holdfast.sim.swarm_scenarios import gossiping_scenario
 
 STYLES = ["push", "subscriber-pull", "publisher-pull", "combined-pull", "random-pull", "reconcile"]
 
@@ -105,6 +106,14 @@ def test_buffers_stay_within_their_limits_and_promises_hold(tmp_path: Path) -> N
     Simulation(network, trace=TraceWriter(tmp_path, {"name": "gossip"})).run()
     verdicts = check(tmp_path)
     assert all(each.holds for name, each in verdicts.items() if name in ("P1", "P2", "P7")), verdicts
+
+
+@pytest.mark.parametrize("style", ["push", "subscriber-pull", "reconcile"])
+def test_brokers_whose_clocks_are_an_hour_ahead_of_the_publishers_recover_as_much(style: str) -> None:
+    network = small(style, duration_s=5)
+    ahead_us = {broker.id: 3_600_000_000 for broker in network.brokers}
+    agreeing, skewed = (Simulation(network, ahead_us=each).run().recovered["gossip"] for each in ({}, ahead_us))
+    assert skewed >= 0.98 * agreeing > 0
 
 
 # 3: a broker without a route says so among the ways of an event. 24: a loss noticed twice was counted twice.

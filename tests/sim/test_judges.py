@@ -12,12 +12,14 @@ import pytest
 from holdfast.books.failovers import ALIVE, Moment, failovers
 from holdfast.books.owed import owed_of, wanted_of
 from holdfast.books.promises import check
+from holdfast.books.replication_promises import judged
 from holdfast.books.runs import Run
 from holdfast.network.schema import Network
-from holdfast.sim.swarm import gossiping_scenario, hopping_scenario, reliable_scenario, scenario
+from holdfast.sim.swarm_scenarios import gossiping_scenario, hopping_scenario, reliable_scenario, scenario
 from tests.pipeline.audit_runs import STORED, simulate
 from tests.pipeline.judges import duckdb_pairs
 from tests.pipeline.tampered import TAMPERED, broken, honest_runs, tampered_copy
+from tests.sim.test_replication_promises import REPLACED
 
 DRAWN = {"best effort": scenario, "recovery": reliable_scenario, "gossip": gossiping_scenario, "hops": hopping_scenario}
 
@@ -82,6 +84,14 @@ def test_a_broker_that_hangs_has_failed_since_its_last_sign_of_life() -> None:
     ]
     (found,) = failovers(moments)
     assert (found.failed_us, found.noticed_us) == (5_000_000, 8_190_000)
+
+
+def test_what_a_broker_that_hangs_costs_is_attributed_to_the_moment_at_which_it_stopped(tmp_path: Path) -> None:
+    hung = REPLACED.replace("PROTOCOL", "synchronous").replace('at_s = 4\nkind = "crash"', 'at_s = 5.72\nkind = "hang"')
+    simulate(hung, tmp_path / "run")
+    found = judged(Run(tmp_path / "run"), known_us=1_000_000)
+    assert [(each.failed_us, found.broken) for each in found.failovers] == [(5_720_000, ())]
+    assert not broken(check(tmp_path / "run"))
 
 
 # Another judge of conditions -----------------------------------------------------------------------------------------

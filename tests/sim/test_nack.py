@@ -9,7 +9,7 @@ from holdfast.books.outcome import Outcome
 from holdfast.books.promises import check, same_trace
 from holdfast.books.trace import TraceWriter
 from holdfast.network.load import parse_text
-from holdfast.network.schema import Network
+from holdfast.network.schema import LinkSpec, Network
 from holdfast.sim.simulator import Simulation
 
 
@@ -95,3 +95,17 @@ def test_a_hundred_brokers_deliver_nearly_all_for_at_most_13_percent_more(burst:
     assert outcome.delivery_ratio >= 0.9999
     events = outcome.messages["Publish"]["sent"] + outcome.messages["Resent"]["sent"]
     assert events / without_loss.messages["Publish"]["sent"] <= 1.13
+
+
+class LossyClients(Simulation):
+    """Links of clients lose a fifth of everything, in both directions."""
+
+    def attach(self, client: str, broker: str) -> None:
+        self.connect(LinkSpec(broker, client, delay_us=1_000, loss_ratio=0.2))
+
+
+def test_the_links_of_clients_repair_their_losses_too() -> None:
+    before, after = LossyClients(tree("basic"), 1).run(), LossyClients(tree(), 1).run()
+    assert before.delivery_ratio < 0.6
+    assert after.owed == before.owed > 1_000
+    assert (after.lost, after.duplicates, after.unowed) == (0, 0, 0)

@@ -135,3 +135,18 @@ def test_a_broker_restarted_under_its_name_after_its_replacement_and_its_neighbo
     assert "too_many_hops" not in outcome.incidents
     assert outcome.incidents["replaced_broker_returned"] < 10  # they do not answer each other's answers
     assert outcome.lost <= 2 * (4.5 + 2.0) / EVERY_S
+
+
+@pytest.mark.parametrize("copying", COPYING)
+@pytest.mark.parametrize("killed", [{"b2": 8.0}, {"b2": 8.0, "b3": 8.0}])
+def test_a_replica_that_is_restarted_under_its_name_gets_its_tables_again(
+    copying: CopyProtocol, killed: dict[str, float]
+) -> None:
+    simulation = Simulation(line(copying, killed))
+    replica = "b2+1"
+    simulation.at(18_000_000, lambda: simulation.crash(replica))
+    simulation.at(18_100_000, lambda: simulation.restart(replica))
+    outcome = simulation.run()
+    assert outcome.incidents["replica_ready"] == len(killed) + 1
+    assert outcome.duplicates == 0
+    assert outcome.lost <= 2 * (4.5 + 2.0) / EVERY_S

@@ -12,7 +12,8 @@ from holdfast.network.load import parse_text
 from holdfast.network.problems import NetworkError
 from holdfast.network.schema import Network
 from holdfast.sim.simulator import Simulation
-from holdfast.sim.swarm import hopping_scenario, run_network
+from holdfast.sim.swarm import run_network
+from holdfast.sim.swarm_scenarios import hopping_scenario
 from tests.sim.test_nack import run, tree
 
 
@@ -156,14 +157,14 @@ LESSONS = {
 @pytest.mark.parametrize("seed", [3, 4, 5, *LESSONS])
 def test_scenarios_with_brokers_that_store_or_go_round_keep_the_promises(seed: int) -> None:
     report = run_network(seed, hopping_scenario(seed))
-    assert report.broken == [], report.scenario
+    assert report.broken == [], report.scenario.network.name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1_000, 1_300, 50))
 def test_hundreds_more_of_them(first: int) -> None:
     reports = [run_network(seed, hopping_scenario(seed)) for seed in range(first, first + 50)]
-    assert [(report.seed, report.scenario, report.broken) for report in reports if report.broken] == []
+    assert [(report.scenario.network.name, report.broken) for report in reports if report.broken] == []
 
 
 def test_scenarios_draw_all_ways_from_broker_to_broker() -> None:

@@ -14,7 +14,6 @@ from holdfast.books.runs import Run
 from holdfast.books.trace import TraceWriter
 from holdfast.model.errors import InputError
 from holdfast.sim.simulator import Simulation
-from holdfast.sim.swarm import run_seed, scenario
 from tests.sim.networks import SECOND, line
 
 
@@ -149,7 +148,7 @@ def test_a_sample_over_its_limit_breaks_p7(run: Path) -> None:
 
 def test_one_seed_gives_the_same_bytes_in_two_processes(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from holdfast.sim.swarm import scenario;"
+        "import sys; from pathlib import Path; from holdfast.sim.swarm_scenarios import scenario;"
         "from holdfast.sim.simulator import Simulation; from holdfast.books.trace import TraceWriter;"
         "Simulation(scenario(27), 27, TraceWriter(Path(sys.argv[1]), {'seed': 27})).run()"
     )
@@ -166,44 +165,6 @@ def test_another_seed_gives_another_run(tmp_path: Path) -> None:
         trace = TraceWriter(tmp_path / str(seed), {"name": "test"})
         Simulation(line(1, 10_000, 3 * SECOND, loss_ratio=0.3), seed=seed, trace=trace).run()
     assert not same_trace(tmp_path / "1", tmp_path / "2").holds
-
-
-# Seeds that once failed are kept here, each with what it taught.
-LESSONS = {
-    4: "a good-bye that waits in a busy broker's queue must not undo the attachment that came after it",
-    40: "the same with a broker that serves one message in 100 us",
-    46: "the smallest case of it: one broker, one client that leaves and comes back",
-    20100: "an event may meet a condition so new that no broker has heard of it: the express lane read past its table",
-}
-
-
-@pytest.mark.parametrize("seed", [*range(60), *LESSONS])
-def test_scenarios_with_faults_keep_the_promises_and_heal(seed: int) -> None:
-    report = run_seed(seed)
-    assert report.broken == [], report.scenario
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(1_000, 1_400, 50))
-def test_hundreds_more_scenarios(first: int) -> None:
-    broken = [(seed, run_seed(seed).broken) for seed in range(first, first + 50)]
-    assert [each for each in broken if each[1]] == []
-
-
-def test_scenarios_cover_all_ways_of_routing_and_all_faults() -> None:
-    networks = [scenario(seed) for seed in range(60)]
-    assert {network.routing for network in networks} == {"subscriptions", "advertisements", "destinations"}
-    kinds = {fault.kind for network in networks for fault in network.faults}
-    assert kinds >= {
-        "crash",
-        "restart",
-        "link-down",
-        "link-up",
-        "link-replace",
-        "client-attach",
-        "subscribe",
-        "unsubscribe",
-    }
 
 
 def test_a_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ MessagePack.
 from datetime import UTC, datetime
 
 from holdfast.model.messages import (
+    Arrived,
     Batch,
     CopyDone,
     CopyOpen,
@@ -33,9 +34,11 @@ from holdfast.model.messages import (
     Nack,
     Neighbours,
     Numbered,
+    NumberedOutage,
     Outage,
     Publication,
     Publish,
+    Reachable,
     ReplicaRequest,
     Retired,
     Snapshot,
@@ -106,7 +109,9 @@ MESSAGES: list[tuple[str, Message]] = [
         LinkState("b1", 5, 2, ("b2",), ("a = 1",), ("b2",)),
     ),
     ("01 00 91 91 a3627965", Detach()),
-    ("01 00 91 95 a36f7574 a26231 a26232 cd03e8 02", Outage("b1", "b2", 1_000, 2)),
+    ("01 00 91 98 a36f7574 a26231 a26232 cd03e8 02 c2 00 c2", Outage("b1", "b2", 1_000, 2)),
+    ("01 00 91 98 a36f7574 a26231 a26232 cd03e8 02 c3 cd1388 c3", Outage("b1", "b2", 1_000, 2, True, 5_000, True)),
+    ("01 00 91 92 a3726368 92 a26231 a26232", Reachable(("b1", "b2"))),
     (
         "01 00 91 99 a372756e 92 07 09 a66465736b2d31 92 01 cf00060a24181e4000"
         "92 82 a673796d626f6c a349424d a57072696365 cb4058e00000000000 80 90 00 00 00",
@@ -120,8 +125,17 @@ MESSAGES: list[tuple[str, Message]] = [
         "01 00 91 95 a36e756d 05 cd0100 c3 95 a3707562 97 a170 01 00 c0 80 c400 c0 90 02 a86f726967696e616c",
         Numbered(5, 256, True, Publish(Publication("p", 1, 0, None, {}), (), 2)),
     ),
+    (
+        "01 00 91 95 a36e756d 05 01 c2 93 a364656c 97 a170 01 00 c0 80 c400 c0 a86f726967696e616c",
+        Numbered(5, 1, False, Deliver(Publication("p", 1, 0, None, {}))),
+    ),
+    (
+        "01 00 91 95 a36e6f75 05 07 c3 98 a36f7574 a26231 a26232 cd03e8 02 c2 00 c2",
+        NumberedOutage(5, 7, True, Outage("b1", "b2", 1_000, 2)),
+    ),
     ("01 00 91 93 a36e616b 05 92 07 09", Nack(5, (7, 9))),
     ("01 00 91 94 a36c6174 05 09 03", HighestSent(5, 9, 3)),
+    ("01 00 91 93 a3617276 05 09", Arrived(5, 9)),
     (
         "01 00 91 97 a3737470 97 a170 01 00 c0 80 c400 c0 93 a26231 05 92 93 07 03 02 93 ceffffffff cd012c 00"
         "92 a26231 a26232 90 02 a86f726967696e616c",
@@ -178,14 +192,20 @@ MESSAGES: list[tuple[str, Message]] = [
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [
-    ("01 01 9c a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2 c0 00 00", Hello("b1", "broker", 5)),
+    ("01 01 9e a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2 c0 00 00 c0 c2", Hello("b1", "broker", 5)),
     (
-        "01 01 9c a568656c6c6f a163 a6636c69656e74 05 c0 09 07 03 c3 c0 00 00",
-        Hello("c", "client", 5, None, 9, 7, 3, True),
+        "01 01 9e a568656c6c6f a163 a6636c69656e74 05 c0 09 07 03 c3 c0 00 00 c0 c3",
+        Hello("c", "client", 5, None, 9, 7, 3, True, repairs=True),
     ),
-    ("01 01 9c a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c3 00 00", Hello("c", "client", 5, durable=True)),
-    ("01 01 99 a777656c636f6d65 a26232 a662726f6b6572 06 c3 00 00 00 00", Welcome("b2", "broker", 6, True)),
-    ("01 01 99 a777656c636f6d65 a26232 a662726f6b6572 06 c0 07 03 08 00", Welcome("b2", "broker", 6, None, 7, 3, 8)),
+    (
+        "01 01 9e a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c3 00 00 c0 c2",
+        Hello("c", "client", 5, durable=True),
+    ),
+    ("01 01 9a a777656c636f6d65 a26232 a662726f6b6572 06 c3 00 00 00 00 c2", Welcome("b2", "broker", 6, True)),
+    (
+        "01 01 9a a777656c636f6d65 a26232 a662726f6b6572 06 c0 07 03 08 00 c3",
+        Welcome("b2", "broker", 6, None, 7, 3, 8, repairs=True),
+    ),
     (
         "01 01 93 a77265667573616c a574616b656e"
         "d923616e6f7468657220636c69656e74206e616d6564207820697320636f6e6e6563746564",

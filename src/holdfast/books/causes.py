@@ -17,7 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.books import definitions as what
-from holdfast.books.promised import hands_over_at_once, heartbeat_and_lease_us, recovery_promised
+from holdfast.books.promised import (
+    NO_ORDER,
+    hands_over_at_once,
+    heartbeat_and_lease_us,
+    order_promised,
+    recovery_promised,
+)
 from holdfast.books.runs import Run
 
 Span = tuple[int, int]  # the first and the last of some times or numbers
@@ -42,7 +48,7 @@ class Causes:
         """`waits`, if somebody knows it: how many heartbeats a condition may have to wait for."""
         self._samples = run.table("samples")
         self.recovers = recovery_promised(run.about)
-        self.holds_back = not hands_over_at_once(run.about)
+        self.keeps_order = order_promised(run.about) != NO_ORDER
         self.heartbeat_us, self.lease_us = heartbeat_and_lease_us(run.about)
         self.incidents: list[dict[str, Any]] = sorted(
             run.table("incidents").to_pylist(), key=lambda row: row["time_us"]
@@ -50,9 +56,14 @@ class Causes:
         self.messages: list[dict[str, Any]] = run.table("messages").to_pylist()
         ends_us = [pc.max(run.table(table)[column]).as_py() or 0 for table, column in _END.items()]
         self.end_us: int = max(ends_us)
+        # In traces of 0.2 what recovering clients say to each other counts as Deliver too.
+        talks = any(row["kind"] == "DeliverControl" for row in self.messages)
+        self.tells_control_apart = talks or hands_over_at_once(run.about)
         self.delays = _delays(run)  # when it arrived, and how long it took
         self.longest_us = max((delay_us for _, delay_us in self.delays), default=0)
 
+        self._arrivals = _rows(run.table("deliveries"), "subscriber", "source", "time_us")
+        self._asked = Counter(run.table("subscriptions")["subscriber"].to_pylist())
         self.waits = self._waits() if waits is None else waits
 
     # How long things take -------------------------------------------------------------------------
@@ -61,7 +72,7 @@ class Causes:
         """Heartbeats that a condition may have to wait for, going by the node that loses the largest share."""
         sent, lost = Counter[str](), Counter[str]()
         for row in self.messages:
-            if row["kind"] in what.TABLE_CHECKS:
+            if row["kind"] in what.TABLE_CHECKS and within(row["from_us"], self._losing):
                 sent[row["node"]] += row["sent"]
                 lost[row["node"]] += row["lost"]
         worst = max((lost[node] / sent[node] for node in sent if sent[node]), default=0.0)
@@ -75,17 +86,24 @@ class Causes:
         return max(self.heartbeat_us, 2 * median_us)
 
     @cached_property
-    def unsure(self) -> list[Span]:
-        """From when conditions were lost on their way until they have certainly arrived."""
+    def _losing(self) -> list[Span]:
+        """While messages about tables are lost, and until none was for two heartbeats."""
         checks = [row for row in self.messages if row["kind"] in what.TABLE_CHECKS and row["lost"]]
-        losing = merged((row["from_us"], row["until_us"] + what.HEARTBEATS * self.heartbeat_us) for row in checks)
-        found = []
-        for row in self.messages:
-            if row["kind"] in what.TABLES and row["lost"]:
-                (quiet_us,) = (until_us for from_us, until_us in losing if from_us <= row["from_us"] <= until_us)
-                longest_us = row["until_us"] + (what.HEARTBEATS + self.waits) * self.heartbeat_us
-                found.append((row["from_us"], min(quiet_us, longest_us)))
-        return found
+        return merged((row["from_us"], row["until_us"] + what.HEARTBEATS * self.heartbeat_us) for row in checks)
+
+    @cached_property
+    def unsure(self) -> list[Span]:
+        """The same from when conditions themselves were lost; with the time that these are on their way before."""
+        lost_us = sorted(row["from_us"] for row in self.messages if row["kind"] in what.TABLES and row["lost"])
+        first_us = {within(at_us, self._losing): at_us for at_us in reversed(lost_us)}
+        return merged((at_us - self.known_us, span[1]) for span, at_us in first_us.items() if span)
+
+    def _arrived_us(self, at_us: int) -> int:
+        """Until when a condition that set out then may be on its way, because it or one before it was lost."""
+        span = within(at_us, self.unsure)
+        return (
+            min(span[1], at_us + self.known_us + (what.HEARTBEATS + self.waits) * self.heartbeat_us) if span else at_us
+        )
 
     # Disturbances ---------------------------------------------------------------------------------
 
@@ -111,13 +129,15 @@ class Causes:
         return found + [(at_us, self.end_us) for at_us in since_us.values()]
 
     def unknown(self, disturbed: Iterable[Span]) -> list[Span]:
-        """When a subscription may have begun that is only known after a disturbance, and not before."""
-        spans = merged([*disturbed, *self.unsure], self.known_us)
+        """From before a disturbance, so that no subscription arrives any more, until what it held up has arrived."""
+        spans = merged(((from_us, self._arrived_us(until_us)) for from_us, until_us in disturbed), self.known_us)
         return [(from_us - self.known_us, until_us) for from_us, until_us in spans]
 
     def is_known(self, from_us: int, time_us: int, unknown: list[Span]) -> bool:
         """Whether a subscription that began then was known at that time."""
-        return (within(from_us, unknown) or (0, from_us))[1] + self.known_us <= time_us
+        arrived_us = self._arrived_us(from_us)
+        held_up = [span[1] for span in (within(from_us, unknown), within(arrived_us, unknown)) if span]
+        return max([arrived_us, *held_up]) + self.known_us <= time_us
 
     def disturbed(self, before_us: int, after_us: int) -> list[Span]:
         """Every outage and incident that disturbs the run, with so much time around it; apart, and in order."""
@@ -149,13 +169,14 @@ class Causes:
         rows = [row for row in self.incidents if row["kind"] in kinds and row["source"] and row["first"]]
         return {(row["source"], row["first"] + more) for row in rows for more in range(row["count"])}
 
-    def counted(self, kinds: Iterable[str]) -> int:
-        counts: list[int] = [row["count"] for row in self.incidents if row["kind"] in kinds]
+    def counted(self, kinds: Iterable[str], since_us: int = 0) -> int:
+        rows = [row for row in self.incidents if row["time_us"] >= since_us]
+        counts: list[int] = [row["count"] for row in rows if row["kind"] in kinds]
         return sum(counts)
 
-    def lost(self, kind: str) -> int:
+    def lost(self, kind: str, since_us: int = 0) -> int:
         """Messages that were lost, or never arrived."""
-        rows = [row for row in self.messages if row["kind"] == kind]
+        rows = [row for row in self.messages if row["kind"] == kind and row["until_us"] >= since_us]
         lost: int = sum(row["lost"] for row in rows)
         gone: int = sum(row["sent"] - row["received"] for row in rows)
         return max(lost, gone)
@@ -164,8 +185,14 @@ class Causes:
 
     def unexplained(self, missing: Iterable[MissingDelivery]) -> int:
         """How many of these have no cause."""
-        left = self._without_excuse(missing)
-        best_effort = [each for each in left if not self.recovers or each.subscriber in self.overstretched]
+        spans = self.disturbed(self.longest_us, what.LEASES * self.lease_us)
+        patience_us = max(2 * self.longest_us, what.LEASES * self.lease_us if self.recovers else 0)
+        left = self.without_excuse(missing, spans, self.end_us - patience_us)
+        best_effort = [
+            each
+            for each in left
+            if not self.recovers or each.subscriber in self.overstretched or each.subscriber == each.source
+        ]
         events = Counter((each.source, each.seq) for each in best_effort)
         whole = self.lost("Publish") + self.counted(what.COSTING_ONE)
         beyond = sum(sorted(events.values(), reverse=True)[whole:])
@@ -174,19 +201,29 @@ class Causes:
     def withheld(self, deliveries: pa.Table) -> int:
         """Messages with an event that reached a subscriber, and of which nothing came out: no delivery, no incident.
 
-        Not judged where subscribers hold events back, or talk to publishers with messages of the same kind.
+        Where subscribers hold events back they are judged by their last sample, which tells how many they hold.
         """
-        if self.holds_back:
+        if not self.tells_control_apart:
             return 0
-        left = Counter[str]()
-        for row in self.messages:
-            if row["kind"] == "Deliver":
-                left[row["node"]] += row["received"]
-        left.subtract(deliveries["subscriber"].to_pylist())
-        for row in self.incidents:
-            if row["kind"] in what.DROPPING:
-                left[row["node"]] -= row["count"]
+        left, until_us = Counter[str](), dict[str, int]()
+        for node, at_us, held in self._held_back:
+            left[node], until_us[node] = -held, at_us
+        rows = [(row["node"], row["until_us"], row["received"]) for row in self.messages if row["kind"] == "Deliver"]
+        handed = deliveries.filter(pc.not_equal(deliveries["via"], "repair"))  # a repair is no Deliver
+        rows += [(row["subscriber"], row["time_us"], -1) for row in handed.to_pylist()]
+        dropped = [row for row in self.incidents if row["kind"] in what.DROPPING]
+        rows += [(row["node"], row["time_us"], -row["count"]) for row in dropped]
+        for node, at_us, count in rows:
+            if at_us <= until_us.get(node, 0 if self.keeps_order else self.end_us):
+                left[node] += count
         return sum(count for count in left.values() if count > 0)
+
+    @cached_property
+    def _held_back(self) -> list[tuple[str, int, int]]:
+        """Subscribers that keep order: when they were last sampled, and how many events they held back then."""
+        rows = self._samples.filter(pc.equal(self._samples["name"], what.HELD_BACK)).to_pylist()
+        last = {row["node"]: row for row in sorted(rows, key=itemgetter("time_us"))}
+        return [(node, row["time_us"], round(row["value"])) for node, row in last.items()]
 
     @cached_property
     def overstretched(self) -> set[str]:
@@ -195,21 +232,63 @@ class Causes:
         full = followed.filter(pc.greater_equal(followed["value"], followed["limit"]))
         return set(full["node"].to_pylist())
 
-    def _without_excuse(self, missing: Iterable[MissingDelivery]) -> list[MissingDelivery]:
-        spans = self.disturbed(self.longest_us, what.LEASES * self.lease_us)
+    def without_excuse(
+        self, missing: Iterable[MissingDelivery], spans: list[Span], until_us: int
+    ) -> list[MissingDelivery]:
+        """Those that were published until then, outside of these disturbances, for subscriptions that were known."""
         unknown, given_up, expired = self.unknown(spans), self.named(what.NAMING), self.events(what.NAMING_FOR_ALL)
-        patience_us = max(2 * self.longest_us, what.LEASES * self.lease_us if self.recovers else 0)
+        proven_us = self._proven_us(spans)
         return [
             each
             for each in missing
-            if each.time_us + patience_us <= self.end_us
+            if each.time_us <= until_us
             and (each.source, each.seq) not in expired
             and not within(each.seq, given_up.get((each.subscriber, each.source), []))
             and not self.has_moved(each.subscriber, each.source, each.time_us)
             and each.settled_us >= self.known_us
-            and self.is_known(each.time_us - each.settled_us, each.time_us, unknown)
             and not within(each.time_us, spans)
+            and (
+                self._is_proven(each, proven_us) or self.is_known(each.time_us - each.settled_us, each.time_us, unknown)
+            )
         ]
+
+    def _is_proven(self, each: MissingDelivery, proven_us: Mapping[tuple[str, str], int]) -> bool:
+        """The subscription was known; and did not end while the event may have been on its way."""
+        since_us = proven_us.get((each.subscriber, each.source))
+        return since_us is not None and each.time_us >= since_us and each.settled_us >= self.longest_us
+
+    def _proven_us(self, spans: list[Span]) -> dict[tuple[str, str], int]:
+        """Of subscribers with one subscription and sources: when an event arrived first after the last disturbance.
+
+        The network knew that subscription, then, and nothing has made it forget it.
+        """
+        since_us = spans[-1][1] if spans else 0
+        found: dict[tuple[str, str], int] = {}
+        for subscriber, source, at_us in self._arrivals:
+            if at_us >= since_us and self._asked[subscriber] == 1:
+                found[subscriber, source] = min(at_us, found.get((subscriber, source), at_us))
+        return found
+
+    # P6 -------------------------------------------------------------------------------------------
+
+    def cut_off(self, owed: pa.Table, deliveries: pa.Table, left_out: frozenset[str]) -> list[MissingDelivery]:
+        """What is owed since the last disturbance and a lease, where a subscriber got nothing of a source since then.
+
+        None of it if the messages that were lost meanwhile, or what nodes dropped, can have cost so many events.
+        """
+        spans = self.disturbed(0, self.lease_us)
+        since_us = self._arrived_us(spans[-1][1]) if spans else 0
+        rows = [MissingDelivery(**row) for row in owed.filter(pc.greater_equal(owed["time_us"], since_us)).to_pylist()]
+        got = set(_rows(deliveries, "subscriber", "source", "seq"))
+        reached = {(row.subscriber, row.source) for row in rows if (row.subscriber, row.source, row.seq) in got}
+        silent = [row for row in rows if (row.subscriber, row.source) not in reached]
+        missing = [
+            row
+            for row in self.without_excuse(silent, spans, self.due_us)
+            if left_out.isdisjoint({row.subscriber, row.source})
+        ]
+        cost = sum(self.lost(kind, since_us) for kind in what.CARRIERS) + self.counted(what.COSTING_ONE, since_us)
+        return missing if len({(row.source, row.seq) for row in missing}) > cost else []
 
     # P5 -------------------------------------------------------------------------------------------
 
@@ -266,3 +345,7 @@ def _delays(run: Run) -> list[tuple[int, int]]:
     rows: pa.Table = arrived.join(published, ["source", "seq"], join_type="inner")
     delays = pc.subtract(rows["time_us"], rows["at_us"])
     return list(zip(rows["time_us"].to_pylist(), delays.to_pylist(), strict=True))
+
+
+def _rows(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))

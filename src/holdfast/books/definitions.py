@@ -12,6 +12,7 @@ STANDARD_ERRORS = 3  # by which a share may be above its target: one honest run 
 
 # P4 and P5: what may cost an event, and how much
 CARRIERS = ("Publish", "Deliver")  # kinds of message that carry events for the first time
+LAST_HOP = ("Deliver", "DeliverControl")  # from a broker to a client: an event, or what recovering clients say
 TABLES = ("Delta", "Snapshot", "LinkState")  # kinds of message that carry conditions,
 TABLE_CHECKS = (*TABLES, "Heartbeat")  # and the one that finds out that they got lost
 TAKEN_DOWN, BROUGHT_UP = "link_down", "link_up"  # any link: one may come up in place of another
@@ -32,7 +33,8 @@ HARMLESS = frozenset(
     }
 )
 DISTURBING = KINDS.keys() - NAMING_FOR_ALL - NAMING - COSTING_ONE - HARMLESS  # for a while after it, and just before
-DROPPING = frozenset({"duplicate", "not_subscribed", "expired"})  # why a subscriber does not hand over what it got
+DROPPING = frozenset({"duplicate", "not_subscribed", "expired", "out_of_order"})  # why what came is not handed over
+HELD_BACK = "messages held back"  # the sample of a subscriber that keeps order: what came and is not handed over yet
 FOLLOWED = "publishers followed"  # the sample of a subscriber that recovers: at its limit, others are not followed
 LEASES = 2  # after a disturbance, until all tables are right again
 HEARTBEATS = 2  # after a disturbance, until stored events move again

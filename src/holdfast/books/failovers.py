@@ -1,8 +1,8 @@
 """The moments of every replication in a trace: a broker fails, its neighbours notice, a replica asks them and is ready.
 
-They are incidents like others; here they are put together. A broker that hangs reports no failure: its last message
-shows since when. Whoever judges a replication needs them: what was published
-between the failure and its detection went to a broker that was no more, and nobody can bring it back.
+They are incidents like others; here they are put together. A broker that hangs or is cut off reports no failure: its
+last message shows since when, or the fault that the run's file asked for. Whoever judges a replication needs them: what
+was published between the failure and its detection went to a broker that was no more, and nobody can bring it back.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from holdfast.model.incidents import REQUESTED
 from holdfast.model.messages import CopyProtocol, ReplicaUse
 
-CRASHED, SUSPECTED, READY, MOVED = "crash", "suspected", "replica_ready", "broker_lost"
+CRASHED, HUNG, SUSPECTED, READY, MOVED = "crash", "hang", "suspected", "replica_ready", "broker_lost"
 ALIVE = "alive"  # no incident: the node sent something, some of which was not lost, in the interval that began then
 _USES = {kind: use for use, kind in REQUESTED.items()}
 REQUESTED_KINDS = frozenset(_USES)
-MOMENTS = (CRASHED, SUSPECTED, READY, MOVED, *_USES)
+MOMENTS = (CRASHED, HUNG, SUSPECTED, READY, MOVED, *_USES)
 
 
 class Moment(NamedTuple):
@@ -73,8 +73,8 @@ def _failover(faulty: str, replica: str, requests: list[Moment], rows: list[Mome
     crashes = [at for node, at, kind, *_ in rows if (node, kind) == (faulty, CRASHED) and at <= max(noticed_us)]
     ready = [at for node, at, kind, *_ in rows if (node, kind) == (replica, READY)]
     if not crashes:  # it hangs, or is cut off: it has failed since its last sign of life
-        lived = (faulty, ALIVE)
-        crashes = [at for node, at, kind, *_ in rows if (node, kind) == lived and at <= min(noticed_us)]
+        last = (ALIVE, HUNG)
+        crashes = [at for node, at, kind, *_ in rows if node == faulty and kind in last and at <= min(noticed_us)]
     failed_us = max(crashes, default=min(noticed_us)) if use == "failover" else None
     return Failover(
         faulty,

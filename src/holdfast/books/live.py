@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.books.definitions import LAST_HOP
 from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
 from holdfast.books.rows import Row
@@ -98,7 +99,7 @@ class LiveBooks:
         for (client, id_), condition in self._ledger.live():
             self._record(client, id_, condition, None)
         outcome = self._ledger.close()
-        between = [counts for kind, counts in outcome.messages.items() if kind != "Deliver"]
+        between = [counts for kind, counts in outcome.messages.items() if kind not in LAST_HOP]
         outcome.transmissions = sum(counts["sent"] for counts in between)
         outcome.bytes = sum(counts["bytes"] for counts in between)
         if self._trace is not None:

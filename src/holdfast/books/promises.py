@@ -34,7 +34,7 @@ def check(folder: Path, strict_order: bool = False) -> dict[str, Verdict]:
         "P3": in_order(deliveries, 0.0 if strict_order else may_remain(run)),
         "P4": every_loss_has_a_cause(deliveries, wanted, causes),
         "P5": acknowledged_survives(deliveries, wanted, causes),
-        "P6": replication_keeps_its_promises(run, causes),
+        "P6": replication_keeps_its_promises(run, causes, wanted),
         "P7": within_limits(run.table("samples")),
     }
 
@@ -163,9 +163,14 @@ def _never_came(owed: pa.Table, deliveries: pa.Table) -> pa.Table:
     return owed.join(deliveries.select(EVENT), EVENT, join_type="left anti")
 
 
-def replication_keeps_its_promises(run: Run, causes: Causes) -> Verdict:
+def replication_keeps_its_promises(run: Run, causes: Causes, wanted: pa.Table) -> Verdict:
+    """P6: what the protocols promise; and that whoever is behind a replica that is ready gets events at all."""
     found = judged(run, causes.known_us)
-    return Verdict("P6", not found.broken, found.checked, len(found.broken), found.broken[:EXAMPLES_MAX])
+    cut = causes.cut_off(owed_of(wanted), run.table("deliveries"), found.moved) if found.replicated else []
+    examples = [*found.broken, *({name: getattr(row, name) for name in EVENT} for row in cut)]
+    checked, broken = found.checked + len(cut), len(found.broken) + len(cut)
+    note = f"{len(cut):,} events never reached subscribers that get nothing since a broker was replaced" if cut else ""
+    return Verdict("P6", not broken, checked, broken, tuple(examples[:EXAMPLES_MAX]), note)
 
 
 def within_limits(samples: pa.Table) -> Verdict:

@@ -70,6 +70,13 @@ class Judged:
     checked: int
     broken: tuple[dict[str, Any], ...]
     note: str = ""
+    failovers: tuple[Failover, ...] = ()
+    moved: frozenset[str] = frozenset()  # clients whose own broker was lost
+
+    @property
+    def replicated(self) -> bool:
+        """Whether every replica was ready at last."""
+        return bool(self.failovers) and all(each.ready_us is not None for each in self.failovers)
 
 
 def judged(run: Run, known_us: int) -> Judged:
@@ -97,7 +104,7 @@ def judged(run: Run, known_us: int) -> Judged:
         broken += _late(rows, found)
     else:
         notes.append("order is not promised")
-    return Judged(len(rows), tuple(broken), "; ".join(notes))
+    return Judged(len(rows), tuple(broken), "; ".join(notes), tuple(found), frozenset(moved(moments)))
 
 
 def _published(run: Run) -> list[dict[str, Any]]:

@@ -24,7 +24,9 @@ def run(
     ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value.")] = None,
     out: Annotated[Path | None, typer.Option(help="Keep journals, schedules and verdicts in this new folder.")] = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Add what was found to a table of runs.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add each run to this table as it ends, and make none twice.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a network file live, attack it, and judge what it delivered.
@@ -45,8 +47,8 @@ def run(
     from holdfast.nemesis.campaign import Campaign, run_all
     from holdfast.nemesis.modes import modes_named
     from holdfast.nemesis.report import as_json as report_as_json
-    from holdfast.nemesis.report import broken_runs, text
-    from holdfast.nemesis.report import save as save_rows
+    from holdfast.nemesis.report import broken_runs, saved, text
+    from holdfast.nemesis.report import save as save_run
     from holdfast.nemesis.schedule import kinds_named
     from holdfast.net.event_loop import run as run_loop
     from holdfast.network.document import settings_from
@@ -58,13 +60,18 @@ def run(
         raise InputError(f"--out: {out} exists already; name a new folder")
     wanted = modes_named(modes)
     campaign = Campaign(path, wanted, minutes, seed, settings_from(settings or ()), kinds_named(faults), out)
-    runs = run_all(campaign, run_loop, lambda line: print(line, file=sys.stderr, flush=True))
+    made = set() if save is None else {each["again"] for each in saved(save)["runs"]}
+    runs = run_all(
+        campaign,
+        run_loop,
+        lambda line: print(line, file=sys.stderr, flush=True),
+        lambda run: None if save is None else save_run(save, campaign, run),
+        made,
+    )
     report = report_as_json(campaign, runs)
     if out is not None:
         (out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
         (out / "report.txt").write_text(text(campaign, runs) + "\n")
-    if save is not None:
-        save_rows(save, campaign, runs)
     print(json.dumps(report) if as_json else text(campaign, runs))
     if broken_runs(runs):
         raise typer.Exit(1)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.swarm import run_swarm
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,13 +31,18 @@ def run(
     swarm: Annotated[
         int | None, typer.Option(min=1, help="Instead of a file: draw and run this many scenarios.")
     ] = None,
+    jobs: Annotated[int | None, typer.Option(help="With --swarm: in so many processes. Default: 1.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --swarm: keep a table here; continues one that was begun.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Simulate a network file with the real protocol code.
 
     The simulator models links and the brokers' processing time. The same file and seed give the same run.
 
-    With --swarm N, draw N random scenarios with faults (from --seed on), run each, and check the promises.
+    With --swarm N, draw N random scenarios with faults (from --seed on), run each, and check the promises. With --save
+    the table of what was found is kept in a file after every few scenarios, and a stopped run continues where it was.
 
     Exit code 0: done. 1: a promise is broken. 2: the file or an option is invalid.
 
@@ -45,14 +51,15 @@ def run(
       holdfast init net.toml
       holdfast sim net.toml --seed 7 --set links.loss=0.05 --out run-7 --check
       holdfast sim --swarm 100
+      holdfast sim --swarm 10000 --jobs 2 --save swarm.json
     """
     if swarm is not None:
-        if seed is not None and not 0 <= seed < 2**62:
-            raise InputError(f"--seed: expected a whole number from 0 to {2**62 - 1}, found {seed}")
         if path or settings or out or duration is not None or check:
-            raise InputError("--swarm draws its own networks: only --seed and --json go with it")
-        _swarm(range(seed or 0, (seed or 0) + swarm), as_json)
+            raise InputError("--swarm draws its own networks: only --seed, --jobs, --save and --json go with it")
+        run_swarm(swarm, seed or 0, 1 if jobs is None else jobs, save, as_json)
         return
+    if jobs is not None or save is not None:
+        raise InputError("--jobs and --save go with --swarm N")
     if path is None:
         raise InputError("give a network file, or --swarm N; `holdfast init` writes a file")
     if out == Path():
@@ -112,25 +119,6 @@ def _verdict_line(verdict: "Verdict") -> str:
     such = f", such as {verdict.examples[0]}" if verdict.examples else ""
     note = f"; {verdict.note}" if verdict.note else ""
     return f"  {verdict.promise:<20}BROKEN {verdict.broken:,} times in {verdict.checked:,}{such}{note}"
-
-
-def _swarm(seeds: range, as_json: bool) -> None:
-    from holdfast.sim.swarm import swarm
-
-    broken = []
-    for report in swarm(seeds):
-        if report.broken:
-            broken.append(report)
-            if not as_json:
-                print(f"seed {report.seed}: {report.scenario}")
-                print("\n".join(map(_verdict_line, report.broken)))
-    if as_json:
-        seeds_broken = {each.seed: [verdict.promise for verdict in each.broken] for each in broken}
-        print(json.dumps({"scenarios": len(seeds), "first_seed": seeds.start, "broken": seeds_broken}))
-    else:
-        print(f"{len(seeds)} scenarios from seed {seeds.start} on, {len(broken)} with a broken promise")
-    if broken:
-        raise typer.Exit(1)
 
 
 @contextmanager

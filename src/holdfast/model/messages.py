@@ -295,7 +295,7 @@ class Heartbeat(msgspec.Struct, frozen=True, array_like=True, tag="sum"):
     """A heartbeat: I am alive, this is my incarnation, and this is what I have of the tables you keep with me."""
 
     epoch: Count
-    heard: Annotated[tuple[tuple[Count, Digest], ...], Meta(max_length=8)]  # version and digest, in the order of TABLES
+    heard: Annotated[tuple[tuple[Count, Digest], ...], Meta(max_length=8)]  # by TABLES; then what `protocol.reach` has
     known: tuple[Count, Digest] = (0, 0)  # how many link states I know, and their digest (destinations routing)
     kind: NodeKind = "broker"  # so that a broker that has forgotten the sender knows whom it hears
 
@@ -318,6 +318,19 @@ class Outage(msgspec.Struct, frozen=True, array_like=True, tag="out"):
     other: NodeName
     ago_us: Count  # since when: told so because clocks differ
     hops: Hops = 0
+    lasts: bool = False  # it is down, or what you want is not yet known behind it; the end is told, too
+    since_us: int = 0  # the same as `ago_us` by the sender's clock, which counts the time on the way; 0: it is not said
+    first: bool = False  # the two had not met in the life of the sender: perhaps in an earlier one, perhaps never
+
+    def began_us(self, now_us: int) -> int:
+        """Since when by our own clock, to which the driver has set `since_us`."""
+        return min(now_us - self.ago_us, self.since_us or now_us)
+
+
+class Reachable(msgspec.Struct, frozen=True, array_like=True, tag="rch"):
+    """All brokers that you reach through me."""
+
+    names: NodeNames
 
 
 class Detach(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
@@ -325,16 +338,28 @@ class Detach(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
 
 
 class Numbered(msgspec.Struct, frozen=True, array_like=True, tag="num", gc=False):
-    """An event on a link that repairs its own losses: the sender's numbers there have no holes, so a hole is a loss."""
+    """An event on a link that repairs its own losses: the sender's numbers there have no holes, so a hole is a loss.
+
+    A client gets deliveries this way, if both ends have said in their greetings that they repair.
+    """
 
     stream: Count  # when the sender began to count; another one begins anew
     seq: Count
     again: bool  # sent once more because the receiver missed it
-    publish: Publish | Stamped
+    publish: Publish | Stamped | Deliver
 
     @property
     def publication(self) -> Publication:
         return self.publish.publication
+
+
+class NumberedOutage(msgspec.Struct, frozen=True, array_like=True, tag="nou", gc=False):
+    """An outage on a link that repairs its own losses: it names losses, and so must not be lost itself."""
+
+    stream: Count
+    seq: Count
+    again: bool
+    outage: Outage
 
 
 class Nack(msgspec.Struct, frozen=True, array_like=True, tag="nak"):
@@ -350,6 +375,13 @@ class HighestSent(msgspec.Struct, frozen=True, array_like=True, tag="lat", gc=Fa
     stream: Count
     seq: Count
     first_kept: Count
+
+
+class Arrived(msgspec.Struct, frozen=True, array_like=True, tag="arv", gc=False):
+    """Everything up to this number has come over this link, or was given up and reported."""
+
+    stream: Count
+    seq: Count
 
 
 class Handover(msgspec.Struct, frozen=True, array_like=True, tag="hnd", gc=False):
@@ -460,27 +492,8 @@ ReplicationMessage = (
     ReplicaRequest | LastAdvertisement | LastSubscription | CopyOpen | CopyDone | HighWaterMarks | Neighbours | Retired
 )
 
-Message = (
-    Publish
-    | Deliver
-    | Batch
-    | Stamped
-    | Gossip
-    | Delta
-    | Snapshot
-    | TableRefused
-    | Heartbeat
-    | LinkState
-    | Outage
-    | Detach
-    | Numbered
-    | Nack
-    | HighestSent
-    | Handover
-    | StoredAck
-    | GivenUp
-    | KeepAlive
-    | ReplicationMessage
-)
+_OfTables = Delta | Snapshot | TableRefused | Heartbeat | LinkState | Outage | Reachable | Detach
+_OfLinks = Numbered | NumberedOutage | Nack | HighestSent | Arrived | Handover | StoredAck | GivenUp | KeepAlive
+Message = Publish | Deliver | Batch | Stamped | Gossip | _OfTables | _OfLinks | ReplicationMessage
 
 TABLES: tuple[Table, ...] = ("subscriptions", "advertisements")

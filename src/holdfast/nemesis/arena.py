@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
@@ -131,10 +131,12 @@ class Arena:
         self._proxies: dict[str, list[Proxy]] = {}
         self._at: dict[str, str] = {name: name for name in self.brokers}  # a broker's place, and who is there now
         self._place_of: dict[str, str] = dict(self._at)  # of replicas, too
-        self._peers: dict[str, dict[str, str]] = {name: {} for name in self.brokers}
+        self._dials: dict[str, dict[str, str]] = {name: {} for name in self.brokers}  # which places, and how
         self._roles: dict[str, Role] = {}
+        self._busy: dict[str, asyncio.Lock] = {name: asyncio.Lock() for name in self.brokers}  # one thing at a place
         self._homes: dict[str, str] = {}  # clients' proxies
         self._replacing: set[asyncio.Task[None]] = set()
+        self.struck: set[str] = set()  # by a fault that is not over: leaving takes as long as a flush does
         self.stopping = False
         self.zero_us = 0
 
@@ -150,7 +152,7 @@ class Arena:
 
     async def start(self) -> None:
         for link in self._network.links:
-            self._peers[link.a][link.b] = await self._proxy(link_name(link.a, link.b), link.b)
+            self._dials[link.a][link.b] = await self._proxy(link_name(link.a, link.b), link.b)
         for client in self._network.clients:
             self._homes[client.id] = await self._proxy(client.id, client.broker)
         await asyncio.gather(*[self.start_broker(name) for name in list(self.brokers)])
@@ -179,10 +181,10 @@ class Arena:
                 self._ground.file,
                 self._ground.settings,
                 self._journals / f"broker-{name}-{node.life}.jsonl",
-                self._peers[name],
+                {self._at[there]: address for there, address in self._dials[name].items()},
                 self._disks.store_of(name),
                 node.offset_us,
-                self._roles.get(name),
+                self._role_of(name),
             )
             node.start(broker_process.run, plan, self._on_wanted)
             answer = await node.answer(_START_S)
@@ -236,7 +238,13 @@ class Arena:
         return self.clients[name] if name in self.clients else self.brokers[self._at[name]]
 
     async def kill(self, name: str) -> None:
-        node = self.node(name)
+        if name in self.clients:
+            await self._kill(self.clients[name])
+            return
+        async with self._busy[name]:
+            await self._kill(self.node(name))
+
+    async def _kill(self, node: NodeProcess) -> None:
         self.journal.write("killed", node=node.name, life=node.life)
         node.signal(signal.SIGKILL)
         await node.ended(_STOP_S)
@@ -252,8 +260,10 @@ class Arena:
     async def start_again(self, name: str) -> None:
         if name in self.clients:
             await self.start_client(name)
-        elif not self.node(name).running:  # a replica may have taken its place meanwhile
-            await self.start_broker(self._at[name])
+            return
+        async with self._busy[name]:
+            if not self.node(name).running:  # a replica may have taken its place meanwhile
+                await self.start_broker(self._at[name])
 
     def change(self, way: str, **changes: Any) -> None:
         for proxy in self._proxies[way]:
@@ -270,32 +280,42 @@ class Arena:
     def _on_wanted(self, role: Role) -> None:
         """Start a replica, unless the place is taken or about to be."""
         place = self._place_of[role.faulty]
-        later = self._at[place] != role.faulty and self.brokers[self._at[place]].running
-        if self.stopping or later or any(task.get_name() == place for task in self._replacing):
+        if self.stopping or any(task.get_name() == place for task in self._replacing):
             return
         task = asyncio.create_task(self._replace(place, role), name=place)
         self._replacing.add(task)
         task.add_done_callback(self._replacing.discard)
 
     async def _replace(self, place: str, role: Role) -> None:
-        faulty = self.brokers[role.faulty]
-        if faulty.running and await faulty.ask(_ANSWER_S, do="answer"):
-            return
-        await self.kill(place)  # it may only hang: its place is to be free
-        name = f"{role.faulty}+{len(self._roles) + 1}"
-        self._roles[name] = role
-        self._place_of[name] = place
-        self._peers[name] = {}
-        self.brokers[name] = NodeProcess(name)
-        self._at[place] = name
-        for neighbour in role.neighbours:
-            there = self._place_of[neighbour]
-            way = next(each for each in _ways(place, there) if each in self._proxies)
-            self._peers[name][neighbour] = await self._proxy(way, there)
-            self.brokers[neighbour].tell(do="undial", peer=role.faulty)
-        await self.start_broker(name)
-        self.journal.write("replaced", node=role.faulty, replica=name)
+        """As `holdfast up` does: whoever answers stays, and the replica is linked with all around the place."""
+        async with self._busy[place]:
+            node = self.node(place)
+            if node.running and (node.name != role.faulty or await node.ask(_ANSWER_S, do="answer")):
+                return
+            await self._kill(node)  # it may only hang: its place is to be free
+            name = f"{role.faulty}+{len(self._roles) + 1}"
+            self._roles[name] = role
+            self._place_of[name] = place
+            self._dials[name] = {}
+            self.brokers[name] = NodeProcess(name)
+            self._at[place] = name
+            for way, there in self._around(place):
+                self._dials[name][there] = await self._proxy(way, there)
+                neighbour = self._at[there]
+                self._dials[neighbour].pop(place, None)
+                if self.brokers[neighbour].running:
+                    self.brokers[neighbour].tell(do="undial", peer=role.faulty)
+            await self.start_broker(name)
+            self.journal.write("replaced", node=role.faulty, replica=name)
 
+    def _role_of(self, name: str) -> Role | None:
+        """Of a replica, with those who are around it now."""
+        if name not in self._roles:
+            return None
+        near = tuple(self._at[there] for _, there in self._around(self._place_of[name]))
+        return replace(self._roles[name], neighbours=near)
 
-def _ways(a: str, b: str) -> tuple[str, str]:
-    return link_name(a, b), link_name(b, a)
+    def _around(self, place: str) -> list[tuple[str, str]]:
+        """The links of a place, and where they lead."""
+        links = [(link_name(each.a, each.b), each.a, each.b) for each in self._network.links]
+        return [(way, b if place == a else a) for way, a, b in links if place in (a, b)]

@@ -52,12 +52,19 @@ async def _strike(arena: Arena, number: int, fault: PlannedFault, progress: Call
     if fault.kind == "full-disk" and not arena.can_fill_disks:
         arena.journal.write("left out", fault=number, kind=fault.kind, text="no disk can be mounted; that takes root")
         return
+    if fault.target in arena.struck:
+        arena.journal.write(
+            "left out", fault=number, kind=fault.kind, text=f"{fault.target} is not yet done with another"
+        )
+        return
+    arena.struck.add(fault.target)
     arena.journal.write("strike", fault=number, kind=fault.kind, target=fault.target, **fault.what)
     progress(f"{fault.at_us / 1e6:6.1f} s  {fault.kind} {fault.target} for {fault.for_us / 1e6:.1f} s")
     until_us = max(now_us(), arena.zero_us + fault.at_us) + fault.for_us
     try:
         await _do(arena, number, fault, until_us)
     finally:
+        arena.struck.discard(fault.target)
         arena.journal.write("over", fault=number)
 
 

@@ -4,7 +4,7 @@ A run is told by file, mode, seed and length; these four make it again.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -89,13 +89,22 @@ class AttackRun:
 Attack = Callable[[Ground, Sequence[PlannedFault], Callable[[str], None]], None]
 
 
-def run_all(campaign: Campaign, run_loop: Callable[[Any], Any], progress: Callable[[str], None]) -> list[AttackRun]:
+def run_all(
+    campaign: Campaign,
+    run_loop: Callable[[Any], Any],
+    progress: Callable[[str], None],
+    on_run: Callable[[AttackRun], None] = lambda run: None,
+    made: Container[str] = (),
+) -> list[AttackRun]:
+    """The runs of a campaign, each handed to `on_run` as it ends; those `made` before are left out."""
     runs: list[AttackRun] = []
     for seed in range(campaign.seed, campaign.seed + campaign.rounds):
         for mode in campaign.modes:
-            if any(each.mode is mode and each.skipped for each in runs):
+            if campaign.again(mode, seed) in made or any(each.mode is mode and each.skipped for each in runs):
                 continue
             runs.append(_run(campaign, mode, seed, run_loop, progress))
+            if not runs[-1].skipped:
+                on_run(runs[-1])
     return runs
 
 
@@ -154,6 +163,7 @@ def rules_of(network: Network, mode: Mode) -> Rules:
         by_incident=mode.by_incident,
         in_order=mode.in_order,
         stores=mode.stores,
+        keeps=mode.keeps,
         settle_us=settle_us(network),
         slack_us=_SLACK_US,
         search_us=0 if recovery is None else getattr(recovery, "search_us", 0),

@@ -28,6 +28,7 @@ class Mode:
     by_incident: bool = False  # a broker's report counts as a name: clients do not hear of all losses
     in_order: bool = False  # the events of one publisher come in its order
     stores: bool = False  # what was acknowledged survives, and subscriptions outlive their process
+    keeps: bool = False  # brokers keep events for a neighbour that is gone, until it is back or replaced
     any_graph: bool = False  # it makes use of a second path
 
     @property
@@ -49,17 +50,11 @@ MODES: dict[str, Mode] = {
         _mode("fifo", {**_RECOVERY, "reliability.order": "fifo"}, in_order=True),
         _mode("strict", {**_RECOVERY, "reliability.order": "strict"}, in_order=True),
         _mode("durable", {"reliability.hops": "retransmission"}, in_order=True, stores=True),
-        # Datagrams that are lost on their way to a client are missed by nobody.
-        _mode(
-            "nack-udp",
-            {"transport.kind": "udp", "reliability.hops": "nack"},
-            names_losses=False,
-            by_incident=True,
-        ),
+        _mode("nack-udp", {"transport.kind": "udp", "reliability.hops": "nack"}),
         _mode("multipath", {**_GRAPH, "reliability.hops": "multipath"}, by_incident=True, any_graph=True),
         _mode("hybrid", {**_GRAPH, "reliability.hops": "hybrid"}, stores=True, any_graph=True),
         _mode("gossip", {"reliability.gossip": "reconcile"}, by_incident=True),
-        _mode("replication", {"replication.protocol": "ordered"}, by_incident=True),
+        _mode("replication", {"replication.protocol": "ordered"}, by_incident=True, keeps=True),
     )
 }
 

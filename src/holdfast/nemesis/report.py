@@ -1,12 +1,15 @@
 """What the runs found, for people and as JSON, and the table of docs/nemesis.md."""
 
+import fcntl
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from holdfast.model.errors import InputError
 from holdfast.nemesis.campaign import AttackRun, Campaign
 from holdfast.nemesis.modes import MODES
 
@@ -111,19 +114,40 @@ def as_json(campaign: Campaign, runs: Sequence[AttackRun]) -> dict[str, Any]:
     }
 
 
-def save(path: Path, campaign: Campaign, runs: Sequence[AttackRun]) -> None:
-    """Into a file that keeps the sums of all saved campaigns, a row for each mode."""
-    former = json.loads(path.read_text()) if path.exists() else {"campaigns": [], "rows": []}
-    rows = {row["mode"]: row for row in former["rows"]}
-    for row in rows_of(campaign, runs):
-        rows[row["mode"]] = _sum(rows[row["mode"]], row) if row["mode"] in rows else row
-    broken = [f"{run.again}: {each}" for run in runs for each in run.verdict.broken]
-    made = {"when": datetime.now(UTC).date().isoformat(), "file": Path(campaign.file).name, "seed": campaign.seed}
-    found = {
-        "campaigns": [*former["campaigns"], {**made, "minutes": campaign.minutes, "broken": broken}],
-        "rows": [rows[name] for name in MODES if name in rows],
-    }
-    path.write_text(json.dumps(found, indent=1) + "\n")
+def saved(path: Path) -> dict[str, Any]:
+    """What a file of runs holds; nothing when it does not exist yet."""
+    if not path.exists():
+        return {"runs": [], "rows": []}
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        is_ours = all("again" in each for each in found["runs"]) and all("mode" in row for row in found["rows"])
+    except (ValueError, KeyError, TypeError):
+        is_ours = False
+    if not is_ours:
+        raise InputError(f"--save: {path} is no file that holdfast nemesis wrote; name another")
+    return found
+
+
+def save(path: Path, campaign: Campaign, run: AttackRun) -> None:
+    """Add a run to a file that keeps the sums of all saved runs, a row for each mode.
+
+    Campaigns that run side by side may share a file: each adds its runs as they end, and replaces the file at once, so
+    that a campaign which is stopped goes on where it was.
+    """
+    folder = os.open(path.resolve().parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        former = saved(path)
+        rows = {row["mode"]: row for row in former["rows"]}
+        for row in rows_of(campaign, [run]):
+            rows[row["mode"]] = _sum(rows[row["mode"]], row) if row["mode"] in rows else row
+        made = {"when": datetime.now(UTC).date().isoformat(), "again": run.again, "broken": run.verdict.broken}
+        found = {"runs": [*former["runs"], made], "rows": [rows[name] for name in MODES if name in rows]}
+        new = path.with_name(f"{path.name}.new")
+        new.write_text(json.dumps(found, indent=1) + "\n")
+        new.replace(path)
+    finally:
+        os.close(folder)
 
 
 def _sum(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
+from msgspec.structs import replace
+
 from holdfast.model.errors import MisuseError, TransportError
 from holdfast.model.messages import Batch, Publish
 from holdfast.net.address import Address, parse_address
@@ -77,6 +79,11 @@ class Attachment(ABC):
 
     @property
     @abstractmethod
+    def _unasked(self) -> bool:
+        """Whether something was published since a flush was last called."""
+
+    @property
+    @abstractmethod
     def _holds_up(self) -> bool:
         """Whether nothing is to be read for now."""
 
@@ -90,8 +97,8 @@ class Attachment(ABC):
 
     # Coming and going ----------------------------------------------------------------------------
 
-    async def _enter(self, epoch: int, lossless: bool, stored: bool) -> None:
-        self._hello = Hello(self.name, "client", epoch, lossless=lossless, durable=stored, level=LEVEL)
+    async def _enter(self, epoch: int, lossless: bool, stored: bool, repairs: bool) -> None:
+        self._hello = Hello(self.name, "client", epoch, lossless=lossless, durable=stored, level=LEVEL, repairs=repairs)
         self._stored = stored  # our broker keeps events for us whatever happens, and we for it: no session is needed
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is
@@ -237,7 +244,8 @@ class Attachment(ABC):
     # What a session asks of its owner ------------------------------------------------------------
 
     def on_dial(self) -> Hello:
-        return self._hello if self._stored else self._returning.hello(self._hello)
+        hello = self._hello if self._stored else self._returning.hello(self._hello)
+        return replace(hello, repairs=self._hello.repairs)
 
     def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
         return Refusal("not here", "this is a client")
@@ -252,7 +260,14 @@ class Attachment(ABC):
             self.connections += 1
             stream = SessionStream(welcome.session) if welcome.session else None
             self._link = Link(
-                welcome.node, "broker", session.wire, self._clock, self.counters, stream=stream, level=welcome.level
+                welcome.node,
+                "broker",
+                session.wire,
+                self._clock,
+                self.counters,
+                stream=stream,
+                level=welcome.level,
+                repairs=welcome.repairs,
             )
         self._session = session
         self._link.hold_up(self._holds_up)
@@ -299,7 +314,7 @@ class Attachment(ABC):
             self.driver.flush()
             self._unsent += link.unacknowledged()
         self.driver.detach(link)
-        self._pings.fail(reason, self._unflushed and not self._stored)
+        self._pings.fail(reason, self._unflushed and not self._stored, self._unasked)
 
 
 async def _ended(session: Session) -> None:

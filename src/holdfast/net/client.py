@@ -32,6 +32,7 @@ from holdfast.net.advertisement import Advertisement
 from holdfast.net.attachment import CLOSE_S, Attachment
 from holdfast.net.client_driver import ClientDriver
 from holdfast.net.clock import Clock
+from holdfast.net.confirmations import Confirmations
 from holdfast.net.deadline import check_timeout, counted, within
 from holdfast.net.driver import Application
 from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
@@ -86,7 +87,8 @@ def connect(
 
     With `recovery="end-to-end"`, or True, it gets back what the network has lost of events whose publishers have it
     too. With `order` an event waits while an earlier one of its publisher is likely to come ("fifo"), or until it has
-    come or is lost ("strict"). With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
+    come or is lost ("strict"). With `hops="nack"` its link to a broker of the same hops repairs over UDP what it loses,
+    and `losses` names the rest. With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
     returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
     what its application was not done with. `private_key` and `authority` are former names of `key` and `ca`.
     """
@@ -128,6 +130,7 @@ class Client(Attachment):
         self._durable: Durable | None = None
         self._losses = Losses()
         self._flushed = 0  # the number of the last publication that the broker is known to have handled
+        self._asked = 0  # and of the last one when somebody last waited for that
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
         self._full: set[Inbox] = set()
@@ -154,9 +157,11 @@ class Client(Attachment):
             confirms=confirms,
         )
         self.driver = ClientDriver(machine, self._clock, self.counters, self, self._tallied)
+        self._confirmations = Confirmations(machine, self.driver)
         if self._hops.durable:
             self._durable = Durable(machine, self.driver, self._inboxes, self._hops.handover if confirms else None)
-        await self._enter(epoch, lossless=self._guarantees != BEST_EFFORT, stored=self._hops.durable)
+        lossless, repairs = self._guarantees != BEST_EFFORT, self._hops.hops == "nack"
+        await self._enter(epoch, lossless, self._hops.durable, repairs)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -267,6 +272,8 @@ class Client(Attachment):
             link = await self._room()
         if not link.reliable:
             link.check_fits(len(encoded) + len(payload))
+            if await self._confirmations.waited():
+                await self._room()
         if self._observer is not None:
             attributes = dict(attributes)  # which it keeps
         return self.driver.publish(attributes, encoded, payload, lifetime_us)
@@ -297,7 +304,8 @@ class Client(Attachment):
         return await publish_many(self.publish, together, events, timeout, before)
 
     async def _publish_encoded(self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes]) -> None:
-        if self._link is None or self._link.outbox.waiting_bytes > _AHEAD_BYTES_MAX:
+        full = self._link is None or self._link.outbox.waiting_bytes > _AHEAD_BYTES_MAX
+        if full or await self._confirmations.waited():
             await self._room()
         self.driver.publish_many(events, encoded)  # which are small enough for any link
 
@@ -315,7 +323,7 @@ class Client(Attachment):
         if timeout is not None:
             return await within(timeout, self.flush(), self._why_unflushed)
         if self._durable is None:
-            upto = self._machine.last_seq
+            upto = self._asked = self._machine.last_seq
             await self._ping()
             self._flushed = upto
             return
@@ -338,7 +346,8 @@ class Client(Attachment):
     async def _ping(self) -> None:
         link = await self._connection()
         self.driver.flush()
-        await self._pings.answered(link)
+        sent, _ = self._machine.sent_and_confirmed
+        await self._pings.answered(link, partial(self._confirmations.has, sent))
 
     def advertise(self, condition: str) -> Advertisement:
         """Say which events this client will publish; needed where the network routes by advertisements."""
@@ -387,6 +396,10 @@ class Client(Attachment):
     @property
     def _unflushed(self) -> bool:
         return self._machine.last_seq >= max(self._first_seq, self._flushed + 1)
+
+    @property
+    def _unasked(self) -> bool:
+        return self._machine.last_seq > self._asked
 
     @property
     def settled(self) -> bool:

@@ -79,10 +79,8 @@ class Driver:
         application: Application | None = None,
         tallied: bool = False,
         committer: Committer | None = None,
-        kind: NodeKind = "broker",
     ) -> None:
         self.machine = machine
-        self._kind = kind
         self._committer = committer
         if committer is not None:
             committer.on_safe = lambda token: self.give(Persisted(token))
@@ -145,7 +143,7 @@ class Driver:
         singles: list[Message] = []
         for each in messages:
             if type(each) is Batch:
-                singles += each.delivered() if self._kind == "client" else each.published()
+                singles += each.delivered() if self.kind == "client" else each.published()
             else:
                 singles.append(each)
         return singles
@@ -168,7 +166,7 @@ class Driver:
         if self._full:
             self._pause_or_resume()
         self._pass_on_hold()
-        self.give(LinkUp(link.name, link.kind, link.replaces, reliable=link.takes_statements))
+        self.give(LinkUp(link.name, link.kind, link.replaces, link.takes_statements, link.repairs))
 
     def detach(self, link: Link) -> None:
         link.end()

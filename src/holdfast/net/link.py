@@ -49,9 +49,11 @@ class Link:
         pushes_back: bool = False,
         has_session: bool = False,
         level: int = 0,
+        repairs: bool = False,
     ) -> None:
         self.name = name
         self.level = level  # of the messages that the far end knows
+        self.repairs = repairs  # both ends number what they send, and name what they cannot repair
         self.stream = stream  # None: the link ends with its wire
         self.queue_bytes = bytes_max
         self.pushes_back = pushes_back  # when more than this waits, others are held up before anything is dropped

@@ -76,7 +76,7 @@ class BrokerNode:
         if stored is not None and stored.epoch is not None:
             epoch = stored.epoch  # to its neighbours a broker that remembers has only been silent
         faulty = settings.role.faulty if settings.role else None
-        self.hello = Hello(settings.name, "broker", epoch, faulty, level=LEVEL)
+        self.hello = Hello(settings.name, "broker", epoch, faulty, level=LEVEL, repairs=settings.hops.hops == "nack")
         self.driver = Driver(machine, self._clock, self.counters, application, tallied, self._committer)
         self.driver.passes_on_hold = settings.routing != "destinations"
         self._directory: DirectoryService | None = None
@@ -330,6 +330,8 @@ class BrokerNode:
             return Refusal("not here", str(problem))
         if hello.node == self.settings.name:
             return Refusal("taken", f"a broker named {hello.node} is this broker itself")
+        if hello.expects not in (None, self.settings.name):  # the connection that there is stays
+            return Refusal("not here", f"it is {self.settings.name}, not {hello.expects}")
         if self._name_refusals and hello.kind == "client":
             return Refusal("not here", f"{self.settings.name} cannot join its network: {self.name_taken}")
         if hello.kind == "client" and (why := needs_other(hello, self._machine, self._committer is not None)):
@@ -388,6 +390,7 @@ class BrokerNode:
             self.settings.push_back,
             has_session=client is not None and bool(client.session),
             level=far.level,
+            repairs=far.repairs and self.hello.repairs and not (client is not None and wire.reliable),
         )
         if client is not None and client.lossless:
             link.push_back()
@@ -414,9 +417,8 @@ class BrokerNode:
     def on_let_in(self, link: Link) -> Welcome:
         own, stream = self.hello, link.stream
         session = (0, 0) if stream is None else (stream.id, stream.received)
-        return Welcome(
-            own.node, own.kind, own.epoch, self._committer is not None, *session, self._clock.now_us(), LEVEL
-        )
+        about = self._committer is not None, *session, self._clock.now_us(), LEVEL, link.repairs
+        return Welcome(own.node, own.kind, own.epoch, *about)
 
     def on_open(self, session: Session) -> None: ...
     def on_missed(self, session: Session, missed: Missed) -> None: ...

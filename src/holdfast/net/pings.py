@@ -1,6 +1,10 @@
-"""Waiting for a broker to have handled everything: a ping is answered behind all that was sent before it."""
+"""Waiting for a broker to have handled everything: a ping is answered behind all that was sent before it.
+
+Where events can be lost on their way, it is sent when the broker is known to have them.
+"""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
@@ -9,6 +13,7 @@ from holdfast.net.link import Link
 from holdfast.wire.signals import Ping, encode_signal
 
 _AGAIN_S = 0.5  # where a ping can be lost
+_ASK_S, _ASK_MAX_S = 0.001, 0.05  # between questions which events the broker has: the first wait, and the longest
 
 
 class Pings:
@@ -17,8 +22,11 @@ class Pings:
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._doubt = ""  # a session was lost when nobody waited, and why: the next who waits has to know
 
-    async def answered(self, link: Link) -> None:
-        """Wait for the answer, over as many connections as that takes; a TransportError if the session ends first."""
+    async def answered(self, link: Link, is_confirmed: Callable[[], bool]) -> None:
+        """Wait for the answer, over as many connections as that takes; a TransportError if the session ends first.
+
+        `is_confirmed` asks whether the broker has what was published before.
+        """
         if self._doubt:
             doubt, self._doubt = self._doubt, ""
             raise TransportError(f"the session was lost since the last flush; events may be lost: {doubt}")
@@ -28,6 +36,10 @@ class Pings:
         token = next(self._tokens)
         answer = self._waiting[token] = asyncio.get_running_loop().create_future()
         try:
+            wait_s = _ASK_S
+            while not is_confirmed() and not answer.done():
+                await asyncio.wait([answer], timeout=wait_s)
+                wait_s = min(2 * wait_s, _ASK_MAX_S)
             while True:
                 link.wire.send(encode_signal(Ping(token)))
                 with suppress(TimeoutError):
@@ -48,10 +60,12 @@ class Pings:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def fail(self, reason: str, doubtful: bool) -> None:
-        """The session is over; `doubtful` if something was published over it and not waited for."""
+    def fail(self, reason: str, unflushed: bool, unasked: bool) -> None:
+        """The session is over, and something was published over it that is `unflushed`, and some of it later than
+        anybody began to wait (`unasked`).
+        """
         waiting, self._waiting = self._waiting, {}
-        if doubtful and not waiting:
+        if unflushed and (unasked or not waiting):
             self._doubt = reason
         for waiter in waiting.values():
             if not waiter.done():

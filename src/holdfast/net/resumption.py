@@ -29,7 +29,6 @@ class Returning:
     def __init__(self, clock: Clock, settings: ProtocolSettings, give_up: Callable[[Link, str], None]) -> None:
         self._clock = clock
         self._session_s = settings.session_us / 1e6
-        self._settling_us = settings.heartbeat_us  # until brokers everywhere know again what we want, as a rule
         self._give_up = give_up  # on a link, because nobody has kept its session
         self.link: Link | None = None  # of the session that may go on
         self._far: Welcome | None = None  # the broker that it was last connected to
@@ -104,7 +103,7 @@ class Returning:
         since_us, self._away_since_us = self._away_since_us, None
         if since_us is None:
             return None
-        return Absence(since_us, self._clock.now_us() + self._settling_us, self.reason)
+        return Absence(since_us, self._clock.now_us(), self.reason)
 
     def missed(self, missed: Missed) -> Absence:
         """What the broker has dropped, by our clock."""

@@ -175,7 +175,8 @@ class Session:
     def _greet(self, hello: Hello) -> None:
         if self.phase is Phase.GREETING:
             self._greeted_us = self._owner.driver.now_us()
-            self.wire.send(encode_signal(msgspec.structs.replace(hello, now_us=self._greeted_us)))
+            greeting = msgspec.structs.replace(hello, now_us=self._greeted_us, expects=self.expected)
+            self.wire.send(encode_signal(greeting))
             if not self.wire.reliable:
                 self._timers.append(self._loop.call_later(_REPEAT_S, self._greet, hello))
 

@@ -2,7 +2,7 @@
 
 Both ends say in their greeting what time it is. An event with a lifetime, and the control messages of recovery, whose
 payload may hold such events, are marked with the skew between the publisher's clock and ours. An event without lifetime
-stays as it is.
+stays as it is. The time of an outage is told by the clock of whoever passes it on, and set to ours.
 """
 
 import msgspec
@@ -13,6 +13,8 @@ from holdfast.model.messages import (
     Handover,
     Message,
     Numbered,
+    NumberedOutage,
+    Outage,
     Publish,
     Stamped,
     skew_of,
@@ -36,6 +38,10 @@ def with_skew_of_sender(message: Message, sender_us: int) -> Message:
         return message if inner is None else _replaced(message, "message", with_skew_of_sender(inner, sender_us))
     if type(message) is Numbered:
         return _replaced(message, "publish", with_skew_of_sender(message.publish, sender_us))
+    if type(message) is NumberedOutage:
+        return _replaced(message, "outage", with_skew_of_sender(message.outage, sender_us))
+    if type(message) is Outage and message.since_us:
+        return _replaced(message, "since_us", message.since_us - sender_us)
     if not isinstance(message, (Publish, Deliver, Stamped, GossipEvent)):
         return message
     publication = message.publication

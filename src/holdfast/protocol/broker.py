@@ -6,9 +6,6 @@ layers around it, which use what stands under "For layers".
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
-
-import msgspec
 
 from holdfast.language.problems import ConditionError
 from holdfast.model.messages import (
@@ -22,6 +19,7 @@ from holdfast.model.messages import (
     NodeKind,
     Outage,
     Publish,
+    Reachable,
     Snapshot,
     Stamped,
     Table,
@@ -39,30 +37,13 @@ from holdfast.protocol.effects import (
     Send,
     Wake,
 )
+from holdfast.protocol.neighbour import Neighbour, Presence
+from holdfast.protocol.outages import LinkOutages
 from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.reach import Behind, Complete, Reach, known_everywhere
 from holdfast.protocol.router import Router
-from holdfast.protocol.tables import ReceivedTable
 
-_DOWN_MAX = 1_000  # brokers that we remember to have lost; nobody has so many next to it
-
-
-class Presence(Enum):
-    """Whether a neighbour counts."""
-
-    HEARD = "heard"
-    EXPIRED = "expired"  # its lease has run out, and what it told us is forgotten; it counts again when it speaks
-    SUSPENDED = "suspended"  # a layer takes it for down, and what it told us is kept
-
-
-class Neighbour:
-    def __init__(self, kind: NodeKind, now_us: int, reliable: bool = False) -> None:
-        self.kind = kind
-        self.reliable = reliable  # the end of its link is noticed: silence then only means that it is slow
-        self.heard: dict[Table, ReceivedTable] = {table: ReceivedTable() for table in TABLES}
-        self.epoch: int | None = None
-        self.heard_us = now_us
-        self.presence = Presence.HEARD
-        self.returned = False  # we had lost it, and have reported that
+_AWAY_MAX = 10_000  # clients; as many as may be connected, and then who has been away longest is forgotten
 
 
 def _nobody(added: list[str], dropped: list[str], now_us: int) -> None: ...
@@ -73,17 +54,18 @@ class CoreBroker:
         self,
         parts: BrokerParts,
         router: Router,
-        states: bool = False,
+        tells_outages: bool = False,
         on_local: Callable[[list[str], list[str], int], None] = _nobody,
     ) -> None:
-        """Who `states` sends events at once, to each neighbour in the order in which they came, and keeps none: so it
-        can state what was sent, and tells when a link to another broker was down. `on_local` is told what our clients
-        begin and cease to want.
+        """Who `tells_outages` keeps no event for who is away: so it tells those on this side when a link to another
+        broker was down, and a client when its own was. `on_local` is told what our clients begin and cease to want.
         """
-        self._states = states
-        self._down: dict[str, tuple[int, bool]] = {}  # brokers that we have lost: since when, and whether that was told
+        self._tells_outages = tells_outages
+        self._away_us: dict[str, int] = {}  # clients that we have lost, and since when
         self.name = parts.name
         self._settings = settings = parts.settings
+        self._outages = LinkOutages(parts.name, parts.epoch)
+        self._reach = Reach()
         self._book = parts.book
         self._epoch = parts.epoch
         self._router = router
@@ -163,7 +145,10 @@ class CoreBroker:
         known = self._neighbours[neighbour]
         known.heard_us = now_us
         before, known.presence = known.presence, Presence.HEARD
-        return self._router.on_link_up(neighbour, known.kind, now_us) if before is Presence.EXPIRED else []
+        if before is not Presence.EXPIRED:
+            return []
+        known.complete = Complete(now_us)
+        return [*self._router.on_link_up(neighbour, known.kind, now_us), *self._on_return(neighbour, known, now_us)]
 
     def is_silent(self, neighbour: str) -> bool:
         """Whether it has not sent a heartbeat yet."""
@@ -191,16 +176,42 @@ class CoreBroker:
         known = self._neighbours[neighbour]
         known.presence = Presence.EXPIRED
         self._router.on_link_down(neighbour)
-        return [Incident("lease_expired", neighbour), *self._forget(neighbour, known, now_us)]
+        lost = [*self._forget(neighbour, known, now_us), *self._on_loss(neighbour, known, now_us)]
+        return [Incident("lease_expired", neighbour), *lost]
+
+    def begins_anew(self, neighbour: str, now_us: int) -> list[Effect]:
+        """A neighbour is here that lost what it had: an outage, until all behind it know again what we want."""
+        return self._replace(neighbour, neighbour, self._neighbours[neighbour].complete.upto_us, now_us)
+
+    def is_replaced(self, neighbour: str, replica: str, now_us: int) -> list[Effect]:
+        """A broker is gone for good, with all that waited there, and another is in its place."""
+        known, since_us, effects = self._neighbours.pop(neighbour, None), now_us, list[Effect]()
+        if known is not None:
+            self._router.on_link_down(neighbour)
+            effects, since_us = self._forget(neighbour, known, now_us), known.complete.upto_us
+        return effects + self._replace(neighbour, replica, since_us, now_us)
+
+    def stand_for(self, faulty: str) -> None:
+        """We are a replica: who reaches us does not miss this broker any more."""
+        self._outages.stand_for(faulty)
+
+    def _replace(self, neighbour: str, by: str, since_us: int, now_us: int) -> list[Effect]:
+        if not self._tells_outages:  # nobody tells what is known where
+            return self._flood("", [Outage(self.name, neighbour, max(0, now_us - since_us))])
+        told = self._told()
+        effects = self._tell_known(self._reach.on_link_down(neighbour, told), now_us)
+        self._reach.on_link_up(by)
+        lost = self._outages.on_replaced(neighbour, by, since_us, told.get(by, 0), now_us)
+        return [*effects, *self._flood("", lost), *self._tell_reachable(by)]
 
     @property
     def heartbeat_us(self) -> int:
         """When the next heartbeat is due."""
         return self._due_us
 
-    def greet(self, neighbour: str) -> list[Effect]:
+    def greet(self, neighbour: str, now_us: int) -> list[Effect]:
         """Say that we are here, to a neighbour that we have not forgotten."""
-        return [Send(neighbour, self._summary(self._neighbours[neighbour]))]
+        return [Send(neighbour, self._summary(neighbour, now_us))]
 
     def heard_summary(self, neighbour: str, table: Table) -> tuple[int, int]:
         """Version and digest: a snapshot may mend what we have of a version without being a newer one."""
@@ -244,7 +255,7 @@ class CoreBroker:
         if type(given) is Wake:
             return self._on_wake(now_us)
         if type(given) is LinkUp:
-            return self._on_link_up(given.neighbour, given.kind, now_us, given.reliable)
+            return self._on_link_up(given.neighbour, given.kind, now_us, given.reliable, given.repairs)
         if type(given) is LinkDown:
             return self._on_link_down(given.neighbour, now_us)
         raise AssertionError(f"a broker cannot handle {given!r}")
@@ -267,16 +278,27 @@ class CoreBroker:
 
     # Links ---------------------------------------------------------------------------------------
 
-    def _on_link_up(self, name: str, kind: NodeKind, now_us: int, reliable: bool = False) -> list[Effect]:
+    def _on_link_up(
+        self, name: str, kind: NodeKind, now_us: int, reliable: bool = False, repairs: bool = False
+    ) -> list[Effect]:
         effects = self._on_link_down(name, now_us) if name in self._neighbours else []
-        neighbour = self._neighbours[name] = Neighbour(kind, now_us, reliable)
-        effects += [Send(name, self._summary(neighbour)), *self._router.on_link_up(name, kind, now_us)]
-        if name in self._down:
-            since_us, _ = self._down.pop(name)
-            effects += self._report_own_outage(name, since_us, now_us)
-            neighbour.returned = True
-            if reliable:  # it may have been restarted meanwhile: then it knows of no outage, and cannot report it
-                effects.append(Send(name, Outage(self.name, name, max(0, now_us - since_us))))
+        neighbour = self._neighbours[name] = Neighbour(kind, now_us, reliable, repairs)
+        effects += [Send(name, self._summary(name, now_us)), *self._router.on_link_up(name, kind, now_us)]
+        return effects + self._on_return(name, neighbour, now_us)
+
+    def _on_return(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
+        """A neighbour is there, perhaps again: it is told which outages last, and a client of that of its own link."""
+        if not self._tells_outages or not neighbour.hears_outages:
+            return []
+        effects: list[Effect] = []
+        if neighbour.kind == "broker":
+            self._reach.on_link_up(name)
+            effects = self._flood(name, self._outages.on_link_up(name, self._told().get(name, 0), now_us))
+            effects += self._tell_reachable(name)
+        elif name in self._away_us:
+            effects.append(Send(name, Outage(self.name, name, max(0, now_us - self._away_us.pop(name)))))
+        effects += [Send(name, each) for each in self._outages.lasting(name, now_us)]
+        effects += self._tell_reachable("", [name])
         return effects
 
     def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
@@ -284,25 +306,39 @@ class CoreBroker:
         if neighbour is None:
             return []
         self._router.on_link_down(name)
-        if self._states and neighbour.kind == "broker" and neighbour.reliable and len(self._down) < _DOWN_MAX:
-            self._down[name] = neighbour.heard_us, False
-        return self._forget(name, neighbour, now_us)
+        return [*self._forget(name, neighbour, now_us), *self._on_loss(name, neighbour, now_us)]
 
-    def _flood_outage(self, came_from: str, outage: Outage) -> list[Effect]:
-        """To all on this side of the link. Only reliable links carry it: over others, losses are nothing special."""
-        names = [name for name, each in self._neighbours.items() if each.reliable and name != came_from]
-        return [Multicast(tuple(names), outage)] if names else []
-
-    def _report_lasting_outages(self, now_us: int) -> list[Effect]:
+    def _on_loss(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
+        """What is for it does not reach it from now on; of a client on a reliable link, its session keeps account."""
         effects: list[Effect] = []
-        for name, (since_us, is_reported) in self._down.items():
-            if not is_reported and now_us - since_us > self._settings.lease_us:
-                self._down[name] = since_us, True
-                effects += self._report_own_outage(name, since_us, now_us)
-        return effects
+        if self._tells_outages and neighbour.hears_outages:
+            if neighbour.kind == "broker":
+                effects += self._flood(name, self._outages.on_link_down(name, neighbour.complete.upto_us, now_us))
+                effects += self._tell_reachable(name)
+            elif not neighbour.reliable:
+                self._away_us.setdefault(name, neighbour.heard_us)
+                if len(self._away_us) > _AWAY_MAX:
+                    del self._away_us[next(iter(self._away_us))]
+        return effects + self._tell_known(self._reach.on_link_down(name, self._told()), now_us)
 
-    def _report_own_outage(self, name: str, since_us: int, now_us: int) -> list[Effect]:
-        return self._flood_outage(name, Outage(self.name, name, max(0, now_us - since_us)))
+    def _flood(self, came_from: str, outages: list[Outage]) -> list[Effect]:
+        """To all on this side of the link, where it arrives: over other links, losses are nothing special."""
+        names = [name for name, each in self._neighbours.items() if each.hears_outages and name != came_from]
+        return [Multicast(tuple(names), each) for each in outages if names]
+
+    def _tell_reachable(self, came_from: str, names: Iterable[str] | None = None) -> list[Effect]:
+        """Say to these, or to all but one, which brokers they reach through us."""
+        brokers = [name for name, each in self._neighbours.items() if each.tells_outages]
+        to = [name for name in (self._neighbours if names is None else names) if self._neighbours[name].hears_outages]
+        return [Send(name, Reachable(self._outages.reachable(name, brokers))) for name in to if name != came_from]
+
+    def _told(self) -> Mapping[str, int]:
+        """By broker: the version of our table that has all that our neighbours want."""
+        return self._router.told() or {}
+
+    def _tell_known(self, neighbours: list[str], now_us: int) -> list[Effect]:
+        """All that these want is known everywhere now."""
+        return [Send(name, self._summary(name, now_us)) for name in neighbours if name in self._neighbours]
 
     def _forget(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """Drop all that a neighbour has told us."""
@@ -344,10 +380,13 @@ class CoreBroker:
                     effects.append(Incident("conditions_refused", name))
             case Detach():
                 effects += self._on_link_down(name, now_us)
+                self._away_us.pop(name, None)
+            case Reachable() if neighbour.kind == "broker" and self._tells_outages:
+                ended = self._outages.on_reachable(name, message.names, now_us)
+                effects += [] if ended is None else [*self._flood(name, ended), *self._tell_reachable(name)]
             case Outage() if neighbour.kind == "broker":
-                is_known = message.other == self.name and neighbour.returned  # we have reported it ourselves
-                if message.hops < self._settings.hops_max and not is_known:
-                    effects += self._flood_outage(name, msgspec.structs.replace(message, hops=message.hops + 1))
+                if message.hops < self._settings.hops_max:
+                    effects += self._flood(name, self._outages.on_told(name, message, now_us))
             case _:
                 effects.append(Incident("unexpected_message", name))
         return effects
@@ -370,8 +409,10 @@ class CoreBroker:
             return [Incident("too_many_conditions", name), Send(name, TableRefused(change.table, refused))]
         heard.apply(change, added, dropped)
         effects = self._on_change(name, neighbour, change.table, added, dropped, now_us)
-        if neighbour.reliable:  # it may wait for this: from here on, what we state holds for what was added as well
-            effects.append(Send(name, self._summary(neighbour)))
+        if neighbour.hears_outages:  # it may wait for this: what we state holds for what was added as well
+            if change.table == "subscriptions":
+                self._reach.on_table(name, heard.version, self._told())
+            effects.append(Send(name, self._summary(name, now_us)))
         return effects
 
     def _on_summary(self, name: str, neighbour: Neighbour, summary: Heartbeat, now_us: int) -> list[Effect]:
@@ -382,6 +423,7 @@ class CoreBroker:
             if restarted:
                 effects += self._forget(name, neighbour, now_us)
                 effects.append(Incident("neighbour_restarted", name))
+        neighbour.complete.on_summary(summary, now_us)
         patience_us = self._settings.heartbeat_us // 2
         sent = self._router.sent_tables(name)
         for table, (version, digest) in zip(TABLES, summary.heard, strict=False):
@@ -389,24 +431,34 @@ class CoreBroker:
                 effects += [Send(name, each) for each in sent[table].on_heard(version, digest, now_us, patience_us)]
                 if table == "subscriptions":
                     self._router.on_confirmed(name, sent[table].confirmed)
+                    effects += self._on_known(name, known_everywhere(sent[table], summary), now_us)
         if neighbour.kind == "broker":
             effects += self._router.on_known(name, summary.known)
         return effects
+
+    def _on_known(self, name: str, version: int, now_us: int) -> list[Effect]:
+        """A broker says which version of our table is known to it and behind it."""
+        told = self._told()
+        effects = self._flood(name, self._outages.on_known(name, version, told.get(name, 0), now_us))
+        return effects + self._tell_known(self._reach.on_known(name, version, told), now_us)
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects = self._on_heartbeat(now_us) if now_us >= self._due_us else []
         if self._router.more_us is not None:
             effects += self._router.on_timer(now_us)
+            self._reach.on_told(self._told())
         return effects
 
     def _on_heartbeat(self, now_us: int) -> list[Effect]:
-        effects = self._report_lasting_outages(now_us)
+        effects: list[Effect] = []
         # Who was held up itself has not read yet what others said meanwhile, and judges nobody.
         punctual = now_us - self._due_us < self._settings.heartbeat_us // 2
         for name, neighbour in list(self._neighbours.items()):
             if punctual and neighbour.presence is Presence.HEARD:
                 effects += self.judge(name, now_us)
-            effects.append(Send(name, self._summary(neighbour)))
+            effects.append(Send(name, self._summary(name, now_us)))
+            if neighbour.repairs and self._tells_outages:  # what it reaches may have been lost on its way
+                effects += self._tell_reachable("", [name])
         began_us = self._due_us if punctual else now_us
         self._due_us = max(began_us + self._settings.heartbeat_us, now_us + 1)
         return effects
@@ -414,6 +466,14 @@ class CoreBroker:
     def _judge_by_lease(self, name: str, now_us: int) -> list[Effect]:
         return self.expire(name, now_us) if self.lease_is_over(name, now_us) else []
 
-    def _summary(self, neighbour: Neighbour) -> Heartbeat:
+    def _complete_us(self, apart_from: str, now_us: int) -> int:
+        """Up to when all other brokers have told us what they had for us."""
+        others = [each for name, each in self._neighbours.items() if name != apart_from]
+        return min([now_us, *[each.complete.upto_us for each in others if each.tells_outages]])
+
+    def _summary(self, name: str, now_us: int) -> Heartbeat:
+        neighbour = self._neighbours[name]
         heard = tuple([neighbour.heard[table].summary for table in TABLES])
+        if self._tells_outages and neighbour.hears_outages and self._router.told() is not None:
+            heard = *heard, *Behind(self._reach.known(name), now_us, self._complete_us(name, now_us)).pairs
         return Heartbeat(self._epoch, heard, self._router.known)

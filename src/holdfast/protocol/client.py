@@ -24,12 +24,14 @@ from holdfast.model.messages import (
     Outage,
     Publication,
     Publish,
+    Reachable,
     Scalar,
     Snapshot,
     Table,
     TableRefused,
     Via,
 )
+from holdfast.protocol.apart import Apart
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import (
@@ -53,6 +55,7 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
+from holdfast.protocol.reach import known_everywhere
 from holdfast.protocol.recovery.control import CONTROL_ADVERTISEMENT, CONTROL_SEQ, leaves_out_control
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable
@@ -84,6 +87,7 @@ class CoreClient:
         self.broker: str | None = None
         self._sent_tables: dict[Table, SentTable] = {}
         self._wants_version = 0  # of our subscriptions as sent to the broker, when we last began to want more
+        self._apart = Apart(settings.heartbeat_us, settings.lease_us)
         self._wanted: dict[Table, dict[str, str]] = {table: {} for table in TABLES}  # by the application's id
         self._index = new_index()
         self.seen = Seen(settings.dedup_window, settings.dedup_sources)
@@ -114,6 +118,14 @@ class CoreClient:
     @property
     def unacknowledged(self) -> int:
         return 0
+
+    @property
+    def sent_and_confirmed(self) -> tuple[int, int]:
+        return 0, 0
+
+    @property
+    def has_sent_enough(self) -> bool:
+        return False
 
     @property
     def is_full(self) -> bool:
@@ -167,7 +179,7 @@ class CoreClient:
             case LinkDown(neighbour=broker):
                 return self._detach() if broker == self.broker else []
             case Absence():
-                return [Lost("", 0, 0, given.reason, given.since_us, given.until_us, given.events)]
+                return [*self._apart.on_absence(given, now_us)]
             case SubscribeCall(id=id_, condition=condition):
                 return self._want("subscriptions", id_, condition, now_us)
             case AdvertiseCall(id=id_, condition=condition):
@@ -187,7 +199,7 @@ class CoreClient:
             left = self._detach()
         self.broker = broker
         self._due_us = now_us + self._settings.heartbeat_us
-        effects = self._heartbeat()
+        effects: list[Effect] = [*self._apart.on_broker(broker, now_us), *self._heartbeat()]
         for table in TABLES:
             self._sent_tables[table] = SentTable(table, now_us)
             effects += [Send(broker, each) for each in self._sent_tables[table].change(self._rows(table), (), now_us)]
@@ -198,7 +210,7 @@ class CoreClient:
         effects = self._send_batch()
         if self.broker is not None and now_us >= self._due_us:
             self._due_us = max(self._due_us + self._settings.heartbeat_us, now_us + 1)
-            effects += self._heartbeat()
+            effects += self._heartbeat() + [*self._apart.on_heartbeat(now_us)]
         return effects
 
     def _detach(self) -> list[Effect]:
@@ -220,19 +232,23 @@ class CoreClient:
                     sent = self._sent_tables.get(table)
                     if sent is not None:
                         snapshots += sent.on_heard(version, digest, now_us, self._settings.heartbeat_us // 2)
-                return [Send(self.broker, each) for each in snapshots if self.broker]
+                sending: list[Effect] = [Send(self.broker, each) for each in snapshots if self.broker]
+                return sending + self._on_known(message, now_us)
             case TableRefused():
                 return self._on_refused(message, now_us)
             case Outage():
-                return self._on_outage(message, now_us) if self._wanted["subscriptions"] else []
+                return [*self._apart.on_outage(message, now_us)] if self._wanted["subscriptions"] else []
+            case Reachable():
+                self._apart.on_reachable(message.names)
+                return []
             case _:
                 return [Incident("unexpected_message", self.broker or "")]
 
-    def _on_outage(self, outage: Outage, now_us: int) -> list[Effect]:
-        """Publishers that are followed can be asked; others may have published something for us."""
-        reason = f"the link between {outage.one} and {outage.other} was down"
-        until_us = now_us + self._settings.heartbeat_us  # then brokers everywhere know our subscriptions again
-        return [Lost("", 0, 0, reason, now_us - outage.ago_us, until_us)]
+    def _on_known(self, summary: Heartbeat, now_us: int) -> list[Effect]:
+        self._apart.on_summary(summary, now_us)
+        sent = self._sent_tables.get("subscriptions")
+        is_known = sent is not None and known_everywhere(sent, summary) >= self._wants_version
+        return [*self._apart.on_known(now_us)] if is_known else []
 
     def _on_refused(self, refused: TableRefused, now_us: int) -> list[Effect]:
         """What follows from it is lost for as long as it lasts; reported once until the table is smaller."""

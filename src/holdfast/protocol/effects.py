@@ -28,6 +28,7 @@ class LinkUp(msgspec.Struct, frozen=True):
     kind: NodeKind
     replaces: str | None = None  # it is the replica of this broker
     reliable: bool = False  # while it is up it loses, doubles and reorders nothing, and its end is noticed at once
+    repairs: bool = False  # both ends number what they send from now on, and name what they cannot repair
 
 
 class LinkDown(msgspec.Struct, frozen=True):
@@ -55,6 +56,10 @@ class PublishCall(msgspec.Struct, frozen=True):
     attributes: dict[str, Scalar]
     payload: bytes = b""
     lifetime_us: int | None = None
+
+
+class FlushCall(msgspec.Struct, frozen=True):
+    """The application waits until the broker has all that it has published."""
 
 
 class SubscribeCall(msgspec.Struct, frozen=True):
@@ -119,6 +124,7 @@ Input = (
     | Absence
     | Wake
     | PublishCall
+    | FlushCall
     | SubscribeCall
     | UnsubscribeCall
     | AdvertiseCall

@@ -24,7 +24,9 @@ def classify(message: Message) -> tuple[str, bool]:
     if message_type is Stamped:
         return "Publish", True  # it is one, with more on it
     if message_type is Deliver:
-        return "Deliver", message.publication.seq != CONTROL_SEQ  # type: ignore[union-attr]
+        if message.publication.seq == CONTROL_SEQ:  # type: ignore[union-attr]
+            return "DeliverControl", False
+        return "Deliver", True
     if message_type is Numbered:
         kind, flies = classify(message.publish)  # type: ignore[union-attr]
         return (RESENT, flies) if message.again else (kind, flies)  # type: ignore[union-attr]

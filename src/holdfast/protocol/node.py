@@ -191,6 +191,18 @@ class ClientMachine(Node, Asks, Protocol):
         ...
 
     @property
+    def sent_and_confirmed(self) -> tuple[int, int]:
+        """How many events have left over the present link, and how many of the first of them the broker is known to
+        have; (0, 0) where the link loses nothing, or nobody says.
+        """
+        ...
+
+    @property
+    def has_sent_enough(self) -> bool:
+        """Whether so many of those are not confirmed that one may soon be forgotten: publishing should wait."""
+        ...
+
+    @property
     def has_announced(self) -> bool:
         """Whether those who may have lost some of our publications have heard enough to ask for them, or did."""
         ...
@@ -235,6 +247,14 @@ class ClientLayer(Layer[ClientMachine]):
     @property
     def is_full(self) -> bool:
         return self.inner.is_full
+
+    @property
+    def sent_and_confirmed(self) -> tuple[int, int]:
+        return self.inner.sent_and_confirmed
+
+    @property
+    def has_sent_enough(self) -> bool:
+        return self.inner.has_sent_enough
 
     @property
     def has_announced(self) -> bool:

@@ -168,8 +168,9 @@ class Recovering(ClientLayer):
             elif type(message) is Batch:
                 effects += self._on_batch(sender, message, now_us)
             else:
-                effects += self.inner.receive(sender, (message,), now_us)
-                if type(message) is Outage and self._subscriptions:
+                heard = self.inner.receive(sender, (message,), now_us)
+                effects += heard
+                if type(message) is Outage and any(type(each) is Lost for each in heard):
                     effects += self._recovery.on_absence(now_us)
         return effects
 

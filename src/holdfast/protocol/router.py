@@ -34,6 +34,10 @@ class Router(Protocol):
         """The tables that we keep with a neighbour."""
         ...
 
+    def told(self) -> Mapping[str, int] | None:
+        """By neighbouring broker: the version of its table that has all that our neighbours want; None: it has none."""
+        ...
+
     def on_confirmed(self, neighbour: str, version: int) -> None:
         """A neighbour has this version of the subscriptions that we sent it."""
         ...

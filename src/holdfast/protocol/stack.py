@@ -23,6 +23,7 @@ from holdfast.protocol.hops.durable_client import BATCH_STORED_MAX, DurableClien
 from holdfast.protocol.hops.hybrid import HybridLayer
 from holdfast.protocol.hops.multipath import MultipathLayer
 from holdfast.protocol.hops.nack import NackLayer
+from holdfast.protocol.hops.nack_client import NackClient
 from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.interests import InterestObserver
 from holdfast.protocol.node import BrokerMachine, ClientMachine
@@ -54,6 +55,7 @@ def new_broker(
     if hops.durable:
         return _storing(parts, hops, stored or Stored())
     states, avoid_down = hops.hops == "basic", hops.hops == "multipath"
+    tells_outages = hops.hops in ("basic", "nack")
     broker: BrokerMachine
     if reliability.replication is not None:
         return _on_its_links(_replicating(parts, reliability.replication, hops, role), hops)
@@ -61,8 +63,10 @@ def new_broker(
         broker, router = _gossiping(parts, reliability.gossip, states, avoid_down)
     else:
         router = new_router(parts, states=states, avoid_down=avoid_down)
-        broker = CoreBroker(parts, router, states)
-    return MultipathLayer(broker, router, hops.watch, parts.epoch) if avoid_down else _on_its_links(broker, hops)
+        broker = CoreBroker(parts, router, tells_outages)
+    if avoid_down:
+        return MultipathLayer(broker, router, hops.watch, parts.epoch)
+    return _on_its_links(broker, hops, tells_outages=reliability.gossip is None)
 
 
 def new_router(
@@ -79,9 +83,9 @@ def new_router(
     return TreeRouter(parts.book, parts.new_index, advertised, hops_max, watch, states, slice_max)
 
 
-def _on_its_links(broker: BrokerMachine, hops: HopSettings) -> BrokerMachine:
+def _on_its_links(broker: BrokerMachine, hops: HopSettings, tells_outages: bool = False) -> BrokerMachine:
     """With links that repair their own losses, where that is asked for: this goes with any broker."""
-    return NackLayer(broker, hops.nack) if hops.hops == "nack" else broker
+    return NackLayer(broker, hops.nack, tells_outages) if hops.hops == "nack" else broker
 
 
 def _storing(parts: BrokerParts, hops: HopSettings, stored: Stored) -> BrokerMachine:
@@ -113,7 +117,7 @@ def _replicating(
 ) -> BrokerMachine:
     advertised, hops_max = parts.routing == "advertisements", parts.settings.hops_max
     tree = TreeRouter(parts.book, parts.new_index, advertised, hops_max, slice_max=ALL_AT_ONCE, chunk=settings.chunk)
-    return ReplicationLayer(CoreBroker(parts, tree), tree, parts, settings, role, hops.watch)
+    return ReplicationLayer(CoreBroker(parts, tree, hops.hops == "basic"), tree, parts, settings, role, hops.watch)
 
 
 def new_client(
@@ -129,7 +133,10 @@ def new_client(
     batches: bool = False,  # nobody counts publications one by one, so that they may leave in batches
     confirms: bool = False,  # the application says what it is done with; only then are stored events acknowledged
 ) -> ClientMachine:
-    """`DurableClient(Ordered(Recovering(CoreClient)))`, of which a network has those that it asks for."""
+    """`DurableClient(Ordered(Recovering(CoreClient)))`, of which a network has those that it asks for.
+
+    `NackClient` stands in the place of `DurableClient`.
+    """
     recovers, batch_max = guarantees != BEST_EFFORT, BATCH_EVENTS_MAX if batches else 0
     if hops.durable:
         batch_max = BATCH_STORED_MAX if batches and not recovers else 0  # an event with a record is stored by itself
@@ -142,6 +149,8 @@ def new_client(
         if guarantees.order is not None:
             requests = isinstance(guarantees.recovery, RecoverySettings) and guarantees.recovery.asks
             node = Ordered(recovering, recovery.gaps, guarantees.order, requests)
+    if hops.hops == "nack":
+        return NackClient(node, hops.nack)
     return DurableClient(node, hops.handover, confirms) if hops.durable else node
 
 

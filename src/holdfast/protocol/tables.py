@@ -128,6 +128,8 @@ class SentTable:
         """
         if self._digests.get(version) == digest:
             self.confirmed = version
+        elif not self.conditions and digest == self._digest:  # there was nothing to send
+            self.confirmed = self.version
         if digest == self._digest or self.refused:
             return []
         recently = self._looked_us is not None and now_us - self._looked_us < patience_us

@@ -135,6 +135,9 @@ class TreeRouter:
             return {}
         return {"subscriptions": peer.subscriptions, "advertisements": peer.advertisements}
 
+    def told(self) -> dict[str, int]:
+        return {name: NEVER if peer.pending else peer.subscriptions.version for name, peer in self._peers.items()}
+
     # Tables --------------------------------------------------------------------------------------
 
     def on_change(
@@ -151,10 +154,7 @@ class TreeRouter:
         self._interests.add(neighbour, added)
         effects += self._retell([*dropped, *added], list(self._peers), now_us)
         if more and self._statements is not None:
-            versions = {
-                name: NEVER if peer.pending else peer.subscriptions.version for name, peer in self._peers.items()
-            }
-            self._statements.on_wants_more(neighbour, versions)
+            self._statements.on_wants_more(neighbour, self.told())
             for peer in self._peers.values():
                 peer.telling |= bool(peer.pending)
         return effects

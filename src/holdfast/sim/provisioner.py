@@ -38,6 +38,9 @@ class Provisioner:
             return None
         return replace(role, neighbours=tuple(dict.fromkeys(map(self._standing_for, role.neighbours))))
 
+    def is_replaced(self, name: str) -> bool:
+        return self._standing_for(name) != name and not self._is_up(name)
+
     @property
     def is_settled(self) -> bool:
         """Whether no broker holds back events that it is going to send."""

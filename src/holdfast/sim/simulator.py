@@ -6,12 +6,14 @@ action. The same network file and seed give the same run, to the byte.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from random import Random
+from types import MappingProxyType
 
+from holdfast.books.definitions import LAST_HOP
 from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
 from holdfast.books.rows import acknowledged_incident, incident_row, lost_incident
@@ -49,6 +51,7 @@ from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.protocol.stack import new_broker, new_client
 from holdfast.sim.carrier import Carrier
+from holdfast.sim.clocks import OwnClock
 from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.garbage_collection import rare_collections
@@ -67,13 +70,21 @@ _SEARCH_US = 120_000_000  # and for what is being recovered: past the last reque
 _HELD_MAX = 100_000  # messages for a node that hangs: what buffers of the system hold, at 100 bytes each
 _TALLY_US = 1_000_000  # the interval of the `messages` table
 
+_TRUE_TIME = MappingProxyType[str, int]({})  # every clock is right
+
 Action = Callable[[], object]
 
 
 class Simulation:
     def __init__(
-        self, network: Network, seed: int | None = None, trace: TraceWriter | None = None, express: bool = True
+        self,
+        network: Network,
+        seed: int | None = None,
+        trace: TraceWriter | None = None,
+        express: bool = True,
+        ahead_us: Mapping[str, int] = _TRUE_TIME,
     ) -> None:
+        """`ahead_us`: by how much the clocks of some nodes are ahead."""
         self.network = network
         self.seed = network.seed if seed is None else seed
         self.now_us = 0
@@ -81,6 +92,7 @@ class Simulation:
         self._topology = Topology(self.seed)
         self.hosts = self._topology.hosts
         self._trace = trace
+        self._ahead_us = ahead_us
         self._book = ConditionBook()
         self._index = SharedIndex()
         self._lossy_control = network.lossy_control
@@ -88,7 +100,7 @@ class Simulation:
         # What is to happen: when, in which order, a message for some nodes, a timer (its time) of one, or an action.
         self._heap: list[tuple[int, int, Host | list[Host] | Action, Parcel | int]] = []
         self._counter = 0
-        self._carrier = self._express() if express and suits(network) else Carrier()
+        self._carrier = self._express() if express and not ahead_us and suits(network) else Carrier()
         self._stores = defaultdict[str, MemoryStore](MemoryStore)  # of brokers that store events: they outlive crashes
         self._luck = EventLuck(self.seed).of
         self._tallied_us = 0
@@ -194,11 +206,12 @@ class Simulation:
         self._topology.add(Host(spec.id, "broker", machine, spec.service_us > 0))
 
     def _new_machine(self, name: str, kind: NodeKind) -> Node:
-        return self._carrier.around(self._new_node(name, kind), kind)
+        node = self._new_node(name, kind)
+        return self._carrier.around(OwnClock(node, self._ahead_us) if self._ahead_us else node, kind)
 
     def _new_node(self, name: str, kind: NodeKind) -> Node:
         dice, hops = Random(f"{self.seed}/{name}/heartbeat"), self.network.reliability.hops
-        common = self.network.protocol, self._book, self._index.view, self.now_us, dice
+        common = self.network.protocol, self._book, self._index.view, self.now_us + self._ahead_us.get(name, 0), dice
         if kind == "broker":
             parts = BrokerParts(name, self.network.routing, *common, self._queue_length)
             stored = self._stores[name].load() if hops.durable else None
@@ -224,8 +237,10 @@ class Simulation:
         """A link appears, and both ends learn of it; the second may be the replica of a broker."""
         self._topology.link(spec)
         a, b = self.hosts[spec.a], self.hosts[spec.b]
-        self.give(a, LinkUp(b.name, b.kind, replaces))
-        self.give(b, LinkUp(a.name, a.kind))
+        loses = spec.loss_ratio > 0 or spec.burst is not None
+        repairs = b.kind == "client" and loses and self.network.reliability.hops.hops == "nack"
+        self.give(a, LinkUp(b.name, b.kind, replaces, repairs=repairs))
+        self.give(b, LinkUp(a.name, a.kind, repairs=repairs))
 
     def disconnect(self, a: str, b: str) -> None:
         """A link is gone, and both ends learn of it."""
@@ -280,7 +295,8 @@ class Simulation:
         self._topology.start(host, self._new_machine(name, host.kind))
         self.note(name, Incident("restart"))
         for neighbour, channel in list(host.channels.items()):
-            self.give(host, LinkUp(neighbour, channel.receiver.kind))
+            if not self.provisioner.is_replaced(neighbour):  # nobody answers there any more
+                self.give(host, LinkUp(neighbour, channel.receiver.kind))
 
     def hang(self, name: str) -> None:
         """A node does nothing until it is resumed, as after SIGSTOP. Nobody is told."""
@@ -460,7 +476,7 @@ class Simulation:
         outcome = self.ledger.close()
         if self._watched:
             add_recovery(self.hosts.values(), outcome)
-        between = [counts for kind, counts in outcome.messages.items() if kind != "Deliver"]
+        between = [counts for kind, counts in outcome.messages.items() if kind not in LAST_HOP]
         outcome.transmissions = sum(counts["sent"] for counts in between)
         outcome.bytes = sum(counts["bytes"] for counts in between)
         if self._trace is not None:

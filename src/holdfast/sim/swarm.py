@@ -1,55 +1,41 @@
-"""Whole scenarios drawn from seeds: a safety phase in which everything goes wrong, then a healed one.
+"""Drawn scenarios, run and judged: a safety phase in which everything goes wrong, then a healed one.
 
-A seed draws topology, routing, loss, delays, workload, subscription churn and faults. Halfway through, everything is
-mended: links lose nothing, brokers are up, clients are attached. Whatever is published after tables have had time to
-heal must arrive completely; and at no time may an event reach somebody who did not ask for it, or twice. Every third
-scenario is told once more with recovery and perhaps order; then limits and strict order must hold at every moment.
-Every third is also told with brokers that recover losses by gossip, some on links that repair themselves, and every
-third with brokers that store events or go round what is down.
+Halfway through, everything is mended: links lose nothing, brokers are up, clients are attached. Whatever is published
+after tables have had time to heal must arrive completely; and at no time may an event reach somebody who did not ask
+for it, or twice, or be missing without a cause. Subscribers that recover have got or named every event that they are
+owed by a publisher they follow, whatever happened. Limits and strict order must hold at every moment.
 """
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
-from typing import get_args
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.books.causes import Causes
-from holdfast.books.owed import wanted_of
+from holdfast.books.causes import Causes, within
+from holdfast.books.definitions import NAMING, NAMING_FOR_ALL
+from holdfast.books.outcome import Outcome
+from holdfast.books.owed import EVENT, owed_of, wanted_of
 from holdfast.books.promises import acknowledged_survives, check, what_is_owed
 from holdfast.books.runs import Run
 from holdfast.books.trace import TraceWriter
-from holdfast.books.verdict import Verdict
-from holdfast.model.messages import CopyProtocol
+from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.network.provenance import about_run
-from holdfast.network.schema import BrokerSpec, Burst, ClientSpec, Fault, LinkSpec, Network, SubscriptionSpec
-from holdfast.network.workload.listed import Scheduled
-from holdfast.network.workload.publication import PublishingWindow
-from holdfast.network.workload.workloads import Silent
-from holdfast.protocol.gossip.settings import GossipSettings, StyleName, Transfer
-from holdfast.protocol.hops.settings import HandoverSettings, Hops, HopSettings, WatchSettings
-from holdfast.protocol.order.settings import LatchSettings
-from holdfast.protocol.recovery.settings import RecoverySettings
-from holdfast.protocol.replication.settings import ReplicationSettings
-from holdfast.protocol.settings import Guarantees, ProtocolSettings, Routing
+from holdfast.network.schema import Network
 from holdfast.sim.simulator import Simulation
+from holdfast.sim.swarm_scenarios import END_US, SECOND, SETTLED_US, TROUBLE_US
+from holdfast.sim.swarm_troubles import Scenario, drawn, kind_of
 
-_SECOND = 1_000_000
-_SETTINGS = ProtocolSettings(heartbeat_us=_SECOND // 2, lease_us=2 * _SECOND)
-_TROUBLE_US = 6 * _SECOND
-_SETTLED_US = _TROUBLE_US + 3 * _SETTINGS.lease_us  # two leases and some heartbeats after everything was mended
 _WAITS = 5  # heartbeats after which a client's second condition has got as far as its first
-_END_US = _SETTLED_US + 3 * _SECOND
 
 
 @dataclass(frozen=True)
 class SwarmReport:
-    seed: int
-    scenario: str
+    scenario: Scenario
+    outcome: Outcome
+    named: int  # of what is owed and never came: what the subscriber has named
     verdicts: dict[str, Verdict]
 
     @property
@@ -57,305 +43,111 @@ class SwarmReport:
         return [verdict for verdict in self.verdicts.values() if not verdict.holds]
 
 
-def swarm(seeds: range) -> Iterator[SwarmReport]:
-    for seed in seeds:
-        yield run_seed(seed)
-        if seed % 3 == 0:
-            yield run_network(seed, reliable_scenario(seed))
-        if seed % 3 == 1:
-            yield run_network(seed, gossiping_scenario(seed))
-            yield run_network(seed, replicating_scenario(seed))
-        if seed % 3 == 2:
-            yield run_network(seed, hopping_scenario(seed))
-
-
 def run_seed(seed: int) -> SwarmReport:
-    return run_network(seed, scenario(seed))
+    return run_scenario(drawn(seed))
 
 
 def run_network(seed: int, network: Network) -> SwarmReport:
+    return run_scenario(Scenario(seed, kind_of(network), network))
+
+
+def run_scenario(scenario: Scenario) -> SwarmReport:
     with tempfile.TemporaryDirectory(prefix="holdfast-swarm-") as folder:
-        run = Path(folder) / "run"
-        trace = TraceWriter(run, about_run(network, "sim", seed))
-        simulation = Simulation(network, seed, trace)
-        simulation.at(_TROUBLE_US, lambda *_: simulation.heal())
-        simulation.run()
-        verdicts = check(run, strict_order=_is_strict(network))
-        # Longer than any path takes; small stores keep events with their publishers for as long as they are behind.
-        in_flight_us = _END_US if network.reliability.hops.durable else _SECOND
-        verdicts["P4"] = _owed_after(run, _SETTLED_US, in_flight_us)
-        verdicts["P5"] = _acknowledged(run, network)
-        if _is_strict(network):
-            verdicts["P5"] = replace(verdicts["P5"], holds=True)  # an event that is late after all is dropped for order
-        else:
-            verdicts["P3"] = replace(verdicts["P3"], holds=True)  # nothing else promises that no event is ever late
-    return SwarmReport(seed, network.name, verdicts)
+        outcome = simulate(scenario, Path(folder) / "run")
+        return judged(scenario, outcome, Path(folder) / "run")
 
 
-def _owed_after(run: Path, time_us: int, in_flight_us: int) -> Verdict:
-    """P4 for what was published once everything had healed."""
-    trace = Run(run)
-    wanted = wanted_of(trace)
-    wanted = wanted.filter(pc.greater_equal(wanted["time_us"], time_us))
+def simulate(scenario: Scenario, folder: Path) -> Outcome:
+    network = scenario.network
+    trace = TraceWriter(folder, about_run(network, "sim", scenario.seed))
+    simulation = Simulation(network, scenario.seed, trace, ahead_us=scenario.ahead_us)
+    simulation.at(TROUBLE_US, lambda *_: simulation.heal())
+    return simulation.run()
+
+
+def judged(scenario: Scenario, outcome: Outcome, folder: Path) -> SwarmReport:
+    network, run = scenario.network, Run(folder)
+    is_strict = (
+        network.reliability.guarantees.order is not None and network.reliability.guarantees.order.mode == "strict"
+    )
+    verdicts = check(folder, strict_order=is_strict)
+    wanted, causes = wanted_of(run), Causes(run, _WAITS)
+    verdicts["healed"] = _healed(run, wanted, network)
+    verdicts["P5"] = _acknowledged(run, wanted, causes, network)
+    if is_strict:
+        verdicts["P5"] = replace(verdicts["P5"], holds=True)  # an event that is late after all is dropped for order
+    else:
+        verdicts["P3"] = replace(verdicts["P3"], holds=True)  # nothing else promises that no event is ever late
+    named = len(missing := _missing(run, wanted)) - len(_silent(missing, causes))
+    if causes.recovers:
+        lasting = wanted.filter(pc.is_null(wanted["until_us"]))
+        verdicts["named"] = _got_or_named(run, _silent(_missing(run, lasting), causes), causes)
+    return SwarmReport(scenario, outcome, named, verdicts)
+
+
+def _healed(run: Run, wanted: pa.Table, network: Network) -> Verdict:
+    """P4 for what was published once everything had healed: all of it has come."""
+    # Longer than any path takes; small stores keep events with their publishers for as long as they are behind.
+    in_flight_us = END_US if network.reliability.hops.durable else SECOND
+    wanted = wanted.filter(pc.greater_equal(wanted["time_us"], SETTLED_US))
     # A subscription that ends while an event is on its way to it does not get that event, and should not.
     lasts = pc.greater(wanted["until_us"], pc.add(wanted["time_us"], in_flight_us))
-    return what_is_owed(trace.table("deliveries"), wanted.filter(pc.or_kleene(lasts, pc.is_null(wanted["until_us"]))))
+    lasting = wanted.filter(pc.or_kleene(lasts, pc.is_null(wanted["until_us"])))
+    return replace(what_is_owed(run.table("deliveries"), lasting), promise="healed")
 
 
-def _acknowledged(run: Path, network: Network) -> Verdict:
+def _acknowledged(run: Run, wanted: pa.Table, causes: Causes, network: Network) -> Verdict:
     """P5 for clients that stay where they are: one that moves says good-bye, and what was stored for it is erased.
 
     Links lose a third of what is said, so that conditions take their time; they are known once something has come.
     """
-    trace = Run(run)
-    movers = sorted({fault.client for fault in network.faults if fault.kind == "client-attach" and fault.client})
-    wanted, deliveries = wanted_of(trace), trace.table("deliveries")
+    leaving = ("client-detach", "client-attach")
+    movers = sorted({fault.client for fault in network.faults if fault.kind in leaving and fault.client})
+    deliveries = run.table("deliveries")
     wanted = wanted.filter(pc.invert(pc.is_in(wanted["subscriber"], pa.array(movers, pa.string()))))
     if network.routing == "advertisements":  # conditions follow a publisher that has moved, and take their time again
         wanted = wanted.filter(pc.invert(pc.is_in(wanted["source"], pa.array(movers, pa.string()))))
     keys = ["subscriber", "source"]
     wanted = wanted.join(deliveries.group_by(keys).aggregate([("seq", "min")]), keys, join_type="inner")
     wanted = wanted.filter(pc.greater(wanted["seq"], wanted["seq_min"]))
-    return acknowledged_survives(deliveries, wanted, Causes(trace, _WAITS))
+    return acknowledged_survives(deliveries, wanted, causes)
 
 
-# Drawing a scenario ----------------------------------------------------------------------------------------------
+# Got or named ----------------------------------------------------------------------------------------------------
 
 
-def scenario(seed: int) -> Network:
-    dice = Random(f"{seed}/swarm")
-    routings: list[Routing] = ["subscriptions", "advertisements", "destinations"]
-    routing = dice.choice(routings)
-    brokers = [f"b{n}" for n in range(dice.randint(1, 9))]
-    links = _tree(brokers, dice)
-    if routing == "destinations":
-        links += _chords(brokers, links, dice)
-    clients = [_client(n, brokers, dice) for n in range(dice.randint(2, 8))]
-    faults = sorted(_faults(brokers, links, clients, routing, dice), key=lambda fault: fault.at_us)
-    return Network(
-        name=f"{routing}, {len(brokers)} brokers, {len(clients)} clients, {len(faults)} faults",
-        seed=seed,
-        duration_us=_END_US,
-        routing=routing,
-        brokers=tuple(BrokerSpec(name, service_us=dice.choice([0, 0, 100])) for name in brokers),
-        links=tuple(links),
-        clients=tuple(clients),
-        workload=Silent(),
-        window=PublishingWindow(0, _END_US),
-        protocol=_SETTINGS,
-        faults=tuple(faults),
-    )
+def _missing(run: Run, wanted: pa.Table) -> list[dict[str, Any]]:
+    """What is owed and never came."""
+    got = run.table("deliveries").select(EVENT)
+    missing: list[dict[str, Any]] = owed_of(wanted).join(got, EVENT, join_type="left anti").to_pylist()
+    return missing
 
 
-def reliable_scenario(seed: int) -> Network:
-    """The same, with clients that recover what they lost and may keep events in order."""
-    dice = Random(f"{seed}/swarm/reliability")
-    network = scenario(seed)
-    order: LatchSettings | None = dice.choice([None, LatchSettings("fifo"), LatchSettings("strict", "drop")])
-    recovery = RecoverySettings(
-        digest_us=dice.choice([50_000, 200_000]),
-        told=dice.choice([1, 2]),
-        record=dice.choice([0, 4]),
-        kept_max=dice.choice([20, 20_000]),
-        missing_max=dice.choice([50, 20_000]),
-        search_us=dice.choice([2 * _SECOND, 60 * _SECOND]),
-        sources_max=dice.choice([2, 2_000]),
-        scope_max=dice.choice([1, 12]),
-    )
-    guarantees = Guarantees(recovery, order)
-    name = f"{network.name}, recovery, order {'none' if order is None else order.mode}"
-    return replace(network, name=name, reliability=replace(network.reliability, guarantees=guarantees))
-
-
-def gossiping_scenario(seed: int) -> Network:
-    """The same, with brokers that recover losses, and perhaps links and clients that do."""
-    dice = Random(f"{seed}/swarm/gossip")
-    network = reliable_scenario(seed) if dice.random() < 0.3 else scenario(seed)
-    gossip = GossipSettings(
-        style=dice.choice(get_args(StyleName)),
-        interval_us=dice.choice([10_000, 100_000]),
-        buffer=dice.choice([5, 1_500]),
-        forward_ratio=dice.choice([0.5, 1.0]),
-        lost_us=dice.choice([_SECOND, 10 * _SECOND]),
-        adaptive=dice.random() < 0.5,
-        transfer=dice.choice(get_args(Transfer)),
-        transfer_loss_ratio=dice.choice([0.0, 0.3]),
-        lost_max=dice.choice([10, 20_000]),
-        streams_max=dice.choice([5, 200_000]),
-        origins_max=dice.choice([2, 4_096]),
-        digest_max=dice.choice([3, 1_000]),
-    )
-    hops = HopSettings(dice.choice(["basic", "nack"]))
-    name = f"{network.name}, {gossip.style}, hops {hops.hops}"
-    return replace(network, name=name, reliability=replace(network.reliability, hops=hops, gossip=gossip))
-
-
-def hopping_scenario(seed: int) -> Network:
-    """The same, with brokers that store events, go round what is down, or both, or repair their links."""
-    dice = Random(f"{seed}/swarm/hops")
-    network = reliable_scenario(seed) if dice.random() < 0.3 else scenario(seed)
-    kinds: list[Hops] = ["retransmission", "retransmission", "nack"]
-    if network.routing == "destinations":  # the other routings know one way only
-        kinds = ["retransmission", "multipath", "hybrid"]
-    hops = HopSettings(
-        dice.choice(kinds),
-        handover=HandoverSettings(
-            window=dice.choice([32, 256]),  # fewer would not carry all that is published over a link of 40 ms
-            stored_max=dice.choice([50, 200_000]),
-            published_max=dice.choice([5, 20_000]),
-        ),
-        watch=WatchSettings(beat_us=dice.choice([50_000, 200_000]), phi=dice.choice([2.0, 8.0])),
-    )
-    # A link that is replaced looks to brokers that store as if it had failed, and files that want both are refused. A
-    # client that moves while its broker is down cannot say so: what comes for it then fills a small store for an hour.
-    left_out = {"link-replace"} if hops.durable else set[str]()
-    left_out |= {"client-attach"} if hops.handover.stored_max < 1_000 else set()
-    faults = tuple(fault for fault in network.faults if fault.kind not in left_out)
-    name = f"{network.name}, hops {hops.hops}"
-    return replace(network, name=name, faults=faults, reliability=replace(network.reliability, hops=hops))
-
-
-def replicating_scenario(seed: int) -> Network:
-    """The same on a tree, with brokers that are replaced: early and adjacent ones, that die or hang, and return."""
-    dice = Random(f"{seed}/swarm/replication")
-    network = scenario(seed)
-    near: dict[str, list[str]] = {broker.id: [] for broker in network.brokers}
-    for link in network.links[: len(near) - 1]:  # the tree, without chords
-        near[link.a].append(link.b)
-        near[link.b].append(link.a)
-    victims = [dice.choice(list(near))]
-    while len(victims) < dice.choice([1, 2, 3]) and (
-        beside := [each for each in near[victims[-1]] if each not in victims]
-    ):
-        victims.append(dice.choice(beside))
-    faults = [fault for fault in network.faults if fault.kind in ("subscribe", "unsubscribe")]
-    at_us = dice.choice([0, dice.randrange(_SECOND), dice.randrange(_SECOND, _TROUBLE_US // 2)])
-    for broker in victims:
-        at_us += dice.choice([0, 0, dice.randrange(_SECOND)])
-        back_us = at_us + dice.choice([_SECOND // 10, dice.randrange(_SECOND, _TROUBLE_US)])
-        if dice.random() < 0.5:
-            faults += [Fault(at_us, "crash", broker=broker), Fault(back_us, "restart", broker=broker)]
-        else:
-            faults += [Fault(at_us, "hang", broker=broker), Fault(back_us, "resume", broker=broker)]
-    plan = ReplicationSettings(
-        copying=dice.choice(get_args(CopyProtocol)),
-        takeover_us=_SECOND // 2,
-        retry_us=_SECOND // 2,
-        provision_us=dice.choice([_SECOND // 10, _SECOND // 2]),
-    )
-    return replace(
-        network,
-        name=f"{network.name}, replication {plan.copying}, {len(victims)} adjacent",
-        routing="advertisements" if dice.random() < 0.5 else "subscriptions",
-        # P6 judges order and completeness where links break neither; a replica's links are like its broker's.
-        links=tuple(LinkSpec(link.a, link.b, link.delay_us) for link in network.links[: len(near) - 1]),
-        faults=tuple(sorted(faults, key=lambda fault: fault.at_us)),
-        reliability=replace(network.reliability, replication=plan),
-    )
-
-
-def _is_strict(network: Network) -> bool:
-    order = network.reliability.guarantees.order
-    return order is not None and order.mode == "strict"
-
-
-def _tree(brokers: list[str], dice: Random) -> list[LinkSpec]:
-    return [_link(dice.choice(brokers[:at]), brokers[at], dice) for at in range(1, len(brokers))]
-
-
-def _chords(brokers: list[str], links: list[LinkSpec], dice: Random) -> list[LinkSpec]:
-    there = {frozenset((link.a, link.b)) for link in links}
-    chords = []
-    for _ in range(dice.randrange(3)):
-        a, b = dice.choice(brokers), dice.choice(brokers)
-        if a != b and frozenset((a, b)) not in there:
-            there.add(frozenset((a, b)))
-            chords.append(_link(a, b, dice))
-    return chords
-
-
-def _link(a: str, b: str, dice: Random) -> LinkSpec:
-    burst = Burst(0.05, 0.3, 0.9) if dice.random() < 0.2 else None
-    delay_us = dice.choice([0, 500, 5_000, 40_000])
-    return LinkSpec(
-        a,
-        b,
-        delay_us=delay_us,
-        jitter_us=dice.choice([0, delay_us // 2]),
-        loss_ratio=dice.choice([0.0, 0.05, 0.3]),
-        burst=burst,
-        duplicate_ratio=dice.choice([0.0, 0.0, 0.1]),
-        reorder_ratio=dice.choice([0.0, 0.0, 0.2]),
-    )
-
-
-def _client(number: int, brokers: list[str], dice: Random) -> ClientSpec:
-    wanted = [
-        SubscriptionSpec(
-            f"s{at}",
-            _condition(dice),
-            from_us=dice.choice([0, 0, dice.randrange(_TROUBLE_US)]),
-            until_us=dice.choice([None, None, _TROUBLE_US + dice.randrange(_END_US - _TROUBLE_US)]),
-        )
-        for at in range(dice.randrange(4))
+def _silent(missing: list[dict[str, Any]], causes: Causes) -> list[dict[str, Any]]:
+    """Of what never came, what no incident names."""
+    given_up, expired = causes.named(NAMING), causes.events(NAMING_FOR_ALL)
+    return [
+        row
+        for row in missing
+        if (row["source"], row["seq"]) not in expired
+        and not within(row["seq"], given_up.get((row["subscriber"], row["source"]), []))
     ]
-    every_us = dice.choice([90_000, 250_000])
-    schedule = [
-        Scheduled(
-            dice.randrange(every_us), {"a": dice.randrange(6), "b": dice.randrange(6), "s": "abc"[kind]}, every_us
-        )
-        for kind in range(dice.randrange(4))
+
+
+def _got_or_named(run: Run, silent: list[dict[str, Any]], causes: Causes) -> Verdict:
+    """With recovery: events that nobody named, of publishers that the subscriber followed, from the first that came on.
+
+    Whatever the faults were: P4 excuses what is published around a disturbance, and this does not.
+    """
+    arrived = run.table("deliveries").to_pylist()
+    arrived.sort(key=lambda row: row["time_us"] - row["held_us"])  # it may have waited for the sake of order
+    first = {(row["subscriber"], row["source"]): row["seq"] for row in reversed(arrived)}
+    left = [
+        row
+        for row in silent
+        if row["subscriber"] != row["source"]
+        and row["subscriber"] not in causes.overstretched
+        and row["seq"] > first.get((row["subscriber"], row["source"]), row["seq"])
     ]
-    return ClientSpec(
-        f"c{number}",
-        dice.choice(brokers),
-        tuple(wanted),
-        ("TRUE",) if schedule else (),
-        bool(schedule),
-        tuple(schedule),
-    )
-
-
-def _condition(dice: Random) -> str:
-    number = dice.randrange(6)
-    return dice.choice(
-        [
-            f"a = {number}",
-            f"a < {number}",
-            f"a >= {number} AND b < {dice.randrange(6)}",
-            f"s = '{dice.choice('abc')}' AND a <= {number}",
-            f"s LIKE '{dice.choice('abc')}%' OR b = {number}",
-            "TRUE",
-        ]
-    )
-
-
-def _faults(
-    brokers: list[str], links: list[LinkSpec], clients: list[ClientSpec], routing: str, dice: Random
-) -> Iterator[Fault]:
-    """Crashes, link failures, replacements, moves and churn, all over before the trouble ends."""
-
-    def moment() -> int:
-        return dice.randrange(_SECOND, _TROUBLE_US - _SECOND)
-
-    for _ in range(dice.randrange(4)):
-        broker, at_us = dice.choice(brokers), moment()
-        yield Fault(at_us, "crash", broker=broker)
-        yield Fault(at_us + dice.randrange(1, _SECOND), "restart", broker=broker)
-    for client in clients:
-        if dice.random() < 0.3:
-            yield Fault(moment(), "client-attach", client=client.id, broker=dice.choice(brokers))
-        if dice.random() < 0.3:
-            id_, at_us = "late", moment()
-            yield Fault(at_us, "subscribe", client=client.id, subscription=id_, condition=_condition(dice))
-            if dice.random() < 0.5:
-                yield Fault(at_us + dice.randrange(1, _END_US), "unsubscribe", client=client.id, subscription=id_)
-    for link in links:
-        if dice.random() < 0.3:
-            at_us = moment()
-            if routing == "destinations" or dice.random() < 0.5:
-                yield Fault(at_us, "link-down", link=(link.a, link.b))
-                yield Fault(at_us + dice.randrange(1, _SECOND), "link-up", link=(link.a, link.b))
-            else:
-                yield Fault(at_us, "link-replace", link=(link.a, link.b), after_us=100_000)
-                return  # replacements move links about, so that later ones could name a link that has gone
+    examples = tuple({name: row[name] for name in (*EVENT, "time_us")} for row in left[:EXAMPLES_MAX])
+    return Verdict("named", not left, len(arrived) + len(silent), len(left), examples)

@@ -218,7 +218,7 @@ def _loosened(kind: type[msgspec.Struct], **types: Any) -> type[msgspec.Struct]:
 _AnyAttributes: Any = Annotated[dict[str, Any], Meta(max_length=ATTRIBUTES_MAX)]
 _AnyPublication = _loosened(SkewedPublication, attributes=_AnyAttributes)
 _loose_kinds: dict[Any, Any] = {_loosened(kind, publication=_AnyPublication): kind for kind in _EVENTS}
-_AnyOnLink: Any = reduce(or_, [loose for loose, kind in _loose_kinds.items() if kind in (Publish, Stamped)])
+_AnyOnLink: Any = reduce(or_, [loose for loose, kind in _loose_kinds.items() if kind in (Publish, Stamped, Deliver)])
 _AnyNumbered: Any = _loosened(Numbered, publish=_AnyOnLink)
 _AnyRun: Any = _loosened(Batch, attributes=tuple[_AnyAttributes, ...])
 _AnyHanded: Any = reduce(or_, [loose for loose, kind in _loose_kinds.items() if kind in (Publish, Deliver)])

@@ -40,6 +40,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     durable: bool | None = None  # whether what it is subscribed to outlives it; None from one that does not say
     level: Count = 0  # of the messages that it knows: it is sent no others
     now_us: Count = 0  # by its clock; 0 from one that does not say
+    expects: NodeName | None = None  # whom it means to reach; None: whoever is there
+    repairs: bool = False  # it numbers what it sends, asks for what it misses, and names what does not come
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
@@ -51,6 +53,7 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
     received: Count = 0  # how many frames of it have come from the client
     now_us: Count = 0  # by the broker's clock
     level: Count = 0  # of the messages that it knows: it is sent no others
+    repairs: bool = False  # the same of this end
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):

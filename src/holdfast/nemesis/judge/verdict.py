@@ -17,6 +17,9 @@ _SHOWN_MAX = 20  # of the cases that break a promise; they are counted all
 
 # Faults that hold messages up rather than losing them: an event may be lost after they are over.
 _HOLDING = ("stall", "delay", "throttle", "pause-broker", "pause-publisher", "pause-subscriber", "slow-reader")
+# Faults between brokers that hold them up as well where a broker keeps events for a neighbour that is gone: they wait
+# for it to come back or for its replica, and may be lost then.
+_KEPT_DURING = ("cut", "kill-broker", "clock-forward", "clock-back")
 # Faults during which a broker may not hear an acknowledgement, or may forget it.
 _UNHEARD = (
     "cut",
@@ -46,6 +49,7 @@ class Rules:
     by_incident: bool  # what a broker reports names a loss, too
     in_order: bool
     stores: bool
+    keeps: bool  # brokers keep events for a neighbour that is gone
     settle_us: int  # until a subscription is known everywhere, and after a fault
     slack_us: int  # by which a named time may be off: clocks are read a little before or after what they describe
     search_us: int  # how long a subscriber looks for an event before it names it
@@ -307,6 +311,12 @@ class _Judge:
         for fault in self._struck:
             if fault.since_us > end_us + self._rules.slack_us:
                 break
-            if fault.kind in _HOLDING and fault.until_us > event.begun_us:
+            if self._holds_up(fault) and fault.until_us > event.begun_us:
                 end_us = max(end_us, fault.until_us)
         return event.begun_us, end_us
+
+    def _holds_up(self, fault: Struck) -> bool:
+        if fault.kind in _HOLDING:
+            return True
+        is_between_brokers = all(fault.target != name for name, _ in self._of.lives)
+        return self._rules.keeps and fault.kind in _KEPT_DURING and is_between_brokers

@@ -68,6 +68,8 @@ def build(document: Document) -> Network:
     if graph is not None:
         check_graph(graph, values["routing"], problems)
     clients = finish_clients(drafts, workload, seed, problems)
+    reliability = _reliability(values["reliability"], replication, document.folder, problems)
+    plan = made(PlanSettings, values["plan"], ("plan",), problems)
     if problems:
         raise NetworkError(document.name, problems.in_order(), problems.more)
     assert isinstance(graph, Graph)
@@ -82,8 +84,8 @@ def build(document: Document) -> Network:
         clients=clients,
         workload=workload,
         window=window,
-        reliability=_reliability(values["reliability"], replication, document.folder, problems),
-        plan=made(PlanSettings, values["plan"], ("plan",), problems),
+        reliability=reliability,
+        plan=plan,
         protocol=protocol,
         lossy_control=not transport.reliable if lossy is None else lossy,
         transport=transport,

@@ -5,6 +5,7 @@ what runs were set up to promise. Disturbances are merged into spans, of which a
 into it. Only these, a few sums a run, and how many events are missing how often come to the driver.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from holdfast.books import definitions as what
-from holdfast.books.promised import hands_over_at_once, heartbeat_and_lease_us, recovery_promised
+from holdfast.books.failovers import MOVED
+from holdfast.books.promised import (
+    NO_ORDER,
+    hands_over_at_once,
+    heartbeat_and_lease_us,
+    order_promised,
+    recovery_promised,
+)
+from holdfast.books.verdict import EXAMPLES_MAX
 from holdfast.pipeline.audit.metrics import VIOLATIONS
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 
@@ -44,7 +53,7 @@ class AuditedCauses:
     times: dict[str, Times]
     sums: dict[str, dict[str, int]]  # by run: lost Publish, lost Deliver
     spans: DataFrame  # outages and moments that disturb a run: from_us, until_us
-    unsure: DataFrame  # from when conditions were lost on their way until they have certainly arrived
+    unsure: DataFrame  # while conditions may be on their way for long, because some were lost
     moved: DataFrame  # clients that left their broker: client, moved_us
 
     def of(self, name: str) -> Column:
@@ -63,19 +72,26 @@ def known_us(run: TraceRun, figures: Mapping[str, Any]) -> int:
 
 @contextmanager
 def causes_of(runs: Sequence[TraceRun], figures: Mapping[str, Mapping[str, Any]]) -> Iterator[AuditedCauses]:
-    """The circumstances of these runs; messages and incidents are kept meanwhile, since they are read many times."""
+    """The circumstances of these runs. What is read many times is kept meanwhile, so that plans stay short."""
     messages, incidents = together(runs, "messages").persist(), together(runs, "incidents").persist()
+    heartbeats = _of_run({run.label: heartbeat_and_lease_us(run.about)[0] for run in runs})
+    losing = _losing(messages, heartbeats).persist()
+    found = _causes_of(runs, messages, incidents, losing, figures)
     try:
-        yield _causes_of(runs, messages, incidents, figures)
+        yield found
     finally:
-        messages.unpersist()
-        incidents.unpersist()
+        for kept in (found.unsure, found.spans, losing, incidents, messages):
+            kept.unpersist()
 
 
 def _causes_of(
-    runs: Sequence[TraceRun], messages: DataFrame, incidents: DataFrame, figures: Mapping[str, Mapping[str, Any]]
+    runs: Sequence[TraceRun],
+    messages: DataFrame,
+    incidents: DataFrame,
+    losing: DataFrame,
+    figures: Mapping[str, Mapping[str, Any]],
 ) -> AuditedCauses:
-    summed = _summed(runs, messages, incidents)
+    summed = _summed(runs, messages, incidents, losing)
     times = {}
     for run in runs:
         heartbeat_us, lease_us = heartbeat_and_lease_us(run.about)
@@ -89,15 +105,25 @@ def _causes_of(
             waits=what.heartbeats_waited(own["worst"], own["brokers"] + 1),
         )
     end_us = _of_run({run: each.end_us for run, each in times.items()})
-    spans = _outages(incidents, end_us).unionByName(_moments(incidents))
+    spans = _outages(incidents, end_us).unionByName(_moments(incidents)).persist()
+    unsure = _unsure(messages, losing, times).persist()
     left = messages.where("kind = 'Detach' AND sent > 0").groupBy("run", F.col("node").alias("client"))
     moved = left.agg(F.min("from_us").alias("moved_us"))
-    return AuditedCauses(runs, messages, incidents, times, summed, spans, _unsure(messages, times), moved)
+    return AuditedCauses(runs, messages, incidents, times, summed, spans, unsure, moved)
 
 
-def _summed(runs: Sequence[TraceRun], messages: DataFrame, incidents: DataFrame) -> dict[str, dict[str, Any]]:
-    """Per run: messages lost, the largest share of table messages that a node lost, brokers, and when the run ended."""
-    tables = F.col("kind").isin(*what.TABLE_CHECKS)
+def _summed(
+    runs: Sequence[TraceRun], messages: DataFrame, incidents: DataFrame, losing: DataFrame
+) -> dict[str, dict[str, Any]]:
+    """Per run: messages lost, brokers, when the run ended, and the largest share of table messages that a node lost.
+
+    The share is of the times in which some were lost.
+    """
+    # Key: run, broadcast: a run has few such times.
+    meanwhile = F.broadcast(losing.select(F.col("run").alias("of_run"), F.col("from_us").alias("low"), "quiet_us"))
+    inside = (F.col("run") == F.col("of_run")) & F.col("from_us").between(F.col("low"), F.col("quiet_us"))
+    tables = F.col("kind").isin(*what.TABLE_CHECKS) & F.col("low").isNotNull()
+    messages = messages.join(meanwhile, inside, "left")
     lost = {kind: _of_kind(kind, "lost") for kind in what.CARRIERS}
     gone = {kind: _of_kind(kind, "sent") - _of_kind(kind, "received") for kind in what.CARRIERS}
     nodes = messages.groupBy("run", "node").agg(
@@ -167,18 +193,35 @@ def _outages(incidents: DataFrame, end_us: Column) -> DataFrame:
     return found.select("run", "from_us", F.coalesce("until_us", end_us).alias("until_us"))
 
 
-def _unsure(messages: DataFrame, times: Mapping[str, Times]) -> DataFrame:
-    grace = _of_run({run: what.HEARTBEATS * each.heartbeat_us for run, each in times.items()})
-    waits = _of_run({run: each.waits * each.heartbeat_us for run, each in times.items()})
-    losing = messages.where(F.col("kind").isin(*what.TABLE_CHECKS) & (F.col("lost") > 0))
-    spans = losing.select("run", "from_us", (F.col("until_us") + grace).alias("until_us"))
-    quiet = islands(spans).select("run", F.col("from_us").alias("low"), F.col("until_us").alias("quiet_us"))
-    longest = F.col("until_us") + grace + waits
-    conditions = losing.where(F.col("kind").isin(*what.TABLES)).select("run", "from_us", longest.alias("longest"))
-    inside = F.col("from_us").between(F.col("low"), F.col("quiet_us"))
+def _losing(messages: DataFrame, heartbeats: Column) -> DataFrame:
+    """While messages about tables are lost, and until none was for two heartbeats: from_us, quiet_us."""
+    lost = messages.where(F.col("kind").isin(*what.TABLE_CHECKS) & (F.col("lost") > 0))
+    until = (F.col("until_us") + what.HEARTBEATS * heartbeats).alias("until_us")
+    return islands(lost.select("run", "from_us", until)).withColumnRenamed("until_us", "quiet_us")
+
+
+def _unsure(messages: DataFrame, losing: DataFrame, times: Mapping[str, Times]) -> DataFrame:
+    known = _of_run({run: each.known_us for run, each in times.items()})
+    lost = messages.where(F.col("kind").isin(*what.TABLES) & (F.col("lost") > 0)).select("run", "from_us").distinct()
+    spans = losing.withColumnRenamed("from_us", "low")
     # Key: run, broadcast: few seconds of a run lose conditions.
-    both = conditions.distinct().join(quiet, "run").where(inside)
-    return both.select("run", "from_us", F.least("longest", "quiet_us").alias("until_us"))
+    both = lost.join(spans, "run").where(F.col("from_us").between(F.col("low"), F.col("quiet_us")))
+    first = both.groupBy("run", "quiet_us").agg(F.min("from_us").alias("from_us"))
+    return islands(
+        first.select("run", (F.col("from_us") - known).alias("from_us"), F.col("quiet_us").alias("until_us"))
+    )
+
+
+def _arrived(rows: DataFrame, causes: "AuditedCauses", at: str, arrived: str) -> DataFrame:
+    """With a column more: until when a condition that set out then may be on its way, because some were lost."""
+    spans = causes.unsure.select(
+        F.col("run").alias("of_run"), F.col("from_us").alias("low"), F.col("until_us").alias("high")
+    )
+    met = (F.col("run") == F.col("of_run")) & F.col(at).between(F.col("low"), F.col("high"))
+    wait = causes.of("known_us") + (what.HEARTBEATS + causes.of("waits")) * causes.of("heartbeat_us")
+    until = F.when(F.col("high").isNull(), F.col(at)).otherwise(F.least("high", F.col(at) + wait))
+    # Key: run, broadcast: a run has few such spans, and they are apart.
+    return rows.join(F.broadcast(spans), met, "left").withColumn(arrived, until).drop("of_run", "low", "high")
 
 
 def islands(spans: DataFrame, gap: Column | None = None) -> DataFrame:
@@ -210,10 +253,13 @@ def _outside(rows: DataFrame, spans: DataFrame, excuse: Column) -> DataFrame:
 def _known(rows: DataFrame, causes: AuditedCauses, disturbed: DataFrame, began_us: Column) -> DataFrame:
     """Rows whose subscription was known when the event was published; what begins around a disturbance is after it."""
     known = causes.of("known_us")
-    spans = islands(disturbed.unionByName(causes.unsure), known)
-    met = began_us.between(F.col("from_us") - known, F.col("until_us"))
-    unknown = met & (F.col("until_us") + known > F.col("published_us"))
-    return _outside(rows.where(began_us + known <= F.col("published_us")), spans, unknown)
+    held_up = _arrived(disturbed, causes, "until_us", "over_us")
+    spans = islands(held_up.select("run", "from_us", F.col("over_us").alias("until_us")), known)
+    rows = _arrived(rows.withColumn("began_us", began_us), causes, "began_us", "there_us")
+    met = [F.col(name).between(F.col("from_us") - known, F.col("until_us")) for name in ("began_us", "there_us")]
+    unknown = (met[0] | met[1]) & (F.col("until_us") + known > F.col("published_us"))
+    rows = rows.where(F.col("there_us") + known <= F.col("published_us"))
+    return _outside(rows, spans, unknown).drop("began_us", "there_us")
 
 
 def _settled_clients(rows: DataFrame, causes: AuditedCauses) -> DataFrame:
@@ -253,23 +299,44 @@ def unexplained(facts: DataFrame, causes: AuditedCauses, incidents: Mapping[str,
     patient = [run for run, does in recovers.items() if does]
     leases = F.when(F.col("run").isin(patient), what.LEASES * causes.of("lease_us")).otherwise(0)
     due = F.col("published_us") + F.greatest(2 * causes.of("longest_us"), leases) <= causes.of("end_us")
-    rows = facts.where(F.col("run").isin(list(causes.times)) & F.expr(VIOLATIONS["missing"]) & ~F.col("expired"))
-    rows = rows.where(due).select("run", *EVENT, "published_us", "settled_us")
-    rows = _settled_clients(_unnamed(rows, causes, what.NAMING), causes)
     spans = _around(causes, causes.of("longest_us"), what.LEASES * causes.of("lease_us"))
-    rows = _known(rows, causes, spans, F.col("published_us") - F.col("settled_us"))
-    rows = rows.where(F.col("settled_us") >= causes.of("known_us"))
-    rows = _outside(rows, spans, F.col("published_us").between(F.col("from_us"), F.col("until_us")))
+    rows = _without_excuse(facts.where(due), causes, spans)
     full = together(causes.runs, "samples").where((F.col("name") == what.FOLLOWED) & (F.col("value") >= F.col("limit")))
     full = full.select("run", F.col("node").alias("subscriber"), F.lit(True).alias("full")).distinct()
     rows = rows.join(full, ["run", "subscriber"], "left")
-    silent = F.col("run").isin(patient) & F.col("full").isNull()
+    silent = F.col("run").isin(patient) & F.col("full").isNull() & (F.col("subscriber") != F.col("source"))
     # Key: the event, then how many miss it: as many rows come back as there are different numbers of those.
     events = rows.groupBy("run", "source", "seq").agg(
         F.count_if(silent).alias("silent"), F.count_if(~silent).alias("others")
     )
     counts = events.groupBy("run", "others").agg(F.count("*").alias("events"), F.sum("silent").alias("silent"))
     return _in_proportion(counts.collect(), causes, incidents)
+
+
+def _without_excuse(facts: DataFrame, causes: AuditedCauses, spans: DataFrame) -> DataFrame:
+    """What is missing and was published outside of these disturbances, for subscriptions that were known."""
+    rows = facts.where(F.col("run").isin(list(causes.times)) & F.expr(VIOLATIONS["missing"]) & ~F.col("expired"))
+    rows = rows.select("run", *EVENT, "published_us", "settled_us")
+    rows = _settled_clients(_unnamed(rows, causes, what.NAMING), causes)
+    rows = rows.where(F.col("settled_us") >= causes.of("known_us"))
+    rows = _outside(rows, spans, F.col("published_us").between(F.col("from_us"), F.col("until_us")))
+    # Key: run, subscriber and source. One row a pair.
+    rows = rows.join(_proven(causes, spans), ["run", "subscriber", "source"], "left")
+    lasts = F.col("settled_us") >= causes.of("longest_us")  # so that it did not end while the event was on its way
+    is_proven = F.coalesce(F.col("published_us") >= F.col("proven_us"), F.lit(False)) & lasts
+    others = _known(rows.where(~is_proven), causes, spans, F.col("published_us") - F.col("settled_us"))
+    return rows.where(is_proven).unionByName(others).drop("proven_us")
+
+
+def _proven(causes: AuditedCauses, spans: DataFrame) -> DataFrame:
+    """Of subscribers with one subscription and sources: when an event arrived first after the last disturbance."""
+    last = spans.groupBy("run").agg(F.max("until_us").alias("last_us"))
+    asked = together(causes.runs, "subscriptions").groupBy("run", "subscriber").agg(F.count("*").alias("asked"))
+    arrived = together(causes.runs, "deliveries").join(F.broadcast(last), "run", "left")
+    arrived = arrived.where(F.col("time_us") >= F.coalesce("last_us", F.lit(0)))
+    # Key: run and subscriber. There are as many rows as subscribers, so this side is broadcast.
+    arrived = arrived.join(F.broadcast(asked.where("asked = 1").drop("asked")), ["run", "subscriber"], "left_semi")
+    return arrived.groupBy("run", "subscriber", "source").agg(F.min("time_us").alias("proven_us"))
 
 
 def _in_proportion(
@@ -291,16 +358,30 @@ def _in_proportion(
 
 
 def withheld(runs: Sequence[TraceRun]) -> dict[str, int]:
-    """By run: messages with an event that reached a subscriber, and of which nothing came out."""
-    prompt = [run for run in runs if hands_over_at_once(run.about)]
-    if not prompt:
+    """By run: messages with an event that reached a subscriber, and of which nothing came out.
+
+    Where subscribers hold events back they are judged by their last sample, which tells how many they hold.
+    """
+    talks = together(runs, "messages").where("kind = 'DeliverControl'").select("run").distinct().collect()
+    apart = {row.run for row in talks} | {run.label for run in runs if hands_over_at_once(run.about)}
+    clear = [run for run in runs if run.label in apart]
+    if not clear:
         return {}
-    got = together(prompt, "messages").where("kind = 'Deliver'").select("run", "node", F.col("received").alias("left"))
-    handed = together(prompt, "deliveries").select("run", F.col("subscriber").alias("node"), F.lit(-1).alias("left"))
-    dropped = together(prompt, "incidents").where(F.col("kind").isin(*what.DROPPING))
-    rows = got.unionByName(handed).unionByName(dropped.select("run", "node", (-F.col("count")).alias("left")))
+    samples = together(clear, "samples").where(F.col("name") == what.HELD_BACK).groupBy("run", "node")
+    last = samples.agg(F.max("time_us").alias("last_us"), F.max_by("value", "time_us").cast("long").alias("held"))
+    got = together(clear, "messages").where("kind = 'Deliver'")
+    handed = together(clear, "deliveries").where("via <> 'repair'")  # a repair is no Deliver
+    dropped = together(clear, "incidents").where(F.col("kind").isin(*what.DROPPING))
+    rows = got.select("run", "node", F.col("until_us").alias("at_us"), F.col("received").alias("left"))
+    rows = rows.union(handed.select("run", "subscriber", "time_us", F.lit(-1)))
+    rows = rows.union(dropped.select("run", "node", "time_us", -F.col("count")))
+    rows = rows.union(last.select("run", "node", "last_us", -F.col("held")))
+    ordered = [run.label for run in clear if order_promised(run.about) != NO_ORDER]
+    # Key: run and subscriber; there is one sample each, so that side is broadcast.
+    rows = rows.join(F.broadcast(last.drop("held")), ["run", "node"], "left")
+    in_time = F.coalesce(F.col("at_us") <= F.col("last_us"), ~F.col("run").isin(ordered))
     # Key: run and subscriber; tasks add up before the shuffle.
-    left = rows.groupBy("run", "node").agg(F.sum("left").alias("left")).where("left > 0")
+    left = rows.where(in_time).groupBy("run", "node").agg(F.sum("left").alias("left")).where("left > 0")
     return {run: count for run, count in left.groupBy("run").agg(F.sum("left")).collect()}
 
 
@@ -344,3 +425,60 @@ def owed_by_stores(facts: DataFrame, causes: AuditedCauses) -> DataFrame:
     missing = _known(missing, causes, _disturbed_stores(causes), F.col("published_us") - F.col("lasting_us"))
     kept = ["run", "subscriber", "source", "seq", "published_us", "arrived_us"]
     return rows.where("arrived_us IS NOT NULL").select(kept).unionByName(missing.select(kept))
+
+
+# P6 ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CutOff:
+    """Events that never reached subscribers which get nothing of their source since the network has settled."""
+
+    count: int = 0
+    examples: tuple[dict[str, Any], ...] = ()
+
+
+def cut_off(facts: DataFrame, causes: AuditedCauses) -> dict[str, CutOff]:
+    """By run: what is owed since the last disturbance and a lease, where a subscriber got nothing of a source since.
+
+    Nothing if the messages that were lost meanwhile, or what nodes dropped, can have cost so many events.
+    """
+    spans = _around(causes, F.lit(0), causes.of("lease_us"))
+    last = spans.groupBy("run").agg(F.max("until_us").alias("last_us"))
+    settled = {row.run: row.since_us for row in _arrived(last, causes, "last_us", "since_us").collect()}
+    if not settled:
+        return {}
+    since = _of_run(settled)
+    owed = facts.where(F.col("run").isin(list(settled)) & F.col("owed") & (F.col("published_us") >= since))
+    reached = owed.where("arrived_us IS NOT NULL").select("run", "subscriber", "source").distinct()
+    # Key: run, subscriber and source. Almost all pairs are reached.
+    silent = owed.join(reached, ["run", "subscriber", "source"], "left_anti")
+    silent = silent.where(F.col("published_us") <= _of_run(still_to_come(facts, causes)))
+    rows = _without_excuse(silent, causes, spans)
+    homeless = causes.incidents.where(F.col("kind") == MOVED).select("run", "node").distinct()
+    for client in ("subscriber", "source"):
+        rows = rows.join(F.broadcast(homeless.withColumnRenamed("node", client)), ["run", client], "left_anti")
+    rows = rows.persist()
+    in_time = Window.partitionBy("run").orderBy("published_us", *EVENT)
+    few = rows.withColumn("number", F.row_number().over(in_time)).where(F.col("number") <= EXAMPLES_MAX)
+    shown: dict[str, list[dict[str, Any]]] = {}
+    for row in few.orderBy("run", "number").collect():
+        shown.setdefault(row.run, []).append({name: row[name] for name in EVENT})
+    counts = rows.groupBy("run").agg(F.count("*"), F.count_distinct("source", "seq")).collect()
+    rows.unpersist()
+    cost = _cost_since(causes, since, list(settled))
+    return {run: CutOff(count, tuple(shown[run])) for run, count, events in counts if events > cost[run]}
+
+
+def _cost_since(causes: AuditedCauses, since: Column, runs: Sequence[str]) -> Counter[str]:
+    """By run: messages with an event that were lost since then, and events that nodes dropped."""
+    messages = causes.messages.where(F.col("run").isin(*runs) & (F.col("until_us") >= since))
+    lost = messages.where(F.col("kind").isin(*what.CARRIERS)).groupBy("run", "kind")
+    incidents = causes.incidents.where(F.col("run").isin(*runs) & (F.col("time_us") >= since))
+    dropped = incidents.where(F.col("kind").isin(*what.COSTING_ONE)).groupBy("run").agg(F.sum("count"))
+    cost = Counter[str]()
+    for run, _, *either in lost.agg(F.sum("lost"), F.sum(F.col("sent") - F.col("received"))).collect():
+        cost[run] += max(either)
+    for run, count in dropped.collect():
+        cost[run] += count
+    return cost

@@ -13,10 +13,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.books.definitions import ERASING
+from holdfast.books.definitions import ERASING, LAST_HOP
 from holdfast.books.outcome import Outcome
 from holdfast.books.verdict import Verdict
-from holdfast.pipeline.audit.causes import causes_of, known_us, unexplained, withheld
+from holdfast.pipeline.audit.causes import CutOff, causes_of, cut_off, known_us, unexplained, withheld
 from holdfast.pipeline.audit.exact_quantiles import KINDS, QUANTILES
 from holdfast.pipeline.audit.facts import facts
 from holdfast.pipeline.audit.metrics import (
@@ -190,7 +190,7 @@ def _summed_up(
         sent = _by_run(kinds.result(), lambda row: (row.kind, {name: row[name] for name in _COUNTS}))
         incidents = _by_run(counted.result(), lambda row: (row.kind, row["count"]))
     numbers = {trace.label: by_run.get(trace.label, _NOTHING) for trace in traces}
-    stored, costs = _caused(traces, found, numbers, incidents, asked)
+    stored, costs, cut = _caused(traces, found, numbers, incidents, asked)
     runs = []
     for trace in traces:
         name, own = trace.label, numbers[trace.label]
@@ -202,7 +202,9 @@ def _summed_up(
             verdicts["P5"] = stored[name]
         failovers: list[dict[str, Any]] = []
         if replicates(outcome.incidents):
-            verdicts["P6"], failovers = judged(found, trace, outcome.messages, known_us(trace, own))
+            verdicts["P6"], failovers = judged(
+                found, trace, outcome.messages, known_us(trace, own), cut.get(name, CutOff())
+            )
         runs.append(AuditedRun(name, trace.folder, trace.about, outcome, own, verdicts, failovers))
     return _with_examples(runs, found)
 
@@ -213,21 +215,24 @@ def _caused(
     numbers: Mapping[str, Mapping[str, Any]],
     incidents: Mapping[str, Mapping[str, int]],
     asked: Asked,
-) -> tuple[dict[str, Verdict], dict[str, Costs]]:
-    """P5 where events were acknowledged, and what is wrong with P4, by run."""
+) -> tuple[dict[str, Verdict], dict[str, Costs], dict[str, CutOff]]:
+    """P5 where events were acknowledged, what is wrong with P4, and who is cut off where brokers were replaced."""
     stored: dict[str, Verdict] = {}
     unclear: dict[str, int] = {}
+    cut: dict[str, CutOff] = {}
     storing = {trace.label for trace in traces if "acknowledged" in incidents.get(trace.label, {})}
     missing = {run for run, own in numbers.items() if own["missing"] and asked.delivery_min is None}
+    replicated = {run for run, counts in incidents.items() if replicates(counts) and numbers[run]["missing"]}
     erased = {run: sum(counts.get(kind, 0) for kind in ERASING) for run, counts in incidents.items()}
-    unclear_runs = [trace for trace in traces if trace.label in storing | missing]
+    unclear_runs = [trace for trace in traces if trace.label in storing | missing | replicated]
     if unclear_runs:
         with causes_of(unclear_runs, numbers) as causes, ThreadPoolExecutor(_AT_ONCE) as pool:
             judging = pool.submit(acknowledged_survives, found, causes, erased) if storing else None
             unclear = unexplained(found, causes, incidents) if missing else {}
+            cut = cut_off(found, causes) if replicated else {}
             stored = {run: verdict for run, verdict in judging.result().items() if run in storing} if judging else {}
     kept = withheld(traces) if asked.delivery_min is None else {}
-    return stored, {run: Costs(unclear.get(run, 0), kept.get(run, 0)) for run in numbers}
+    return stored, {run: Costs(unclear.get(run, 0), kept.get(run, 0)) for run in numbers}, cut
 
 
 _COUNTS = ("sent", "bytes", "lost", "received")
@@ -251,7 +256,7 @@ def _by_run(rows: Sequence[Any], entry: Callable[[Any], tuple[str, Any]]) -> dic
 def _outcome(
     trace: TraceRun, numbers: Mapping[str, Any], messages: dict[str, dict[str, int]], incidents: dict[str, int]
 ) -> Outcome:
-    between = [counts for kind, counts in messages.items() if kind != "Deliver"]
+    between = [counts for kind, counts in messages.items() if kind not in LAST_HOP]
     return Outcome(
         published=trace.rows["publications"],
         **{name: numbers[name] for name in _LEDGER},

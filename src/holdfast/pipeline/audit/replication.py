@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from holdfast.books.definitions import CARRIERS, LATELY_US
 from holdfast.books.failovers import ALIVE, MOMENTS, REQUESTED_KINDS, Failover, Moment, failovers, moved
 from holdfast.books.verdict import EXAMPLES_MAX, Verdict
+from holdfast.pipeline.audit.causes import CutOff
 from holdfast.pipeline.audit.trace_tables import TraceRun, together
 
 _EVENT = ["subscriber", "source", "seq"]
@@ -26,7 +27,7 @@ def replicates(incidents: Mapping[str, int]) -> bool:
 
 
 def judged(
-    facts: DataFrame, run: TraceRun, messages: Mapping[str, Mapping[str, int]], known_us: int
+    facts: DataFrame, run: TraceRun, messages: Mapping[str, Mapping[str, int]], known_us: int, cut: CutOff
 ) -> tuple[Verdict, list[dict[str, Any]]]:
     """P6 of a run, and its failovers in numbers."""
     moments = _moments(run)
@@ -49,11 +50,14 @@ def judged(
         parts.append(_late(kept, found))
     else:
         notes.append("order is not promised")
-    broken = [part.count() for part in parts]
+    if any(each.ready_us is None for each in found):
+        cut = CutOff()
+    if cut.count:
+        notes.insert(0, f"{cut.count:,} events never reached subscribers that get nothing since a broker was replaced")
+    broken = sum(part.count() for part in parts) + cut.count
     examples = [row.asDict() for part in parts for row in part.orderBy(*_EVENT).limit(EXAMPLES_MAX).collect()]
-    verdict = Verdict(
-        "P6", not sum(broken), kept.count(), sum(broken), tuple(examples[:EXAMPLES_MAX]), note="; ".join(notes)
-    )
+    examples = [*examples, *cut.examples][:EXAMPLES_MAX]
+    verdict = Verdict("P6", not broken, kept.count() + cut.count, broken, tuple(examples), note="; ".join(notes))
     return verdict, _numbers(own, windows, found, run)
 
 

@@ -72,6 +72,7 @@ class Gossip:
         self._holdings = Holdings(classes, self._buffer, self._losses, settings, rng)
         self._local: dict[str, int] = {}  # conditions of our clients, and how many want each
         self._since: dict[str, int] = {}  # and from when on an event is theirs
+        self._behind_us: dict[str, int] = {}  # by source: what takes the times of its events to our clock
         self._routes: dict[str, tuple[str, ...]] = {}  # by origin: the brokers from there to here
         self._reconciling = ReconcilingSettings()
         self._partners = Partners(self._reconciling, settings.origins_max) if self._style.next_message is None else None
@@ -137,12 +138,19 @@ class Gossip:
                 effects[at] = self._dressed(effect, message, stamp, route)
         if is_ours:
             self._active_us = now_us
+            self._compare_clocks(publication, now_us)
             self._keep(publication, stamp, now_us)
             if stamp is not None and not from_client:
                 self._on_stamp(stamp, route, now_us)
         elif self._partners is not None and stamp is not None and self._local:
             self._partners.heard(stamp.origin, route, False, now_us)
         return effects
+
+    def _compare_clocks(self, publication: Publication, now_us: int) -> None:
+        """By an event that came on its own: it left just now. Without one of its source, clocks are taken to agree."""
+        if publication.source not in self._behind_us and len(self._behind_us) >= self._settings.origins_max:
+            del self._behind_us[next(iter(self._behind_us))]
+        self._behind_us[publication.source] = now_us - publication.time_us
 
     def _dressed(self, effect: Effect, publish: Publish, stamp: Stamp, route: tuple[str, ...]) -> Effect:
         passed = (*route, self._name) if self._records_route and len(route) < NODES_MAX else ()
@@ -316,7 +324,8 @@ class Gossip:
         is_complete = True
         settled_us, count_max = now_us - self._reconciling.settle_us, self._settings.digest_max
         own_epoch = self._name, self._epoch
-        for tag, (number, since_us, missing) in {each[0]: each[1:] for each in vector.reached}.items():
+        for tag, (number, asked_us, missing) in {each[0]: each[1:] for each in vector.reached}.items():
+            since_us = 0 if asked_us > now_us else asked_us  # its clock is ahead of ours
             known = number if vector.epoch == self._epoch or not number else 1
             last = self._classes.last_number(tag)
             asked = [each for number in missing if (each := self._buffer.at((*own_epoch, tag, number))) is not None]
@@ -340,7 +349,9 @@ class Gossip:
             return []
         clients = self._router.home(publication.attributes)
         since = [self._since[each] for each in self._classes.of(publication.attributes) if each in self._since]
-        if not clients or publication.time_us < min(since, default=0):
+        left_us = publication.time_us + self._behind_us.get(publication.source, 0)
+        is_dated = left_us >= now_us - self._settings.kept_us  # nobody keeps older ones: clocks do not agree
+        if not clients or (is_dated and left_us < min(since, default=0)):
             self.counts["not ours"] += 1
             self._seen.first_time(publication.source, publication.seq)
             return []

@@ -360,7 +360,7 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             effects = self._route(self.inner.handle(given, now_us), now_us)
             self._meet(name, now_us)
             return effects
-        effects = self.inner.greet(name)
+        effects = self.inner.greet(name, now_us)
         if name in self._outgoing:
             effects += self._hand_over(name, self._outgoing[name].try_again(now_us))
         return effects
@@ -416,8 +416,8 @@ class DurableLayer(BrokerLayer[CoreBroker]):
             outgoing = self._outgoing.get(name)
             if outgoing is None:
                 to_client = self.inner.kind_of(name) == "client"
-                outgoing = self._outgoing[name] = Outgoing(now_us, self._settings, to_client)
-                self._changes.append(Opened(name, now_us))
+                outgoing = self._outgoing[name] = Outgoing(max(1, now_us), self._settings, to_client)  # 0: attaches
+                self._changes.append(Opened(name, outgoing.stream))
             seq = outgoing.put(kept)
             self._safe_then.kept[name] = seq
             to.append((name, seq))

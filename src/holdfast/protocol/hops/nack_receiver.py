@@ -6,7 +6,7 @@ each other, a missing one often comes by itself, so the first request waits as l
 """
 
 from holdfast.model import limits
-from holdfast.model.messages import HighestSent, Nack, Numbered
+from holdfast.model.messages import Arrived, HighestSent, Nack, Numbered, NumberedOutage
 from holdfast.protocol.hops.settings import NackSettings
 
 _BACKOFF = 1.5  # each wait to the one before it: ten requests stay within 60 round trips
@@ -15,19 +15,24 @@ _CLOCKS_US = 1_000_000  # and so did one that is older than we are by more than 
 
 
 class _Hole:
-    __slots__ = ("asked_us", "due_us", "noticed_us", "tries")
+    __slots__ = ("asked_us", "due_us", "noticed_us", "since_us", "tries")
 
-    def __init__(self, noticed_us: int, due_us: int) -> None:
-        self.noticed_us = noticed_us
+    def __init__(self, since_us: int, noticed_us: int, due_us: int) -> None:
+        self.since_us = since_us  # it was sent between then
+        self.noticed_us = noticed_us  # and then
         self.due_us = due_us
         self.asked_us = 0
         self.tries = 0
 
 
 class NackReceiver:
-    def __init__(self, settings: NackSettings, now_us: int) -> None:
+    def __init__(self, settings: NackSettings, now_us: int, fresh: bool = False) -> None:
+        """On a `fresh` link the sender begins to count when we begin to listen."""
         self.due_us: int | None = None  # when `ask` has something to say; it may be early
-        self.given_up = 0  # events, until the caller has taken note of them
+        self.given_up = 0  # events, until the caller has taken note of them;
+        self.lost_since_us = self.lost_until_us = 0  # they were sent between then and then, as far as we can tell
+        self.heard_us = now_us  # when we last heard how far the sender has got
+        self._fresh = fresh
         self._settings = settings
         self._began_us = now_us
         self._stream = -1
@@ -40,7 +45,7 @@ class NackReceiver:
     def __len__(self) -> int:
         return len(self._holes)
 
-    def on_numbered(self, numbered: Numbered, now_us: int) -> bool:
+    def on_numbered(self, numbered: Numbered | NumberedOutage, now_us: int) -> bool:
         """Whether it is new to us."""
         if numbered.stream != self._stream:
             if numbered.stream < self._stream:
@@ -51,6 +56,7 @@ class NackReceiver:
             if ahead > 1:
                 self._open(numbered.seq - 1, now_us)
             self._highest = numbered.seq
+            self.heard_us = now_us
             return True
         hole = self._holes.pop(numbered.seq, None)
         if hole is None:
@@ -66,7 +72,17 @@ class NackReceiver:
         if latest.seq > self._highest:
             self._open(latest.seq, now_us)
             self._highest = latest.seq
+        if latest.seq == self._highest:
+            self.heard_us = now_us
         self._give_up([seq for seq in self._holes if seq < latest.first_kept])
+
+    def arrived(self) -> Arrived:
+        """Up to where nothing is missing."""
+        return Arrived(max(self._stream, 0), min(self._holes, default=self._highest + 1) - 1)
+
+    def abandon(self) -> None:
+        """The link is over: nothing comes any more."""
+        self._give_up(list(self._holes))
 
     def ask(self, now_us: int) -> Nack | None:
         """A request for all that it is time to ask for."""
@@ -84,23 +100,30 @@ class NackReceiver:
     def _begin(self, stream: int, seq: int) -> None:
         self._give_up(list(self._holes))
         self._stream = stream
-        is_new = seq < _FORGOTTEN_MAX and stream >= self._began_us - _CLOCKS_US
+        is_new = self._fresh or (seq < _FORGOTTEN_MAX and stream >= self._began_us - _CLOCKS_US)
         self._highest = 0 if is_new else seq
+        self._fresh = False
 
     def _open(self, last: int, now_us: int) -> None:
         """All between the highest number and this one are missing; what the sender cannot have any more is lost."""
         first = max(self._highest + 1, last + 1 - self._settings.ring)
-        self.given_up += first - self._highest - 1
+        self._note_lost(first - self._highest - 1, self.heard_us, now_us)
         self._give_up(list(self._holes)[: max(0, len(self._holes) + last + 1 - first - self._settings.ring)])
         due_us = now_us + self._patience_us
         for seq in range(first, last + 1):
-            self._holes[seq] = _Hole(now_us, due_us)
+            self._holes[seq] = _Hole(self.heard_us, now_us, due_us)
         self.due_us = due_us if self.due_us is None else min(self.due_us, due_us)
 
     def _give_up(self, seqs: list[int]) -> None:
         for seq in seqs:
-            del self._holes[seq]
-        self.given_up += len(seqs)
+            hole = self._holes.pop(seq)
+            self._note_lost(1, hole.since_us, hole.noticed_us)
+
+    def _note_lost(self, events: int, since_us: int, until_us: int) -> None:
+        if events:
+            self.lost_since_us = min(self.lost_since_us, since_us) if self.given_up else since_us
+            self.lost_until_us = max(self.lost_until_us, until_us) if self.given_up else until_us
+            self.given_up += events
 
     def _learn(self, hole: _Hole, again: bool, now_us: int) -> None:
         if not again:

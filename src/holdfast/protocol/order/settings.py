@@ -42,8 +42,10 @@ class LatchSettings(Settings):
     )
     of: Literal["missing", "all"] = setting(
         "missing",
-        "the share is of events noticed missing, or of all events, as in paper 002",
+        "fifo: the share that may remain is of events noticed missing, or of all events, as in paper 002",
         "a share of all events says little where few come late",
+        key="order_of",
+        goes_with=_FIFO,
     )
 
     hold_us_max: int = setting(2_000_000, "fifo: the longest wait", "a wrong estimate costs this and no more")

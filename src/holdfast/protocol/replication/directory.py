@@ -44,3 +44,30 @@ class Directory:
     def rank(self, broker: str) -> int:
         """How many of them ask before we do."""
         return self.neighbours_of(broker).index(self._name)
+
+
+class Successors:
+    """Brokers that were replaced, and by whom; those of long ago are forgotten."""
+
+    def __init__(self, names_max: int) -> None:
+        self._names_max = names_max
+        self._of: dict[str, tuple[str, int]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._of
+
+    def __getitem__(self, name: str) -> str:
+        return self._of[name][0]
+
+    def latest(self, name: str) -> tuple[str, int]:
+        """Who stands for this broker now, itself if nobody does, and when that one began, if we know."""
+        epoch, passed = 0, {""}
+        while name in self._of and name not in passed:
+            passed.add(name)
+            name, epoch = self._of[name]
+        return name, epoch
+
+    def add(self, name: str, successor: str, epoch: int = 0) -> None:
+        if len(self._of) >= self._names_max:
+            del self._of[next(iter(self._of))]
+        self._of[name] = successor, epoch

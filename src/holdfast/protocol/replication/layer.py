@@ -7,6 +7,7 @@ there is never a second or a circular way.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace as settings_with
+from functools import partial
 from typing import get_args
 
 from msgspec.structs import replace
@@ -53,11 +54,11 @@ from holdfast.protocol.hops.failure_detector import FailureDetector
 from holdfast.protocol.hops.settings import WatchSettings
 from holdfast.protocol.node import BrokerLayer
 from holdfast.protocol.parts import BrokerParts
-from holdfast.protocol.replication.directory import Directory
+from holdfast.protocol.replication.directory import Directory, Successors
 from holdfast.protocol.replication.neighbour_failover import Failovers, NeighbourFailover
 from holdfast.protocol.replication.overload import QueueWatch
 from holdfast.protocol.replication.reordering import Reorderings
-from holdfast.protocol.replication.replica import Copies
+from holdfast.protocol.replication.replica import copies_between
 from holdfast.protocol.replication.replica_session import ReplicaSession
 from holdfast.protocol.replication.settings import ReplicationSettings, Role
 from holdfast.protocol.replication.states import FailoverEvent, FailoverState
@@ -88,12 +89,16 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         self._failovers = Failovers(settings)
         self._reorderings = Reorderings(settings)
         self._directory = Directory(parts.name, settings.directory is not None)
-        self._retired: dict[str, str] = {}  # brokers that were replaced, and by whom
+        self._retired = Successors(settings.retired_max)
+        self._settle_us = 2 * parts.settings.heartbeat_us  # until all have told a broker what they want
         self._queues = QueueWatch(settings.relieve_queue)
         # Heartbeats are the beats: watching costs no message.
         self._watch = FailureDetector(settings_with(watch, beat_us=parts.settings.heartbeat_us), parts.epoch)
+        self._copies = partial(copies_between, tree, broker)
         self._session: ReplicaSession | None = None
         if role is not None:
+            if role.use == "failover":
+                broker.stand_for(role.faulty)
             own = role, parts.epoch, settings, self._copies, tree, parts.book, self._want_if_silent
             self._session = ReplicaSession(*own)
 
@@ -180,7 +185,12 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         if self._session is not None:
             effects += self._session.on_timer(now_us)
         for failover in self._failovers:
-            effects += self._on_failover_timer(failover, now_us)
+            if failover.back_us is not None and now_us >= failover.back_us:
+                effects += self._resume(failover)
+            elif failover.patience_is_over(now_us):
+                effects += self._give_up(failover, now_us)
+            else:
+                effects += failover.on_timer(now_us, self.neighbours_of)
         return effects
 
     def _announce(self) -> list[Effect]:
@@ -204,17 +214,6 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             wanted = ReplicaWanted(name, self._directory.neighbours_of(name), self._settings.copying, use)
             effects += [Incident("overloaded", name), wanted]
         return effects
-
-    def _on_failover_timer(self, failover: NeighbourFailover, now_us: int) -> list[Effect]:
-        effects: list[Effect] = []
-        if failover.state is FailoverState.SUSPECTED:
-            if now_us >= failover.began_us + self._settings.patience_us:
-                return self._give_up(failover, now_us)
-            if now_us >= failover.ask_us:
-                neighbours_of = self._directory.neighbours_of(failover.faulty)
-                failover.ask_us = now_us + self._settings.takeover_us * (1 + len(neighbours_of))
-                effects.append(ReplicaWanted(failover.faulty, neighbours_of, self._settings.copying, "failover"))
-        return effects + failover.on_timer(now_us)
 
     # A neighbour fails ---------------------------------------------------------------------------
 
@@ -244,7 +243,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         """Its tables are kept as they are, and what is for it waits."""
         self.inner.suspend(name)
         self._watch.give_up(name)
-        self._failovers.begin(name, now_us, ask_us + self._directory.rank(name) * self._settings.takeover_us)
+        ask_us += self._directory.rank(name) * self._settings.takeover_us
+        self._failovers.begin(name, now_us, ask_us)
         return [Incident("suspected", name)]
 
     def _on_broker_gone(self, name: str, now_us: int) -> list[Effect]:
@@ -252,7 +252,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         failover = self._failovers.get(name)
         self.inner.suspend(name)
         if failover is None or failover.takes_over:
-            return []
+            return [] if failover is None else failover.on_gone_again(now_us)
         failover.on(FailoverEvent.BROKER_GONE)
         if failover.state is FailoverState.DRAINING:
             return self._let_go(self._reorderings.end(name)) + self._finish(failover, now_us)
@@ -263,6 +263,14 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         waiting, faulty = len(failover.out), failover.faulty
         dropped = [Incident("replica_backlog_dropped", faulty, waiting)] if waiting else []
         return [Incident("no_replica", faulty), *dropped, *self.inner.handle(LinkDown(faulty), now_us)]
+
+    def _on_return(self, failover: NeighbourFailover, is_anew: bool, now_us: int) -> list[Effect]:
+        """The suspected broker speaks. If it began anew, it has lost what it had, and knows nobody who wants ours."""
+        if is_anew:
+            failover.back_us = now_us + self._settle_us
+            self.inner.resume(failover.faulty)
+            return self.inner.begins_anew(failover.faulty, now_us)
+        return self._resume(failover) if failover.back_us is None else []
 
     def _resume(self, failover: NeighbourFailover) -> list[Effect]:
         """The suspected broker is back before it was replaced: it gets what waited for it."""
@@ -281,7 +289,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         is_known = self.inner.knows(name)
         failover = self._failovers.get(name)
         if failover is not None and failover.state is FailoverState.SUSPECTED and is_known:
-            return [*self._resume(failover), *self.inner.greet(name)]
+            return self.inner.greet(name, now_us)  # its heartbeat says whether it is the same as before
         if failover is not None and failover.takes_over:
             return [Send(name, Retired(failover.replica or self.name))]
         replaces_known = replaces is not None and (self.inner.knows(replaces) or replaces in self._failovers)
@@ -325,11 +333,12 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
                 return [Incident("unexpected_message", name)]
             heard = [] if is_replaced else self.inner.heard(name, now_us)
             return heard + self._on_replication(name, message, now_us)
+        forgot = type(message) is Heartbeat and self.inner.began_anew(name, message.epoch)
         effects: list[Effect] = []
         if failover is not None and is_replaced:
             if failover.state is not FailoverState.SUSPECTED:
                 return []  # its tables no longer count
-            effects = self._resume(failover)
+            effects = self._on_return(failover, forgot, now_us)
         if type(message) is Detach:
             return effects + self.inner.heard(name, now_us) + self._on_link_down(name, now_us)
         by_it = self._failovers.by(name)
@@ -337,7 +346,6 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             # Tables on their way to a replica take long; what is missing is asked for.
             self.inner.adopt(name, message.epoch)
             return effects + self.inner.heard(name, now_us)
-        forgot = type(message) is Heartbeat and self.inner.began_anew(name, message.epoch)
         effects += self.inner.handle(Received(name, message), now_us)
         if self._session is not None and forgot:
             effects += self._session.on_link_up(name, None)  # or it would take the faulty broker in again
@@ -373,28 +381,35 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             case CopyDone(epoch, digest) if failover is not None and failover.epoch == epoch:
                 return self._on_copy_done(failover, name, digest, now_us)
             case Retired():
-                self._retire(name, message.replica)
+                self._retired.add(name, message.replica)
                 return [Incident("replaced", message.replica), *self.inner.handle(LinkDown(name), now_us)]
         return []
 
     def _on_request(self, name: str, request: ReplicaRequest, now_us: int) -> list[Effect]:
-        faulty = request.faulty
+        faulty = self._failovers.meant_by(request.faulty)
         if faulty in (self.name, name) or self.inner.kind_of(faulty) == "client":
             return [Incident("unexpected_message", name)]  # nobody can stand for these
         failover = self._failovers.get(faulty)
         if failover is not None and failover.replica not in (None, name) and request.epoch < failover.epoch:
             return self._dismiss(name, failover.replica or faulty, now_us)
         if failover is not None and failover.replica == name and failover.epoch == request.epoch:
-            return self._send_all_again(failover)
-        if faulty in self._retired:
-            successor = self._retired[faulty]
-            return [] if successor == name else self._dismiss(name, successor, now_us)
+            return failover.send_all_again(self._tree.sent_tables(name))
+        successor, epoch = self._retired.latest(faulty)
+        if successor == name and epoch == request.epoch:
+            return []
+        if successor not in (name, faulty):
+            if request.epoch < epoch or self.inner.brokers().get(successor, False):
+                return self._dismiss(name, successor, now_us)
+            faulty = successor if successor in self._failovers else faulty  # it has failed in its turn
+            failover = self._failovers.get(faulty)
         if failover is None:
             failover = self._failovers.begin(faulty, now_us, now_us)
         effects: list[Effect] = []
         if failover.replica is not None and failover.replica != name:
             earlier = failover.replica
             effects += [*self._on_replica_gone(earlier, now_us), *self._dismiss(earlier, name, now_us)]
+        if self._failovers.hand_over(name, failover):
+            self.inner.resume(name)
         self._failovers.on_request(failover, name, request, now_us)
         self._tree.on_link_down(name)
         self._tree.pair(faulty, name)
@@ -407,20 +422,9 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
 
     def _dismiss(self, name: str, successor: str, now_us: int) -> list[Effect]:
         """There is a newer replica: this one would be a second way, and is no neighbour any more."""
-        self._retire(name, successor)
+        self._retired.add(name, successor)
         told: list[Effect] = [Incident("replica_outdated", name), Send(name, Retired(successor))]
         return told + self.inner.handle(LinkDown(name), now_us)
-
-    def _retire(self, name: str, successor: str) -> None:
-        if len(self._retired) >= self._settings.retired_max:
-            del self._retired[next(iter(self._retired))]
-        self._retired[name] = successor
-
-    def _send_all_again(self, failover: NeighbourFailover) -> list[Effect]:
-        assert failover.replica is not None
-        failover.sent_advertisement_digest = failover.sent_subscription_digests = None
-        tables = self._tree.sent_tables(failover.replica).values() if failover.state.copies else ()
-        return [Send(failover.replica, part) for each in tables for part in each.snapshots()]
 
     # The end of a replication --------------------------------------------------------------------
 
@@ -434,9 +438,9 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         """The replica is the broker now."""
         assert failover.replica is not None
         faulty, replica = failover.faulty, failover.replica
-        self._retire(faulty, replica)
+        self._retired.add(faulty, replica, failover.epoch)
         effects: list[Effect] = [Incident("replaced_by", faulty, other=replica), Send(faulty, Retired(replica))]
-        effects += self._directory.on_replaced(faulty, replica) + self.inner.handle(LinkDown(faulty), now_us)
+        effects += self._directory.on_replaced(faulty, replica) + self.inner.is_replaced(faulty, replica, now_us)
         self._tree.unpair(replica)
         return effects
 
@@ -490,11 +494,3 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
             if failover.state is FailoverState.DRAINING and not len(failover.out):
                 self._failovers.end(failover, FailoverEvent.DRAINED)
         return effects
-
-    def _copies(self, name: str) -> Copies | None:
-        sent = self._tree.sent_tables(name)
-        if not sent or not self.inner.knows(name):
-            return None
-        heard = self.inner.heard_summary
-        digests = heard(name, "advertisements")[1], heard(name, "subscriptions")[1]
-        return Copies(*digests, sent["advertisements"].digest)

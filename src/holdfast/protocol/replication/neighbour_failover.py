@@ -5,7 +5,7 @@ are shared between the two, as the protocol has it. When the replica has everyth
 successor, and nothing is left of this, or works beside it. `states` has what may follow what.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -20,13 +20,15 @@ from holdfast.model.messages import (
     Publish,
     ReplicaRequest,
     Snapshot,
+    Table,
 )
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Effect, Incident, Multicast, Send
+from holdfast.protocol.effects import Effect, Incident, Multicast, ReplicaWanted, Send
 from holdfast.protocol.replication.out_queue import OutQueue
 from holdfast.protocol.replication.replica import Copies
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.replication.states import FAILOVER, FailoverEvent, FailoverState, after
+from holdfast.protocol.tables import SentTable
 
 _MARKS_REPEATED = 4  # a mark is said so often, in case it is lost
 
@@ -36,12 +38,14 @@ class NeighbourFailover:
         self.faulty = faulty
         self.state = FailoverState.SUSPECTED
         self.replica: str | None = None
+        self.lost: set[str] = set()  # replicas that did not get so far as to take over
         self.epoch = 0
         self.copying: CopyProtocol = settings.copying
         self.reorders = False  # events that the two share are put in order again behind them
         self.out = OutQueue(settings.pace_us, settings.pending_max)
         self.began_us = now_us
         self.ask_us = ask_us  # when to ask for a replica, while it is suspected
+        self.back_us: int | None = None  # it is back in another life: when it gets what waits
         self.sent_us = now_us
         self.sent_advertisement_digest: int | None = None  # digests that the replica was told last
         self.sent_subscription_digests: tuple[int, int] | None = None
@@ -64,7 +68,9 @@ class NeighbourFailover:
 
     def next_due_us(self) -> int | None:
         dues_us = [self.out.next_due_us()]
-        if self.state is FailoverState.SUSPECTED:
+        if self.state is FailoverState.SUSPECTED and self.back_us is not None:
+            dues_us.append(self.back_us)
+        elif self.state is FailoverState.SUSPECTED:
             dues_us += [self.ask_us, self.began_us + self._settings.patience_us]
         if self.state.copies:
             dues_us.append(self.sent_us + self._settings.retry_us)
@@ -72,7 +78,16 @@ class NeighbourFailover:
             dues_us.append(self.marks_us)
         return min((each for each in dues_us if each is not None), default=None)
 
-    def on_timer(self, now_us: int) -> list[Effect]:
+    def patience_is_over(self, now_us: int) -> bool:
+        """Whether no replica has come in time."""
+        is_awaited = self.state is FailoverState.SUSPECTED and self.back_us is None
+        return is_awaited and now_us >= self.began_us + self._settings.patience_us
+
+    def on_timer(self, now_us: int, neighbours_of: Callable[[str], tuple[str, ...]]) -> list[Effect]:
+        if self.state is FailoverState.SUSPECTED and self.back_us is None and now_us >= self.ask_us:
+            around = neighbours_of(self.faulty)
+            self.ask_us = now_us + self._settings.takeover_us * (1 + len(around))
+            return [ReplicaWanted(self.faulty, around, self._settings.copying, "failover")]
         if self.state.copies and now_us >= self.sent_us + self._settings.retry_us:
             self.sent_subscription_digests = None  # say it again
             self.sent_us = now_us
@@ -80,18 +95,32 @@ class NeighbourFailover:
             return self.take_marks(now_us)
         return []
 
+    def on_gone_again(self, now_us: int) -> list[Effect]:
+        """It was back for a moment at most."""
+        if self.back_us is None:
+            return []
+        self.back_us, self.ask_us = None, now_us + self._settings.suspect_us
+        return [Incident("suspected", self.faulty)]
+
     def on_request(self, replica: str, request: ReplicaRequest, now_us: int) -> None:
         takes_over = request.use == "failover"
         self.on(FailoverEvent.TAKEOVER_REQUESTED if takes_over else FailoverEvent.JOIN_REQUESTED)
-        self.replica, self.epoch = replica, request.epoch
+        self.replica, self.epoch, self.back_us = replica, request.epoch, None
         self.copying, self.reorders = request.copying, request.use == "reordering"
         self.sent_us = self.marks_us = now_us
         self.sent_advertisement_digest = self.sent_subscription_digests = None
 
+    def send_all_again(self, tables: Mapping[Table, SentTable]) -> list[Effect]:
+        assert self.replica is not None
+        self.sent_advertisement_digest = self.sent_subscription_digests = None
+        sent = tables.values() if self.state.copies else ()
+        return [Send(self.replica, part) for each in sent for part in each.snapshots()]
+
     def on_replica_gone(self, now_us: int) -> None:
         """If it was to take over and had not yet, back to waiting for one."""
         self.on(FailoverEvent.REPLICA_GONE)
-        if self.state is FailoverState.SUSPECTED:
+        if self.state is FailoverState.SUSPECTED and self.replica is not None:
+            self.lost.add(self.replica)
             self.replica = None
             self.began_us = now_us
             self.ask_us = now_us + self._settings.takeover_us
@@ -249,6 +278,10 @@ class Failovers:
     def get(self, faulty: str) -> NeighbourFailover | None:
         return self._of.get(faulty)
 
+    def meant_by(self, faulty: str) -> str:
+        """Whom this broker stood for, if it was a replica that did not get so far as to take over."""
+        return next((each.faulty for each in self._of.values() if faulty in each.lost), faulty)
+
     def by(self, replica: str) -> NeighbourFailover | None:
         return self._of.get(self._faulty_of.get(replica, ""))
 
@@ -263,6 +296,16 @@ class Failovers:
         failover.on_request(replica, request, now_us)
         self._of[failover.faulty] = failover
         self._faulty_of[replica] = failover.faulty
+
+    def hand_over(self, replica: str, failover: NeighbourFailover) -> bool:
+        """A replica that was suspected itself begins anew, for the same broker: it gets what waited for it."""
+        suspected = self._of.get(replica)
+        if suspected is None or suspected.state is not FailoverState.SUSPECTED:
+            return False
+        self.end(suspected, FailoverEvent.BROKER_BACK)
+        for each in suspected.out.held():
+            failover.out.hold(each)
+        return True
 
     def on_replica_gone(self, replica: str, now_us: int) -> None:
         failover = self._of[self._faulty_of.pop(replica)]

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.model.messages import LastAdvertisement, LastSubscription
+from holdfast.protocol.broker import CoreBroker
 from holdfast.protocol.replication.settings import ReplicationSettings, Role
 from holdfast.protocol.replication.states import REPLICA, ReplicaEvent, ReplicaState, after
+from holdfast.protocol.tree import TreeRouter
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,16 @@ class Copies:
     heard_advertisements: int
     heard_subscriptions: int
     sent_advertisements: int
+
+
+def copies_between(tree: TreeRouter, broker: CoreBroker, name: str) -> Copies | None:
+    """What a broker and its neighbour have of each other; None when they do not know each other."""
+    sent = tree.sent_tables(name)
+    if not sent or not broker.knows(name):
+        return None
+    heard = broker.heard_summary
+    digests = heard(name, "advertisements")[1], heard(name, "subscriptions")[1]
+    return Copies(*digests, sent["advertisements"].digest)
 
 
 class _Progress:

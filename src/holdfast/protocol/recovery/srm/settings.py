@@ -24,10 +24,17 @@ class SrmSettings(Settings):
         8, "events between two that carry a learned codebook", "the paper's filters need none", unit="events"
     )
     soft_state_us: int = setting(
-        0, "silence after which the record is sent by itself; 0 never", "the paper never does", at_least=0
+        0,
+        "srm: silence of a publisher after which it sends its record by itself; 0: never",
+        "the paper never does",
+        at_least=0,
+        key="srm_soft_state_s",
     )
     soft_state_us_max: int = setting(
-        10_000_000, "and then ever more rarely, down to this", "a quiet publisher costs little"
+        10_000_000,
+        "srm: the longest time between two such records; each wait is twice the one before",
+        "a quiet publisher costs little",
+        key="srm_soft_state_max_s",
     )
     publisher_cache: bool = setting(
         False,
@@ -45,32 +52,114 @@ class SrmSettings(Settings):
     published_us: int = setting(60_000_000, "how long it keeps an event", "past the last round of a request")
 
     # Timers, as multiples of a distance
-    adaptive: bool = setting(True, "adjust the four factors below", "the paper relies on SRM's adjustment")
-    request_wait: float = setting(2.0, "C1: distances before a request", "SRM's own start")
-    request_spread: float = setting(2.0, "C2: distances over which requests are spread", "SRM's own start", at_least=0)
-    repair_wait: float = setting(1.0, "D1: distances before a repair", "SRM's own start")
-    repair_spread: float = setting(1.0, "D2: distances over which repairs are spread", "SRM's own start", at_least=0)
+    adaptive: bool = setting(
+        True,
+        "srm: whether nodes adjust the four factors of their waits to the duplicates they hear",
+        "the paper relies on SRM's adjustment",
+        key="srm_adaptive",
+    )
+    request_wait: float = setting(
+        2.0,
+        "srm: C1, the least wait before a request, in distances to the publisher",
+        "SRM's own start",
+        at_most=100,
+        key="srm_request_wait",
+    )
+    request_spread: float = setting(
+        2.0,
+        "srm: C2, how far requests are spread beyond that, in distances",
+        "SRM's own start",
+        at_least=0,
+        at_most=100,
+        key="srm_request_spread",
+    )
+    repair_wait: float = setting(
+        1.0,
+        "srm: D1, the least wait before a repair, in distances to the requester",
+        "SRM's own start",
+        at_most=100,
+        key="srm_repair_wait",
+    )
+    repair_spread: float = setting(
+        1.0,
+        "srm: D2, how far repairs are spread beyond that, in distances",
+        "SRM's own start",
+        at_least=0,
+        at_most=100,
+        key="srm_repair_spread",
+    )
     backoff: float = setting(
         2.0,
-        "by which a wait grows from one round to the next",
+        "srm: factor by which a wait grows from one round of requests to the next",
         "SRM's own; below 1 requests come ever faster",
         at_least=1,
+        at_most=10,
+        key="srm_backoff",
     )
-    doublings_max: int = setting(5, "after which rounds are equally long", "as in ns-2", unit="rounds")
+    doublings_max: int = setting(
+        5,
+        "srm: rounds after which waits grow no more",
+        "as in ns-2",
+        unit="rounds",
+        at_most=20,
+        key="srm_doublings_max",
+    )
     rounds_max: int = setting(
-        6, "requests, ours or others', before an event is given up", "SRM leaves it open", unit="rounds"
+        6,
+        "srm: requests for an event, ours or others', before it is given up",
+        "SRM leaves it open",
+        unit="rounds",
+        at_most=100,
+        key="srm_rounds_max",
     )
-    hold_down: float = setting(3.0, "distances after a repair in which requests for the same are ignored", "SRM's own")
+    hold_down: float = setting(
+        3.0,
+        "srm: distances after a repair in which requests for the same event are ignored",
+        "SRM's own",
+        at_most=100,
+        key="srm_hold_down",
+    )
     distance_us: int = setting(1_000_000, "to a node that has not been heard", "SRM's default")
 
     # Keeping, at every subscriber: Algorithm 1
-    kept_min: int = setting(5, "K_min: events kept of one publisher, at least", "from the paper", unit="events")
-    kept_max: int = setting(300, "K_max: at most", "from the paper", unit="events")
-    kept_first: int = setting(5, "K_0: to begin with", "from the paper", unit="events")
-    hit_ratio: float = setting(
-        1.0, "H: share of requests that the ring is to be long enough for", "from the paper", above=0
+    kept_min: int = setting(
+        5,
+        "srm: K_min, the fewest events of a publisher that a subscriber keeps for repairs",
+        "from the paper",
+        unit="events",
+        at_most=100_000,
+        key="srm_kept_min",
     )
-    adjust_us: int = setting(1_000_000, "how often the length is adjusted", "the paper says periodically")
+    kept_max: int = setting(
+        300,
+        "srm: K_max, the most events of a publisher that a subscriber keeps for repairs",
+        "from the paper",
+        unit="events",
+        at_most=100_000,
+        key="srm_kept_max",
+    )
+    kept_first: int = setting(
+        5,
+        "srm: K_0, how many it keeps at first",
+        "from the paper",
+        unit="events",
+        at_most=100_000,
+        key="srm_kept_first",
+    )
+    hit_ratio: float = setting(
+        1.0,
+        "srm: H, the share of requests that its cache is to be long enough for",
+        "from the paper",
+        above=0,
+        at_most=1,
+        key="srm_hit_ratio",
+    )
+    adjust_us: int = setting(
+        1_000_000,
+        "srm: how often it adjusts the length of its cache",
+        "the paper says periodically",
+        key="srm_adjust_s",
+    )
     provider_us: int = setting(
         10_000_000, "age of the repair that makes its sender the closest provider", "ten adjustments"
     )

@@ -1,0 +1,33 @@
+"""What a broker knows of a neighbour: whether it is there, what it wants, and what its link is worth."""
+
+from enum import Enum
+
+from holdfast.model.messages import TABLES, NodeKind, Table
+from holdfast.protocol.reach import Complete
+from holdfast.protocol.tables import ReceivedTable
+
+
+class Presence(Enum):
+    """Whether a neighbour counts."""
+
+    HEARD = "heard"
+    EXPIRED = "expired"  # its lease has run out, and what it told us is forgotten; it counts again when it speaks
+    SUSPENDED = "suspended"  # a layer takes it for down, and what it told us is kept
+
+
+class Neighbour:
+    def __init__(self, kind: NodeKind, now_us: int, reliable: bool = False, repairs: bool = False) -> None:
+        self.kind = kind
+        self.reliable = reliable  # the end of its link is noticed: silence then only means that it is slow
+        self.repairs = repairs  # both ends number what they send, and ask for what they miss
+        self.hears_outages = reliable or repairs  # what we tell it arrives
+        self.heard: dict[Table, ReceivedTable] = {table: ReceivedTable() for table in TABLES}
+        self.epoch: int | None = None
+        self.heard_us = now_us
+        self.complete = Complete(now_us)
+        self.presence = Presence.HEARD
+
+    @property
+    def tells_outages(self) -> bool:
+        """Whether it is a broker that is there, and whose link brings what it tells."""
+        return self.kind == "broker" and self.hears_outages and self.presence is not Presence.EXPIRED
