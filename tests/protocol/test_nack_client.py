@@ -229,6 +229,24 @@ def test_clients_on_both_sides_learn_that_brokers_had_forgotten_each_other_even_
     assert wires.publish("p", n=2) == ["p", "s"]
 
 
+def test_clients_of_a_broker_that_was_forgotten_and_noticed_nothing_learn_of_it() -> None:
+    wires = Repairing()
+    wires.broker("b1", "b2")
+    wires.link("b1", "b2")
+    wires.client("p", "b2", "n > 0")
+    wires.client("s", "b1", "n > 0")
+    wires.pass_time(2 * BEAT_US)
+    wires.loses = lambda sender, to, message: (sender, to) == ("b1", "b2")  # as if b1 were stopped
+    wires.pass_time(SETTINGS.lease_us + 2 * BEAT_US)
+    assert wires.publish("p", n=1) == ["p"]
+    published_us = wires.now_us
+    wires.loses = lambda sender, to, message: False
+    wires.pass_time(4 * BEAT_US)
+    named = [loss for name, loss in wires.lost if name == "s"]
+    assert any(loss.since_us < published_us < loss.until_us for loss in named)
+    assert wires.publish("p", n=2) == ["p", "s"]
+
+
 def test_a_client_that_comes_back_after_an_outage_was_told_learns_of_it() -> None:
     wires = Repairing()
     wires.broker("b1", "b2")

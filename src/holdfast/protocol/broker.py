@@ -293,7 +293,7 @@ class CoreBroker:
         effects: list[Effect] = []
         if neighbour.kind == "broker":
             self._reach.on_link_up(name)
-            effects = self._flood(name, self._outages.on_link_up(name, self._told().get(name, 0), now_us))
+            effects = self._tell_own(name, self._outages.on_link_up(name, self._told().get(name, 0), now_us))
             effects += self._tell_reachable(name)
         elif name in self._away_us:
             effects.append(Send(name, Outage(self.name, name, max(0, now_us - self._away_us.pop(name)))))
@@ -313,13 +313,18 @@ class CoreBroker:
         effects: list[Effect] = []
         if self._tells_outages and neighbour.hears_outages:
             if neighbour.kind == "broker":
-                effects += self._flood(name, self._outages.on_link_down(name, neighbour.complete.upto_us, now_us))
+                effects += self._tell_own(name, self._outages.on_link_down(name, neighbour.complete.upto_us, now_us))
                 effects += self._tell_reachable(name)
             elif not neighbour.reliable:
                 self._away_us.setdefault(name, neighbour.heard_us)
                 if len(self._away_us) > _AWAY_MAX:
                     del self._away_us[next(iter(self._away_us))]
         return effects + self._tell_known(self._reach.on_link_down(name, self._told()), now_us)
+
+    def _tell_own(self, name: str, outages: list[Outage]) -> list[Effect]:
+        """Of our link to this neighbour. Where only silence tells that it is down, the other end may not know of it."""
+        effects, neighbour = self._flood(name, outages), self._neighbours.get(name)
+        return effects + [Send(name, each) for each in outages if neighbour is not None and neighbour.repairs]
 
     def _flood(self, came_from: str, outages: list[Outage]) -> list[Effect]:
         """To all on this side of the link, where it arrives: over other links, losses are nothing special."""
@@ -383,9 +388,10 @@ class CoreBroker:
                 self._away_us.pop(name, None)
             case Reachable() if neighbour.kind == "broker" and self._tells_outages:
                 ended = self._outages.on_reachable(name, message.names, now_us)
-                effects += [] if ended is None else [*self._flood(name, ended), *self._tell_reachable(name)]
+                effects += [] if ended is None else [*self._tell_own(name, ended), *self._tell_reachable(name)]
             case Outage() if neighbour.kind == "broker":
-                if message.hops < self._settings.hops_max:
+                is_known = message.other == self.name and neighbour.reliable  # both ends notice when it ends
+                if message.hops < self._settings.hops_max and not is_known:
                     effects += self._flood(name, self._outages.on_told(name, message, now_us))
             case _:
                 effects.append(Incident("unexpected_message", name))
@@ -439,7 +445,7 @@ class CoreBroker:
     def _on_known(self, name: str, version: int, now_us: int) -> list[Effect]:
         """A broker says which version of our table is known to it and behind it."""
         told = self._told()
-        effects = self._flood(name, self._outages.on_known(name, version, told.get(name, 0), now_us))
+        effects = self._tell_own(name, self._outages.on_known(name, version, told.get(name, 0), now_us))
         return effects + self._tell_known(self._reach.on_known(name, version, told), now_us)
 
     def _on_wake(self, now_us: int) -> list[Effect]:

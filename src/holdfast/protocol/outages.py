@@ -128,8 +128,6 @@ class LinkOutages:
     def on_told(self, neighbour: str, outage: Outage, now_us: int) -> list[Outage]:
         """A neighbour tells of an outage: what is told to others of it."""
         link = outage.one, outage.other
-        if outage.other == self._name:
-            return []  # we know of it ourselves
         if outage.one == self._name:  # our own end of the link has given something up, which is over
             return [outage]
         since_us = outage.began_us(now_us)
