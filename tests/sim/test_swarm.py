@@ -29,13 +29,13 @@ LESSONS = {
 }
 
 
-@pytest.mark.parametrize("seed", [*range(30), *PLAIN_LESSONS])
+@pytest.mark.parametrize("seed", [*range(12), *PLAIN_LESSONS])
 def test_scenarios_with_faults_keep_the_promises_and_heal(seed: int) -> None:
     report = run_network(seed, scenario(seed))
     assert report.broken == [], report.scenario.network.name
 
 
-@pytest.mark.parametrize("seed", [*range(200, 225), *LESSONS])
+@pytest.mark.parametrize("seed", [*range(200, 215), *LESSONS])
 def test_scenarios_of_every_kind_with_troubles_keep_the_promises(seed: int) -> None:
     report = run_seed(seed)
     assert report.broken == [], report.scenario.network.name
