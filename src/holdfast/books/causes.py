@@ -164,6 +164,15 @@ class Causes:
                 found.setdefault((row["node"], row["source"]), []).append((row["first"], last))
         return {key: merged(spans) for key, spans in found.items()}
 
+    @cached_property
+    def named_us(self) -> dict[str, list[Span]]:
+        """By subscriber: when events may have been published that it has named without their numbers."""
+        found: dict[str, list[Span]] = {}
+        for row in self.incidents:
+            if row["kind"] in what.NAMING and row["since_us"]:
+                found.setdefault(row["node"], []).append((row["since_us"] - self.longest_us, row["time_us"]))
+        return {node: merged(spans) for node, spans in found.items()}
+
     def events(self, kinds: Iterable[str]) -> set[tuple[str, int]]:
         """Source and number of the events that incidents name, whoever reported it."""
         rows = [row for row in self.incidents if row["kind"] in kinds and row["source"] and row["first"]]
@@ -244,6 +253,7 @@ class Causes:
             if each.time_us <= until_us
             and (each.source, each.seq) not in expired
             and not within(each.seq, given_up.get((each.subscriber, each.source), []))
+            and not within(each.time_us, self.named_us.get(each.subscriber, []))
             and not self.has_moved(each.subscriber, each.source, each.time_us)
             and each.settled_us >= self.known_us
             and not within(each.time_us, spans)

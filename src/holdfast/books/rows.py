@@ -26,12 +26,15 @@ def incident_row(node: str, time_us: int, incident: Incident) -> Row:
         incident.count,
         incident.reason or None,
         incident.copying,
+        incident.since_us or None,
     )
 
 
 def lost_incident(lost: Lost) -> Incident:
-    count = lost.last - lost.first + 1
-    return Incident("unrecoverable", source=lost.source, first=lost.first, count=count, reason=lost.reason)
+    count, since_us = lost.last - lost.first + 1, 0 if lost.first else lost.since_us
+    return Incident(
+        "unrecoverable", source=lost.source, first=lost.first, count=count, reason=lost.reason, since_us=since_us
+    )
 
 
 def acknowledged_incident(publisher: str, acknowledged: Acknowledged) -> Incident:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from holdfast.books import format2
-from holdfast.books.trace import FORMAT, TYPE_NAMES
+from holdfast.books.trace import ADDED, FORMAT, SCHEMAS, TYPE_NAMES
 from holdfast.model.errors import InputError
 
 _PREFIX = "attr:"
@@ -36,7 +36,10 @@ class Run:
         """One of the trace's tables, all of it; in an older trace with the columns of today."""
         if self.about["format"] == format2.FORMAT:
             return format2.upgraded(name, self._read)
-        return self._read(name)
+        table = self._read(name)
+        for column in ADDED.get(name, set()) - set(table.column_names):
+            table = table.append_column(column, pa.nulls(table.num_rows, SCHEMAS[name].field(column).type))
+        return table
 
     def _read(self, name: str) -> pa.Table:
         parts = sorted((self.folder / name).glob("*.parquet"))

@@ -76,12 +76,14 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("count", _long),
             ("reason", _text),  # prose for people: nobody parses it
             ("copying", _text),
+            ("since_us", _long),
         ]
     ),
     "samples": pa.schema(
         [("node", _text), ("time_us", _long), ("name", _text), ("value", pa.float64()), ("limit", pa.float64())]
     ),
 }
+ADDED = {"incidents": {"since_us"}}  # columns that traces of format 3 may lack: 0.2.0 did not have them
 _KIND = SCHEMAS["incidents"].get_field_index("kind")
 PUBLICATION = [("source", _text), ("seq", _long), ("time_us", _long), ("lifetime_us", _long), ("bytes", _long)]
 _TYPES: dict[type, pa.DataType] = {

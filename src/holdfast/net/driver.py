@@ -46,7 +46,7 @@ from holdfast.wire.codec import (
     encode_message,
     framed,
 )
-from holdfast.wire.signals import LEVEL, Hold, encode_signal
+from holdfast.wire.signals import STATEMENTS, Hold, encode_signal
 
 WAKE = Wake()
 _HOLD = encode_signal(Hold())
@@ -166,7 +166,7 @@ class Driver:
         if self._full:
             self._pause_or_resume()
         self._pass_on_hold()
-        self.give(LinkUp(link.name, link.kind, link.replaces, link.takes_statements, link.repairs))
+        self.give(LinkUp(link.name, link.kind, link.replaces, link.takes_statements, link.repairs, link.hears_outages))
 
     def detach(self, link: Link) -> None:
         link.end()
@@ -410,7 +410,7 @@ class Driver:
         """Tell each broker that it is to wait for us if somebody else here is to lose nothing: once a connection."""
         lossless = sum([link.lossless for link in self.links.values()]) if self.passes_on_hold else 0
         for link in self.links.values() if lossless else ():
-            knows = link.kind == "broker" and link.wire.reliable and link.level >= LEVEL
+            knows = link.kind == "broker" and link.wire.reliable and link.level >= STATEMENTS
             if knows and not link.asked_to_wait and lossless > link.lossless:
                 link.asked_to_wait = True
                 link.wire.send(_HOLD)

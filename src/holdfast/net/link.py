@@ -21,7 +21,7 @@ from holdfast.net.outbox import BYTES_MAX, Outbox
 from holdfast.net.stream import WINDOW_BYTES, SessionStream
 from holdfast.net.wire import Wire
 from holdfast.wire.codec import FRAME_BYTES, MESSAGES, decode_frame_untrusted, is_event
-from holdfast.wire.signals import LEVEL, Mark, Missed, encode_signal
+from holdfast.wire.signals import LEVEL, STATEMENTS, Mark, Missed, encode_signal
 
 _ADDED_BYTES = 5_000  # what brokers and recovery may add to an event: names, numbers in 500 classes, earlier ones
 _DELAYED_MAX = 100_000  # messages on an injected delay: a second at 100,000 a second
@@ -102,7 +102,12 @@ class Link:
     @property
     def takes_statements(self) -> bool:
         """Whether a batch may state that it is all: nothing is lost here, and the far end knows what that means."""
-        return self.accepts_batches and self.level >= LEVEL
+        return self.accepts_batches and self.level >= STATEMENTS
+
+    @property
+    def hears_outages(self) -> bool:
+        """Whether the far end knows of outages that last, and of brokers that are reached."""
+        return self.level >= LEVEL
 
     def hold_up(self, held_up: bool) -> None:
         self.held_up = held_up

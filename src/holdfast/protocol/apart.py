@@ -10,10 +10,11 @@ import msgspec
 
 from holdfast.model.messages import Heartbeat, Outage
 from holdfast.protocol.effects import Absence, Lost
-from holdfast.protocol.outages import GONE_US
+from holdfast.protocol.outages import GONE_US, REACHABLE_MAX
 from holdfast.protocol.reach import Complete
 
 _Link = tuple[str, str]
+_OUTAGES_MAX = 1_000  # as many as a broker remembers
 
 
 class _Unended(msgspec.Struct):
@@ -23,7 +24,8 @@ class _Unended(msgspec.Struct):
 
 
 class Apart:
-    def __init__(self, heartbeat_us: int, lease_us: int) -> None:
+    def __init__(self, began_us: int, heartbeat_us: int, lease_us: int) -> None:
+        self._began_us = began_us
         self._reckoned_us = heartbeat_us  # until all brokers know our subscriptions again, as a rule
         self._patience_us = lease_us
         self._absence: _Unended | None = None
@@ -63,13 +65,14 @@ class Apart:
         if self._absence is None and not self._outages:
             self._before = self._reachable
         else:
-            self._before |= self._reachable
+            self._before = self._before | self._reachable if len(self._before) < 2 * REACHABLE_MAX else self._reachable
 
     def on_known(self, now_us: int) -> list[Lost]:
         """All brokers in reach know our subscriptions."""
         if self._absence is None:
             return []
-        if not self._before <= self._reachable and now_us - self._absence.since_us < GONE_US:
+        is_whole = self._before <= self._reachable or len(self._reachable) > REACHABLE_MAX
+        if not is_whole and now_us - self._absence.since_us < GONE_US:
             return []
         absence, self._absence = self._absence, None
         return [_named(absence.reason, absence.since_us, now_us)] if now_us > absence.named_us else []
@@ -78,12 +81,12 @@ class Apart:
         if outage.first and self._whole:
             return []
         self._whole = False
-        link, since_us = (outage.one, outage.other), outage.began_us(now_us)
+        link, since_us = (outage.one, outage.other), max(self._began_us, outage.began_us(now_us))
         known = self._outages.pop(link, None)
         if known is not None:
             since_us = min(since_us, known.since_us)
         reason = f"the link between {outage.one} and {outage.other} was down"
-        if not outage.lasts:
+        if not outage.lasts or len(self._outages) >= _OUTAGES_MAX:
             return [_named(reason, since_us, now_us)]
         self._outages[link] = _Unended(since_us, reason, 0 if known is None else known.named_us)
         return []

@@ -64,13 +64,14 @@ class CoreBroker:
         self._away_us: dict[str, int] = {}  # clients that we have lost, and since when
         self.name = parts.name
         self._settings = settings = parts.settings
-        self._outages = LinkOutages(parts.name, parts.epoch)
+        self._outages = LinkOutages(parts.name, parts.epoch, router.told() is not None)
         self._reach = Reach()
         self._book = parts.book
         self._epoch = parts.epoch
         self._router = router
         self._on_local = on_local
         self._neighbours: dict[str, Neighbour] = {}
+        self._brokers: dict[str, Neighbour] = {}  # those of them that are brokers: few, where clients may be many
         self.judge: Callable[[str, int], list[Effect]] = self._judge_by_lease
         # Spread out, so that a network started at once does not beat in one rhythm.
         self._due_us = parts.epoch + int(settings.heartbeat_us * parts.rng.random())
@@ -155,9 +156,10 @@ class CoreBroker:
         known = self._neighbours.get(neighbour)
         return known is None or known.epoch is None
 
-    def admit(self, broker: str, now_us: int, reliable: bool = False) -> None:
+    def admit(self, broker: str, now_us: int, reliable: bool = False, hears_outages: bool = True) -> None:
         """There is a link to a broker that is told nothing yet, not even that we are here."""
-        self._neighbours[broker] = Neighbour("broker", now_us, reliable)
+        known = Neighbour("broker", now_us, reliable, False, hears_outages)
+        self._neighbours[broker] = self._brokers[broker] = known
 
     def suspend(self, neighbour: str) -> None:
         """Take a neighbour for down, and keep what it told us."""
@@ -185,7 +187,7 @@ class CoreBroker:
 
     def is_replaced(self, neighbour: str, replica: str, now_us: int) -> list[Effect]:
         """A broker is gone for good, with all that waited there, and another is in its place."""
-        known, since_us, effects = self._neighbours.pop(neighbour, None), now_us, list[Effect]()
+        known, since_us, effects = self._dismiss(neighbour), now_us, list[Effect]()
         if known is not None:
             self._router.on_link_down(neighbour)
             effects, since_us = self._forget(neighbour, known, now_us), known.complete.upto_us
@@ -255,7 +257,7 @@ class CoreBroker:
         if type(given) is Wake:
             return self._on_wake(now_us)
         if type(given) is LinkUp:
-            return self._on_link_up(given.neighbour, given.kind, now_us, given.reliable, given.repairs)
+            return self._on_link_up(given, now_us)
         if type(given) is LinkDown:
             return self._on_link_down(given.neighbour, now_us)
         raise AssertionError(f"a broker cannot handle {given!r}")
@@ -273,16 +275,18 @@ class CoreBroker:
         if not isinstance(message, Heartbeat):
             return [Incident("unknown_neighbour", sender)]
         # Who speaks to us over a link is a neighbour: we have forgotten it, or its good-bye came late.
-        effects = self._on_link_up(sender, message.kind, now_us)
+        effects = self._on_link_up(LinkUp(sender, message.kind), now_us)
         return effects + self._on_control(sender, self._neighbours[sender], message, now_us)
 
     # Links ---------------------------------------------------------------------------------------
 
-    def _on_link_up(
-        self, name: str, kind: NodeKind, now_us: int, reliable: bool = False, repairs: bool = False
-    ) -> list[Effect]:
+    def _on_link_up(self, given: LinkUp, now_us: int) -> list[Effect]:
+        name, kind = given.neighbour, given.kind
         effects = self._on_link_down(name, now_us) if name in self._neighbours else []
-        neighbour = self._neighbours[name] = Neighbour(kind, now_us, reliable, repairs)
+        neighbour = Neighbour(kind, now_us, given.reliable, given.repairs, given.hears_outages)
+        self._neighbours[name] = neighbour
+        if kind == "broker":
+            self._brokers[name] = neighbour
         effects += [Send(name, self._summary(name, now_us)), *self._router.on_link_up(name, kind, now_us)]
         return effects + self._on_return(name, neighbour, now_us)
 
@@ -302,11 +306,15 @@ class CoreBroker:
         return effects
 
     def _on_link_down(self, name: str, now_us: int) -> list[Effect]:
-        neighbour = self._neighbours.pop(name, None)
+        neighbour = self._dismiss(name)
         if neighbour is None:
             return []
         self._router.on_link_down(name)
         return [*self._forget(name, neighbour, now_us), *self._on_loss(name, neighbour, now_us)]
+
+    def _dismiss(self, name: str) -> Neighbour | None:
+        self._brokers.pop(name, None)
+        return self._neighbours.pop(name, None)
 
     def _on_loss(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """What is for it does not reach it from now on; of a client on a reliable link, its session keeps account."""
@@ -328,14 +336,24 @@ class CoreBroker:
 
     def _flood(self, came_from: str, outages: list[Outage]) -> list[Effect]:
         """To all on this side of the link, where it arrives: over other links, losses are nothing special."""
-        names = [name for name, each in self._neighbours.items() if each.hears_outages and name != came_from]
-        return [Multicast(tuple(names), each) for each in outages if names]
+        if not outages:
+            return []
+        others = [(name, each) for name, each in self._neighbours.items() if name != came_from]
+        names = tuple([name for name, each in others if each.hears_outages])
+        older = tuple([name for name, each in others if each.reliable and not each.hears_outages])
+        over = {True: names, False: (*names, *older)}  # version 0.2 knows none that last, or that may be none
+        return [Multicast(over[each.lasts or each.first], each) for each in outages if over[each.lasts or each.first]]
 
     def _tell_reachable(self, came_from: str, names: Iterable[str] | None = None) -> list[Effect]:
         """Say to these, or to all but one, which brokers they reach through us."""
-        brokers = [name for name, each in self._neighbours.items() if each.tells_outages]
+        brokers = [name for name, each in self._brokers.items() if each.tells_outages]
         to = [name for name in (self._neighbours if names is None else names) if self._neighbours[name].hears_outages]
-        return [Send(name, Reachable(self._outages.reachable(name, brokers))) for name in to if name != came_from]
+        for_clients = Reachable(self._outages.reachable("", brokers))
+        return [
+            Send(name, Reachable(self._outages.reachable(name, brokers)) if name in self._brokers else for_clients)
+            for name in to
+            if name != came_from
+        ]
 
     def _told(self) -> Mapping[str, int]:
         """By broker: the version of our table that has all that our neighbours want."""
@@ -456,7 +474,7 @@ class CoreBroker:
         return effects
 
     def _on_heartbeat(self, now_us: int) -> list[Effect]:
-        effects: list[Effect] = []
+        effects = self._flood("", self._outages.on_heartbeat(now_us))
         # Who was held up itself has not read yet what others said meanwhile, and judges nobody.
         punctual = now_us - self._due_us < self._settings.heartbeat_us // 2
         for name, neighbour in list(self._neighbours.items()):
@@ -474,8 +492,8 @@ class CoreBroker:
 
     def _complete_us(self, apart_from: str, now_us: int) -> int:
         """Up to when all other brokers have told us what they had for us."""
-        others = [each for name, each in self._neighbours.items() if name != apart_from]
-        return min([now_us, *[each.complete.upto_us for each in others if each.tells_outages]])
+        others = [each for name, each in self._brokers.items() if name != apart_from and each.tells_outages]
+        return max(0, min([now_us, *[each.complete.upto_us for each in others]]))  # a broker may lie
 
     def _summary(self, name: str, now_us: int) -> Heartbeat:
         neighbour = self._neighbours[name]

@@ -87,7 +87,7 @@ class CoreClient:
         self.broker: str | None = None
         self._sent_tables: dict[Table, SentTable] = {}
         self._wants_version = 0  # of our subscriptions as sent to the broker, when we last began to want more
-        self._apart = Apart(settings.heartbeat_us, settings.lease_us)
+        self._apart = Apart(epoch, settings.heartbeat_us, settings.lease_us)
         self._wanted: dict[Table, dict[str, str]] = {table: {} for table in TABLES}  # by the application's id
         self._index = new_index()
         self.seen = Seen(settings.dedup_window, settings.dedup_sources)

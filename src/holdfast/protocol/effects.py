@@ -29,6 +29,7 @@ class LinkUp(msgspec.Struct, frozen=True):
     replaces: str | None = None  # it is the replica of this broker
     reliable: bool = False  # while it is up it loses, doubles and reorders nothing, and its end is noticed at once
     repairs: bool = False  # both ends number what they send from now on, and name what they cannot repair
+    hears_outages: bool = True  # the far end knows of outages that last; one of version 0.2 knows those that are over
 
 
 class LinkDown(msgspec.Struct, frozen=True):
@@ -196,6 +197,7 @@ class Incident(msgspec.Struct, frozen=True):
     other: str = ""  # a second node: the replica of `peer`
     reason: str = ""  # in words, for people: nobody parses it
     copying: CopyProtocol | None = None  # how a replica copies tables
+    since_us: int = 0  # of events that nobody can number: they may have been published since then
 
 
 class Lost(msgspec.Struct, frozen=True):

@@ -16,11 +16,18 @@ class Presence(Enum):
 
 
 class Neighbour:
-    def __init__(self, kind: NodeKind, now_us: int, reliable: bool = False, repairs: bool = False) -> None:
+    def __init__(
+        self,
+        kind: NodeKind,
+        now_us: int,
+        reliable: bool = False,
+        repairs: bool = False,
+        knows_outages: bool = True,
+    ) -> None:
         self.kind = kind
         self.reliable = reliable  # the end of its link is noticed: silence then only means that it is slow
         self.repairs = repairs  # both ends number what they send, and ask for what they miss
-        self.hears_outages = reliable or repairs  # what we tell it arrives
+        self.hears_outages = (reliable or repairs) and knows_outages  # what we tell it arrives, and is understood
         self.heard: dict[Table, ReceivedTable] = {table: ReceivedTable() for table in TABLES}
         self.epoch: int | None = None
         self.heard_us = now_us

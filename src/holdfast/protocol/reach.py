@@ -36,10 +36,11 @@ class Behind(msgspec.Struct, frozen=True, gc=False):
 
 def known_everywhere(sent: SentTable, summary: Heartbeat) -> int:
     """The version of our table that the neighbour, by this summary, and all behind it have: what it says is known of a
-    version counts only once it has all parts of it. Where it says nothing of others, what it has itself.
+    version counts only once it has all parts of it. Where it says nothing of others, or we want nothing that others
+    would have to be told, what it has itself.
     """
     behind = Behind.said_in(summary)
-    return sent.confirmed if behind is None else min(sent.confirmed, behind.known)
+    return sent.confirmed if behind is None or not sent.conditions else min(sent.confirmed, behind.known)
 
 
 class Complete:
@@ -96,7 +97,11 @@ class Reach:
 
     def on_link_down(self, name: str, told: Mapping[str, int]) -> list[str]:
         """A neighbour is gone; those of whom all is known everywhere now, as nobody waits for it any more."""
-        for by_neighbour in (self._known, self._waves, self._next):
+        wave = self._waves.pop(name, None)
+        for told_broker in self._brokers.values() if wave is not None else ():
+            told_broker.asked = deque([each for each in told_broker.asked if each[1] is not wave])
+            told_broker.untold = [each for each in told_broker.untold if each is not wave]
+        for by_neighbour in (self._known, self._next):
             by_neighbour.pop(name, None)
         gone = self._brokers.pop(name, None)
         waves = [] if gone is None else [*(wave for _, wave in gone.asked), *gone.untold]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from holdfast.model.messages import Publication
-from holdfast.protocol.effects import Delivered, Effect, Input, Published
+from holdfast.protocol.effects import Delivered, Effect, Input, Lost, Published
 from holdfast.protocol.node import Asks, Layer, Node
 
 
@@ -37,6 +37,9 @@ class OwnClock(Layer[Node]):
     def _in_true_time(self, effect: Effect) -> Effect:
         if isinstance(effect, Published | Delivered):
             return replace(effect, publication=self._published(effect.publication))
+        if isinstance(effect, Lost) and effect.until_us:
+            own_us = self._own_us
+            return replace(effect, since_us=effect.since_us - own_us, until_us=effect.until_us - own_us)
         return effect
 
     def _published(self, publication: Publication) -> Publication:

@@ -131,6 +131,7 @@ def _silent(missing: list[dict[str, Any]], causes: Causes) -> list[dict[str, Any
         for row in missing
         if (row["source"], row["seq"]) not in expired
         and not within(row["seq"], given_up.get((row["subscriber"], row["source"]), []))
+        and not within(row["time_us"], causes.named_us.get(row["subscriber"], []))
     ]
 
 

@@ -15,7 +15,10 @@ from holdfast.model.messages import Count, NodeKind, NodeName
 from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 
 SIGNAL: Final = 1  # the kind of a frame that holds one signal
-LEVEL: Final = 2  # of what we know: 2 adds statements, outages and `Hold` (0.2); 0 is a peer that names none (0.1)
+# Of what we know: 3 adds outages that last, and who is reached (0.3); 2 added statements, outages that are over and
+# `Hold` (0.2); 0 is a peer that names no level (0.1).
+LEVEL: Final = 3
+STATEMENTS: Final = 2
 
 RefusalCode = Literal[
     "version",  # the two do not speak the same protocol

@@ -275,8 +275,9 @@ def _settled_clients(rows: DataFrame, causes: AuditedCauses) -> DataFrame:
 
 
 def _unnamed(rows: DataFrame, causes: AuditedCauses, kinds: Iterable[str]) -> DataFrame:
-    """Rows that their subscriber has not named in an incident of these kinds."""
-    incidents = causes.incidents.where(F.col("kind").isin(*kinds) & (F.col("first") > 0))
+    """Rows that their subscriber has not named in an incident of these kinds: by number, or by time."""
+    reported = causes.incidents.where(F.col("kind").isin(*kinds))
+    incidents = reported.where("first > 0")
     named = incidents.select(
         "run",
         F.col("node").alias("subscriber"),
@@ -287,7 +288,15 @@ def _unnamed(rows: DataFrame, causes: AuditedCauses, kinds: Iterable[str]) -> Da
     key = [F.col(f"rows.{name}") == F.col(f"named.{name}") for name in ("run", "subscriber", "source")]
     inside = (F.col("seq") >= F.col("lowest")) & (F.col("seq") < F.col("beyond"))
     # Key: run, subscriber and source. A subscriber names few ranges of one source.
-    return rows.alias("rows").join(named, [*key, inside], "left_anti")
+    rows = rows.alias("rows").join(named, [*key, inside], "left_anti")
+    since = (F.col("since_us") - causes.of("longest_us")).alias("low")
+    times = reported.where("since_us IS NOT NULL").select(
+        "run", F.col("node").alias("subscriber"), since, F.col("time_us").alias("high")
+    )
+    key = [F.col(f"rows.{name}") == F.col(f"times.{name}") for name in ("run", "subscriber")]
+    # Key: run and subscriber, broadcast: only clients that moved name times.
+    meanwhile = F.col("published_us").between(F.col("low"), F.col("high"))
+    return rows.alias("rows").join(F.broadcast(times.alias("times")), [*key, meanwhile], "left_anti")
 
 
 # P4 ----------------------------------------------------------------------------------------------------------------

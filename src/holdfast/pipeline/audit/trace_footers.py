@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from holdfast.books import format2
 from holdfast.books.runs import FORMATS, unreadable
-from holdfast.books.trace import FORMAT, PUBLICATION, SCHEMAS
+from holdfast.books.trace import ADDED, FORMAT, PUBLICATION, SCHEMAS
 from holdfast.model.errors import InputError
 
 ATTRIBUTE = "attr:"
@@ -136,7 +136,9 @@ def _merged(
         if columns.setdefault(field.name, field.type) != field.type:
             problems.append(f"{folder}: {name} has {field.name} as {columns[field.name]} and as {field.type}")
     for field in expected if parts else ():
-        if field.name not in columns:
+        if field.name not in columns and field.name in ADDED.get(name, ()):
+            columns[field.name] = field.type
+        elif field.name not in columns:
             problems.append(f"{folder}: {name} has no column {field.name}")
         elif columns[field.name] != field.type:
             problems.append(f"{folder}: {name} has {field.name} as {columns[field.name]}, expected {field.type}")

@@ -25,7 +25,6 @@ from holdfast.model.messages import (
     LastSubscription,
     Message,
     Neighbours,
-    NodeKind,
     Publish,
     ReplicaRequest,
     ReplicationMessage,
@@ -146,7 +145,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         elif type(given) is Wake:
             effects = self._on_wake(now_us)
         elif type(given) is LinkUp:
-            effects = self._on_link_up(given.neighbour, given.kind, now_us, given.replaces, given.reliable)
+            effects = self._on_link_up(given, now_us)
         elif type(given) is LinkDown:
             effects = self._on_link_down(given.neighbour, now_us)
         elif type(given) is NeighboursListed:
@@ -281,9 +280,8 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
 
     # Links ---------------------------------------------------------------------------------------
 
-    def _on_link_up(
-        self, name: str, kind: NodeKind, now_us: int, replaces: str | None = None, reliable: bool = False
-    ) -> list[Effect]:
+    def _on_link_up(self, given: LinkUp, now_us: int) -> list[Effect]:
+        name, kind, replaces = given.neighbour, given.kind, given.replaces
         if name in self._retired:
             return [Incident("replaced_broker_returned", name), Send(name, Retired(self._retired[name]))]
         is_known = self.inner.knows(name)
@@ -295,11 +293,13 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         replaces_known = replaces is not None and (self.inner.knows(replaces) or replaces in self._failovers)
         effects = self._on_link_down(name, now_us) if is_known else []
         if kind == "broker" and replaces_known:
-            self.inner.admit(name, now_us, reliable)  # told nothing until it says what it wants
+            self.inner.admit(
+                name, now_us, given.reliable, given.hears_outages
+            )  # told nothing until it says what it wants
         elif is_known:
-            return effects + self._on_link_up(name, kind, now_us, None, reliable)
+            return effects + self._on_link_up(replace(given, replaces=None), now_us)
         else:
-            effects += self.inner.handle(LinkUp(name, kind, None, reliable), now_us)
+            effects += self.inner.handle(replace(given, replaces=None), now_us)
         if kind == "broker":
             self._watch.begin(name, now_us)
             if self._session is not None and (self._is_copying or not replaces_known):
@@ -309,12 +309,12 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
 
     def _on_unknown(self, name: str, message: Message, now_us: int) -> list[Effect]:
         if name in self._retired:  # two that retired each other would answer each other for ever
-            return [] if type(message) is Retired else self._on_link_up(name, "broker", now_us)
+            return [] if type(message) is Retired else self._on_link_up(LinkUp(name, "broker"), now_us)
         effects: list[Effect] = []
         if type(message) is ReplicaRequest:
             self.inner.admit(name, now_us)
         elif type(message) is Heartbeat:
-            effects = self._on_link_up(name, message.kind, now_us)
+            effects = self._on_link_up(LinkUp(name, message.kind), now_us)
         else:
             return self.inner.handle(Received(name, message), now_us)
         return effects + self._on_control(name, message, now_us) if self.inner.knows(name) else effects

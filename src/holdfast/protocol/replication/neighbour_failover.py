@@ -31,6 +31,7 @@ from holdfast.protocol.replication.states import FAILOVER, FailoverEvent, Failov
 from holdfast.protocol.tables import SentTable
 
 _MARKS_REPEATED = 4  # a mark is said so often, in case it is lost
+_LOST_MAX = 64  # replicas of one broker that failed in a row; by then somebody has come to look
 
 
 class NeighbourFailover:
@@ -120,7 +121,8 @@ class NeighbourFailover:
         """If it was to take over and had not yet, back to waiting for one."""
         self.on(FailoverEvent.REPLICA_GONE)
         if self.state is FailoverState.SUSPECTED and self.replica is not None:
-            self.lost.add(self.replica)
+            if len(self.lost) < _LOST_MAX:
+                self.lost.add(self.replica)
             self.replica = None
             self.began_us = now_us
             self.ask_us = now_us + self._settings.takeover_us
