@@ -30,15 +30,19 @@ class DestinationRouter:
         new_index: Callable[[], EventIndex[str]],
         watch: InterestObserver | None = None,
         avoid_down: bool = False,
+        age_us: int = 0,
     ) -> None:
-        """With `avoid_down`, events take a detour round neighbours that seem to be down."""
+        """With `avoid_down`, events take a detour round neighbours that seem to be down.
+
+        `age_us` is how long ago the epoch began, where it outlives a crash: the versions of an earlier life are lower.
+        """
         self._name = name
         self._settings = settings
         self._book = book
         self._homes = Interests(book, new_index, watch)  # conditions -> brokers whose clients want them
         self._local = Interests(book, new_index)  # conditions -> our own clients
         self._links: dict[str, None] = {}
-        self._states: dict[str, LinkState] = {name: LinkState(name, epoch, 0, (), ())}
+        self._states: dict[str, LinkState] = {name: LinkState(name, epoch, age_us, (), ())}
         self.more_us: int | None = None  # it never leaves anything to do for later
         self.version = 0  # there are no `routes`
         self._suspects: dict[str, None] = {}  # neighbours that we take for down
@@ -114,10 +118,11 @@ class DestinationRouter:
 
     def on_link_state(self, sender: str, state: LinkState) -> list[Effect]:
         known = self._states.get(state.broker)
+        own = self._states[self._name]
+        if state.broker == self._name and own != state and (own.epoch, own.version) <= (state.epoch, state.version):
+            return self._outdo(state)
         if known and (known.epoch, known.version) >= (state.epoch, state.version):
             return []
-        if state.broker == self._name:
-            return self._outdo(state)
         if known is None and len(self._states) >= limits.NODES_MAX:
             return [Incident("too_many_brokers", sender)]
         try:

@@ -75,10 +75,11 @@ def new_router(
     states: bool = False,
     slice_max: int = SLICE,
     avoid_down: bool = False,
+    age_us: int = 0,
 ) -> Router:
     if parts.routing == "destinations":
         own = parts.name, parts.epoch, parts.settings
-        return DestinationRouter(*own, parts.book, parts.new_index, watch, avoid_down)
+        return DestinationRouter(*own, parts.book, parts.new_index, watch, avoid_down, age_us)
     advertised, hops_max = parts.routing == "advertisements", parts.settings.hops_max
     return TreeRouter(parts.book, parts.new_index, advertised, hops_max, watch, states, slice_max)
 
@@ -93,7 +94,8 @@ def _storing(parts: BrokerParts, hops: HopSettings, stored: Stored) -> BrokerMac
     epoch = now_us if stored.epoch is None else stored.epoch
     patient = replace(parts.settings, lease_us=TIME_US_MAX)  # what a silent neighbour wants is kept for it
     parts = replace(parts, settings=patient, epoch=epoch)
-    router = new_router(parts, slice_max=ALL_AT_ONCE)  # what is told later might be told before it is stored
+    # What is told later might be told before it is stored.
+    router = new_router(parts, slice_max=ALL_AT_ONCE, age_us=max(0, now_us - epoch))
     broker = DurableLayer(CoreBroker(parts, router), hops.handover, stored, now_us)
     if hops.hops != "hybrid":
         return broker

@@ -157,7 +157,7 @@ class Express(Carrier):
     def _fly(self, until_us: int, events: Events) -> tuple[_Rows, _Rows]:
         picture = self._picture
         world = World(events, picture.nodes, picture.edges, picture.tables, _DELIVER_BYTES_LESS)
-        given = np.array(self._flights, np.int64)
+        given = np.array(self._flights, np.int64).reshape(-1, 4)  # none may be left of those that were published
         if self._counts.shape[0] != picture.nodes.up.size:
             self.count()
             self._counts = np.zeros((picture.nodes.up.size, 2, 4), np.int64)
