@@ -4,15 +4,15 @@ from typing import cast
 
 import pytest
 
-from holdfast.model.messages import Batch, Deliver, Delta, Heartbeat
-from holdfast.wire.signals import LEVEL, Hello, Welcome
+from holdfast.model.messages import Batch, Deliver, Delta, Heartbeat, Reachable
+from holdfast.wire.signals import LEVEL, STATEMENTS, Hello, Welcome
 from tests.net.harness import lab, live, settled
 from tests.net.raw import RawPeer
 
 EVENTS = 200
 
 
-@pytest.mark.parametrize("level", [0, LEVEL])
+@pytest.mark.parametrize("level", [0, STATEMENTS, LEVEL])
 @live
 async def test_only_who_knows_statements_gets_them(level: int) -> None:
     async with lab() as net:
@@ -29,6 +29,7 @@ async def test_only_who_knows_statements_gets_them(level: int) -> None:
             stated = 0
             while len(seqs) < EVENTS:
                 for message in await peer.heard():
+                    assert level == LEVEL or not isinstance(message, Reachable), "which version 0.2 does not know"
                     if isinstance(message, Batch):
                         seqs += message.seqs
                         assert message.seqs or level, "a statement alone is no batch to version 0.1"

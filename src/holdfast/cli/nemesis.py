@@ -2,6 +2,7 @@
 
 import json
 import sys
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -54,13 +55,15 @@ def run(
     from holdfast.network.document import settings_from
 
     require("duckdb")
-    if minutes <= 0:
-        raise InputError("--minutes must be above 0")
+    if not 0 < minutes < inf:
+        raise InputError("--minutes must be a number above 0")
     if out is not None and out.exists():
         raise InputError(f"--out: {out} exists already; name a new folder")
+    if save is not None and not save.resolve().parent.is_dir():
+        raise InputError(f"--save: there is no folder {save.resolve().parent}")
     wanted = modes_named(modes)
     campaign = Campaign(path, wanted, minutes, seed, settings_from(settings or ()), kinds_named(faults), out)
-    made = set() if save is None else {each["again"] for each in saved(save)["runs"]}
+    made = {} if save is None else {each["again"]: each["broken"] for each in saved(save)["runs"]}
     runs = run_all(
         campaign,
         run_loop,
@@ -68,10 +71,12 @@ def run(
         lambda run: None if save is None else save_run(save, campaign, run),
         made,
     )
+    if runs and all(each.skipped for each in runs):
+        raise InputError(f"no mode goes with the file: {runs[0].mode.name}: {runs[0].skipped}")
     report = report_as_json(campaign, runs)
     if out is not None:
         (out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
         (out / "report.txt").write_text(text(campaign, runs) + "\n")
-    print(json.dumps(report) if as_json else text(campaign, runs))
-    if broken_runs(runs):
+    print(json.dumps(report) if as_json else text(campaign, runs, made))
+    if broken_runs(runs) or any(made.get(each) for each in campaign.commands):
         raise typer.Exit(1)

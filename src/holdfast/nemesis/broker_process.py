@@ -1,6 +1,7 @@
 """One broker as a process of its own, with the settings of the network file and no fault injected from inside."""
 
 import asyncio
+import signal
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -72,7 +73,8 @@ class _Writing:
 
 
 def run(plan: BrokerPlan, pipe: Connection) -> None:
-    """What the process does; the nemesis starts it."""
+    """What the process does; the nemesis starts it, and stops it: Ctrl-C is meant for the nemesis."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     run_loop(_serve(plan, pipe))
 
 

@@ -49,6 +49,15 @@ class Campaign:
     def run_us(self) -> int:
         return int(self.minutes * 60e6 / len(self.modes) / self.rounds)
 
+    @property
+    def seeds(self) -> range:
+        return range(self.seed, self.seed + self.rounds)
+
+    @property
+    def commands(self) -> list[str]:
+        """Those that make each run again."""
+        return [self.again(mode, seed) for seed in self.seeds for mode in self.modes]
+
     def again(self, mode: Mode, seed: int) -> str:
         """The command that makes one run again."""
         words = [f"--modes {mode.name} --seed {seed} --minutes {self.run_us / 60e6:g}"]
@@ -98,7 +107,7 @@ def run_all(
 ) -> list[AttackRun]:
     """The runs of a campaign, each handed to `on_run` as it ends; those `made` before are left out."""
     runs: list[AttackRun] = []
-    for seed in range(campaign.seed, campaign.seed + campaign.rounds):
+    for seed in campaign.seeds:
         for mode in campaign.modes:
             if campaign.again(mode, seed) in made or any(each.mode is mode and each.skipped for each in runs):
                 continue

@@ -6,6 +6,7 @@ is published and another one behind it; a delivery is written before the next on
 """
 
 import asyncio
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -247,7 +248,8 @@ def _new_client(plan: ClientPlan, network: Network, clock: SteppedClock) -> Clie
 
 
 def run(plan: ClientPlan, pipe: Connection) -> None:
-    """What the process does; the nemesis starts it."""
+    """What the process does; the nemesis starts it, and stops it: Ctrl-C is meant for the nemesis."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     run_loop(_serve(plan, pipe))
 
 

@@ -62,6 +62,8 @@ MODES: dict[str, Mode] = {
 def modes_named(names: str) -> list[Mode]:
     """The modes in a list such as `strict,durable`; `all` is all of them."""
     wanted = list(MODES) if names == "all" else [each.strip() for each in names.split(",") if each.strip()]
+    if not wanted:
+        raise InputError(f"--modes: expected a list such as strict,durable; there are {', '.join(MODES)}")
     for each in wanted:
         if each not in MODES:
             hint = did_you_mean(each, MODES) or f"there are {', '.join(MODES)}"

@@ -4,9 +4,10 @@ import fcntl
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from holdfast.model.errors import InputError
@@ -76,8 +77,15 @@ def _cell(value: Any) -> str:
     return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def text(campaign: Campaign, runs: Sequence[AttackRun]) -> str:
+def text(
+    campaign: Campaign, runs: Sequence[AttackRun], made: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> str:
+    """What the runs found; `made` were made before: their commands, and the promises that they broke."""
     lines = [*table(rows_of(campaign, runs)), ""]
+    before = [each for each in campaign.commands if each in made]
+    if before:
+        lines.append(f"{len(before)} runs of this campaign were made before, and are in the file")
+    lines += [f"BROKEN  before: {broken}\n        see it again: {each}" for each in before for broken in made[each]]
     for run in runs:
         if run.skipped:
             lines.append(f"{run.mode.name}: left out, because it does not go with the file: {run.skipped}")
@@ -88,7 +96,7 @@ def text(campaign: Campaign, runs: Sequence[AttackRun]) -> str:
             lines += [f"BROKEN  {run.mode.name}, seed {run.seed}: {broken}", f"        see it again: {run.again}"]
         kept = [each for each in run.verdict.shown if _is_broken(run, each["what"])]
         lines += [f"        {json.dumps(each)}" for each in kept[:3]]
-    if not broken_runs(runs):
+    if not broken_runs(runs) and not any(made[each] for each in before):
         lines.append("no promise was broken")
     return "\n".join(lines)
 
@@ -118,6 +126,8 @@ def saved(path: Path) -> dict[str, Any]:
     """What a file of runs holds; nothing when it does not exist yet."""
     if not path.exists():
         return {"runs": [], "rows": []}
+    if path.is_dir():
+        raise InputError(f"--save: {path} is a folder; name a file")
     try:
         found: dict[str, Any] = json.loads(path.read_text())
         is_ours = all("again" in each for each in found["runs"]) and all("mode" in row for row in found["rows"])
