@@ -87,7 +87,7 @@ class LiveBooks:
     def _count(self, table: str, values: list[Any]) -> None:
         """Into the outcome, as the simulator does."""
         if table == "incidents":
-            _, _, kind, _, _, source, first, count, _, _ = values
+            _, _, kind, _, _, source, first, count, *_ = values
             self._ledger.incident(kind, count, source, first)
         elif table == "messages":
             kind, counts = values[1], values[4:]
