@@ -64,7 +64,7 @@ class CoreBroker:
         self._away_us: dict[str, int] = {}  # clients that we have lost, and since when
         self.name = parts.name
         self._settings = settings = parts.settings
-        self._outages = LinkOutages(parts.name, parts.epoch, router.told() is not None)
+        self.outages = LinkOutages(parts.name, parts.epoch, router.told() is not None)
         self._reach = Reach()
         self._book = parts.book
         self._epoch = parts.epoch
@@ -72,7 +72,7 @@ class CoreBroker:
         self._on_local = on_local
         self._neighbours: dict[str, Neighbour] = {}
         self._brokers: dict[str, Neighbour] = {}  # those of them that are brokers: few, where clients may be many
-        self.judge: Callable[[str, int], list[Effect]] = self._judge_by_lease
+        self.judge: Callable[[str, int], list[Effect]] = self._expire_if_silent
         # Spread out, so that a network started at once does not beat in one rhythm.
         self._due_us = parts.epoch + int(settings.heartbeat_us * parts.rng.random())
 
@@ -193,17 +193,13 @@ class CoreBroker:
             effects, since_us = self._forget(neighbour, known, now_us), known.complete.upto_us
         return effects + self._replace(neighbour, replica, since_us, now_us)
 
-    def stand_for(self, faulty: str) -> None:
-        """We are a replica: who reaches us does not miss this broker any more."""
-        self._outages.stand_for(faulty)
-
     def _replace(self, neighbour: str, by: str, since_us: int, now_us: int) -> list[Effect]:
         if not self._tells_outages:  # nobody tells what is known where
             return self._flood("", [Outage(self.name, neighbour, max(0, now_us - since_us))])
         told = self._told()
         effects = self._tell_known(self._reach.on_link_down(neighbour, told), now_us)
         self._reach.on_link_up(by)
-        lost = self._outages.on_replaced(neighbour, by, since_us, told.get(by, 0), now_us)
+        lost = self.outages.on_replaced(neighbour, by, since_us, told.get(by, 0), now_us)
         return [*effects, *self._flood("", lost), *self._tell_reachable(by)]
 
     @property
@@ -292,16 +288,16 @@ class CoreBroker:
 
     def _on_return(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """A neighbour is there, perhaps again: it is told which outages last, and a client of that of its own link."""
-        if not self._tells_outages or not neighbour.hears_outages:
-            return []
         effects: list[Effect] = []
+        if not self._tells_outages or not neighbour.hears_outages:
+            return effects
         if neighbour.kind == "broker":
             self._reach.on_link_up(name)
-            effects = self._tell_own(name, self._outages.on_link_up(name, self._told().get(name, 0), now_us))
+            effects = self._tell_own(name, self.outages.on_link_up(name, self._told().get(name, 0), now_us))
             effects += self._tell_reachable(name)
         elif name in self._away_us:
             effects.append(Send(name, Outage(self.name, name, max(0, now_us - self._away_us.pop(name)))))
-        effects += [Send(name, each) for each in self._outages.lasting(name, now_us)]
+        effects += [Send(name, each) for each in self.outages.lasting(name, now_us)]
         effects += self._tell_reachable("", [name])
         return effects
 
@@ -321,7 +317,7 @@ class CoreBroker:
         effects: list[Effect] = []
         if self._tells_outages and neighbour.hears_outages:
             if neighbour.kind == "broker":
-                effects += self._tell_own(name, self._outages.on_link_down(name, neighbour.complete.upto_us, now_us))
+                effects += self._tell_own(name, self.outages.on_link_down(name, neighbour.complete.upto_us, now_us))
                 effects += self._tell_reachable(name)
             elif not neighbour.reliable:
                 self._away_us.setdefault(name, neighbour.heard_us)
@@ -341,19 +337,18 @@ class CoreBroker:
         others = [(name, each) for name, each in self._neighbours.items() if name != came_from]
         names = tuple([name for name, each in others if each.hears_outages])
         older = tuple([name for name, each in others if each.reliable and not each.hears_outages])
-        over = {True: names, False: (*names, *older)}  # version 0.2 knows none that last, or that may be none
-        return [Multicast(over[each.lasts or each.first], each) for each in outages if over[each.lasts or each.first]]
+        told = [(names if each.lasts or each.first else names + older, each) for each in outages]  # 0.2 knows no others
+        return [Multicast(to, each) for to, each in told if to]
 
     def _tell_reachable(self, came_from: str, names: Iterable[str] | None = None) -> list[Effect]:
         """Say to these, or to all but one, which brokers they reach through us."""
         brokers = [name for name, each in self._brokers.items() if each.tells_outages]
-        to = [name for name in (self._neighbours if names is None else names) if self._neighbours[name].hears_outages]
-        for_clients = Reachable(self._outages.reachable("", brokers))
-        return [
-            Send(name, Reachable(self._outages.reachable(name, brokers)) if name in self._brokers else for_clients)
-            for name in to
-            if name != came_from
-        ]
+        to = [name for name in (self._neighbours if names is None else names) if name != came_from]
+        reached = {
+            name: self.outages.reachable(name, brokers) for name in ("", *to) if not name or name in self._brokers
+        }
+        hearing = [name for name in to if self._neighbours[name].hears_outages]
+        return [Send(name, Reachable(reached.get(name, reached[""]))) for name in hearing]  # clients all reach the same
 
     def _told(self) -> Mapping[str, int]:
         """By broker: the version of our table that has all that our neighbours want."""
@@ -405,12 +400,12 @@ class CoreBroker:
                 effects += self._on_link_down(name, now_us)
                 self._away_us.pop(name, None)
             case Reachable() if neighbour.kind == "broker" and self._tells_outages:
-                ended = self._outages.on_reachable(name, message.names, now_us)
+                ended = self.outages.on_reachable(name, message.names, now_us)
                 effects += [] if ended is None else [*self._tell_own(name, ended), *self._tell_reachable(name)]
             case Outage() if neighbour.kind == "broker":
                 is_known = message.other == self.name and neighbour.reliable  # both ends notice when it ends
                 if message.hops < self._settings.hops_max and not is_known:
-                    effects += self._flood(name, self._outages.on_told(name, message, now_us))
+                    effects += self._flood(name, self.outages.on_told(name, message, now_us))
             case _:
                 effects.append(Incident("unexpected_message", name))
         return effects
@@ -463,7 +458,7 @@ class CoreBroker:
     def _on_known(self, name: str, version: int, now_us: int) -> list[Effect]:
         """A broker says which version of our table is known to it and behind it."""
         told = self._told()
-        effects = self._tell_own(name, self._outages.on_known(name, version, told.get(name, 0), now_us))
+        effects = self._tell_own(name, self.outages.on_known(name, version, told.get(name, 0), now_us))
         return effects + self._tell_known(self._reach.on_known(name, version, told), now_us)
 
     def _on_wake(self, now_us: int) -> list[Effect]:
@@ -473,8 +468,11 @@ class CoreBroker:
             self._reach.on_told(self._told())
         return effects
 
+    def _expire_if_silent(self, name: str, now_us: int) -> list[Effect]:
+        return self.expire(name, now_us) if self.lease_is_over(name, now_us) else []
+
     def _on_heartbeat(self, now_us: int) -> list[Effect]:
-        effects = self._flood("", self._outages.on_heartbeat(now_us))
+        effects = self._flood("", self.outages.on_heartbeat(now_us))
         # Who was held up itself has not read yet what others said meanwhile, and judges nobody.
         punctual = now_us - self._due_us < self._settings.heartbeat_us // 2
         for name, neighbour in list(self._neighbours.items()):
@@ -486,9 +484,6 @@ class CoreBroker:
         began_us = self._due_us if punctual else now_us
         self._due_us = max(began_us + self._settings.heartbeat_us, now_us + 1)
         return effects
-
-    def _judge_by_lease(self, name: str, now_us: int) -> list[Effect]:
-        return self.expire(name, now_us) if self.lease_is_over(name, now_us) else []
 
     def _complete_us(self, apart_from: str, now_us: int) -> int:
         """Up to when all other brokers have told us what they had for us."""

@@ -97,7 +97,7 @@ class ReplicationLayer(BrokerLayer[CoreBroker]):
         self._session: ReplicaSession | None = None
         if role is not None:
             if role.use == "failover":
-                broker.stand_for(role.faulty)
+                broker.outages.stand_for(role.faulty)
             own = role, parts.epoch, settings, self._copies, tree, parts.book, self._want_if_silent
             self._session = ReplicaSession(*own)
 
