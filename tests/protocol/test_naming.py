@@ -347,4 +347,4 @@ def test_those_who_were_whole_are_told_nothing_of_a_broker_that_is_new() -> None
 def test_a_link_over_which_nobody_wants_anything_is_whole_at_once() -> None:
     network = quiet()
     for broker in ("b1", "b2", "b3", "b4", "b5"):
-        assert not list(network.nodes[broker]._outages.lasting("", network.now_us))  # type: ignore[union-attr]
+        assert not list(network.nodes[broker].outages.lasting("", network.now_us))  # type: ignore[union-attr]
