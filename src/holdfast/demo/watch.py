@@ -72,7 +72,7 @@ class RunWatch:
         elif table == "messages":
             self.lost += int(values[6])
         elif table == "incidents":
-            node, time_us, kind, peer, _, _, _, count, _, _ = values
+            node, time_us, kind, peer, _, _, _, count, *_ = values
             if kind == _OVERLOAD:
                 self.overload += count
             self._on_incident(node, time_us / 1e6, kind, peer)
