@@ -343,12 +343,10 @@ class CoreBroker:
     def _tell_reachable(self, came_from: str, names: Iterable[str] | None = None) -> list[Effect]:
         """Say to these, or to all but one, which brokers they reach through us."""
         brokers = [name for name, each in self._brokers.items() if each.tells_outages]
-        to = [name for name in (self._neighbours if names is None else names) if name != came_from]
-        reached = {
-            name: self.outages.reachable(name, brokers) for name in ("", *to) if not name or name in self._brokers
-        }
-        hearing = [name for name in to if self._neighbours[name].hears_outages]
-        return [Send(name, Reachable(reached.get(name, reached[""]))) for name in hearing]  # clients all reach the same
+        to = [name for name in (self._neighbours if names is None else names) if self._neighbours[name].hears_outages]
+        whose = {name: name if name in self._brokers else "" for name in to if name != came_from}  # "" is any client
+        reached = {name: self.outages.reachable(name, brokers) for name in dict.fromkeys(whose.values())}
+        return [Send(name, Reachable(reached[of])) for name, of in whose.items()]
 
     def _told(self) -> Mapping[str, int]:
         """By broker: the version of our table that has all that our neighbours want."""
@@ -479,8 +477,8 @@ class CoreBroker:
             if punctual and neighbour.presence is Presence.HEARD:
                 effects += self.judge(name, now_us)
             effects.append(Send(name, self._summary(name, now_us)))
-            if neighbour.repairs and self._tells_outages:  # what it reaches may have been lost on its way
-                effects += self._tell_reachable("", [name])
+        if self._tells_outages:  # whom it reaches may have been lost on the way to a neighbour that repairs its link
+            effects += self._tell_reachable("", [name for name, each in self._neighbours.items() if each.repairs])
         began_us = self._due_us if punctual else now_us
         self._due_us = max(began_us + self._settings.heartbeat_us, now_us + 1)
         return effects
