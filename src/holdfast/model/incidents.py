@@ -15,6 +15,7 @@ CONNECTIONS: Final = {
     "cannot_connect": "A peer cannot be reached; the broker dials it again, with growing pauses.",
     "name_taken": "A peer refuses this broker because another one has its name; this broker refuses clients meanwhile.",
     "refused": "This broker refused a connection: a name in use, another version, no greeting.",
+    "mqtt_client": "A client of MQTT broke a rule or asked for something that it cannot have; the log says what.",
     "tls_refused": "A connection failed the TLS handshake: no certificate, an untrusted one, or no TLS at all.",
     "accept_paused": "The process has no file descriptor left; the broker accepts nobody for a second and tries again.",
     "session_lost": "A client's broker has not kept its session; events may be missing.",

@@ -21,11 +21,10 @@ from holdfast.net.client_driver import ClientDriver
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.link import Link
-from holdfast.net.node import SILENT_LEASES
 from holdfast.net.pings import Pings
 from holdfast.net.public_names import public_names
 from holdfast.net.resumption import Returning
-from holdfast.net.session import Session, open_session
+from holdfast.net.session import SILENT_LEASES, Session, open_session
 from holdfast.net.states import Callback, ConnectionState, StateChanges
 from holdfast.net.stream import SessionStream
 from holdfast.net.tls import TlsFiles
@@ -182,12 +181,15 @@ class Attachment(ABC):
         problems = []
         for address in sorted(self._addresses, key=lambda each: self._returning.link is None or each != self._at):
             try:
-                await open_session(address, self, self._tls)
+                await self._dial(address)
                 self._at = address
                 return
             except TransportError as problem:
                 problems.append(str(problem))
         raise TransportError("\n".join(problems))
+
+    async def _dial(self, address: Address) -> None:
+        await open_session(address, self, self._tls)
 
     async def _stay_connected(self) -> None:
         while True:

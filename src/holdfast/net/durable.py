@@ -8,6 +8,7 @@ again to the next one under its name, and of what it was done with only that who
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 from holdfast.model.errors import MisuseError
 from holdfast.net.driver import Driver
@@ -17,6 +18,8 @@ from holdfast.protocol.effects import Begin, Consumed, ForgetCall, HandedOut
 from holdfast.protocol.hops.settings import HandoverSettings
 from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.wire.signals import Hello
+
+T = TypeVar("T", bound="DurableInbox")
 
 NEEDS_STORE = (
     "and a durable client needs that: start it with --hops retransmission --store FILE, "
@@ -147,7 +150,12 @@ class Durable:
         """The queue of a subscription, where the application reads what comes, and so says what it is done with."""
         if self._settings is None:
             return None
-        return DurableInbox(self._settings.handed_out_max, self._on_look, self._touched.append)
+        most = self._settings.handed_out_max
+        return self.inbox_of(lambda on_look, on_first: DurableInbox(most, on_look, on_first))
+
+    def inbox_of(self, new: Callable[[Callable[[bool], None], Callable[[DurableInbox], None]], T]) -> T:
+        """A queue whose owner tells us what the application is done with."""
+        return new(self._on_look, self._touched.append)
 
     def checkpoint(self) -> None:
         """The application is done with what it has taken, and has subscribed to what it wants."""

@@ -25,13 +25,13 @@ from holdfast.net.driver import Application, Driver
 from holdfast.net.durable import needs_other
 from holdfast.net.journal import Note
 from holdfast.net.link import Link
+from holdfast.net.listening import listeners
 from holdfast.net.lost_peers import LostPeers
 from holdfast.net.resumption import Absent, may_resume
-from holdfast.net.session import Session, open_session
+from holdfast.net.session import SILENT_LEASES, Session, open_session
 from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
 from holdfast.net.stream import SessionStream
-from holdfast.net.transport import listen
 from holdfast.net.wire import Listener, Wire
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Gauges, NeighboursListed, Persist, Received, Register, Save
@@ -47,7 +47,6 @@ from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Refusal, Welcome
 
 _SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still
 _GREETING_MAX = 1_000  # more that have not said who they are; they get a few seconds for it
-SILENT_LEASES = 2  # after this many leases without a word a connection is closed, so that it can be dialled anew
 _QUIET_S = 0.02  # the event loop reads all sockets many times in this time
 _DRAIN_S = 2.0  # what waits for others when we stop is given this long to leave
 
@@ -141,9 +140,9 @@ class BrokerNode:
     async def start(self) -> None:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
-            for address in self.settings.listen:
-                tell = self._on_tls_refused, self._on_accept_paused
-                self._listeners.append(await listen(address, self._accept, self.settings.tls, *tell))
+            tell = self._log, self._on_tls_refused, self._on_accept_paused
+            async for listener in listeners(self.settings, self._accept, self._clock, *tell):
+                self._listeners.append(listener)
         except BaseException:
             self._stop_listening()
             self.driver.stop()

@@ -7,6 +7,7 @@ breaks without that may have a link that outlives it (`resumption`).
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from time import monotonic
 from typing import Protocol
@@ -21,7 +22,7 @@ from holdfast.net.link import Link
 from holdfast.net.skew import skew_us
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial
-from holdfast.net.wire import CLOSED, Wire
+from holdfast.net.wire import CLOSED, Accept, Wire
 from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
 from holdfast.wire.signals import (
     Ack,
@@ -38,6 +39,7 @@ from holdfast.wire.signals import (
     encode_signal,
 )
 
+SILENT_LEASES = 2  # after this many leases without a word a connection is closed, so that it can be dialled anew
 _GREETING_S = 5.0  # who has not said hello by then never will
 _REPEAT_S = 0.25  # between hellos where they can be lost: a few round trips across the world
 _UNANSWERED_S = 1.0  # four pings, or a heartbeat: at 20 % loss one in fifty living nodes gets none of them answered
@@ -350,7 +352,11 @@ _HINTS = {"tcp": "; is it a broker without TLS?", "tls": "; it may require a cli
 
 
 async def open_session(
-    address: Address, owner: Owner, tls: TlsFiles | None = None, expected: str | None = None
+    address: Address,
+    owner: Owner,
+    tls: TlsFiles | None = None,
+    expected: str | None = None,
+    reach: Callable[[Address, Accept, TlsFiles | None], Awaitable[Wire]] = dial,
 ) -> Session:
     """Dial and greet; a TransportError that says why it did not work."""
     made: list[Session] = []
@@ -359,7 +365,7 @@ async def open_session(
         made.append(Session(wire, owner, True, expected))
         return made[0]
 
-    await dial(address, accept, tls)
+    await reach(address, accept, tls)
     session = made[0]
     try:
         await asyncio.shield(session.opened)  # it may still open before it learns that nobody waits any more

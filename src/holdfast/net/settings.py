@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from holdfast.model.settings import Setting, Settings, declared, setting
 from holdfast.model.tls_settings import TlsSettings
+from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address
 from holdfast.net.directory import NewDirectory
 from holdfast.net.link import Impairment
@@ -63,6 +64,7 @@ class NodeSettings(Settings):
     lossy_control: bool = setting(
         True, "whether an impairment loses control messages too", "real links make no difference"
     )
+    mqtt: MqttSettings = setting(MqttSettings(), "how it serves clients of MQTT", "as declared there")
     gossip: GossipSettings | None = setting(
         None, "how brokers recover from each other, the same for all", "it needs every condition at every broker"
     )

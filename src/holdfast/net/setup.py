@@ -12,7 +12,7 @@ from holdfast.language.subscription import Subscription
 from holdfast.model.errors import InputError
 from holdfast.model.tls_settings import TlsSettings
 from holdfast.model.warn_once import warn_once
-from holdfast.net.address import Address, parse_address
+from holdfast.net.address import ENCRYPTED, MQTT_SCHEMES, Address, parse_address
 from holdfast.net.settings import NodeSettings
 from holdfast.wire.event_encoding import sendable_name
 
@@ -36,7 +36,7 @@ def parsed_condition(text: str) -> Subscription:
 def check_tls(tls: TlsSettings | None, addresses: Iterable[Address]) -> None:
     """Who names a certificate and then connects in plain text has made a mistake."""
     given = [] if tls is None else [name for name in ("certificate", "key", "ca") if getattr(tls, name) is not None]
-    if given and not any(each.scheme == "tls" for each in addresses):
+    if given and not any(each.scheme in ENCRYPTED for each in addresses):
         raise InputError(f"{' and '.join(given)} given, but no address begins with tls://: nothing would be encrypted")
 
 
@@ -56,6 +56,8 @@ def check_peers(own: str, listen: Sequence[Address], peers: Mapping[str, Address
             raise InputError(f"peer {name}: this is the broker's own name; a broker does not dial itself")
         if not address.port:
             raise InputError(f"peer {name}: port 0 of {address} cannot be dialled; write the port that it listens on")
+        if address.scheme in MQTT_SCHEMES:
+            raise InputError(f"peer {name}: {address} is for MQTT clients; brokers dial tcp://, tls:// or udp://")
         if address in listen:
             raise InputError(f"peer {name}: {address} is the address of {own} itself")
         if there.setdefault(address, name) != name:

@@ -15,7 +15,7 @@ from holdfast.model.tls_settings import TlsSettings
 class TlsFiles(TlsSettings):
     def for_listening(self) -> ssl.SSLContext:
         if self.certificate is None:
-            raise InputError("listening on tls:// needs a certificate and its key: --certificate FILE --key FILE")
+            raise InputError("listening with TLS needs a certificate and its key: --certificate FILE --key FILE")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._identify(context)
         if self.ca is not None:

@@ -1,0 +1,360 @@
+"""One connection of a client, from CONNECT to its end: packets in, effects out.
+
+The machine keeps the rules of the protocol: what may follow what, limits that both ends have named, aliases, answers.
+It asks its driver for what only a broker can do (`Open`, `Take`, `Want`, `Unwant`), which calls back when that is
+done. It has no socket, clock or random numbers.
+"""
+
+import msgspec
+
+from holdfast.mqtt.aliases import ReceivedAliases, SentAliases
+from holdfast.mqtt.decoding import AUTH, CONNACK, CONNECT, check_flags, decode_connect_untrusted, decode_untrusted
+from holdfast.mqtt.encoding import encode
+from holdfast.mqtt.packets import (
+    AckKind,
+    Connack,
+    Connect,
+    Disconnect,
+    Packet,
+    Pingreq,
+    Pingresp,
+    PublishAck,
+    PublishPacket,
+    Suback,
+    Subscribe,
+    Unsuback,
+    Unsubscribe,
+    replaced,
+)
+from holdfast.mqtt.properties import IDENTIFIER
+from holdfast.mqtt.reasons import (
+    CLIENT_ID_INVALID,
+    ID_NOT_FOUND,
+    NO_SUBSCRIPTION,
+    NOT_AUTHORIZED,
+    OLD_VERSION,
+    RECEIVE_MAXIMUM,
+    SUCCESS,
+    UNSUPPORTED_VERSION,
+    WITH_WILL,
+    MqttError,
+    malformed,
+    old_code,
+    protocol_error,
+)
+from holdfast.mqtt.session import IDS_MAX, Key, MqttSession, MqttSubscription
+from holdfast.mqtt.settings import MqttSettings
+from holdfast.mqtt.subscribing import SubscriptionRefused, wanted_of
+from holdfast.mqtt.topics import is_reserved
+
+NEVER_S = 0xFFFFFFFF  # the expiry of a session that is to last
+_UNEXPECTED = (9, 11, 13)  # only brokers send these
+
+
+class Write(msgspec.Struct, frozen=True):
+    """Send these bytes."""
+
+    data: bytes
+
+
+class Open(msgspec.Struct, frozen=True):
+    """Find or begin the client's session; then call `on_session`."""
+
+    connect: Connect
+    expiry_s: int
+
+
+class Take(msgspec.Struct, frozen=True):
+    """PublishPacket this; with a packet identifier, call `on_stored` when the broker has it, or `on_not_stored`."""
+
+    publish: PublishPacket
+
+
+class Want(msgspec.Struct, frozen=True):
+    """Subscribe to these, and when the broker knows, call `on_wanted` with what was decided about each."""
+
+    packet_id: int
+    wanted: tuple[MqttSubscription, ...]
+    reasons: tuple[int, ...]
+    text: str  # why some were refused
+
+
+class Unwant(msgspec.Struct, frozen=True):
+    """HangUp these subscriptions."""
+
+    names: tuple[str, ...]
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The client has these events, or does not want them: they need not be kept for it."""
+
+    tokens: tuple[int, ...]
+
+
+class HangUp(msgspec.Struct, frozen=True):
+    """Close the connection; the client's will is published unless it took leave."""
+
+    why: str
+    will: bool = True
+
+
+Effect = Write | Open | Take | Want | Unwant | Done | HangUp
+
+
+class Connection:
+    def __init__(self, settings: MqttSettings) -> None:
+        self._settings = settings
+        self.connect: Connect | None = None
+        self.session: MqttSession | None = None
+        self.expiry_s = 0  # of the session, once the connection is gone
+        self.keep_alive_s = 0  # the longest silence that was agreed upon; 0: any
+        self._version = 4
+        self._limit = 0  # on the packets that the client takes, in bytes; 0: none
+        self._in_flight_max = settings.in_flight_max
+        self._storing: set[int] = set()  # identifiers of publications that the broker does not have yet
+        self._received = ReceivedAliases(settings.alias_max)
+        self._sent = SentAliases(0)
+        self._ended = False
+
+    def check_first_untrusted(self, first: int) -> None:
+        """The first byte of a packet, before the rest has come."""
+        kind = first >> 4
+        if self.connect is None:
+            if kind != CONNECT:
+                raise malformed(f"a packet of type {kind} before CONNECT")
+            return
+        if kind in (0, CONNECT, CONNACK, AUTH) or (kind == 14 and first & 0x0F):
+            raise protocol_error(f"a packet of type {kind} after CONNECT")
+        check_flags(first)
+        if kind in _UNEXPECTED:
+            raise protocol_error(f"a packet of type {kind} from a client")
+
+    def on_packet_untrusted(self, first: int, body: bytes) -> list[Effect]:
+        """What follows from a packet; a MqttError for `on_error` when it may not be."""
+        if self._ended:
+            return []
+        if self.connect is None:
+            return self._on_connect(decode_connect_untrusted(first, body))
+        packet = decode_untrusted(first, body, self._version)
+        match packet:
+            case PublishPacket():
+                return self._on_publish(packet)
+            case PublishAck():
+                return self._on_ack(packet)
+            case Subscribe():
+                return self._on_subscribe(packet)
+            case Unsubscribe():
+                return self._on_unsubscribe(packet)
+            case Pingreq():
+                return self._answer(Pingresp())
+            case Disconnect():
+                return self._on_disconnect(packet)
+            case _:
+                raise protocol_error(f"{type(packet).__name__} from a client")
+
+    def on_error(self, problem: MqttError) -> list[Effect]:
+        """What to say to a client that broke a rule."""
+        if self._ended:
+            return []
+        if self.connect is None:
+            return self._refuse(problem.reason, str(problem), problem.version)
+        return self.end(problem.reason, str(problem))
+
+    def end(self, reason: int, why: str) -> list[Effect]:
+        """Take leave of the client."""
+        if self._ended:
+            return []
+        said: list[Effect] = []
+        if self._version == 5 and self.connect is not None:
+            said = self._answer(Disconnect(reason))
+        self._ended = True
+        return [*said, HangUp(why)]
+
+    # CONNECT -------------------------------------------------------------------------------------
+
+    def _refuse(self, reason: int, why: str, version: int | None) -> list[Effect]:
+        self._ended = True
+        code = reason if version == 5 or reason == OLD_VERSION else old_code(reason)
+        if version is None or code is None:
+            return [HangUp(why, will=False)]
+        written = encode(Connack(code), 5 if reason == UNSUPPORTED_VERSION else version)
+        return [Write(written), HangUp(why, will=False)]
+
+    def refuse(self, reason: int, why: str) -> list[Effect]:
+        """The broker does not let the client in."""
+        return self._refuse(reason, why, self._version)
+
+    def _on_connect(self, connect: Connect) -> list[Effect]:
+        self._version = connect.version
+        if not connect.client_id and (connect.version == 3 or (connect.version == 4 and not connect.clean)):
+            raise MqttError(CLIENT_ID_INVALID, "a session that lasts needs a client identifier", connect.version)
+        if connect.will is not None and is_reserved(connect.will.topic):
+            raise MqttError(NOT_AUTHORIZED, f"a will for {connect.will.topic}", 5 if connect.version == 5 else None)
+        given = connect.properties
+        self._limit = given.get("maximum_packet_size", 0)
+        self._in_flight_max = min(self._in_flight_max, given.get("receive_maximum", IDS_MAX))
+        self._sent = SentAliases(given.get("topic_alias_maximum", 0))
+        asked_s = given.get("session_expiry_interval", 0)
+        if connect.version < 5:
+            asked_s = 0 if connect.clean else NEVER_S
+        self.expiry_s = min(asked_s, self._settings.session_s_max)
+        longest = self._settings.keep_alive_s_max
+        self.keep_alive_s = connect.keep_alive
+        if connect.version == 5 and not 0 < connect.keep_alive <= longest:
+            self.keep_alive_s = longest
+        self.connect = connect
+        return [Open(connect, self.expiry_s)]
+
+    def on_session(self, session: MqttSession, present: bool, assigned: str = "") -> list[Effect]:
+        """The client's session, which it goes on with if it was there before."""
+        assert self.connect is not None
+        self.session = session
+        properties: dict[str, object] = {}
+        if self._version == 5:
+            properties = {
+                "receive_maximum": self._settings.receive_max,
+                "maximum_packet_size": self._settings.packet_bytes_max,
+                "topic_alias_maximum": self._settings.alias_max,
+                "shared_subscription_available": 0,
+            }
+            if assigned:
+                properties["assigned_client_identifier"] = assigned
+            if self.keep_alive_s != self.connect.keep_alive:
+                properties["server_keep_alive"] = self.keep_alive_s
+            if self.expiry_s != self.connect.properties.get("session_expiry_interval", 0):
+                properties["session_expiry_interval"] = self.expiry_s
+        written = encode(Connack(SUCCESS, present, properties), self._version)
+        if self._limit and len(written) > self._limit:
+            self._ended = True
+            return [HangUp("the client takes no packet as large as CONNACK")]
+        again: list[Effect] = [Write(written)]
+        for packet in session.resume():
+            again += self._answer(packet)
+        return again
+
+    # Publications of the client ------------------------------------------------------------------
+
+    def _on_publish(self, publish: PublishPacket) -> list[Effect]:
+        assert self.session is not None
+        if IDENTIFIER in publish.properties:
+            raise protocol_error("a subscription identifier in a publication of a client")
+        publish = self._received.resolve_untrusted(publish)
+        number, qos = publish.packet_id, publish.qos
+        if is_reserved(publish.topic):
+            return self._acknowledge(publish, NOT_AUTHORIZED, f"{publish.topic} is not for clients") if qos else []
+        if qos == 2 and not self.session.take(publish):
+            return self._answer(PublishAck("pubrec", number)) if self.session.is_stored(number) else []
+        if qos:
+            if number in self._storing:
+                return []  # its acknowledgement is about to come
+            in_use = len(self._storing) + self.session.unreleased
+            if self._version == 5 and in_use > self._settings.receive_max:
+                raise MqttError(RECEIVE_MAXIMUM, f"more than {self._settings.receive_max} unacknowledged publications")
+            self._storing.add(number)
+        return [Take(publish)]
+
+    def on_stored(self, publish: PublishPacket, reason: int = SUCCESS) -> list[Effect]:
+        """The broker has a publication."""
+        return self._stored(publish, reason, "")
+
+    def on_not_stored(self, publish: PublishPacket, reason: int, why: str) -> list[Effect]:
+        """The broker does not take it."""
+        return self._stored(publish, reason, why)
+
+    def _stored(self, publish: PublishPacket, reason: int, why: str) -> list[Effect]:
+        self._storing.discard(publish.packet_id)
+        if publish.qos == 2 and self.session is not None:
+            if reason < 0x80:
+                self.session.on_stored(publish.packet_id)
+            elif self._version == 5:
+                self.session.release(publish.packet_id)
+        return self._acknowledge(publish, reason, why) if publish.qos else []
+
+    def _acknowledge(self, publish: PublishPacket, reason: int, why: str) -> list[Effect]:
+        properties = {"reason_string": why} if why and reason != NOT_AUTHORIZED and self._told_why else {}
+        kind: AckKind = "puback" if publish.qos == 1 else "pubrec"
+        return self._answer(PublishAck(kind, publish.packet_id, reason, properties))
+
+    @property
+    def _told_why(self) -> bool:
+        """Whether the client wants to read why something did not work."""
+        return self.connect is not None and self.connect.properties.get("request_problem_information", 1) == 1
+
+    def _on_ack(self, ack: PublishAck) -> list[Effect]:
+        assert self.session is not None
+        if ack.kind == "pubrel":
+            found = self.session.release(ack.packet_id)
+            return self._answer(PublishAck("pubcomp", ack.packet_id, SUCCESS if found else ID_NOT_FOUND))
+        packets, tokens = self.session.on_ack(ack)
+        effects = [effect for packet in packets for effect in self._answer(packet)]
+        return [*effects, Done(tuple(tokens))] if tokens else effects
+
+    # Subscriptions -------------------------------------------------------------------------------
+
+    def _on_subscribe(self, packet: Subscribe) -> list[Effect]:
+        wanted: list[MqttSubscription] = []
+        reasons: list[int] = []
+        why: list[str] = []
+        for asked in packet.asked:
+            try:
+                wanted.append(wanted_of(packet, asked, self._version, self._settings.topic))
+                reasons.append(asked.qos)
+            except SubscriptionRefused as refused:
+                reasons.append(refused.reason)
+                why.append(refused.text)
+        return [Want(packet.packet_id, tuple(wanted), tuple(reasons), "\n".join(why))]
+
+    def on_wanted(self, want: Want) -> list[Effect]:
+        properties = {"reason_string": want.text} if want.text and self._told_why else {}
+        return self._answer(Suback(want.packet_id, want.reasons, properties))
+
+    def _on_unsubscribe(self, packet: Unsubscribe) -> list[Effect]:
+        assert self.session is not None
+        known = self.session.subscriptions
+        reasons = tuple([SUCCESS if each in known else NO_SUBSCRIPTION for each in packet.filters])
+        return [Unwant(packet.filters), *self._answer(Unsuback(packet.packet_id, reasons))]
+
+    # To the client -------------------------------------------------------------------------------
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more event may be delivered."""
+        return self.session is not None and not self._ended and self.session.unacknowledged < self._in_flight_max
+
+    def deliver(
+        self, packet: PublishPacket, wanted: list[MqttSubscription], token: int, key: Key, replayed: bool = False
+    ) -> list[Effect]:
+        """An event for some of the client's subscriptions, as one packet; a retained one that is replayed says so."""
+        assert self.session is not None
+        qos = min(packet.qos, max([each.asked.qos for each in wanted], default=0))
+        retain = packet.retain if replayed or any(each.asked.as_published for each in wanted) else False
+        properties = dict(packet.properties) if self._version == 5 else {}
+        identifiers = [each.identifier for each in wanted if each.identifier]
+        if identifiers and self._version == 5:
+            properties[IDENTIFIER] = identifiers
+        packet = replaced(packet, qos=qos, retain=retain, properties=properties)
+        if not wanted or self._too_large(packet):
+            return [Done((token,))]
+        if not qos:
+            return [*self._answer(packet), Done((token,))]
+        numbered = self.session.number(packet, token, key)
+        return [] if numbered is None else self._answer(numbered)
+
+    def _too_large(self, packet: PublishPacket) -> bool:
+        return bool(self._limit) and len(encode(packet, self._version)) + 2 * (packet.qos > 0) > self._limit
+
+    def _answer(self, packet: Packet) -> list[Effect]:
+        if isinstance(packet, PublishPacket) and self._version == 5:
+            packet = self._sent.shorten(packet)
+        return [Write(encode(packet, self._version))]
+
+    # The end -------------------------------------------------------------------------------------
+
+    def _on_disconnect(self, packet: Disconnect) -> list[Effect]:
+        asked_s = packet.properties.get("session_expiry_interval")
+        if asked_s is not None:
+            if asked_s and not self.expiry_s:
+                raise protocol_error("a session that was to end cannot be made to last")
+            self.expiry_s = min(asked_s, self._settings.session_s_max)
+        self._ended = True
+        return [HangUp("the client disconnects", will=packet.reason == WITH_WILL)]

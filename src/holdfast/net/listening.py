@@ -1,0 +1,32 @@
+"""Open all places where a broker listens: for brokers and clients of Holdfast, and for those of MQTT."""
+
+from collections.abc import AsyncIterator, Callable
+
+from holdfast.net.address import MQTT_SCHEMES
+from holdfast.net.clock import Clock
+from holdfast.net.journal import Note
+from holdfast.net.mqtt_door import Door
+from holdfast.net.mqtt_listener import listen_for_mqtt
+from holdfast.net.settings import NodeSettings
+from holdfast.net.transport import listen
+from holdfast.net.wire import Accept, Listener, Paused, Refused
+
+
+async def listeners(
+    settings: NodeSettings,
+    accept: Accept,
+    clock: Clock,
+    log: Callable[[Note], None],
+    refused: Refused,
+    paused: Paused,
+) -> AsyncIterator[Listener]:
+    """One after the other; a TransportError when a port is not to be had."""
+    door: Door | None = None
+    for address in settings.listen:
+        if address.scheme not in MQTT_SCHEMES:
+            yield await listen(address, accept, settings.tls, refused, paused)
+            continue
+        if door is None:  # for all of them: a client may come back another way
+            door = Door(settings, accept, clock, log)
+            await door.open()
+        yield await listen_for_mqtt(address, door, settings.tls, refused, paused)

@@ -1,0 +1,219 @@
+"""The door of a broker for clients of MQTT: who is who, sessions that outlive connections, wills, retained events.
+
+Every client gets a seat, a client of the broker in its own process; the door itself has one, by which it learns of
+retained events of the whole network, and publishes wills.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from secrets import token_hex
+from typing import Any
+from urllib.parse import quote
+
+from holdfast.model.errors import InputError
+from holdfast.model.limits import NAME_CHARACTERS_MAX
+from holdfast.model.messages import Publication
+from holdfast.mqtt.connection import Open
+from holdfast.mqtt.events import RETAIN, event_of, topic_of
+from holdfast.mqtt.packets import PublishPacket, Will
+from holdfast.mqtt.reasons import CLIENT_ID_INVALID, SHUTTING_DOWN, TAKEN_OVER, MqttError
+from holdfast.mqtt.retained import Retained
+from holdfast.mqtt.session import MqttSession
+from holdfast.mqtt.topics import matches
+from holdfast.net.address import Address
+from holdfast.net.clock import Clock
+from holdfast.net.journal import Note
+from holdfast.net.memory import joined
+from holdfast.net.mqtt_place import ClientLine, ClientPlace
+from holdfast.net.seat import Seat
+from holdfast.net.settings import NodeSettings
+from holdfast.net.tls import TlsFiles
+from holdfast.net.wire import Accept, Wire
+
+_PREFIX = "mqtt:"
+_RETAINED = "retained"
+
+
+class Door:
+    def __init__(self, settings: NodeSettings, accept: Accept, clock: Clock, log: Callable[[Note], None]) -> None:
+        self.settings = settings.mqtt
+        self.retained = Retained()
+        self.lines: dict[ClientLine, None] = {}  # open connections
+        self._node = settings
+        self._accept = accept
+        self._clock = clock
+        self._log = log
+        self._places: dict[str, ClientPlace] = {}  # by client identifier
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}  # of sessions and wills, by client identifier
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._own: Seat
+        self.closed = False
+
+    async def open(self) -> None:
+        self._own = self._new_seat(f"mqtt-door:{self._node.name}", "the door itself")
+        await self._own.__aenter__()
+        self._own.want(_RETAINED, f"{RETAIN} = TRUE")
+        self._own.begin()
+        self._run(self._follow_retained())
+
+    def _new_seat(self, name: str, far: str) -> Seat:
+        async def dial(address: Address, near: Accept, tls: TlsFiles | None) -> Wire:
+            return joined(far, self._accept, near)
+
+        return Seat(name, dial, self._node.protocol, self._clock, self._node.hops)
+
+    def note(self, who: str, text: str) -> None:
+        """Something that whoever runs the broker may want to know."""
+        self._log(Note("mqtt_client", who, f"MQTT client at {who}: {text}"))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._log(Note("mqtt_client", "", f"{task.exception()}"))
+
+    # Sessions ------------------------------------------------------------------------------------
+
+    async def sit(self, line: ClientLine, wish: Open, far: str) -> tuple[ClientPlace, bool, str]:
+        """The place of a client, whether it had one before, and the identifier that it was given.
+
+        A MqttError when its identifier cannot be one, another HoldfastError when the broker does not take it.
+        """
+        connect = wish.connect
+        assigned = "" if connect.client_id else f"auto-{token_hex(8)}"
+        client_id = connect.client_id or assigned
+        name = _PREFIX + quote(client_id, safe=":/@!$&'()*+,;=?[]~^{}|<>#")
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise MqttError(CLIENT_ID_INVALID, f"a client identifier of {len(client_id)} characters", connect.version)
+        async with self._locks.setdefault(client_id, asyncio.Lock()):
+            place = await self._vacant(client_id, connect.clean)
+            present = place is not None
+            if place is None:
+                topic = self.settings.topic
+                place = ClientPlace(
+                    MqttSession(client_id), name, lambda name: self._new_seat(name, far), self._clock, topic
+                )
+            await place.sit(afresh=not present)
+            place.session.expiry_s = wish.expiry_s
+            place.line = line
+            self._places[client_id] = place
+        return place, present, assigned
+
+    async def _vacant(self, client_id: str, clean: bool) -> ClientPlace | None:
+        """The place that a client had, if it is to go on."""
+        for kind in ("session", "will"):
+            timer = self._timers.pop((kind, client_id), None)
+            if timer is not None:
+                timer.cancel()
+        place = self._places.get(client_id)
+        if place is None:
+            return None
+        if place.line is not None:
+            line = place.line
+            line.end(TAKEN_OVER, "another connection has taken the session over")
+            await self._empty(client_id, place, line)
+            place = self._places.get(client_id)
+        if place is not None and clean:
+            del self._places[client_id]
+            await place.forget()
+            return None
+        return place
+
+    async def leave(self, line: ClientLine, place: ClientPlace, with_will: bool) -> None:
+        """A connection is over."""
+        client_id = place.session.client_id
+        async with self._locks.setdefault(client_id, asyncio.Lock()):
+            goes = place.line is line
+            if goes:
+                await self._empty(client_id, place, line)
+            will = None if line.machine.connect is None else line.machine.connect.will
+            if will is not None and with_will and not self.closed:
+                self._will(client_id, will, place.session.expiry_s, goes)
+        if client_id not in self._places:
+            self._locks.pop(client_id, None)
+
+    async def _empty(self, client_id: str, place: ClientPlace, line: ClientLine) -> None:
+        place.session.expiry_s = line.machine.expiry_s
+        if self.closed:
+            return
+        if place.session.expiry_s:
+            await place.detach()
+            self._later("session", client_id, place.session.expiry_s, lambda: self._run(self._expire(client_id)))
+        else:
+            self._places.pop(client_id, None)
+            await place.forget()
+
+    async def _expire(self, client_id: str) -> None:
+        place = self._places.get(client_id)
+        if place is not None and place.line is None:
+            del self._places[client_id]
+            self._locks.pop(client_id, None)
+            await place.forget()
+
+    def _later(self, kind: str, client_id: str, after_s: float, call: Callable[[], None]) -> None:
+        self._timers[kind, client_id] = asyncio.get_running_loop().call_later(after_s, call)
+
+    # Wills ---------------------------------------------------------------------------------------
+
+    def _will(self, client_id: str, will: Will, expiry_s: float, goes: bool) -> None:
+        """Published after the delay that the client asked for, unless it is back by then, or when its session ends."""
+        delay_s = min(will.properties.get("will_delay_interval", 0), expiry_s)
+        properties = {name: value for name, value in will.properties.items() if name != "will_delay_interval"}
+        packet = PublishPacket(will.topic, will.payload, will.qos, will.retain, properties=properties)
+        if delay_s and goes:
+            self._later("will", client_id, delay_s, lambda: self._run(self._publish_will(client_id, packet)))
+        elif not delay_s:
+            self._run(self._publish_will(client_id, packet))
+
+    async def _publish_will(self, client_id: str, packet: PublishPacket) -> None:
+        self._timers.pop(("will", client_id), None)
+        try:
+            await self.publish(self._own, packet)
+        except InputError as problem:
+            self._log(Note("mqtt_client", client_id, f"the will of {client_id} was not published: {problem}"))
+
+    # Publishing ----------------------------------------------------------------------------------
+
+    async def publish(self, seat: Seat, packet: PublishPacket) -> int:
+        """Its sequence number; an InputError when no event can be made of it."""
+        event = event_of(packet, any(matches(each, packet.topic) for each in self.settings.json))
+        began_us = self._clock.now_us()
+        seq = await seat.publish(event.attributes, event.payload, event.lifetime_s)
+        if packet.retain:  # here at once, so that whoever subscribes after the publisher was answered gets it
+            lifetime_us = None if event.lifetime_s is None else int(event.lifetime_s * 1e6)
+            kept = Publication(seat.name, seq, began_us, lifetime_us, event.attributes, event.payload)
+            self.retained.put(packet.topic, kept)
+        return seq
+
+    async def _follow_retained(self) -> None:
+        queue = self._own.queue
+        while True:
+            await queue.wait()
+            event = queue.take_one().publication
+            self.retained.put(topic_of(event, self.settings.topic), event)
+            self._own.finish(1)
+
+    # The end -------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Nobody comes in any more; whoever is there is told that the broker stops."""
+        if self.closed:
+            return
+        self.closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        for line in list(self.lines):
+            line.end(SHUTTING_DOWN, "the broker stops")
+        asyncio.get_running_loop().create_task(self._close())
+
+    async def _close(self) -> None:
+        for place in list(self._places.values()):
+            await place.close()
+        await self._own.leave(for_good=False)

@@ -1,0 +1,174 @@
+"""One connection of an MQTT client: reads packets, hands them to its machine, and does what that asks for.
+
+Packets are handled one after the other, and reading waits while the broker takes no more publications or the client
+reads nothing: so each end feels the other.
+"""
+
+import asyncio
+from typing import Protocol
+
+from holdfast.model.errors import HoldfastError, InputError
+from holdfast.mqtt.connection import Connection, Done, Effect, HangUp, Open, Take, Unwant, Want, Write
+from holdfast.mqtt.decoding import Framer
+from holdfast.mqtt.packets import PublishPacket
+from holdfast.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED, SERVER_UNAVAILABLE, MqttError
+from holdfast.net.mqtt_door import Door
+from holdfast.net.mqtt_place import ClientPlace
+
+GREETING_S = 5.0  # who has not said CONNECT by then never will
+_PATIENCE = 1.5  # keep-alive times without a packet end a connection: the specification's number
+_CLOSE_S = 2.0  # that a closing connection is given to send what waits
+
+
+class Stream(Protocol):
+    far: str
+
+    async def read(self) -> bytes: ...
+    def write(self, data: bytes) -> None: ...
+    async def drained(self) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class MqttLine:
+    def __init__(self, stream: Stream, door: Door) -> None:
+        self.machine = Connection(door.settings)
+        self._stream = stream
+        self._door = door
+        self._framer = Framer(door.settings.packet_bytes_max, self.machine.check_first_untrusted)
+        self._place: ClientPlace | None = None
+        self._loop = asyncio.get_running_loop()
+        self._heard_s = self._loop.time()
+        self._watch = self._loop.call_later(GREETING_S, self._check_silence)
+        self._over = False
+        self._will = True  # unless the client takes leave
+
+    async def serve(self) -> None:
+        """Until the connection ends."""
+        self._door.lines[self] = None
+        try:
+            await self._read()
+        except OSError:
+            pass  # the client is gone
+        except HoldfastError as problem:
+            self._door.note(self._stream.far, str(problem))
+        finally:
+            self._over = True
+            self._watch.cancel()
+            self._door.lines.pop(self, None)
+            self._stream.close()
+            if self._place is not None:
+                await self._door.leave(self, self._place, self._will)
+
+    async def _read(self) -> None:
+        while not self._over:
+            data = await self._stream.read()
+            if not data:
+                return
+            try:
+                for first, body in self._framer.feed_untrusted(data):
+                    self._heard_s = self._loop.time()
+                    await self._do(self.machine.on_packet_untrusted(first, body))
+            except MqttError as problem:
+                self._door.note(self._stream.far, str(problem))
+                self.perform(self.machine.on_error(problem))
+            await self._stream.drained()
+
+    # What the machine asks for -------------------------------------------------------------------
+
+    async def _do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Open():
+                    await self._open(effect)
+                case Take():
+                    await self._take(effect.publish)
+                case Want():
+                    await self._want(effect)
+                case _:
+                    self.perform([effect])
+
+    def perform(self, effects: list[Effect]) -> None:
+        """What needs no waiting."""
+        for effect in effects:
+            match effect:
+                case Write():
+                    if not self._over:
+                        self._stream.write(effect.data)
+                case Done():
+                    if self._place is not None:
+                        self._place.on_done(effect.tokens)
+                case Unwant():
+                    if self._place is not None:
+                        self._place.unwant(effect.names)
+                case HangUp():
+                    self._end(effect)
+                case _:
+                    raise AssertionError(f"{effect!r} has to be waited for")
+
+    def _end(self, end: HangUp) -> None:
+        self._over = True
+        self._will = end.will
+        self._stream.close()
+        self._loop.call_later(_CLOSE_S, self._stream.abort)  # a client that reads nothing would hold it
+
+    async def _open(self, wish: Open) -> None:
+        try:
+            place, present, assigned = await self._door.sit(self, wish, f"{self._stream.far}, MQTT")
+        except MqttError as problem:
+            self.perform(self.machine.refuse(problem.reason, str(problem)))
+            return
+        except HoldfastError as problem:
+            self._door.note(self._stream.far, str(problem))
+            self.perform(self.machine.refuse(SERVER_UNAVAILABLE, str(problem)))
+            return
+        self._place = place
+        self._arm()
+        self.perform(self.machine.on_session(place.session, present, assigned))
+        place.start()
+
+    async def _take(self, publish: PublishPacket) -> None:
+        assert self._place is not None and self._place.seat is not None
+        seat = self._place.seat
+        try:
+            seq = await self._door.publish(seat, publish)
+        except InputError as problem:
+            self._door.note(self._stream.far, str(problem))
+            self.perform(self.machine.on_not_stored(publish, QUOTA_EXCEEDED, str(problem)))
+            return
+        if publish.qos:
+            seat.when_stored(seq, lambda: self.perform(self.machine.on_stored(publish)))
+
+    async def _want(self, want: Want) -> None:
+        assert self._place is not None
+        await self._place.want(want.wanted, self._door.retained)
+        if want.text:
+            self._door.note(self._stream.far, want.text)
+        self.perform(self.machine.on_wanted(want))
+        self._place.replay()
+
+    # What others do ------------------------------------------------------------------------------
+
+    async def drained(self) -> None:
+        try:
+            await self._stream.drained()
+        except OSError:
+            self._over = True  # the reader finds out as well
+
+    def end(self, reason: int, why: str) -> None:
+        """Take leave of the client."""
+        self.perform(self.machine.end(reason, why))
+
+    def _arm(self) -> None:
+        self._watch.cancel()
+        if self.machine.keep_alive_s and not self._over:
+            due_s = self._heard_s + _PATIENCE * self.machine.keep_alive_s
+            self._watch = self._loop.call_at(due_s, self._check_silence)
+
+    def _check_silence(self) -> None:
+        if self._place is None:
+            self.end(KEEP_ALIVE_TIMEOUT, "no CONNECT in time")
+        elif self._loop.time() - self._heard_s >= _PATIENCE * self.machine.keep_alive_s:
+            self.end(KEEP_ALIVE_TIMEOUT, f"nothing for {_PATIENCE:g} times its keep-alive time")
+        else:
+            self._arm()

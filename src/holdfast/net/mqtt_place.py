@@ -1,0 +1,183 @@
+"""A client of MQTT at its broker: its session and its seat, with or without a connection.
+
+While it is connected, what stands in the queue of its seat is delivered as fast as it acknowledges. Without a
+connection the queue waits in memory; where the broker stores events the seat is given up, so that the broker keeps them
+as it does for any client that is away.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from holdfast.language.parser import parse
+from holdfast.model.messages import Publication
+from holdfast.mqtt.connection import Connection, Effect
+from holdfast.mqtt.events import publish_of, topic_of
+from holdfast.mqtt.retained import Retained
+from holdfast.mqtt.session import MqttSession, MqttSubscription
+from holdfast.net.clock import Clock
+from holdfast.net.seat import Matched, Seat
+
+_REPLAY = 0  # the token of an event that nobody keeps for us
+
+
+class ClientLine(Protocol):
+    """Where a client's connection is written to."""
+
+    machine: Connection
+
+    def perform(self, effects: list[Effect]) -> None: ...
+    async def drained(self) -> None: ...
+    def end(self, reason: int, why: str) -> None: ...
+
+
+class ClientPlace:
+    def __init__(
+        self, session: MqttSession, name: str, new_seat: Callable[[str], Seat], clock: Clock, topic: str
+    ) -> None:
+        self.session = session
+        self.name = name
+        self.seat: Seat | None = None
+        self.line: ClientLine | None = None
+        self._new_seat = new_seat
+        self._clock = clock
+        self._topic = topic
+        self._token = 0  # of the last event taken from the queue
+        self._done_to = 0  # all up to here are done with,
+        self._done: set[int] = set()  # and these
+        self._replays: deque[tuple[str, Publication, MqttSubscription]] = deque()
+        self._pumping: asyncio.Task[None] | None = None
+        self._stirred = asyncio.Event()  # there may be something to deliver, or room for it
+
+    # Coming and going ----------------------------------------------------------------------------
+
+    async def sit(self, afresh: bool) -> None:
+        """Take a seat, and want again what the session wants; afresh, nothing that the broker may have kept."""
+        if self.seat is not None:
+            return
+        seat = self._new_seat(self.name)
+        seat.on_put = self._stirred.set
+        await seat.__aenter__()
+        if afresh and seat.is_durable:
+            await seat.forget()
+        self.seat = seat
+        self._token = self._done_to = 0
+        self._done.clear()
+        for id_, wanted in self.session.subscriptions.items():
+            seat.want(id_, wanted.condition)
+        seat.begin()
+        await seat.told()
+
+    def start(self) -> None:
+        """The client knows that it is connected."""
+        assert self.line is not None
+        self._pumping = asyncio.create_task(self._pump(self.line))
+
+    async def detach(self) -> None:
+        """The connection is gone, and the session stays."""
+        self._stop_pumping()
+        if self.seat is not None and self.seat.is_durable:
+            seat, self.seat = self.seat, None
+            await seat.leave(for_good=False)
+
+    async def forget(self) -> None:
+        """The session is over."""
+        self._stop_pumping()
+        if self.seat is None:  # the broker keeps something for it
+            await self.sit(afresh=True)
+        assert self.seat is not None
+        seat, self.seat = self.seat, None
+        await seat.leave(for_good=True)
+
+    async def close(self) -> None:
+        """The broker stops: sessions that last are kept by its store, if it has one."""
+        self._stop_pumping()
+        seat, self.seat = self.seat, None
+        if seat is not None:
+            await seat.leave(for_good=not self.session.expiry_s)
+
+    def _stop_pumping(self) -> None:
+        self.line = None
+        self._replays.clear()
+        if self._pumping is not None:
+            self._pumping.cancel()
+            self._pumping = None
+
+    # Subscribing ---------------------------------------------------------------------------------
+
+    async def want(self, wanted: tuple[MqttSubscription, ...], retained: Retained) -> None:
+        """Subscribe; retained events follow as each subscription asks for them."""
+        seat, known = self.seat, self.session.subscriptions
+        assert seat is not None
+        replays: list[tuple[str, Publication, MqttSubscription]] = []
+        for each in wanted:
+            id_ = each.asked.filter
+            before = known.get(id_)
+            if before is None or before.condition != each.condition:
+                if before is not None:
+                    seat.unwant(id_)
+                seat.want(id_, each.condition)
+            known[id_] = each
+            if each.asked.retain_handling == 0 or (each.asked.retain_handling == 1 and before is None):
+                replays += self._retained(each, retained)
+        await seat.told()
+        self._replays += replays
+
+    def replay(self) -> None:
+        """The client knows that it has subscribed."""
+        self._stirred.set()
+
+    def _retained(
+        self, wanted: MqttSubscription, retained: Retained
+    ) -> list[tuple[str, Publication, MqttSubscription]]:
+        holds = parse(wanted.condition).matches
+        found = retained.find(wanted.topic_filter, self._clock.now_us())
+        return [(topic, each, wanted) for topic, each in found if holds(each.attributes)]
+
+    def unwant(self, names: tuple[str, ...]) -> None:
+        for each in names:
+            if self.session.subscriptions.pop(each, None) is not None and self.seat is not None:
+                self.seat.unwant(each)
+
+    # Delivering ----------------------------------------------------------------------------------
+
+    def on_done(self, tokens: tuple[int, ...]) -> None:
+        """The client has these events."""
+        self._done.update(each for each in tokens if each > self._done_to)
+        before = self._done_to
+        while self._done_to + 1 in self._done:
+            self._done_to += 1
+            self._done.remove(self._done_to)
+        if self._done_to > before and self.seat is not None:
+            self.seat.finish(self._done_to - before)
+        self._stirred.set()
+
+    async def _pump(self, line: ClientLine) -> None:
+        assert self.seat is not None
+        queue = self.seat.queue
+        while True:
+            if not line.machine.has_room or not (self._replays or queue):
+                self._stirred.clear()
+                await self._stirred.wait()
+            elif self._replays:
+                topic, event, wanted = self._replays.popleft()
+                packet = publish_of(event, topic, self._clock.now_us())
+                key = event.source, event.seq
+                line.perform(line.machine.deliver(packet, [wanted], _REPLAY, key, replayed=True))
+            else:
+                self._deliver(queue.take_one(), line)
+            await line.drained()
+
+    def _deliver(self, one: object, line: ClientLine) -> None:
+        assert isinstance(one, Matched)
+        event = one.publication
+        self._token += 1
+        now_us = self._clock.now_us()
+        if event.expired(now_us):
+            self.on_done((self._token,))
+            return
+        topic = topic_of(event, self._topic)
+        wanted = self.session.chosen(one.subscriptions, topic, event.source == self.name)
+        packet = publish_of(event, topic, now_us)
+        line.perform(line.machine.deliver(packet, wanted, self._token, (event.source, event.seq)))

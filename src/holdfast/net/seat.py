@@ -1,0 +1,159 @@
+"""A client that lives in its broker's process, for somebody who speaks another protocol: all subscriptions, one queue.
+
+To the broker it is a client like any other: it says hello over a wire, its publications are acknowledged when the
+broker has them, and with a store what it is to get is kept until it is done with. An event for several of its
+subscriptions stands in the queue once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from holdfast.model.messages import Publication
+from holdfast.net.address import Address
+from holdfast.net.client import Client
+from holdfast.net.clock import Clock
+from holdfast.net.durable import DurableInbox
+from holdfast.net.session import open_session
+from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox
+from holdfast.net.tls import TlsFiles
+from holdfast.net.wire import Accept, Wire
+from holdfast.protocol.effects import (
+    Acknowledged,
+    Begin,
+    Delivered,
+    DeliveredBatch,
+    SubscribeCall,
+)
+from holdfast.protocol.hops.settings import HopSettings
+from holdfast.protocol.settings import ProtocolSettings
+
+Dial = Callable[[Address, Accept, TlsFiles | None], Awaitable[Wire]]
+_HERE = Address("tcp", "this process", 0)
+
+
+class Matched(Delivery, frozen=True, gc=False):
+    """An event, and the subscriptions that it is for."""
+
+    subscriptions: tuple[str, ...] = ()
+
+
+class HeldInbox(DurableInbox):
+    """A queue of a durable client whose owner says what it is done with, in the order in which it was taken."""
+
+    def __init__(
+        self, events_max: int, on_look: Callable[[bool], None], on_first: Callable[[DurableInbox], None]
+    ) -> None:
+        super().__init__(events_max, on_look, on_first)
+        self._taken: deque[Delivery] = deque()
+
+    def look(self) -> None:
+        """Asking for the next one says nothing about those before it."""
+
+    @property
+    def undone(self) -> Delivery | None:
+        return self._taken[0] if self._taken else self._items[0] if self._items else None
+
+    def take_one(self) -> Delivery:
+        one = self._items.popleft()
+        self._taken.append(one)
+        return one
+
+    def finish(self, count: int) -> None:
+        """So many more of those that were taken are done with."""
+        for _ in range(count):
+            self._taken.popleft()
+        self.done += count
+        self._on_look(True)
+
+
+class Seat(Client):
+    def __init__(self, name: str, dial: Dial, settings: ProtocolSettings, clock: Clock, hops: HopSettings) -> None:
+        super().__init__([_HERE], name, None, settings, clock, hops=hops)
+        self._reach = dial
+        self.queue: Inbox
+        self.on_put: Callable[[], None] = lambda: None  # something stands in the queue
+        self._unconfirmed_calls: deque[tuple[int, Callable[[], None]]] = deque()  # by sequence number
+        self._confirming: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "Seat":
+        await super().__aenter__()
+        if self._durable is None:
+            self.queue = Inbox(QUEUE_MAX, "drop-oldest", self._on_level, lambda: self._overflow("any"))
+        else:
+            most = self._hops.handover.handed_out_max
+            self.queue = self._durable.inbox_of(lambda on_look, on_first: HeldInbox(most, on_look, on_first))
+        return self
+
+    async def _dial(self, address: Address) -> None:
+        await open_session(address, self, reach=self._reach)
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether its broker stores events."""
+        return self._durable is not None
+
+    def begin(self) -> None:
+        """All that is wanted has been subscribed to: a broker that stores events may hand over what it has kept."""
+        if self._durable is not None:
+            self.driver.give(Begin())
+
+    async def leave(self, for_good: bool) -> None:
+        """Leave the broker, which keeps what it has for us, or forgets it."""
+        self._named = not for_good
+        if self._confirming is not None:
+            self._confirming.cancel()
+        await self.close(in_haste=True)
+
+    # Subscribing ---------------------------------------------------------------------------------
+
+    def want(self, id_: str, condition: str) -> None:
+        """Subscribe to a condition in its canonical form."""
+        self._inboxes[id_] = self.queue
+        self.driver.give(SubscribeCall(id_, condition))
+
+    def unwant(self, id_: str) -> None:
+        self._unsubscribe(id_)
+
+    async def told(self) -> None:
+        """Wait until the broker knows what we want."""
+        await self._ping()
+
+    def finish(self, count: int) -> None:
+        """So many more of the events that were taken from the queue are done with."""
+        if isinstance(self.queue, HeldInbox):
+            self.queue.finish(count)
+
+    def on_delivered(self, delivered: Delivered, now_us: int) -> None:
+        self._put(delivered.publication, delivered.subscriptions, now_us)
+
+    def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None:
+        for publication, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
+            self._put(publication, tuple(ids), now_us)
+
+    def _put(self, publication: Publication, ids: tuple[str, ...], now_us: int) -> None:
+        self.queue.put(Matched(publication, "original", now_us, 0, ids))
+        self.on_put()
+
+    # Publishing ----------------------------------------------------------------------------------
+
+    def when_stored(self, seq: int, call: Callable[[], None]) -> None:
+        """Call this when the broker has everything up to this number: with a store, on its disk."""
+        self._unconfirmed_calls.append((seq, call))
+        if self._durable is None and self._confirming is None:
+            self._confirming = asyncio.create_task(self._confirm())
+
+    async def _confirm(self) -> None:
+        while self._unconfirmed_calls:
+            upto = self._machine.last_seq
+            await self._ping()
+            self._call(upto)
+        self._confirming = None
+
+    def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None:
+        super().on_acknowledged(acknowledged, now_us)
+        self._call(acknowledged.last)
+
+    def _call(self, upto: int) -> None:
+        while self._unconfirmed_calls and self._unconfirmed_calls[0][0] <= upto:
+            self._unconfirmed_calls.popleft()[1]()
