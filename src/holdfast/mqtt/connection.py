@@ -42,7 +42,7 @@ from holdfast.mqtt.reasons import (
     old_code,
     protocol_error,
 )
-from holdfast.mqtt.session import IDS_MAX, Key, MqttSession, MqttSubscription
+from holdfast.mqtt.session import IDS_MAX, EventKey, MqttSession, MqttSubscription
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.mqtt.subscribing import SubscriptionRefused, wanted_of
 from holdfast.mqtt.topics import is_reserved
@@ -322,7 +322,7 @@ class Connection:
         return self.session is not None and not self._ended and self.session.unacknowledged < self._in_flight_max
 
     def deliver(
-        self, packet: PublishPacket, wanted: list[MqttSubscription], token: int, key: Key, replayed: bool = False
+        self, packet: PublishPacket, wanted: list[MqttSubscription], token: int, key: EventKey, replayed: bool = False
     ) -> list[Effect]:
         """An event for some of the client's subscriptions, as one packet; a retained one that is replayed says so."""
         assert self.session is not None
@@ -337,7 +337,9 @@ class Connection:
             return [Done((token,))]
         if not qos:
             return [*self._answer(packet), Done((token,))]
-        numbered = self.session.number(packet, token, key)
+        numbered, done = self.session.number(packet, token, key)
+        if done:
+            return [Done((token,))]
         return [] if numbered is None else self._answer(numbered)
 
     def _too_large(self, packet: PublishPacket) -> bool:

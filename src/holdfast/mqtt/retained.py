@@ -6,11 +6,15 @@ equal the source and number. A topic is freed by an event without payload, of wh
 
 from collections.abc import Iterator
 
+import msgspec
+
 from holdfast.model.messages import Publication
+from holdfast.mqtt.notes import RETAINED, Notes, key_of
 from holdfast.mqtt.topics import matches
 
 TOPICS_MAX = 10_000  # a device has a few; as many as clients may be connected
 BYTES_MAX = 64 * 2**20  # of their payloads
+_encode = msgspec.msgpack.Encoder().encode
 _EVENT_BYTES = 500  # what an event takes besides
 
 
@@ -45,6 +49,12 @@ class Retained:
         for topic in [topic for topic, each in self._events.items() if not each.payload]:
             self._bytes -= _EVENT_BYTES
             del self._events[topic]
+
+    def notes(self, topic: str) -> Notes:
+        """What is to be written down of a topic."""
+        event = self._events.get(topic)
+        value = None if event is None or not event.payload else _encode(event)
+        return {key_of(RETAINED, topic): value}
 
     def find(self, filter_: str, now_us: int) -> Iterator[tuple[str, Publication]]:
         """Topics that a filter describes, each with its event."""

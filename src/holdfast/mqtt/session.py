@@ -2,7 +2,8 @@
 
 Subscriptions; packets of quality of service 1 and 2 that the client has not acknowledged, with their identifiers; and
 the identifiers of quality 2 that it has sent and not released. A packet that is delivered again because its connection,
-or its broker, was lost is recognised by the event's source and number, and keeps its identifier.
+or its broker, was lost is recognised by the event's source and number, and keeps its identifier. Where the broker has a
+store, what exactly-once needs is written down (`notes`) before anything that relies on it is sent.
 """
 
 from collections.abc import Iterable
@@ -10,15 +11,28 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.mqtt.notes import (
+    INCOMING,
+    OUTGOING,
+    SESSION,
+    IncomingNote,
+    Notes,
+    OutgoingNote,
+    SessionNote,
+    SubscriptionNote,
+    key_of,
+    value_of,
+)
 from holdfast.mqtt.packets import AskedFilter, Packet, PublishAck, PublishPacket, replaced
 from holdfast.mqtt.reasons import protocol_error
 from holdfast.mqtt.topics import matches
 
 IDS_MAX = 65_535  # an identifier has 16 bits
 _REPEATS_MAX = 1  # of a PUBLISH of quality 2 on one connection: more is a client that does not read
+_DONE_MAX = 10_000  # events that were acknowledged last: the broker's store may not have heard of it in its last second
 
-Key = tuple[str, int]  # an event's source and sequence number
-Phase = Literal["sent", "released"]
+EventKey = tuple[str, int]  # an event's source and sequence number
+Phase = Literal["sent", "released", "done"]
 
 
 class MqttSubscription(msgspec.Struct, frozen=True):
@@ -37,29 +51,33 @@ class MqttSubscription(msgspec.Struct, frozen=True):
 
 
 class _Outgoing:
-    def __init__(self, packet: PublishPacket, token: int, key: Key) -> None:
-        self.packet = packet
+    def __init__(self, packet: PublishPacket | None, token: int, key: EventKey, phase: Phase = "sent") -> None:
+        self.packet = packet  # None: the broker has begun again, and the event has not come to us again
         self.token = token
         self.key = key
-        self.phase: Phase = "sent"
+        self.phase = phase
+        self.qos = 2 if packet is None else packet.qos
 
 
 class _Incoming:
-    def __init__(self, content: tuple[str, bytes]) -> None:
+    def __init__(self, content: tuple[str, bytes] | None, stored: bool = False) -> None:
         self.content = content
         self.repeats = 0
-        self.stored = False
+        self.stored = stored
 
 
 class MqttSession:
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, has_notes: bool = False) -> None:
         self.client_id = client_id
         self.expiry_s = 0  # after its connection has ended; 0: at once
         self.subscriptions: dict[str, MqttSubscription] = {}  # by the filter as it was written
         self._outgoing: dict[int, _Outgoing] = {}  # by identifier, in the order in which they were sent
-        self._by_key: dict[Key, int] = {}
+        self._by_key: dict[EventKey, int] = {}
+        self._done: dict[EventKey, None] = {}  # of quality 2, where there are notes
         self._last_id = 0
         self._incoming: dict[int, _Incoming] = {}
+        self._has_notes = has_notes
+        self._notes: Notes = {}
 
     # To the client -------------------------------------------------------------------------------
 
@@ -72,18 +90,21 @@ class MqttSession:
         """What is sent again over a new connection."""
         again: list[Packet] = []
         for number, each in self._outgoing.items():
-            released = each.phase == "released"
-            again.append(PublishAck("pubrel", number) if released else replaced(each.packet, duplicate=True))
+            if each.phase == "released":
+                again.append(PublishAck("pubrel", number))
+            elif each.packet is not None:
+                again.append(replaced(each.packet, duplicate=True))
         for incoming in self._incoming.values():
             incoming.repeats = 0
         return again
 
-    def number(self, packet: PublishPacket, token: int, key: Key) -> PublishPacket | None:
-        """The packet with an identifier; None when it is under way already, and only its token has changed."""
+    def number(self, packet: PublishPacket, token: int, key: EventKey) -> tuple[PublishPacket | None, bool]:
+        """The packet with an identifier, None when it was sent before; and whether the client is done with it."""
+        if key in self._done:
+            return None, True
         known = self._by_key.get(key)
         if known is not None:
-            self._outgoing[known].token = token
-            return None
+            return self._again(self._outgoing[known], packet, known, token), False
         number = self._last_id
         while True:
             number = number % IDS_MAX + 1
@@ -93,23 +114,36 @@ class MqttSession:
         numbered = replaced(packet, packet_id=number)
         self._outgoing[number] = _Outgoing(numbered, token, key)
         self._by_key[key] = number
-        return numbered
+        if packet.qos == 2:
+            self._note_outgoing(number, key, "sent")
+        return numbered, False
+
+    def _again(self, each: _Outgoing, packet: PublishPacket, number: int, token: int) -> PublishPacket | None:
+        """An event has come to us again: it goes to the client only if the broker has begun again meanwhile."""
+        each.token = token
+        if each.packet is not None:
+            return None
+        each.packet = replaced(packet, packet_id=number, qos=2)
+        return replaced(each.packet, duplicate=True) if each.phase == "sent" else None
 
     def on_ack(self, ack: PublishAck) -> tuple[list[Packet], list[int]]:
         """What to answer, and the tokens of events that the client now has, or does not want."""
         each = self._outgoing.get(ack.packet_id)
         refused = ack.reason >= 0x80
         if ack.kind == "pubrec" and not refused:
-            if each is not None and each.packet.qos == 2:
+            if each is not None and each.qos == 2 and each.phase == "sent":
                 each.phase = "released"
+                self._note_outgoing(ack.packet_id, each.key, "released")
             return [PublishAck("pubrel", ack.packet_id)], []
-        if each is None or (ack.kind == "puback") != (each.packet.qos == 1):
+        if each is None or (ack.kind == "puback") != (each.qos == 1):
             return [], []  # it is acknowledged already
         if ack.kind == "pubcomp" and each.phase != "released":
             return [], []
         del self._outgoing[ack.packet_id]
         del self._by_key[each.key]
-        return [], [each.token]
+        if each.qos == 2:
+            self._note_outgoing(ack.packet_id, each.key, "done")
+        return [], [each.token] if each.token else []
 
     # From the client -----------------------------------------------------------------------------
 
@@ -142,6 +176,8 @@ class MqttSession:
 
     def release(self, packet_id: int) -> bool:
         """Whether the identifier was in use."""
+        if self._has_notes:
+            self._notes[key_of(INCOMING, self.client_id, packet_id)] = None
         return self._incoming.pop(packet_id, None) is not None
 
     # What they want ------------------------------------------------------------------------------
@@ -150,3 +186,66 @@ class MqttSession:
         """Of the subscriptions whose conditions hold, those that an event of this topic is for."""
         found = [self.subscriptions[each] for each in ids if each in self.subscriptions]
         return [each for each in found if each.wants(topic, is_own)]
+
+    # Notes ---------------------------------------------------------------------------------------
+
+    def notes(self) -> Notes:
+        """What is to be written down now, before anything else is sent."""
+        notes, self._notes = self._notes, {}
+        return notes
+
+    def note_session(self, left_us: int = 0) -> None:
+        if self._has_notes:
+            subscriptions = tuple(
+                [
+                    SubscriptionNote(each.asked, each.topic_filter, each.condition, each.identifier)
+                    for each in self.subscriptions.values()
+                ]
+            )
+            note = SessionNote(self.expiry_s, left_us, subscriptions)
+            self._notes[key_of(SESSION, self.client_id)] = value_of(note)
+
+    def note_incoming(self, packet_id: int, stream: int, seq: int) -> None:
+        """A publication of quality 2 is about to be handed over under this number."""
+        self._notes[key_of(INCOMING, self.client_id, packet_id)] = value_of(IncomingNote(stream, seq))
+
+    def _note_outgoing(self, packet_id: int, key: EventKey, phase: Phase) -> None:
+        if not self._has_notes:
+            return
+        self._notes[key_of(OUTGOING, self.client_id, *key)] = value_of(OutgoingNote(packet_id, phase))
+        if phase == "done":
+            self._done[key] = None
+            if len(self._done) > _DONE_MAX:
+                oldest = next(iter(self._done))
+                del self._done[oldest]
+                self._notes[key_of(OUTGOING, self.client_id, *oldest)] = None
+
+    def note_end(self) -> None:
+        """The session is over: nothing is to be found of it."""
+        if self._has_notes:
+            self._notes[key_of(SESSION, self.client_id)] = None
+            self._notes |= {key_of(INCOMING, self.client_id, each): None for each in self._incoming}
+            keys = [*self._by_key, *self._done]
+            self._notes |= {key_of(OUTGOING, self.client_id, *each): None for each in keys}
+
+    def restore(self, note: SessionNote) -> None:
+        self.expiry_s = note.expiry_s
+        for each in note.subscriptions:
+            found = MqttSubscription(each.asked, each.topic_filter, each.condition, each.identifier)
+            self.subscriptions[each.asked.filter] = found
+
+    def restore_incoming(self, packet_id: int, stored: bool) -> None:
+        """The broker has it, or else it is as if it had never come."""
+        if stored:
+            self._incoming[packet_id] = _Incoming(None, stored=True)
+        else:
+            self._notes[key_of(INCOMING, self.client_id, packet_id)] = None
+
+    def restore_outgoing(self, key: EventKey, note: OutgoingNote) -> None:
+        if note.phase == "done":
+            self._done[key] = None
+        else:
+            phase: Phase = "released" if note.phase == "released" else "sent"
+            self._outgoing[note.packet_id] = _Outgoing(None, 0, key, phase)
+            self._by_key[key] = note.packet_id
+            self._last_id = max(self._last_id, note.packet_id)

@@ -1,6 +1,6 @@
 """Open all places where a broker listens: for brokers and clients of Holdfast, and for those of MQTT."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from holdfast.net.address import MQTT_SCHEMES
 from holdfast.net.clock import Clock
@@ -16,17 +16,21 @@ async def listeners(
     settings: NodeSettings,
     accept: Accept,
     clock: Clock,
+    taken: Mapping[str, tuple[int, int]],
     log: Callable[[Note], None],
     refused: Refused,
     paused: Paused,
 ) -> AsyncIterator[Listener]:
-    """One after the other; a TransportError when a port is not to be had."""
+    """One after the other; a TransportError when a port is not to be had.
+
+    `taken` says how far the broker's store has taken what each neighbour handed over to an earlier process.
+    """
     door: Door | None = None
     for address in settings.listen:
         if address.scheme not in MQTT_SCHEMES:
             yield await listen(address, accept, settings.tls, refused, paused)
             continue
         if door is None:  # for all of them: a client may come back another way
-            door = Door(settings, accept, clock, log)
+            door = Door(settings, accept, clock, taken, log)
             await door.open()
         yield await listen_for_mqtt(address, door, settings.tls, refused, paused)

@@ -5,18 +5,23 @@ retained events of the whole network, and publishes wills.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 from holdfast.model.errors import InputError
 from holdfast.model.limits import NAME_CHARACTERS_MAX
 from holdfast.model.messages import Publication
 from holdfast.mqtt.connection import Open
 from holdfast.mqtt.events import RETAIN, event_of, topic_of
+from holdfast.mqtt.notes import Notes
 from holdfast.mqtt.packets import PublishPacket, Will
 from holdfast.mqtt.reasons import CLIENT_ID_INVALID, SHUTTING_DOWN, TAKEN_OVER, MqttError
+from holdfast.mqtt.restoring import restore
 from holdfast.mqtt.retained import Retained
 from holdfast.mqtt.session import MqttSession
 from holdfast.mqtt.topics import matches
@@ -24,6 +29,7 @@ from holdfast.net.address import Address
 from holdfast.net.clock import Clock
 from holdfast.net.journal import Note
 from holdfast.net.memory import joined
+from holdfast.net.mqtt_notes import NoteFile
 from holdfast.net.mqtt_place import ClientLine, ClientPlace
 from holdfast.net.seat import Seat
 from holdfast.net.settings import NodeSettings
@@ -35,27 +41,57 @@ _RETAINED = "retained"
 
 
 class Door:
-    def __init__(self, settings: NodeSettings, accept: Accept, clock: Clock, log: Callable[[Note], None]) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        accept: Accept,
+        clock: Clock,
+        taken: Mapping[str, tuple[int, int]],
+        log: Callable[[Note], None],
+    ) -> None:
         self.settings = settings.mqtt
         self.retained = Retained()
         self.lines: dict[ClientLine, None] = {}  # open connections
         self._node = settings
         self._accept = accept
         self._clock = clock
+        self._taken = taken
         self._log = log
+        self._file = None if settings.store is None else NoteFile(_beside(settings.store), partial(self.note, ""))
         self._places: dict[str, ClientPlace] = {}  # by client identifier
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # as long as somebody has one
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}  # of sessions and wills, by client identifier
         self._tasks: set[asyncio.Task[None]] = set()
         self._own: Seat
         self.closed = False
 
     async def open(self) -> None:
+        """Take our own seat, and find the sessions of an earlier process."""
+        for restored in [] if self._file is None else restore(self._file.load(), self._taken, name_of, self.retained):
+            self._restore(*restored)
         self._own = self._new_seat(f"mqtt-door:{self._node.name}", "the door itself")
         await self._own.__aenter__()
         self._own.want(_RETAINED, f"{RETAIN} = TRUE")
         self._own.begin()
         self._run(self._follow_retained())
+
+    def _restore(self, session: MqttSession, left_us: int) -> None:
+        client_id = session.client_id
+        self._places[client_id] = self._new_place(session, "the door itself")
+        away_s = (self._clock.now_us() - left_us) / 1e6 if left_us else 0.0
+        left_s = max(0.0, session.expiry_s - away_s)
+        self._later("session", client_id, left_s, lambda: self._run(self._expire(client_id)))
+
+    def _new_place(self, session: MqttSession, far: str) -> ClientPlace:
+        name = name_of(session.client_id)
+        return ClientPlace(
+            session, name, lambda: self._new_seat(name, far), self._clock, self.settings.topic, self.write
+        )
+
+    async def write(self, notes: Notes) -> None:
+        """Until these are safe; at once where the broker has no store, and a session lasts as long as its process."""
+        if self._file is not None:
+            await self._file.write(notes)
 
     def _new_seat(self, name: str, far: str) -> Seat:
         async def dial(address: Address, near: Accept, tls: TlsFiles | None) -> Wire:
@@ -87,22 +123,24 @@ class Door:
         connect = wish.connect
         assigned = "" if connect.client_id else f"auto-{token_hex(8)}"
         client_id = connect.client_id or assigned
-        name = _PREFIX + quote(client_id, safe=":/@!$&'()*+,;=?[]~^{}|<>#")
-        if len(name) > NAME_CHARACTERS_MAX:
+        if len(name_of(client_id)) > NAME_CHARACTERS_MAX:
             raise MqttError(CLIENT_ID_INVALID, f"a client identifier of {len(client_id)} characters", connect.version)
-        async with self._locks.setdefault(client_id, asyncio.Lock()):
+        async with self._lock_of(client_id):
             place = await self._vacant(client_id, connect.clean)
             present = place is not None
             if place is None:
-                topic = self.settings.topic
-                place = ClientPlace(
-                    MqttSession(client_id), name, lambda name: self._new_seat(name, far), self._clock, topic
-                )
+                place = self._new_place(MqttSession(client_id, has_notes=self._file is not None), far)
             await place.sit(afresh=not present)
             place.session.expiry_s = wish.expiry_s
+            place.session.note_session()
+            await self.write(place.session.notes())
             place.line = line
             self._places[client_id] = place
         return place, present, assigned
+
+    def _lock_of(self, client_id: str) -> asyncio.Lock:
+        """One at a time comes, goes or is forgotten."""
+        return self._locks.setdefault(client_id, asyncio.Lock())
 
     async def _vacant(self, client_id: str, clean: bool) -> ClientPlace | None:
         """The place that a client had, if it is to go on."""
@@ -118,7 +156,7 @@ class Door:
             line.end(TAKEN_OVER, "another connection has taken the session over")
             await self._empty(client_id, place, line)
             place = self._places.get(client_id)
-        if place is not None and clean:
+        if place is not None and (clean or not place.session.expiry_s):
             del self._places[client_id]
             await place.forget()
             return None
@@ -127,15 +165,13 @@ class Door:
     async def leave(self, line: ClientLine, place: ClientPlace, with_will: bool) -> None:
         """A connection is over."""
         client_id = place.session.client_id
-        async with self._locks.setdefault(client_id, asyncio.Lock()):
+        async with self._lock_of(client_id):
             goes = place.line is line
             if goes:
                 await self._empty(client_id, place, line)
             will = None if line.machine.connect is None else line.machine.connect.will
             if will is not None and with_will and not self.closed:
                 self._will(client_id, will, place.session.expiry_s, goes)
-        if client_id not in self._places:
-            self._locks.pop(client_id, None)
 
     async def _empty(self, client_id: str, place: ClientPlace, line: ClientLine) -> None:
         place.session.expiry_s = line.machine.expiry_s
@@ -149,11 +185,11 @@ class Door:
             await place.forget()
 
     async def _expire(self, client_id: str) -> None:
-        place = self._places.get(client_id)
-        if place is not None and place.line is None:
-            del self._places[client_id]
-            self._locks.pop(client_id, None)
-            await place.forget()
+        async with self._lock_of(client_id):
+            place = self._places.get(client_id)
+            if place is not None and place.line is None:
+                del self._places[client_id]
+                await place.forget()
 
     def _later(self, kind: str, client_id: str, after_s: float, call: Callable[[], None]) -> None:
         self._timers[kind, client_id] = asyncio.get_running_loop().call_later(after_s, call)
@@ -179,6 +215,17 @@ class Door:
 
     # Publishing ----------------------------------------------------------------------------------
 
+    async def publish_once(self, place: ClientPlace, packet: PublishPacket) -> int:
+        """The same for quality 2: the number under which the broker gets the event is written down before."""
+        assert place.seat is not None
+        if self._file is None:
+            return await self.publish(place.seat, packet)
+        place.session.note_incoming(packet.packet_id, *place.seat.next_handover())
+        await self.write(place.session.notes())
+        seq = await self.publish(place.seat, packet)
+        place.seat.send_now()
+        return seq
+
     async def publish(self, seat: Seat, packet: PublishPacket) -> int:
         """Its sequence number; an InputError when no event can be made of it."""
         event = event_of(packet, any(matches(each, packet.topic) for each in self.settings.json))
@@ -195,7 +242,9 @@ class Door:
         while True:
             await queue.wait()
             event = queue.take_one().publication
-            self.retained.put(topic_of(event, self.settings.topic), event)
+            topic = topic_of(event, self.settings.topic)
+            self.retained.put(topic, event)
+            await self.write(self.retained.notes(topic))
             self._own.finish(1)
 
     # The end -------------------------------------------------------------------------------------
@@ -217,3 +266,14 @@ class Door:
         for place in list(self._places.values()):
             await place.close()
         await self._own.leave(for_good=False)
+        if self._file is not None:
+            await self._file.close()
+
+
+def name_of(client_id: str) -> str:
+    """The name of a client of MQTT among the clients of its broker: printable, and without white space."""
+    return _PREFIX + quote(client_id, safe=":/@!$&'()*+,;=?[]~^{}|<>#")
+
+
+def _beside(store: Path) -> Path:
+    return store.with_name(f"{store.name}.mqtt")

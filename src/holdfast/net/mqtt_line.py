@@ -77,6 +77,8 @@ class MqttLine:
     # What the machine asks for -------------------------------------------------------------------
 
     async def _do(self, effects: list[Effect]) -> None:
+        if self._place is not None:
+            await self._place.safe()
         for effect in effects:
             match effect:
                 case Open():
@@ -100,7 +102,7 @@ class MqttLine:
                         self._place.on_done(effect.tokens)
                 case Unwant():
                     if self._place is not None:
-                        self._place.unwant(effect.names)
+                        self._place.unwant(effect.names)  # if that is forgotten, the client is sent more than it wants
                 case HangUp():
                     self._end(effect)
                 case _:
@@ -128,10 +130,12 @@ class MqttLine:
         place.start()
 
     async def _take(self, publish: PublishPacket) -> None:
-        assert self._place is not None and self._place.seat is not None
-        seat = self._place.seat
+        place = self._place
+        assert place is not None and place.seat is not None
+        seat = place.seat
         try:
-            seq = await self._door.publish(seat, publish)
+            once = publish.qos == 2
+            seq = await (self._door.publish_once(place, publish) if once else self._door.publish(seat, publish))
         except InputError as problem:
             self._door.note(self._stream.far, str(problem))
             self.perform(self.machine.on_not_stored(publish, QUOTA_EXCEEDED, str(problem)))

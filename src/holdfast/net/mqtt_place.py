@@ -7,18 +7,21 @@ as it does for any client that is away.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from holdfast.language.parser import parse
 from holdfast.model.messages import Publication
-from holdfast.mqtt.connection import Connection, Effect
+from holdfast.mqtt.connection import Connection, Done, Effect
 from holdfast.mqtt.events import publish_of, topic_of
+from holdfast.mqtt.notes import Notes
 from holdfast.mqtt.retained import Retained
 from holdfast.mqtt.session import MqttSession, MqttSubscription
 from holdfast.net.clock import Clock
 from holdfast.net.seat import Matched, Seat
+from holdfast.net.subscription import Delivery, Inbox
 
+_AT_ONCE_MAX = 64  # events that are written to a client before others get their turn
 _REPLAY = 0  # the token of an event that nobody keeps for us
 
 
@@ -34,7 +37,13 @@ class ClientLine(Protocol):
 
 class ClientPlace:
     def __init__(
-        self, session: MqttSession, name: str, new_seat: Callable[[str], Seat], clock: Clock, topic: str
+        self,
+        session: MqttSession,
+        name: str,
+        new_seat: Callable[[], Seat],
+        clock: Clock,
+        topic: str,
+        write: Callable[[Notes], Awaitable[None]],
     ) -> None:
         self.session = session
         self.name = name
@@ -43,6 +52,7 @@ class ClientPlace:
         self._new_seat = new_seat
         self._clock = clock
         self._topic = topic
+        self._write = write  # notes, until they are safe
         self._token = 0  # of the last event taken from the queue
         self._done_to = 0  # all up to here are done with,
         self._done: set[int] = set()  # and these
@@ -56,7 +66,7 @@ class ClientPlace:
         """Take a seat, and want again what the session wants; afresh, nothing that the broker may have kept."""
         if self.seat is not None:
             return
-        seat = self._new_seat(self.name)
+        seat = self._new_seat()
         seat.on_put = self._stirred.set
         await seat.__aenter__()
         if afresh and seat.is_durable:
@@ -77,6 +87,8 @@ class ClientPlace:
     async def detach(self) -> None:
         """The connection is gone, and the session stays."""
         self._stop_pumping()
+        self.session.note_session(self._clock.now_us())
+        await self.safe()
         if self.seat is not None and self.seat.is_durable:
             seat, self.seat = self.seat, None
             await seat.leave(for_good=False)
@@ -89,6 +101,8 @@ class ClientPlace:
         assert self.seat is not None
         seat, self.seat = self.seat, None
         await seat.leave(for_good=True)
+        self.session.note_end()
+        await self.safe()
 
     async def close(self) -> None:
         """The broker stops: sessions that last are kept by its store, if it has one."""
@@ -121,6 +135,8 @@ class ClientPlace:
             known[id_] = each
             if each.asked.retain_handling == 0 or (each.asked.retain_handling == 1 and before is None):
                 replays += self._retained(each, retained)
+        self.session.note_session()
+        await self.safe()
         await seat.told()
         self._replays += replays
 
@@ -139,6 +155,11 @@ class ClientPlace:
         for each in names:
             if self.session.subscriptions.pop(each, None) is not None and self.seat is not None:
                 self.seat.unwant(each)
+        self.session.note_session()
+
+    async def safe(self) -> None:
+        """Until all notes of the session are."""
+        await self._write(self.session.notes())
 
     # Delivering ----------------------------------------------------------------------------------
 
@@ -164,20 +185,32 @@ class ClientPlace:
                 topic, event, wanted = self._replays.popleft()
                 packet = publish_of(event, topic, self._clock.now_us())
                 key = event.source, event.seq
-                line.perform(line.machine.deliver(packet, [wanted], _REPLAY, key, replayed=True))
+                await self._send(line, line.machine.deliver(packet, [wanted], _REPLAY, key, replayed=True))
             else:
-                self._deliver(queue.take_one(), line)
+                await self._send(line, self._deliveries(queue, line))
             await line.drained()
 
-    def _deliver(self, one: object, line: ClientLine) -> None:
+    async def _send(self, line: ClientLine, effects: list[Effect]) -> None:
+        await self.safe()
+        line.perform(effects)
+
+    def _deliveries(self, queue: Inbox, line: ClientLine) -> list[Effect]:
+        """As many as the client takes now: their notes are written together."""
+        effects: list[Effect] = []
+        for _ in range(_AT_ONCE_MAX):
+            if not queue or not line.machine.has_room:
+                break
+            effects += self._delivery(queue.take_one(), line)
+        return effects
+
+    def _delivery(self, one: Delivery, line: ClientLine) -> list[Effect]:
         assert isinstance(one, Matched)
         event = one.publication
         self._token += 1
         now_us = self._clock.now_us()
         if event.expired(now_us):
-            self.on_done((self._token,))
-            return
+            return [Done((self._token,))]
         topic = topic_of(event, self._topic)
         wanted = self.session.chosen(one.subscriptions, topic, event.source == self.name)
         packet = publish_of(event, topic, now_us)
-        line.perform(line.machine.deliver(packet, wanted, self._token, (event.source, event.seq)))
+        return line.machine.deliver(packet, wanted, self._token, (event.source, event.seq))

@@ -70,6 +70,8 @@ class BrokerNode:
         self._log = log or (lambda note: None)
         self._committer = self._open_store()
         stored = None if self._committer is None else self._load(self._committer)
+        neighbours = {} if stored is None else stored.neighbours
+        self._taken = {name: each.at or (0, 0) for name, each in neighbours.items()}  # when we began
         epoch = self._clock.now_us()
         machine = self._machine = self._new_machine(epoch, stored)
         if stored is not None and stored.epoch is not None:
@@ -141,7 +143,7 @@ class BrokerNode:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
             tell = self._log, self._on_tls_refused, self._on_accept_paused
-            async for listener in listeners(self.settings, self._accept, self._clock, *tell):
+            async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *tell):
                 self._listeners.append(listener)
         except BaseException:
             self._stop_listening()

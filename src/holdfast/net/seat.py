@@ -137,6 +137,16 @@ class Seat(Client):
 
     # Publishing ----------------------------------------------------------------------------------
 
+    def next_handover(self) -> tuple[int, int]:
+        """The stream and number under which the next publication is handed over, if it is alone in its message."""
+        self.driver.flush()
+        stream, seq = self._machine.handed_over
+        return stream, seq + 1
+
+    def send_now(self) -> None:
+        """Let what was published leave, so that no later publication comes into its message."""
+        self.driver.flush()
+
     def when_stored(self, seq: int, call: Callable[[], None]) -> None:
         """Call this when the broker has everything up to this number: with a store, on its disk."""
         self._unconfirmed_calls.append((seq, call))

@@ -131,6 +131,10 @@ class CoreClient:
     def is_full(self) -> bool:
         return False
 
+    @property
+    def handed_over(self) -> tuple[int, int]:
+        return 0, 0
+
     def missing(self) -> list[tuple[str, int, int]]:
         return []
 

@@ -191,6 +191,14 @@ class ClientMachine(Node, Asks, Protocol):
         ...
 
     @property
+    def handed_over(self) -> tuple[int, int]:
+        """The stream and number under which the last publication was handed over; (0, 0) where brokers store nothing.
+
+        A broker that begins again finds in its store how far it has taken what was handed over (`StoredNeighbour.at`).
+        """
+        ...
+
+    @property
     def sent_and_confirmed(self) -> tuple[int, int]:
         """How many events have left over the present link, and how many of the first of them the broker is known to
         have; (0, 0) where the link loses nothing, or nobody says.
@@ -247,6 +255,10 @@ class ClientLayer(Layer[ClientMachine]):
     @property
     def is_full(self) -> bool:
         return self.inner.is_full
+
+    @property
+    def handed_over(self) -> tuple[int, int]:
+        return self.inner.handed_over
 
     @property
     def sent_and_confirmed(self) -> tuple[int, int]:

@@ -83,6 +83,10 @@ class DurableClient(ClientLayer):
     def is_full(self) -> bool:
         return self._unacknowledged >= self._settings.published_max
 
+    @property
+    def handed_over(self) -> tuple[int, int]:
+        return self._outgoing.stream, self._outgoing.seq
+
     def has_settled(self, now_us: int) -> bool:
         return self.inner.has_settled(now_us) and not self._unacknowledged
 
