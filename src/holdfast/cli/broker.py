@@ -10,6 +10,7 @@ from holdfast.cli.connection_options import DEFAULT_BROKER, Authority, Certifica
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peers_from
 from holdfast.model.errors import InputError
+from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address, parse_address
 from holdfast.net.settings import NodeSettings
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
@@ -20,7 +21,11 @@ def run(
     id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
     listen: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help=f"tcp://, tls:// or udp://; may be repeated. [default: {DEFAULT_BROKER}]"),
+        typer.Option(
+            metavar="ADDRESS",
+            help="tcp://, tls:// or udp://; mqtt://, mqtts://, ws:// or wss:// for clients of MQTT; may be repeated. "
+            f"[default: {DEFAULT_BROKER}]",
+        ),
     ] = None,
     peer: Annotated[
         list[str] | None, typer.Option(metavar="NAME=ADDRESS", help="A broker to connect to; may be repeated.")
@@ -43,6 +48,11 @@ def run(
     certificate: Certificate = None,
     key: PrivateKey = None,
     ca: Authority = None,
+    mqtt_topic: Annotated[str, flag(MqttSettings, "topic", "--mqtt-topic", metavar="TEMPLATE")] = MqttSettings.topic,
+    mqtt_json: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILTER", help="Read payloads of these topics as JSON; may be repeated."),
+    ] = None,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
@@ -57,6 +67,7 @@ def run(
     Example:
       holdfast broker --id b1 --listen tcp://127.0.0.1:7001
       holdfast broker --id b2 --listen tcp://127.0.0.1:7002 --peer b1=tcp://127.0.0.1:7001
+      holdfast broker --id b1 --listen tcp://127.0.0.1:7001 --listen mqtt://127.0.0.1:1883
       holdfast broker --id b3 --listen tcp://127.0.0.1:7003 --peers peers.txt --metrics 127.0.0.1:9103 --log json
     """
     from holdfast.net.event_loop import run as run_loop
@@ -77,6 +88,7 @@ def run(
         push_back=push_back,
         hops=HopSettings(hops),
         store=store,
+        mqtt=MqttSettings(mqtt_topic, tuple(mqtt_json or ())),
         **_replication(replaceable, directory, routing, hops),
     )
     place = None if metrics is None else parse_place(metrics)

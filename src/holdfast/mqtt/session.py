@@ -7,6 +7,7 @@ store, what exactly-once needs is written down (`notes`) before anything that re
 """
 
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import Literal
 
 import msgspec
@@ -60,8 +61,8 @@ class _Outgoing:
 
 
 class _Incoming:
-    def __init__(self, content: tuple[str, bytes] | None, stored: bool = False) -> None:
-        self.content = content
+    def __init__(self, content: bytes, stored: bool = False) -> None:
+        self.content = content  # a digest of it
         self.repeats = 0
         self.stored = stored
 
@@ -153,7 +154,7 @@ class MqttSession:
 
     def take(self, publish: PublishPacket) -> bool:
         """A PUBLISH of quality 2: whether it is new. One that repeats itself for ever is a protocol error."""
-        content = publish.topic, publish.payload
+        content = blake2b(publish.topic.encode() + b"\0" + publish.payload, digest_size=16).digest()
         known = self._incoming.get(publish.packet_id)
         if known is None:
             self._incoming[publish.packet_id] = _Incoming(content)
@@ -237,7 +238,7 @@ class MqttSession:
     def restore_incoming(self, packet_id: int, stored: bool) -> None:
         """The broker has it, or else it is as if it had never come."""
         if stored:
-            self._incoming[packet_id] = _Incoming(None, stored=True)
+            self._incoming[packet_id] = _Incoming(b"", stored=True)
         else:
             self._notes[key_of(INCOMING, self.client_id, packet_id)] = None
 

@@ -26,10 +26,16 @@ class MqttSettings(Settings):
         PAYLOAD_BYTES_MAX + ATTRIBUTES_BYTES_MAX, "largest packet", "an event of the largest size", unit="bytes"
     )
     receive_max: int = setting(
-        100, "publications that a client may have unacknowledged", "a round trip at 1,000 a second", at_most=65_535
+        65_535,
+        "publications that a client may have unacknowledged",
+        "some clients send all they have when they come back, whatever they were told; reading waits for the broker",
+        at_most=65_535,
     )
     in_flight_max: int = setting(
-        100, "deliveries that a client may have unacknowledged, if it says nothing less", "the same", at_most=65_535
+        100,
+        "deliveries that a client may have unacknowledged, if it says nothing less",
+        "a round trip at 1,000 a second",
+        at_most=65_535,
     )
     alias_max: int = setting(10, "topic aliases that a client may use", "a device has few topics", at_most=65_535)
     keep_alive_s_max: int = setting(

@@ -18,6 +18,7 @@ from secrets import token_hex
 from typing import TypeVar
 
 from holdfast.model.errors import InputError, MisuseError
+from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address, parse_address
 from holdfast.net.counters import Counters
 from holdfast.net.http import HttpServer, parse_place
@@ -59,11 +60,13 @@ class EmbeddedBroker(ABC):
         key: str | None = None,
         ca: str | None = None,
         metrics: str | None = None,
+        mqtt: MqttSettings | None = None,
     ) -> None:
         """A broker that listens at these addresses (port 0: a free one) and dials its peers, by name.
 
         What the keywords mean is what the options of `holdfast broker` of the same names do. `hops="retransmission"`
-        needs a `store`, a file; `metrics` is HOST:PORT, for /metrics and /health.
+        needs a `store`, a file; `metrics` is HOST:PORT, for /metrics and /health. `mqtt` says how clients of MQTT are
+        served, at addresses such as mqtt://127.0.0.1:1883.
         """
         places = [listen] if isinstance(listen, str) else list(listen)
         if not places:
@@ -79,6 +82,7 @@ class EmbeddedBroker(ABC):
             tls=TlsFiles(certificate, key, ca),
             queue_bytes=queue_bytes,
             push_back=push_back,
+            mqtt=mqtt or MqttSettings(),
             gossip=gossip,
         )
         check_broker(self._settings)

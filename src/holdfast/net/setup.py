@@ -12,6 +12,8 @@ from holdfast.language.subscription import Subscription
 from holdfast.model.errors import InputError
 from holdfast.model.tls_settings import TlsSettings
 from holdfast.model.warn_once import warn_once
+from holdfast.mqtt.settings import MqttSettings
+from holdfast.mqtt.topics import is_filter, is_name, is_reserved
 from holdfast.net.address import ENCRYPTED, MQTT_SCHEMES, Address, parse_address
 from holdfast.net.settings import NodeSettings
 from holdfast.wire.event_encoding import sendable_name
@@ -45,6 +47,16 @@ def check_broker(settings: NodeSettings) -> None:
     check_tls(settings.tls, (*settings.listen, *settings.peers.values()))
     _check_once(settings.listen, f"{settings.name} listens")
     check_peers(settings.name, settings.listen, settings.peers)
+    _check_mqtt(settings.mqtt)
+
+
+def _check_mqtt(mqtt: MqttSettings) -> None:
+    if not is_name(mqtt.topic) or is_reserved(mqtt.topic):
+        example = "such as events/{source}"
+        raise InputError(f"the topic {mqtt.topic!r} for native events: expected a topic without + and #, {example}")
+    for each in mqtt.json:
+        if not is_filter(each):
+            raise InputError(f"{each!r} is no topic filter; write it for instance as sensors/+/json or sensors/#")
 
 
 def check_peers(own: str, listen: Sequence[Address], peers: Mapping[str, Address]) -> None:

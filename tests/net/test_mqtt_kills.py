@@ -1,0 +1,116 @@
+"""Exactly once and at least once, with clients that keep to the specification, at a broker that is killed."""
+
+import asyncio
+import signal
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from holdfast.mqtt.packets import PublishAck, PublishPacket
+from tests.net.harness import live
+from tests.net.mqtt_client import MqttClient
+from tests.net.test_mqtt_clients import free_port, started
+from tests.net.test_processes import Processes, processes
+
+__all__ = ["processes"]  # the fixture
+
+EVENTS, KILLS = 400, 3
+
+
+class Device:
+    """A client whose own end of its session survives everything."""
+
+    def __init__(self, port: int, name: str, version: int, qos: int, subscribes: bool) -> None:
+        self._port, self._name, self._version, self._qos = port, name, version, qos
+        self._subscribes = subscribes
+        self._subscribed = False
+        self.got: list[int] = []
+        self.unacknowledged: dict[int, tuple[bytes, bool]] = {}  # by identifier: payload, and whether it is released
+        self._unreleased: set[int] = set()  # of quality 2, that we have handed to the application
+        self._number = 0
+        self._client: MqttClient | None = None
+
+    async def run(self) -> None:
+        while True:
+            with suppress(EOFError, OSError, TimeoutError):
+                await self._connected()
+            self._client = None
+            await asyncio.sleep(0.05)
+
+    async def _connected(self) -> None:
+        lasting: dict[str, Any] = {"session_expiry_interval": 1_000} if self._version == 5 else {}
+        async with MqttClient(self._port, self._name, self._version, clean=False, **lasting) as client:
+            if self._subscribes and not self._subscribed:
+                assert not client.connack.session_present
+                await client.subscribe("a/#", qos=self._qos)
+                self._subscribed = True
+            elif self._subscribed:
+                assert client.connack.session_present, "the session is lost"
+            for number, (payload, released) in self.unacknowledged.items():
+                again = PublishPacket("a/b", payload, self._qos, duplicate=True, packet_id=number)
+                client.send(PublishAck("pubrel", number) if released else again)
+            self._client = client
+            while True:
+                self._on_packet(client, await client.any())
+
+    def publish(self, value: int) -> None:
+        self._number += 1
+        payload = b"%d" % value
+        self.unacknowledged[self._number] = payload, False
+        if self._client is not None:
+            self._client.send(PublishPacket("a/b", payload, self._qos, packet_id=self._number))
+
+    def _on_packet(self, client: MqttClient, packet: object) -> None:
+        match packet:
+            case PublishPacket(qos=2):
+                if packet.packet_id not in self._unreleased:
+                    self._unreleased.add(packet.packet_id)
+                    self.got.append(int(packet.payload))
+                client.send(PublishAck("pubrec", packet.packet_id))
+            case PublishPacket():
+                self.got.append(int(packet.payload))
+                client.send(PublishAck("puback", packet.packet_id))
+            case PublishAck(kind="pubrel"):
+                self._unreleased.discard(packet.packet_id)
+                client.send(PublishAck("pubcomp", packet.packet_id))
+            case PublishAck(kind="pubrec"):
+                payload, _ = self.unacknowledged[packet.packet_id]
+                self.unacknowledged[packet.packet_id] = payload, True
+                client.send(PublishAck("pubrel", packet.packet_id))
+            case PublishAck():
+                self.unacknowledged.pop(packet.packet_id, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("qos", [1, 2])
+@live
+async def test_no_event_is_lost_and_none_of_quality_2_comes_twice(
+    processes: Processes, tmp_path: Path, qos: int, version: int
+) -> None:
+    port, dice = free_port(), Random(f"{qos}/{version}")
+    broker = await asyncio.to_thread(started, processes, tmp_path, port)
+    sub, pub = Device(port, "sub", version, qos, True), Device(port, "pub", version, qos, False)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(each.run()) for each in (sub, pub)]
+        while not sub._subscribed:
+            await asyncio.sleep(0.01)
+        kills = sorted(dice.sample(range(20, EVENTS), KILLS))
+        for value in range(EVENTS):
+            pub.publish(value)
+            while len(pub.unacknowledged) >= 20:
+                await asyncio.sleep(0.001)
+            if value in kills:
+                await asyncio.to_thread(broker.ask, signal.SIGKILL)
+                broker = await asyncio.to_thread(started, processes, tmp_path, port)
+        while pub.unacknowledged or not set(range(EVENTS)) <= set(sub.got):
+            await asyncio.sleep(0.01)
+        for task in tasks:
+            task.cancel()
+    if qos == 2:
+        assert [each for each, count in Counter(sub.got).items() if count > 1] == []
+        assert sub.got == sorted(sub.got), "in order"
