@@ -124,6 +124,8 @@ class Unannounced:
 
     def close(self, first: int, last: int, announced_to: int) -> list[range]:
         """A record lists these: those of them that are news, in a range or beyond `announced_to`."""
+        if not self._ranges:
+            return [range(max(first, announced_to + 1), last + 1)]
         left: list[list[int]] = []
         announced: list[range] = []
         for begin, end in self._ranges:
