@@ -175,9 +175,15 @@ def arithmetic(sign: str, left: Expression, right: Expression) -> Expression:
 def comparison(op: str, left: Expression, right: Expression) -> Expression:
     compared, first, second = comparing(op), left.run, right.run
     text = f"{left.at(SUM)} {op} {right.at(SUM)}"
+    if right.constant:
+        value = right.value
 
-    def run(event: Attributes) -> Value | None:
-        return compared(first(event), second(event))
+        def run(event: Attributes) -> Value | None:  # most are such, and it saves a call
+            return compared(first(event), value)
+    else:
+
+        def run(event: Attributes) -> Value | None:
+            return compared(first(event), second(event))
 
     made = settled(_test(text, run, (left, right)), left, right)
     apart = None not in (left.kind, right.kind) and left.kind is not right.kind

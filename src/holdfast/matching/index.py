@@ -170,7 +170,7 @@ class Index(Generic[K]):
 
     def remove(self, key: K, filters: Sequence[Filter]) -> None:
         self._marks.pop(key, None)
-        if key in self._residuals.ways:
+        if key in self._residuals.tests:
             filters = to_index(filters)
             self._residuals.remove(key)
         places = self._repeated.pop(key, None)
@@ -191,7 +191,7 @@ class Index(Generic[K]):
     def match(self, attributes: Attributes) -> list[K]:
         if self._tiny is None:
             found = self._match_by_doors(attributes)
-            return self._residuals.kept(found, attributes) if self._residuals.ways else found
+            return self._residuals.kept(found, attributes) if self._residuals.tests else found
         tests = self._tests
         if tests is None:
             tests = self._tests = [(predicate(filter_), key) for filter_, key in self._tiny]
@@ -200,11 +200,11 @@ class Index(Generic[K]):
             if test(attributes):
                 out.append(key)
         found = list(dict.fromkeys(out)) if self._repeated else out
-        return self._residuals.kept(found, attributes) if self._residuals.ways else found
+        return self._residuals.kept(found, attributes) if self._residuals.tests else found
 
     def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
         """What `match` says of each event."""
-        if self._tiny is None or len(self._tiny) != 1 or self._residuals.ways:
+        if self._tiny is None or len(self._tiny) != 1 or self._residuals.tests:
             return [self.match(each) for each in events]
         ((filter_, key),) = self._tiny
         if self._test_each is None:

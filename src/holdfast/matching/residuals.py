@@ -16,14 +16,15 @@ from holdfast.model.event import Attributes
 
 K = TypeVar("K", bound=Hashable)
 
-_Way = tuple[Predicate, list[Run]]  # one filter: its constraints, and the expressions that have to be true
-
 
 def to_index(filters: Sequence[Filter]) -> Sequence[Filter]:
-    """The filters as an index takes them: the same ones where there are no expressions."""
+    """The filters as an index takes them: the same ones where there are no expressions.
+
+    Constraints are enough where there are any; an expression alone is filed under the attributes that it needs.
+    """
     for each in filters:
         if each and each[-1].op == IS_TRUE:
-            return tuple(dict.fromkeys(map(necessary, filters)))
+            return tuple(dict.fromkeys(apart(each)[0] or necessary(each) for each in filters))
     return filters
 
 
@@ -31,30 +32,31 @@ class Residuals(Generic[K]):
     """What is left to ask of each key that has expressions."""
 
     def __init__(self) -> None:
-        self.ways: dict[K, list[_Way]] = {}
+        self.tests: dict[K, Predicate] = {}
         self.names: frozenset[str] = frozenset()  # attributes that some key has asked for
 
     def add(self, key: K, filters: Sequence[Filter]) -> None:
-        parts = [apart(each) for each in filters]
-        # The index has seen to the constraints of an only filter; of several, any may have brought the event here.
-        self.ways[key] = [
-            (predicate(plain if len(parts) > 1 else ()), [each.operand.run for each in tests]) for plain, tests in parts
-        ]
+        self.tests[key] = _left_to_ask(filters)
         self.names = self.names.union(name for filter_ in filters for each in filter_ for name in each.names)
 
     def remove(self, key: K) -> None:
-        self.ways.pop(key, None)
-
-    def holds(self, key: K, attributes: Attributes) -> bool:
-        for passes, runs in self.ways[key]:
-            if passes(attributes):
-                for run in runs:
-                    if run(attributes) is not True:
-                        break
-                else:
-                    return True
-        return False
+        self.tests.pop(key, None)
 
     def kept(self, found: list[K], attributes: Attributes) -> list[K]:
-        ways = self.ways
-        return [key for key in found if key not in ways or self.holds(key, attributes)]
+        test_of = self.tests.get
+        return [key for key in found if (test := test_of(key)) is None or test(attributes)]
+
+
+def _left_to_ask(filters: Sequence[Filter]) -> Predicate:
+    """The index has seen to the constraints of an only filter; of several, any may have brought the event here."""
+    if len(filters) == 1:
+        return _all_true([each.operand.run for each in apart(filters[0])[1]])
+    ways = [(predicate(plain), _all_true([each.operand.run for each in tests])) for plain, tests in map(apart, filters)]
+    return lambda event: any(passes(event) and true(event) for passes, true in ways)
+
+
+def _all_true(runs: list[Run]) -> Predicate:
+    if len(runs) == 1:
+        run = runs[0]
+        return lambda event: run(event) is True
+    return lambda event: all([run(event) is True for run in runs])

@@ -35,9 +35,9 @@ class RowResiduals:
             return rows, subscriptions
         distinct, places = np.unique(rows[asked], return_inverse=True)
         events = _events(distinct, columns)
-        holds = self._residuals.holds
+        tests = self._residuals.tests
         answers = [
-            holds(number, events[place])
+            tests[number](events[place])
             for number, place in zip(subscriptions[asked].tolist(), places.tolist(), strict=True)
         ]
         keep[asked] = answers
