@@ -9,8 +9,8 @@ run goes on where it was; `--more 2` asks for two sizes more on every axis, each
 
 import argparse
 import sys
-from collections.abc import Iterator
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,6 +31,7 @@ AXES = {
 }
 _FLOODED = (10, 30, 60, 120)  # brokers, where link states are flooded: messages grow with their square
 QUANTITIES = ("messages", "control", "bytes", "cpu_us", "state_bytes", "setup_messages", "setup_bytes")
+_MORE_MAX = 9  # sizes more than a run has by itself
 _QUICK = ("best effort", "nack")
 
 
@@ -57,7 +58,7 @@ def measure(given: argparse.Namespace, data: dict[str, Any]) -> None:
     """Run what is missing, and keep each cell when it is there."""
     known = {_key(cell) for cell in data["cells"]}
     for name, size in wanted(list(_QUICK if given.quick else MECHANISMS), given.more):
-        key = name, *[getattr(size, field.name) for field in fields(Size)]
+        key = name, *astuple(size)
         if key not in known:
             known.add(key)
             data["cells"].append(_rounded(apart(run, name, size)))
@@ -89,19 +90,18 @@ def conclude(data: dict[str, Any]) -> None:
     """Fit slopes to the cells that there are."""
     cells = {_key(cell): cell for cell in data["cells"]}
 
-    def measured(name: str, axis: str) -> list[Size]:
-        found = sizes(name, axis, 9)
-        return [size for size in found if (name, *[getattr(size, field.name) for field in fields(Size)]) in cells]
+    def measured(name: str, axis: str) -> list[tuple[Size, Mapping[str, Any]]]:
+        found = [(size, cells.get((name, *astuple(size)))) for size in sizes(name, axis, _MORE_MAX)]
+        return [(size, cell) for size, cell in found if cell is not None]
 
     slopes: dict[tuple[str, str], dict[str, Any]] = {}
     for axis in AXES:
         for name in MECHANISMS:
             there = measured(name, axis)
-            rows = [cells[name, *[getattr(size, field.name) for field in fields(Size)]] for size in there]
-            along = [getattr(size, axis) for size in there]
-            columns = {f"{role}_{each}": [row[role][each] for row in rows] for role in ROLES for each in QUANTITIES}
-            columns |= {each: [row[each] for row in rows] for each in ("cpu_s", "mib")}
-            fits = {each: fitted(along, values) for each, values in columns.items()} if rows else {}
+            along = [getattr(size, axis) for size, _ in there]
+            columns = {f"{role}_{each}": [row[role][each] for _, row in there] for role in ROLES for each in QUANTITIES}
+            columns |= {each: [row[each] for _, row in there] for each in ("cpu_s", "mib")}
+            fits = {each: fitted(along, values) for each, values in columns.items()}
             slopes[name, axis] = {each: _rounded(fit._asdict()) for each, fit in fits.items() if fit is not None}
     data["slopes"] = [{"mechanism": name, "axis": axis, **found} for (name, axis), found in slopes.items() if found]
     data["laws"] = laws(slopes, measured)
@@ -116,7 +116,13 @@ def conclude(data: dict[str, Any]) -> None:
 def main() -> int:
     words = options("scaling", __doc__)
     words.add_argument("--quick", action="store_true", help="best effort and nack alone")
-    words.add_argument("--more", type=int, default=0, help="sizes more on every axis, each three times the last")
+    words.add_argument(
+        "--more",
+        type=int,
+        default=0,
+        choices=range(_MORE_MAX + 1),
+        help="sizes more on every axis, each three times the last",
+    )
     words.add_argument("--large", type=int, default=10_000, help="subscribers of the largest network")
     words.add_argument("--seconds", type=int, default=scaling_large.SECONDS, help="simulated seconds of these networks")
     words.add_argument("--heartbeat", type=float, default=1.0, help="seconds between heartbeats there")

@@ -6,10 +6,10 @@ a slope below the one that holds in the end.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import log, sqrt
+from math import exp, log, sqrt
 from typing import Any, NamedTuple
 
-from bench.scaling_cells import MECHANISMS, Size
+from bench.scaling_cells import END_US, MECHANISMS, SETUP_US, Size
 
 # The 97.5 % point of Student's t, by degrees of freedom.
 _T = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306}
@@ -54,6 +54,28 @@ def _links(size: Size) -> int:
 
 def _clients(size: Size) -> int:
     return size.subscribers + size.publishers
+
+
+def _different(size: Size) -> float:
+    """Conditions that somebody has."""
+    return size.conditions * (1 - (1 - 1 / size.conditions) ** size.subscribers)
+
+
+def _told(size: Size) -> float:
+    greetings = (12 * _links(size) + 8 * _clients(size)) / size.brokers
+    return 2 * _different(size) * _links(size) / size.brokers + greetings
+
+
+def _flooded(size: Size) -> float:
+    n, many = size.brokers, size.conditions
+    of_a_broker = many * (1 - (1 - 1 / many) ** (size.subscribers / n))
+    return 2 * (_DEGREE + of_a_broker) * (_DEGREE * n - n + 1)
+
+
+def _followed(size: Size) -> float:
+    """The share of publishers of which a subscriber has had an event, on average over the time that is measured."""
+    events = size.rate / size.conditions * (END_US - SETUP_US) / 1e6
+    return 1 - (1 - exp(-events)) / events
 
 
 def _matching(size: Size) -> float:
@@ -110,53 +132,66 @@ CLOSED_FORMS = [
         for axis in ("brokers", "subscribers")
     ],
     *[
-        ClosedForm(name, "brokers", "broker", "setup_messages", "n", lambda size: size.brokers, why)
-        for name, why in (
-            ("destinations", "link states are flooded: n brokers, over all links, so n links in all and n a broker"),
-            ("multipath", "the same"),
-            ("hybrid", "the same"),
+        ClosedForm("destinations", axis, "broker", "setup_messages", "2 (4 + D) (2 m - n + 1)", _flooded, why)
+        for axis, why in (
+            (
+                "brokers",
+                "each of a broker's four links, and each of the D different conditions of its clients, makes a new "
+                "link state, and flooding takes one over every link, and back over those that close a circle",
+            ),
+            ("subscribers", "each condition that is new to its broker is told to all brokers"),
         )
     ],
     *[
-        ClosedForm(name, "conditions", "broker", "setup_bytes", "C", lambda size: size.conditions, why)
-        for name, why in (
-            ("best effort", "each condition crosses each link once, unless another covers it; none does here"),
-            ("push", "every condition is told to every broker, covered or not"),
-        )
-    ],
-    *[
-        ClosedForm(name, "subscribers", "broker", "setup_bytes", "S + P", _clients, why)
-        for name, why in (
-            ("recovery", "each client has a condition of its own, by which requests and repairs find it"),
-            ("best effort", "as many conditions as before: only a broker's own clients tell it more"),
+        ClosedForm("best effort", axis, "broker", "setup_messages", "2 C (n - 1) / n + h", _told, why)
+        for axis, why in (
+            ("brokers", "each condition that nothing covers crosses each link; h: greetings and two heartbeats"),
+            ("conditions", "as many as there are"),
+            ("subscribers", "equal conditions of many subscribers count once"),
         )
     ],
     ClosedForm(
         "recovery",
-        "publishers",
-        "subscriber",
-        "control",
-        "2 + 2.5 P f",
-        lambda size: 2 + 2.5 * size.publishers,
-        "a digest every 0.4 s of each publisher that it follows; f is the share that it does",
+        "subscribers",
+        "broker",
+        "setup_messages",
+        "2 (C + S + P) (n - 1) / n + h",
+        lambda size: _told(size) + 2 * _clients(size) * _links(size) / size.brokers,
+        "each client has a condition of its own, by which requests and repairs find it",
     ),
-    ClosedForm(
-        "srm", "rate", "publisher", "bytes", "r", lambda size: size.rate, "a record of ten filters on each event"
-    ),
+    *[
+        ClosedForm(
+            "recovery",
+            axis,
+            "subscriber",
+            "control",
+            "2 + 2.5 P f",
+            lambda size: 2 + 2.5 * size.publishers * _followed(size),
+            why,
+        )
+        for axis, why in (
+            ("publishers", "a digest every 0.4 s of each publisher that it follows"),
+            ("conditions", "f: the share of publishers of which an event has come so far; it becomes 1"),
+        )
+    ],
 ]
 
 
 def laws(
-    slopes: Mapping[tuple[str, str], Mapping[str, Any]], sizes_of: Callable[[str, str], list[Size]]
+    slopes: Mapping[tuple[str, str], Mapping[str, Any]],
+    cells_of: Callable[[str, str], list[tuple[Size, Mapping[str, Any]]]],
 ) -> list[dict[str, Any]]:
-    """Each closed form with its slope and the measured one."""
+    """Each closed form with its slope and the measured one, and how many times its value was measured."""
     rows = []
     for form in CLOSED_FORMS:
-        sizes = sizes_of(form.mechanism, form.axis)
-        expected = fitted([getattr(size, form.axis) for size in sizes], [form.value(size) for size in sizes])
+        cells = cells_of(form.mechanism, form.axis)
+        values = [form.value(size) for size, _ in cells]
+        expected = fitted([getattr(size, form.axis) for size, _ in cells], values)
         measured = slopes.get((form.mechanism, form.axis), {}).get(f"{form.role}_{form.quantity}")
         if expected is not None and measured is not None:
             words = {name: getattr(form, name) for name in ("mechanism", "axis", "role", "quantity", "law", "why")}
-            rows.append({**words, "expected": round(expected.slope, 3), "measured": measured})
+            times = [cell[form.role][form.quantity] / value for (_, cell), value in zip(cells, values, strict=True)]
+            slope = {"expected": round(expected.slope, 3), "measured": measured}
+            rows.append({**words, **slope, "least": round(min(times), 3), "most": round(max(times), 3)})
     assert all(form.mechanism in MECHANISMS for form in CLOSED_FORMS)
     return rows

@@ -32,8 +32,9 @@ def section(data: Mapping[str, Any]) -> str:
 
 
 def _table(heads: list[str], rows: list[list[str]], left: int = 1) -> str:
-    marks = ["---"] * left + ["--:"] * (len(heads) - left)
-    return "\n".join(f"| {' | '.join(each)} |" for each in [heads, marks, *rows]).replace("| --- |", "|---|")
+    marks = "|---" * left + "|--:" * (len(heads) - left) + "|"
+    lines = [f"| {' | '.join(each)} |" for each in [heads, *rows]]
+    return "\n".join([lines[0], marks, *lines[1:]])
 
 
 def _fit(found: Mapping[str, float] | None) -> str:
@@ -52,7 +53,7 @@ def _slopes(data: Mapping[str, Any], axis: str) -> str:
 
 
 def _laws(data: Mapping[str, Any]) -> str:
-    heads = ["mechanism", "of a", "what", "closed form", "because", "along", "its slope", "measured"]
+    heads = ["mechanism", "of a", "what", "closed form", "because", "along", "its slope", "measured", "times its value"]
     rows = [
         [
             row["mechanism"],
@@ -63,6 +64,7 @@ def _laws(data: Mapping[str, Any]) -> str:
             row["axis"],
             f"{row['expected']:.2f}",
             _fit(row["measured"]),
+            f"{row['least']:.2f} to {row['most']:.2f}",
         ]
         for row in data["laws"]
     ]
