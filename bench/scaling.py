@@ -19,7 +19,7 @@ from bench.command import options, show
 from bench.page import PAGE, put_section
 from bench.results import load, machine, save, saved_at
 from bench.scaling_cells import MECHANISMS, ROLES, Size, apart, run
-from bench.scaling_laws import fitted, laws
+from bench.scaling_laws import ELSEWHERE, fitted, laws
 from bench.scaling_page import section
 
 AXES = {
@@ -48,6 +48,9 @@ def wanted(names: list[str], more: int) -> Iterator[tuple[str, Size]]:
         for name in names:
             for size in sizes(name, axis, more):
                 yield name, size
+    for name, size in ELSEWHERE.items():
+        if name in names:
+            yield name, size
 
 
 def _key(cell: dict[str, Any]) -> tuple[Any, ...]:
@@ -104,7 +107,10 @@ def conclude(data: dict[str, Any]) -> None:
             fits = {each: fitted(along, values) for each, values in columns.items()}
             slopes[name, axis] = {each: _rounded(fit._asdict()) for each, fit in fits.items() if fit is not None}
     data["slopes"] = [{"mechanism": name, "axis": axis, **found} for (name, axis), found in slopes.items() if found]
-    data["laws"] = laws(slopes, measured)
+    elsewhere = {
+        name: cells[name, *astuple(size)] for name, size in ELSEWHERE.items() if (name, *astuple(size)) in cells
+    }
+    data["laws"] = laws(slopes, measured, elsewhere)
     data["expected"] = [
         {"mechanism": name, "heartbeat_s": heartbeat_s, **_rounded(expected)}
         for name in scaling_large.NAMES

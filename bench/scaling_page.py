@@ -53,7 +53,18 @@ def _slopes(data: Mapping[str, Any], axis: str) -> str:
 
 
 def _laws(data: Mapping[str, Any]) -> str:
-    heads = ["mechanism", "of a", "what", "closed form", "because", "along", "its slope", "measured", "times its value"]
+    heads = [
+        "mechanism",
+        "of a",
+        "what",
+        "closed form",
+        "because",
+        "along",
+        "its slope",
+        "measured",
+        "times its value",
+        "elsewhere",
+    ]
     rows = [
         [
             row["mechanism"],
@@ -65,6 +76,7 @@ def _laws(data: Mapping[str, Any]) -> str:
             f"{row['expected']:.2f}",
             _fit(row["measured"]),
             f"{row['least']:.2f} to {row['most']:.2f}",
+            f"{row['elsewhere']:.2f}" if "elsewhere" in row else "",
         ]
         for row in data["laws"]
     ]
