@@ -45,7 +45,7 @@ def test_a_best_effort_cell_has_the_heartbeats_of_its_closed_form():
 
 
 def test_a_larger_network_is_expected_to_take_what_the_last_step_took_more():
-    row = {"mechanism": "nack", "heartbeat_s": 1.0}
+    row = {"mechanism": "nack", "heartbeat_s": 1.0, "seconds": 60, "rest_s": 0.0}
     rows = [
         {**row, "subscribers": 10, "cpu_s": 5.0, "mib": 100.0},
         {**row, "subscribers": 110, "cpu_s": 15.0, "mib": 120},
