@@ -24,7 +24,7 @@ from holdfast.matching.patterns import PatternMap
 from holdfast.matching.slots import ConstantEdges, Slot, SlotKind
 from holdfast.model.errors import InputError
 
-_FORMAT = 2
+_FORMAT = 3
 _ALIGNMENT = 64  # a cache line: every array starts on one
 _SCHEMA = pa.schema(
     [("name", pa.string()), ("type", pa.string()), ("shape", pa.list_(pa.int64())), ("bytes", pa.large_binary())]
