@@ -127,9 +127,8 @@ def test_a_bucket_behind_an_equality_has_blocks_of_its_own() -> None:
         matcher.add(number, text)
     found = pairs(matcher, table)
     assert found == by_duckdb(texts, table)
-    compiled = matcher._compiled
-    assert compiled is not None
-    assert len(compiled.columns.image.wides) == 2
+    (level,) = matcher._index.levels
+    assert len(level.columns.image.wides) == 2
 
 
 def test_more_pairs_than_a_buffer_holds_are_all_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ class _Sample:
 
     def __init__(self, arrays: Arrays, first: int, end: int) -> None:
         begin, stop = arrays["test_starts"][[first, end]].tolist()
-        rows = slice(begin, stop)
+        rows: slice | npt.NDArray[np.int64] = slice(begin, stop)
         if stop - begin > _SAMPLE:
             rows = np.random.default_rng(0).integers(begin, stop, _SAMPLE)  # seeded: equal images for equal conditions
         tests = arrays["tests"][rows]

@@ -5,7 +5,7 @@ Four passes over the rows of a batch. `open_buckets` looks up which buckets each
 hits. `copy_runs` copies, for each hit, the matching slices of the bucket's sorted runs. `check_filters` tests,
 for each hit, the bucket's remaining filters; where there are thousands, `check_blocks` does, which takes the hits of
 a bucket together. The last three write into a buffer of fixed size, stop at the first hit that might not fit, and are
-called again with a new one.
+called again with a new one. `match_few` makes all four for a few events.
 
 `Image` is the compiled form of a set of subscriptions that they read: flat arrays, written once, shared by memory
 mapping. It stands here because numba keeps compiled code until this file changes and looks at no other: what the code
@@ -249,7 +249,8 @@ def _lowest_bit(word):
 def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_rows, out, stamps):
     """Test the checked filters; the next hit to do, and the pairs written.
 
-    `stamps` remembers for each subscription with several filters the last row that it was written for.
+    `stamps` remembers for each subscription with several filters the last row that it was written for. Without it,
+    one may be written more than once.
     """
     starts, subscriptions, repeated = image.checked_starts, image.checked_subscriptions, image.repeated
     test_starts, tests, sets, pattern_columns = image.test_starts, image.tests, image.sets, image.pattern_columns
@@ -301,8 +302,8 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
                 test_starts, tests, sets, pattern_columns, texts, text_starts, text_patterns, codes, row, tested
             ):
                 subscription = subscriptions[tested]
-                if not repeated[subscription] or stamps[subscription] != row + 1:
-                    if repeated[subscription]:
+                if stamps.size == 0 or not repeated[subscription] or stamps[subscription] != row + 1:
+                    if stamps.size > 0 and repeated[subscription]:
                         stamps[subscription] = row + 1
                     out[n] = subscription
                     n += 1
@@ -436,3 +437,50 @@ def check_blocks(image, codes, patterns, hit_rows, hit_buckets, progress, out_ro
         first = last
     progress[0] = first
     return n
+
+
+@_compiled
+def match_few(image, numbers, number_starts, values, codes, patterns, out_rows, out):
+    """All passes for a few events in one call; the pairs written, or -1 when there may not be room for them.
+
+    `values` holds the numbers that have no code yet, and NaN elsewhere; `numbers` the constants of each slot. A
+    subscription with several filters may be written more than once.
+    """
+    for slot in range(values.shape[1]):
+        begin, end = number_starts[slot], number_starts[slot + 1]
+        for row in range(values.shape[0]):
+            value = values[row, slot]
+            if value == value:
+                at = _first_not_below(numbers, begin, end, value)
+                equal = at < end and numbers[at] == value
+                codes[row, slot] = 2 * (at - begin) + np.int64(equal)
+    nothing = np.empty(0, np.int32)
+    count = open_buckets(image, codes, patterns, nothing, nothing)
+    if count == 0:
+        return 0
+    rows, buckets = np.empty(count, np.int32), np.empty(count, np.int32)
+    open_buckets(image, codes, patterns, rows, buckets)
+    done, n = copy_runs(image, codes, rows, buckets, 0, count, out_rows, out)
+    if done < count:
+        return -1
+    narrow = 0
+    wide_rows, wide_buckets = np.empty(count, np.int32), np.empty(count, np.int32)
+    for hit in range(count):
+        if image.wide_of[buckets[hit]] < 0:
+            rows[narrow], buckets[narrow] = rows[hit], buckets[hit]
+            narrow += 1
+        else:
+            wide_rows[hit - narrow], wide_buckets[hit - narrow] = rows[hit], buckets[hit]
+    done, written = check_filters(
+        image, codes, patterns, rows, buckets, 0, narrow, out_rows[n:], out[n:], nothing
+    )  # fmt: skip
+    n += written
+    if done < narrow:
+        return -1
+    wide = count - narrow
+    progress = np.zeros(3, np.int64)
+    if wide > 0:
+        n += check_blocks(
+            image, codes, patterns, wide_rows[:wide], wide_buckets[:wide], progress, out_rows[n:], out[n:]
+        )
+    return n if progress[0] == wide else -1

@@ -299,12 +299,13 @@ def _starts(owners: npt.NDArray[Any], count: int) -> Ints:
 
 def _begins(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Where each part begins, for parts of these sizes end to end."""
-    return np.cumsum(counts) - counts
+    begins: npt.NDArray[Any] = np.cumsum(counts) - counts
+    return begins
 
 
 def _spread(begins: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """For each part its positions: begins[0], begins[0] + 1, … and so on for each."""
-    return np.repeat(begins, lengths) + _count_up(lengths)
+    return np.asarray(np.repeat(begins, lengths) + _count_up(lengths), np.int64)
 
 
 def _count_up(lengths: npt.NDArray[Any]) -> Ints:

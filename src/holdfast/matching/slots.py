@@ -17,7 +17,7 @@ import numpy.typing as npt
 from holdfast.matching.placing import place_numbers
 from holdfast.model.values import Value, microseconds
 
-_EXACT = 2**53
+EXACT = 2**53  # up to here, integers are doubles
 
 
 class SlotKind(Enum):
@@ -100,7 +100,7 @@ def settle(slot: Slot, constants: list[Any]) -> npt.NDArray[np.int32]:
 
 
 def _is_double(number: int | float) -> bool:
-    return type(number) is float or -_EXACT <= number <= _EXACT
+    return type(number) is float or -EXACT <= number <= EXACT
 
 
 def _keep_texts(slot: Slot, distinct: Sequence[str]) -> None:

@@ -1,0 +1,288 @@
+"""One index for single events, runs of events and tables: compiled images, and what changed since.
+
+What is added goes into a small index in Python, which answers at once. When that has grown, its filters are compiled
+into a level, an image of their own; when there are several levels of about one size, they become one. So a filter is
+compiled a few times however many there are, and an event asks few levels. What is removed leaves a gap in its level
+until that is compiled anew.
+
+Compiling is done when an event asks, or by a thread: a broker must not stop for it. Until a level is ready, what it
+will replace answers.
+"""
+
+import gc
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Thread
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from holdfast.language.subscription import Filter
+from holdfast.matching.index import Index
+from holdfast.model.event import Attributes
+
+if TYPE_CHECKING:
+    from holdfast.matching.columns import Columns
+    from holdfast.matching.few import Few
+
+K = TypeVar("K", bound=Hashable)
+Filters = Sequence[Filter]
+
+RECENT_MAX = 256  # keys in the index in Python: compiling so few takes some milliseconds
+_TIER = 8  # levels become one when there are so many whose sizes are within this factor
+_THREADED_MAX = 65_536  # keys of a level that a thread makes: a larger one would keep the interpreter's lock too long
+_ROWS = 64  # events that a level is asked about at a time
+
+
+class Level(Generic[K]):
+    """Keys whose filters were compiled together. One that was removed is None."""
+
+    def __init__(self, columns: "Columns", keys: Sequence[K]) -> None:
+        self.columns = columns
+        self.keys: list[K | None] = list(keys)
+        self.gone: list[int] = []
+        self._numbers: dict[K, int] | None = None
+        self._few: Few | None = None
+        self._repeats = bool(columns.image.repeated.any())
+
+    @property
+    def size(self) -> int:
+        return len(self.keys) - len(self.gone)
+
+    @property
+    def tier(self) -> int:
+        size, tier = self.size, 0
+        while size >= RECENT_MAX * _TIER:
+            size, tier = size // _TIER, tier + 1
+        return tier
+
+    def numbers(self) -> dict[K, int]:
+        if self._numbers is None:
+            self._numbers = {key: number for number, key in enumerate(self.keys) if key is not None}
+        return self._numbers
+
+    def few(self) -> "Few":
+        if self._few is None:
+            from holdfast.matching.few import Few  # noqa: PLC0415  # loads numba
+
+            self._few = Few(self.columns)
+        return self._few
+
+    def remove(self, key: K) -> bool:
+        """False when the key is not here."""
+        number = self.numbers().pop(key, None)
+        if number is None:
+            return False
+        self.keys[number] = None
+        self.gone.append(number)
+        return True
+
+    def collect(self, events: Sequence[Attributes], out: list[list[K]]) -> None:
+        """Append the keys that match to the answer for each event."""
+        rows, numbers = self.few().match(events)
+        keys, pairs = self.keys, zip(rows, numbers, strict=True)
+        for row, number in dict.fromkeys(pairs) if self._repeats else pairs:
+            key = keys[number]
+            if key is not None:
+                out[row].append(key)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Building an index makes millions of objects and no garbage; looking for it would double the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def compiled(filters: dict[K, Filters]) -> Level[K]:
+    from holdfast.matching.columns import Columns  # noqa: PLC0415  # loads numba
+
+    with _collector_paused():
+        return Level(Columns.of(filters.values()), list(filters))
+
+
+class _Recent(Generic[K]):
+    """Keys that are not compiled yet. Their index is made when an event first asks, unless it must be there by then."""
+
+    def __init__(self, at_once: bool) -> None:
+        self.filters: dict[K, Filters] = {}
+        self._index: Index[K] | None = Index() if at_once else None
+
+    def add(self, key: K, filters: Filters) -> None:
+        self.filters[key] = filters
+        if self._index is not None:
+            self._index.add(key, filters)
+
+    def remove(self, key: K) -> bool:
+        filters = self.filters.pop(key, None)
+        if filters is not None and self._index is not None:
+            self._index.remove(key, filters)
+        return filters is not None
+
+    def index(self) -> Index[K]:
+        if self._index is None:
+            self._index = Index()
+            for key, filters in self.filters.items():
+                self._index.add(key, filters)
+        return self._index
+
+
+class _Job(Generic[K]):
+    """Levels on their way, and what they will replace."""
+
+    def __init__(self, recent: _Recent[K], replaced: list[Level[K]], filters: list[dict[K, Filters]]) -> None:
+        self.recent = recent
+        self.replaced = replaced
+        self.removed: list[K] = []
+        self.levels: list[Level[K]] = []
+        self.problem: Exception | None = None
+        self._filters = filters
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        self._thread = Thread(target=self.run, name="holdfast-compile", daemon=True)
+        self._thread.start()
+
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def run(self) -> None:
+        try:
+            for filters in self._filters:
+                level = compiled(filters)
+                level.numbers()
+                level.few()
+                self.levels.append(level)
+        except Exception as problem:
+            self.problem = problem
+
+
+class Levels(Generic[K]):
+    """The index. With `threaded` a thread compiles; otherwise the next event that asks does."""
+
+    def __init__(self, threaded: bool = False) -> None:
+        self.levels: list[Level[K]] = []
+        self.filters: dict[K, Filters] = {}
+        self.changes = 0  # goes up with every change, so that others can keep what they made
+        self._recent: _Recent[K] = _Recent(at_once=threaded)
+        self._job: _Job[K] | None = None
+        self._threaded = threaded
+        self._compiles = True
+        self._marks: dict[K, int] = {}
+
+    @property
+    def recent(self) -> dict[K, Filters]:
+        """What is in no level yet."""
+        return self._recent.filters
+
+    def add(self, key: K, filters: Filters) -> None:
+        self.filters[key] = filters
+        self._recent.add(key, filters)
+        self.changes += 1
+
+    def remove(self, key: K, filters: Filters) -> None:
+        del self.filters[key]
+        self._marks.pop(key, None)
+        self.changes += 1
+        if self._recent.remove(key):
+            return
+        if self._job is not None:
+            self._job.removed.append(key)
+            if self._job.recent.remove(key):
+                return
+        for level in self.levels:
+            if level.remove(key):
+                if not level.size and self._job is None:
+                    self.levels.remove(level)
+                return
+
+    def mark(self, key: K, filters: Filters, bits: int) -> None:
+        self._marks[key] = bits
+
+    def marks(self, attributes: Attributes) -> int:
+        bits, marks = 0, self._marks
+        for key in self.match(attributes):
+            bits |= marks[key]
+        return bits
+
+    def match(self, attributes: Attributes) -> list[K]:
+        self.settle()
+        if not self.levels and self._job is None:
+            return self._recent.index().match(attributes)
+        return self._match([attributes])[0]
+
+    def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
+        self.settle()
+        if not self.levels and self._job is None:
+            return self._recent.index().match_each(events)
+        return [each for at in range(0, len(events), _ROWS) for each in self._match(events[at : at + _ROWS])]
+
+    def _match(self, events: Sequence[Attributes]) -> list[list[K]]:
+        recent = [self._recent] if self._job is None else [self._recent, self._job.recent]
+        out: list[list[K]] = [[] for _ in events]
+        for each in recent:
+            if each.filters:
+                index = each.index()
+                for found, event in zip(out, events, strict=True):
+                    found += index.match(event)
+        for level in self.levels:
+            level.collect(events, out)
+        return out
+
+    def settle(self, wait: bool = False) -> None:
+        """Take over levels that are ready, and compile what has grown; with `wait`, all that is not compiled."""
+        job = self._job
+        if job is not None and not job.running():
+            self._adopt(job)
+        grown = len(self._recent.filters) > RECENT_MAX or (wait and not self.levels)
+        if self._job is None and grown and self._compiles:
+            self._compile()
+
+    def _compile(self) -> None:
+        recent, self._recent = self._recent, _Recent(at_once=self._threaded)
+        replaced: list[Level[K]] = []
+        tiers: dict[int, list[Level[K]]] = {}
+        for level in self.levels:
+            if 2 * level.size < len(level.keys):
+                replaced.append(level)
+            else:
+                tiers.setdefault(level.tier, []).append(level)
+        for tier in sorted(tiers):
+            if len(tiers[tier]) + 1 < _TIER or (self._threaded and RECENT_MAX * _TIER**tier >= _THREADED_MAX):
+                break
+            replaced += tiers[tier]
+        keys = [key for level in replaced for key in level.keys if key is not None]
+        filters = {key: self.filters[key] for key in keys} | recent.filters
+        self._job = _Job(recent, replaced, list(self._parts(filters)))
+        if self._threaded:
+            self._job.start()
+        else:
+            self._job.run()
+            self._adopt(self._job)
+
+    def _parts(self, filters: dict[K, Filters]) -> Iterator[dict[K, Filters]]:
+        if not self._threaded or len(filters) <= _THREADED_MAX:
+            yield filters
+            return
+        items = list(filters.items())
+        for at in range(0, len(items), _THREADED_MAX):
+            yield dict(items[at : at + _THREADED_MAX])
+
+    def _adopt(self, job: _Job[K]) -> None:
+        self._job = None
+        if job.problem is not None:
+            self._compiles = False  # the packages are missing: the index in Python has to do
+            for key, filters in job.recent.filters.items():
+                self._recent.add(key, filters)
+            if not isinstance(job.problem, ImportError):
+                raise job.problem
+            return
+        self.levels = [level for level in self.levels if level not in job.replaced and level.size] + job.levels
+        for key in job.removed:
+            for level in job.levels:
+                if level.remove(key):
+                    break
+        self.changes += 1
