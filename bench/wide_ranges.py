@@ -286,9 +286,10 @@ Measured on {found["date"]} with `./run bench wide_ranges --save`: {where["proce
 {where["memory_gib"]} GiB, Python {where["python"]}.
 
 Twenty integer attributes from 1 to 1,000,000; each condition has `low <= a <= low + 400,000` on ten of them. CPU time
-in milliseconds an event, of all threads; peers use one, except Polars. DuckDB and Polars get at most 20,000 conditions and
-the others a million, and their times are scaled. The index is the image and the constants, without the conditions as
-Python objects. More than {OBJECTS_MAX:,} conditions go to the compiler as arrays. REIN and OpIndex are written from their papers.
+in milliseconds an event, of all threads; peers use one, except Polars. DuckDB and Polars get at most 20,000 conditions
+and the others a million, and their times are scaled. The index is the image and the constants, without the conditions
+as Python objects. More than {OBJECTS_MAX:,} conditions go to the compiler as arrays. REIN and OpIndex are written from
+their papers.
 
 | conditions | pairs an event | batch | single event | compile (s) | index (MB) | {" | ".join(names)} |
 |--:|--:|--:|--:|--:|--:|{"--:|" * len(names)}
