@@ -107,8 +107,9 @@ class Few:
             if len(known) >= _TEXTS_MAX:
                 known.clear()
             data, found = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8), np.empty(1, np.int32)
-            slot = self._all[at]
-            place_texts(data, np.array([0, data.size]), slot.text, slot.text_starts, found)
+            slot, starts = self._all[at], np.array([0, data.size])
+            starts.flags.writeable = False  # as those of Arrow are: another type would be compiled for
+            place_texts(data, starts, slot.text, slot.text_starts, found)
             code = known[text] = int(found[0])
         return code
 

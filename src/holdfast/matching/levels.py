@@ -10,8 +10,9 @@ will replace answers.
 """
 
 import gc
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -32,26 +33,36 @@ _THREADED_MAX = 65_536  # keys of a level that a thread makes: a larger one woul
 _ROWS = 64  # events that a level is asked about at a time
 
 
+def _least(tier: int) -> int:
+    """How many keys a level of a tier has at least; in the lowest, any number."""
+    return RECENT_MAX * int(_TIER**tier)
+
+
 class Level(Generic[K]):
     """Keys whose filters were compiled together. One that was removed is None."""
 
-    def __init__(self, columns: "Columns", keys: Sequence[K]) -> None:
+    def __init__(self, columns: "Columns", keys: Callable[[], list[K]]) -> None:
+        """`keys` is called when they are first needed: a table that is matched on a mapped file never needs them."""
         self.columns = columns
-        self.keys: list[K | None] = list(keys)
+        self._make_keys = keys
         self.gone: list[int] = []
         self._numbers: dict[K, int] | None = None
         self._few: Few | None = None
         self._repeats = bool(columns.image.repeated.any())
 
+    @cached_property
+    def keys(self) -> list[K | None]:
+        return list(self._make_keys())
+
     @property
     def size(self) -> int:
-        return len(self.keys) - len(self.gone)
+        return self.columns.size - len(self.gone)
 
     @property
     def tier(self) -> int:
-        size, tier = self.size, 0
-        while size >= RECENT_MAX * _TIER:
-            size, tier = size // _TIER, tier + 1
+        tier = 0
+        while self.size >= _least(tier + 1):
+            tier += 1
         return tier
 
     def numbers(self) -> dict[K, int]:
@@ -100,8 +111,9 @@ def _collector_paused() -> Iterator[None]:
 def compiled(filters: dict[K, Filters]) -> Level[K]:
     from holdfast.matching.columns import Columns  # noqa: PLC0415  # loads numba
 
+    keys = list(filters)
     with _collector_paused():
-        return Level(Columns.of(filters.values()), list(filters))
+        return Level(Columns.of(filters.values()), lambda: keys)
 
 
 class _Recent(Generic[K]):
@@ -232,12 +244,12 @@ class Levels(Generic[K]):
             level.collect(events, out)
         return out
 
-    def settle(self, wait: bool = False) -> None:
-        """Take over levels that are ready, and compile what has grown; with `wait`, all that is not compiled."""
+    def settle(self, first: bool = False) -> None:
+        """Take over levels that are ready, and compile what has grown; with `first`, the first level however small."""
         job = self._job
         if job is not None and not job.running():
             self._adopt(job)
-        grown = len(self._recent.filters) > RECENT_MAX or (wait and not self.levels)
+        grown = len(self._recent.filters) > RECENT_MAX or (first and not self.levels)
         if self._job is None and grown and self._compiles:
             self._compile()
 
@@ -246,14 +258,14 @@ class Levels(Generic[K]):
         replaced: list[Level[K]] = []
         tiers: dict[int, list[Level[K]]] = {}
         for level in self.levels:
-            if 2 * level.size < len(level.keys):
+            if 2 * level.size < level.columns.size:
                 replaced.append(level)
             else:
                 tiers.setdefault(level.tier, []).append(level)
-        for tier in sorted(tiers):
-            if len(tiers[tier]) + 1 < _TIER or (self._threaded and RECENT_MAX * _TIER**tier >= _THREADED_MAX):
-                break
+        tier = 0
+        while len(tiers.get(tier, [])) + 1 >= _TIER and not (self._threaded and _least(tier + 1) > _THREADED_MAX):
             replaced += tiers[tier]
+            tier += 1
         keys = [key for level in replaced for key in level.keys if key is not None]
         filters = {key: self.filters[key] for key in keys} | recent.filters
         self._job = _Job(recent, replaced, list(self._parts(filters)))

@@ -71,7 +71,7 @@ class Matcher:
         if threads < 1:
             raise MisuseError(f"threads: expected at least 1, found {threads}")
         table = _table(events)
-        self._index.settle(wait=True)
+        self._index.settle(first=True)
         return self._tables.match(self._index, table, threads)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -90,10 +90,11 @@ class Matcher:
         """A saved matcher. It is asked on the mapped file at once; the first change parses its conditions."""
         matcher = cls()
         columns, ids, conditions = load(Path(path))
-        level: Level[Id] = Level(columns, ids.to_pylist())
+        level: Level[Id] = Level(columns, ids.to_pylist)
         matcher._unread = _Opened(level, ids, conditions)
         if level.size:
             matcher._index.levels.append(level)
+            matcher._tables.keep(level, ids)
         return matcher
 
     def _read(self) -> Levels[Id]:
@@ -130,9 +131,7 @@ class _Tables:
         self._changes = -1
         self._levels: list[Level[Id]] = []
         self._ids = _id_array([])
-        self._kept: dict[
-            int, tuple[Level[Id], pa.Array]
-        ] = {}  # by identity; the arrays of levels that have not changed
+        self._kept: dict[int, tuple[Level[Id], pa.Array]] = {}  # by identity of the level: its ids
 
     def match(self, index: Levels[Id], table: pa.Table, threads: int) -> pa.Table:
         if index.changes != self._changes:
@@ -142,12 +141,15 @@ class _Tables:
         for level in self._levels:
             found = level.columns.match(table, threads)
             if level.gone:
-                alive = np.ones(len(level.keys), bool)
+                alive = np.ones(level.columns.size, bool)
                 alive[level.gone] = False
                 found = [(rows[kept], numbers[kept]) for rows, numbers in found for kept in [alive[numbers]]]
             pairs += [(rows, numbers + np.int32(first)) for rows, numbers in found] if first else found
-            first += len(level.keys)
+            first += level.columns.size
         return _pair_table(pairs, self._ids)
+
+    def keep(self, level: Level[Id], ids: pa.Array) -> None:
+        self._kept[id(level)] = level, ids
 
     def _prepare(self, index: Levels[Id]) -> None:
         recent = index.recent
