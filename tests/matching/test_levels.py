@@ -73,6 +73,19 @@ def test_levels_merge_and_lose_keys_and_still_answer_like_the_scan(seed: int, th
     watched.agree([event(dice)])
 
 
+@pytest.mark.parametrize("text", ["a >= {0}", "a >= {0} AND b = 1 OR a >= {1} AND c = 1"])
+def test_many_matches_of_a_run_are_told_apart_by_event(text: str) -> None:
+    watched = Watched(threaded=False)
+    for number in range(levels.RECENT_MAX + 1):
+        watched.add(str(number), text.format(number, number + 1))
+    asked: list[Event] = [{"a": number, "b": number % 2, "c": number % 3} for number in range(0, 300, 7)]
+    watched.agree(asked)
+    for number in range(0, 200, 3):
+        watched.remove(str(number))
+    watched.agree(asked)
+    assert watched.index.levels
+
+
 def test_a_run_longer_than_a_call_is_answered_event_by_event() -> None:
     watched = Watched(threaded=False)
     for number in range(levels.RECENT_MAX + 1):

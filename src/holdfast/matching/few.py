@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.matching.columns import Columns
-from holdfast.matching.kernels import Patterns, match_few
+from holdfast.matching.kernels import Ints, Patterns, match_few
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.placing import place_texts
 from holdfast.matching.slots import EXACT, FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
@@ -56,8 +56,11 @@ class Few:
         self._patterns = [_Found(attribute, known) for attribute, known in columns.patterns]
         self._rows, self._found = np.empty(_ROOM, np.int32), np.empty(_ROOM, np.int32)
 
-    def match(self, events: Sequence[Attributes]) -> tuple[list[int], list[int]]:
-        """Pairs of an event's place and a subscription's number. One with several filters may come more than once."""
+    def match(self, events: Sequence[Attributes]) -> tuple[Ints, Ints]:
+        """Pairs of an event's place and a subscription's number, good until the next call.
+
+        A subscription with several filters may come more than once.
+        """
         count = len(events)
         codes, values = self._codes[:count], self._values[:count]
         codes[:] = self._blank[:count]
@@ -69,7 +72,7 @@ class Few:
             given = self._image, self._numbers, self._number_starts, values, codes, patterns
             written = match_few(*given, self._rows, self._found)
             if written >= 0:
-                return self._rows[:written].tolist(), self._found[:written].tolist()
+                return self._rows[:written], self._found[:written]
             room = 2 * self._found.size
             self._rows, self._found = np.empty(room, np.int32), np.empty(room, np.int32)
 

@@ -21,8 +21,12 @@ from holdfast.matching.index import Index
 from holdfast.model.event import Attributes
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from holdfast.matching.columns import Columns
     from holdfast.matching.few import Few
+    from holdfast.matching.kernels import Ints
 
 K = TypeVar("K", bound=Hashable)
 Filters = Sequence[Filter]
@@ -30,6 +34,7 @@ Filters = Sequence[Filter]
 RECENT_MAX = 256  # keys in the index in Python: compiling so few takes some milliseconds
 _TIER = 8  # levels become one when there are so many whose sizes are within this factor
 _THREADED_MAX = 65_536  # keys of a level that a thread makes: a larger one would keep the interpreter's lock too long
+_PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
 _ROWS = 64  # events that a level is asked about at a time
 
 
@@ -48,6 +53,7 @@ class Level(Generic[K]):
         self.gone: list[int] = []
         self._numbers: dict[K, int] | None = None
         self._few: Few | None = None
+        self._key_array: npt.NDArray[np.object_] | None = None
         self._repeats = bool(columns.image.repeated.any())
 
     @cached_property
@@ -83,17 +89,40 @@ class Level(Generic[K]):
         if number is None:
             return False
         self.keys[number] = None
+        if self._key_array is not None:
+            self._key_array[number] = None
         self.gone.append(number)
         return True
 
     def collect(self, events: Sequence[Attributes], out: list[list[K]]) -> None:
         """Append the keys that match to the answer for each event."""
         rows, numbers = self.few().match(events)
-        keys, pairs = self.keys, zip(rows, numbers, strict=True)
-        for row, number in dict.fromkeys(pairs) if self._repeats else pairs:
-            key = keys[number]
-            if key is not None:
-                out[row].append(key)
+        if numbers.size <= _PAIRS_FEW:
+            keys, pairs = self.keys, zip(rows.tolist(), numbers.tolist(), strict=True)
+            for row, number in dict.fromkeys(pairs) if self._repeats else pairs:
+                key = keys[number]
+                if key is not None:
+                    out[row].append(key)
+        else:
+            self._collect_many(rows, numbers, out)
+
+    def _collect_many(self, rows: "Ints", numbers: "Ints", out: list[list[K]]) -> None:
+        """The same with whole arrays."""
+        import numpy as np  # noqa: PLC0415  # a client of a few conditions never needs it
+
+        if self._key_array is None:
+            self._key_array = np.fromiter(self.keys, object, len(self.keys))
+        if self._repeats:
+            pairs = np.unique(rows.astype(np.int64) * self.columns.size + numbers)
+            rows, numbers = pairs // self.columns.size, pairs % self.columns.size
+        elif len(out) > 1:
+            order = np.argsort(rows, kind="stable")
+            rows, numbers = rows[order], numbers[order]
+        found, at = self._key_array[numbers].tolist(), 0
+        for each, count in zip(out, np.bincount(rows, minlength=len(out)).tolist(), strict=True):
+            keys = found[at : at + count]
+            each += [key for key in keys if key is not None] if self.gone else keys
+            at += count
 
 
 @contextmanager
