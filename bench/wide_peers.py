@@ -90,7 +90,7 @@ class Timed:
 
     name = ""
     conditions_max = 1_000_000  # given more, a peer gets so many, and its time is scaled
-    tests_max = 200_000_000  # events times conditions that it is given at most
+    tests_max = 50_000_000  # events times conditions that it is given at most
 
     def __init__(self, boxes: Boxes, events: pa.Table) -> None: ...
 
@@ -129,7 +129,7 @@ class Numpy(Timed):
 
 class DuckDB(Timed):
     name = "duckdb"
-    conditions_max, tests_max = 20_000, 4_000_000
+    conditions_max, tests_max = 10_000, 1_000_000
 
     def __init__(self, boxes: Boxes, events: pa.Table) -> None:
         import duckdb
@@ -147,7 +147,7 @@ class DuckDB(Timed):
 
 class Polars(Timed):
     name = "polars"
-    conditions_max, tests_max = 20_000, 4_000_000
+    conditions_max, tests_max = 10_000, 1_000_000
 
     def __init__(self, boxes: Boxes, events: pa.Table) -> None:
         import polars as pl

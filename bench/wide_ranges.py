@@ -1,24 +1,25 @@
 """Wide ranges: conditions that no access predicate helps with, each with ten ranges that hold for two events in five.
 
-    python -m bench.wide_ranges [--json] [--quick] [--save | --redraw] [--sizes N ...]
+    python -m bench.wide_ranges [--json] [--quick] [--save | --redraw] [--sizes N ...] [--no-shapes]
 
 Twenty integer attributes from 1 to 1,000,000, and in each condition `low <= a <= low + 400,000` on ten of them, drawn
 at random. Then other widths, and other numbers of constraints and attributes. All times are CPU time of all threads;
 everybody uses one, except Polars. A peer that would take too long gets a part of the conditions and events, its time is
-scaled in proportion, and on its part it must find as many pairs as Holdfast does there.
+scaled in proportion, and on its part it must find as many pairs as Holdfast does there. With --save each size is kept
+when it is done, beside the others, so that a run of hours can be stopped and continued.
 """
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from time import process_time
 from typing import Any
 
 import numpy as np
 
-from bench.command import options, redraw, told
-from bench.results import machine
+from bench.command import keep, options, redraw, show
+from bench.results import load, machine, saved_at
 from bench.rounds import Disagreement, say
 from bench.wide_peers import PEERS, Boxes, Shape, Timed
 from holdfast.language.constraint import Constraint
@@ -39,6 +40,7 @@ SINGLE = 200  # events that are matched one by one
 ROUNDS = 2
 SHAPED = 100_000  # conditions of the other shapes
 CHANGES = 2_000
+PARTS = ("rows", "peers", "churn", "shapes")
 
 # What a size has to reach: milliseconds an event in batches and alone, megabytes, seconds to compile.
 TARGETS = {
@@ -145,18 +147,19 @@ def measured(boxes: Boxes, events: int, rounds: int, objects: bool) -> tuple[dic
     }, columns
 
 
-def peer_row(peer: type[Timed], boxes: Boxes, columns: Columns, rounds: int) -> dict[str, Any]:
+def peer_row(peer: type[Timed], boxes: Boxes, columns: Columns) -> dict[str, Any]:
     conditions = min(boxes.shape.conditions, peer.conditions_max)
     count = int(np.clip(peer.tests_max // conditions, 3, 200))
     part, events = boxes.part(conditions), boxes.events(EVENTS).slice(0, count)
     contestant = peer(part, events)
     if peer.__name__ in ("Rein", "OpIndex"):
         contestant.run()  # compiles its kernel
-    seconds, pairs = contestant.best(rounds)
+    seconds, pairs = contestant.best(ROUNDS)
     expected = sum(int(np.count_nonzero(numbers < conditions)) for _, numbers in columns.match(events))
     if pairs != expected:
         raise Disagreement(f"{part.shape.title}, {count} events: {peer.name} {pairs:,} pairs, holdfast {expected:,}")
     scale = boxes.shape.conditions / conditions
+    say(f"{peer.name} {1e3 * seconds / count * scale:.3f} ms")
     return {
         "conditions": boxes.shape.conditions,
         "contestant": peer.name,
@@ -204,48 +207,52 @@ def shapes(conditions: int) -> list[Shape]:
     return found + [Shape(conditions, *each) for each in corners]
 
 
-def run(sizes: list[int], shaped: int, events: int, rounds: int, quick: bool) -> dict[str, Any]:
-    rows, peers = [], []
-    changed: dict[str, Any] = {}
+def run(sizes: list[int], shaped: int, events: int, rounds: int) -> Iterator[dict[str, Any]]:
+    """What each part found, as it is done."""
     for size in sizes:
-        shape = Shape(size)
-        say(shape.title)
-        boxes = Boxes(shape)
+        boxes = Boxes(Shape(size))
+        say(boxes.shape.title)
         row, columns = measured(boxes, events, rounds, size <= OBJECTS_MAX)
-        rows.append(row)
         say(f"batch {row['batch_ms']:.4f} ms, single {row['single_ms']:.3f} ms, compile {row['compile_s']:.1f} s")
-        for peer in PEERS:
-            peers.append(peer_row(peer, boxes, columns, rounds if size < OBJECTS_MAX else 1))
-            say(f"{peer.name} {peers[-1]['ms']:.3f} ms")
+        peers = [peer_row(peer, boxes, columns) for peer in PEERS]
         del columns
         gc.collect()
-        if size <= OBJECTS_MAX:
-            changed = churn(boxes, boxes.events(64).to_pylist())
-            say(f"changes {changed['pairs_per_second']:,.0f} /s")
-    others = []
-    for shape in shapes(shaped):
-        others.append(measured(Boxes(shape), events // 10, rounds, objects=False)[0])
-        say(f"{shape.title}: {others[-1]['batch_ms']:.4f} ms, {others[-1]['pairs_per_event']:,.0f} pairs")
+        changed = [churn(boxes, boxes.events(64).to_pylist())] if size <= OBJECTS_MAX else []
+        yield {"rows": [row], "peers": peers, "churn": changed}
+    if shaped:
+        others = []
+        for shape in shapes(shaped):
+            others.append(measured(Boxes(shape), events // 10, rounds, objects=False)[0])
+            say(f"{shape.title}: {others[-1]['batch_ms']:.4f} ms, {others[-1]['pairs_per_event']:,.0f} pairs")
+        yield {"shapes": others}
+
+
+def together(parts: Iterable[dict[str, Any]], before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Parts as one result; of two with the same conditions the later one counts, and shapes come all at once."""
+    found: dict[str, list[dict[str, Any]]] = {name: list((before or {}).get(name, [])) for name in PARTS}
+    for part in parts:
+        for name, rows in part.items():
+            new = {row["conditions"] for row in rows}
+            kept = [row for row in found[name] if row["conditions"] not in new and name != "shapes"]
+            found[name] = sorted(kept + rows, key=lambda row: int(row["conditions"]))
     return {
         "benchmark": "wide_ranges",
         "date": datetime.now(UTC).date().isoformat(),
-        "quick": quick,
         "machine": machine(("numpy", "numba", "pyarrow", "duckdb", "polars")),
-        "rows": rows,
-        "peers": peers,
-        "churn": changed,
-        "shapes": others,
-        "checks": checks(rows, changed, others),
+        **found,
+        "checks": checks(found["rows"], found["churn"], found["shapes"]),
     }
 
 
-def checks(rows: list[dict[str, Any]], changed: dict[str, Any], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def checks(
+    rows: list[dict[str, Any]], changes: list[dict[str, Any]], others: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     found = []
     for row in rows:
         for name, target in TARGETS.get(row["conditions"], {}).items():
             title = f"{row['conditions']:,} conditions: {name}"
             found.append({"name": title, "target": target, "measured": row[name], "holds": row[name] <= target})
-    if changed:
+    for changed in changes[-1:]:
         rate = changed["pairs_per_second"]
         title = f"{changed['conditions']:,} conditions: adds and removes a second"
         found.append({"name": title, "target": CHANGES_PER_S, "measured": rate, "holds": rate >= CHANGES_PER_S})
@@ -279,14 +286,18 @@ def section(found: dict[str, Any]) -> str:
         f"| {each['name']} | {each['target']:,g} | {each['measured']:,.3g} | {'yes' if each['holds'] else 'NO'} |"
         for each in found["checks"]
     )
-    changed = found["churn"]
+    changes = "".join(
+        f"With {each['conditions']:,} conditions, {each['changes']:,} more were added and removed while matching:\n"
+        f"{each['pairs_per_second']:,.0f} such pairs a second, and {each['match_ms']:.2f} ms for a match in between.\n"
+        for each in found["churn"][-1:]
+    )
     return f"""## Wide ranges
 
 Measured on {found["date"]} with `./run bench wide_ranges --save`: {where["processor"]}, {where["cores"]} cores,
 {where["memory_gib"]} GiB, Python {where["python"]}.
 
 Twenty integer attributes from 1 to 1,000,000; each condition has `low <= a <= low + 400,000` on ten of them. CPU time
-in milliseconds an event, of all threads; peers use one, except Polars. DuckDB and Polars get at most 20,000 conditions
+in milliseconds an event, of all threads; peers use one, except Polars. DuckDB and Polars get at most 10,000 conditions
 and the others a million, and their times are scaled. The index is the image and the constants, without the conditions
 as Python objects. More than {OBJECTS_MAX:,} conditions go to the compiler as arrays. REIN and OpIndex are written from
 their papers.
@@ -295,16 +306,13 @@ their papers.
 |--:|--:|--:|--:|--:|--:|{"--:|" * len(names)}
 {rows}
 
-Other shapes, {found["shapes"][0]["conditions"]:,} conditions. Where conditions match much, writing the pairs down takes
-most of the time.
+Other shapes, {SHAPED:,} conditions. Where conditions match much, writing the pairs down takes most of the time.
 
 | attributes | constraints | width | pairs an event | batch | single event | index (MB) |
 |--:|--:|--:|--:|--:|--:|--:|
 {others}
 
-With {changed["conditions"]:,} conditions, {changed["changes"]:,} more were added and removed while matching:
-{changed["pairs_per_second"]:,.0f} such pairs a second, and {changed["match_ms"]:.2f} ms for the match in between.
-
+{changes}
 | target | at most, or at least | measured | holds |
 |---|--:|--:|---|
 {targets}
@@ -315,7 +323,8 @@ def main() -> int:
     words = options("wide_ranges", __doc__)
     words.add_argument("--quick", action="store_true", help="small sizes, under a minute; never saved")
     words.add_argument("--redraw", action="store_true", help="only write the page anew from the saved result")
-    words.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), metavar="N", help="numbers of conditions")
+    words.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), metavar="N", help="numbers of conditions")
+    words.add_argument("--no-shapes", action="store_true", help="leave out the other shapes")
     given = words.parse_args()
     if given.redraw:
         redraw("wide_ranges", section)
@@ -323,10 +332,16 @@ def main() -> int:
     if given.save and given.quick:
         words.error("--save needs the whole run: leave out --quick")
     if given.quick:
-        found = run([10_000], 5_000, 1_000, 1, quick=True)
+        found = together(run([10_000], 5_000, 1_000, 1))
     else:
-        found = run(given.sizes, SHAPED, EVENTS, ROUNDS, quick=False)
-    told(given, found, section)
+        found = together([])
+        for part in run(given.sizes, 0 if given.no_shapes else SHAPED, EVENTS, ROUNDS):
+            if given.save:
+                found = together([part], load(saved_at("wide_ranges")))
+                keep(found, section)
+            else:
+                found = together([part], found)
+    show(given, found, section)
     return 0 if all(check["holds"] for check in found["checks"]) else 1
 
 

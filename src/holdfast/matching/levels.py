@@ -278,7 +278,7 @@ class Levels(Generic[K]):
         job = self._job
         if job is not None and not job.running():
             self._adopt(job)
-        grown = len(self._recent.filters) > RECENT_MAX or (first and not self.levels)
+        grown = len(self._recent.filters) > RECENT_MAX or (first and not self.levels and bool(self._recent.filters))
         if self._job is None and grown and self._compiles:
             self._compile()
 
@@ -321,9 +321,10 @@ class Levels(Generic[K]):
             if not isinstance(job.problem, ImportError):
                 raise job.problem
             return
-        self.levels = [level for level in self.levels if level not in job.replaced and level.size] + job.levels
         for key in job.removed:
             for level in job.levels:
                 if level.remove(key):
                     break
+        kept = [level for level in self.levels if level not in job.replaced]
+        self.levels = [level for level in kept + job.levels if level.size]
         self.changes += 1
