@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 Filters = Sequence[Filter]
 
-RECENT_MAX = 256  # keys in the index in Python: compiling so few takes some milliseconds
+RECENT_MAX = 256  # filters in the index in Python: compiling so few takes some milliseconds
 _TIER = 8  # levels become one when there are so many whose sizes are within this factor
-_THREADED_MAX = 65_536  # keys of a level that a thread makes: a larger one would keep the interpreter's lock too long
+_THREADED_MAX = 65_536  # filters of a level that a thread makes: more would keep the interpreter's lock too long
 _PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
 _ROWS = 64  # events that a level is asked about at a time
 
@@ -62,6 +62,7 @@ class Level(Generic[K]):
 
     @property
     def size(self) -> int:
+        """Keys that are still there."""
         return self.columns.size - len(self.gone)
 
     @property
@@ -150,18 +151,23 @@ class _Recent(Generic[K]):
 
     def __init__(self, at_once: bool) -> None:
         self.filters: dict[K, Filters] = {}
+        self.count = 0  # of filters
         self._index: Index[K] | None = Index() if at_once else None
 
     def add(self, key: K, filters: Filters) -> None:
         self.filters[key] = filters
+        self.count += len(filters)
         if self._index is not None:
             self._index.add(key, filters)
 
     def remove(self, key: K) -> bool:
         filters = self.filters.pop(key, None)
-        if filters is not None and self._index is not None:
+        if filters is None:
+            return False
+        self.count -= len(filters)
+        if self._index is not None:
             self._index.remove(key, filters)
-        return filters is not None
+        return True
 
     def index(self) -> Index[K]:
         if self._index is None:
@@ -278,7 +284,7 @@ class Levels(Generic[K]):
         job = self._job
         if job is not None and not job.running():
             self._adopt(job)
-        grown = len(self._recent.filters) > RECENT_MAX or (first and not self.levels and bool(self._recent.filters))
+        grown = self._recent.count > RECENT_MAX or (first and not self.levels and bool(self._recent.filters))
         if self._job is None and grown and self._compiles:
             self._compile()
 
@@ -305,12 +311,15 @@ class Levels(Generic[K]):
             self._adopt(self._job)
 
     def _parts(self, filters: dict[K, Filters]) -> Iterator[dict[K, Filters]]:
-        if not self._threaded or len(filters) <= _THREADED_MAX:
-            yield filters
-            return
-        items = list(filters.items())
-        for at in range(0, len(items), _THREADED_MAX):
-            yield dict(items[at : at + _THREADED_MAX])
+        part: dict[K, Filters] = {}
+        count = 0
+        for key, each in filters.items():
+            if self._threaded and count + len(each) > _THREADED_MAX and part:
+                yield part
+                part, count = {}, 0
+            part[key] = each
+            count += len(each)
+        yield part
 
     def _adopt(self, job: _Job[K]) -> None:
         self._job = None
