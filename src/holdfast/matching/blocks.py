@@ -34,7 +34,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 @dataclass
-class _Parts:
+class _BlockParts:
     """The arrays of all blocks, as they grow."""
 
     wides: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -52,7 +52,7 @@ def build_blocks(arrays: Arrays, codes: Sequence[int]) -> Arrays:
     """Blocks for the buckets that have enough checked filters; `codes` says how many codes each slot has."""
     starts = arrays["checked_starts"]
     wide_of = np.full(starts.size - 1, -1, np.int32)
-    parts = _Parts()
+    parts = _BlockParts()
     for bucket in np.flatnonzero(np.diff(starts) >= FILTERS_MIN).tolist():
         wide_of[bucket] = len(parts.wides)
         _add(parts, arrays, np.array(codes, np.int64), int(starts[bucket]), int(starts[bucket + 1]))
@@ -70,7 +70,7 @@ def build_blocks(arrays: Arrays, codes: Sequence[int]) -> Arrays:
     }
 
 
-def _add(parts: _Parts, arrays: Arrays, codes: npt.NDArray[np.int64], first: int, end: int) -> None:
+def _add(parts: _BlockParts, arrays: Arrays, codes: npt.NDArray[np.int64], first: int, end: int) -> None:
     """The blocks of one bucket. All of them have the same cells, so that an event looks up its own once."""
     size = end - first
     blocks = -(-size // (64 * _WORDS))

@@ -43,7 +43,7 @@ def _least(tier: int) -> int:
     return RECENT_MAX * int(_TIER**tier)
 
 
-class Level(Generic[K]):
+class CompiledLevel(Generic[K]):
     """Keys whose filters were compiled together. One that was removed is None."""
 
     def __init__(self, columns: "Columns", keys: Callable[[], list[K]]) -> None:
@@ -138,12 +138,12 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def compiled(filters: dict[K, Filters]) -> Level[K]:
+def compiled(filters: dict[K, Filters]) -> CompiledLevel[K]:
     from holdfast.matching.columns import Columns  # noqa: PLC0415  # loads numba
 
     keys = list(filters)
     with _collector_paused():
-        return Level(Columns.of(filters.values()), lambda: keys)
+        return CompiledLevel(Columns.of(filters.values()), lambda: keys)
 
 
 class _Recent(Generic[K]):
@@ -180,11 +180,11 @@ class _Recent(Generic[K]):
 class _Job(Generic[K]):
     """Levels on their way, and what they will replace."""
 
-    def __init__(self, recent: _Recent[K], replaced: list[Level[K]], filters: list[dict[K, Filters]]) -> None:
+    def __init__(self, recent: _Recent[K], replaced: list[CompiledLevel[K]], filters: list[dict[K, Filters]]) -> None:
         self.recent = recent
         self.replaced = replaced
         self.removed: list[K] = []
-        self.levels: list[Level[K]] = []
+        self.levels: list[CompiledLevel[K]] = []
         self.problem: Exception | None = None
         self._filters = filters
         self._thread: Thread | None = None
@@ -211,7 +211,7 @@ class Levels(Generic[K]):
     """The index. With `threaded` a thread compiles; otherwise the next event that asks does."""
 
     def __init__(self, threaded: bool = False) -> None:
-        self.levels: list[Level[K]] = []
+        self.levels: list[CompiledLevel[K]] = []
         self.filters: dict[K, Filters] = {}
         self.changes = 0  # goes up with every change, so that others can keep what they made
         self._recent: _Recent[K] = _Recent(at_once=threaded)
@@ -290,8 +290,8 @@ class Levels(Generic[K]):
 
     def _compile(self) -> None:
         recent, self._recent = self._recent, _Recent(at_once=self._threaded)
-        replaced: list[Level[K]] = []
-        tiers: dict[int, list[Level[K]]] = {}
+        replaced: list[CompiledLevel[K]] = []
+        tiers: dict[int, list[CompiledLevel[K]]] = {}
         for level in self.levels:
             if 2 * level.size < level.columns.size:
                 replaced.append(level)

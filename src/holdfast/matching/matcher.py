@@ -18,7 +18,7 @@ import pyarrow as pa
 from holdfast.language.parser import as_subscription, parse
 from holdfast.language.subscription import Subscription
 from holdfast.matching.columns import Pairs
-from holdfast.matching.levels import Level, Levels, compiled
+from holdfast.matching.levels import CompiledLevel, Levels, compiled
 from holdfast.matching.storage import load, save
 from holdfast.model.errors import MisuseError
 from holdfast.model.event import attributes_of
@@ -90,7 +90,7 @@ class Matcher:
         """A saved matcher. It is asked on the mapped file at once; the first change parses its conditions."""
         matcher = cls()
         columns, ids, conditions = load(Path(path))
-        level: Level[Id] = Level(columns, ids.to_pylist)
+        level: CompiledLevel[Id] = CompiledLevel(columns, ids.to_pylist)
         matcher._unread = _Opened(level, ids, conditions)
         if level.size:
             matcher._index.levels.append(level)
@@ -119,7 +119,7 @@ class Matcher:
 class _Opened:
     """What a file holds."""
 
-    level: Level[Id]
+    level: CompiledLevel[Id]
     ids: pa.Array
     conditions: pa.Array
 
@@ -129,9 +129,9 @@ class _Tables:
 
     def __init__(self) -> None:
         self._changes = -1
-        self._levels: list[Level[Id]] = []
+        self._levels: list[CompiledLevel[Id]] = []
         self._ids = _id_array([])
-        self._kept: dict[int, tuple[Level[Id], pa.Array]] = {}  # by identity of the level: its ids
+        self._kept: dict[int, tuple[CompiledLevel[Id], pa.Array]] = {}  # by identity of the level: its ids
 
     def match(self, index: Levels[Id], table: pa.Table, threads: int) -> pa.Table:
         if index.changes != self._changes:
@@ -148,7 +148,7 @@ class _Tables:
             first += level.columns.size
         return _pair_table(pairs, self._ids)
 
-    def keep(self, level: Level[Id], ids: pa.Array) -> None:
+    def keep(self, level: CompiledLevel[Id], ids: pa.Array) -> None:
         self._kept[id(level)] = level, ids
 
     def _prepare(self, index: Levels[Id]) -> None:
