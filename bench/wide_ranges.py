@@ -291,6 +291,14 @@ def section(found: dict[str, Any]) -> str:
         f"{each['pairs_per_second']:,.0f} such pairs a second, and {each['match_ms']:.2f} ms for a match in between.\n"
         for each in found["churn"][-1:]
     )
+    shaped = f"""Other shapes, {SHAPED:,} conditions. Where conditions match much, writing the pairs down takes
+most of the time.
+
+| attributes | constraints | width | pairs an event | batch | single event | index (MB) |
+|--:|--:|--:|--:|--:|--:|--:|
+{others}
+
+"""
     return f"""## Wide ranges
 
 Measured on {found["date"]} with `./run bench wide_ranges --save`: {where["processor"]}, {where["cores"]} cores,
@@ -306,13 +314,7 @@ their papers.
 |--:|--:|--:|--:|--:|--:|{"--:|" * len(names)}
 {rows}
 
-Other shapes, {SHAPED:,} conditions. Where conditions match much, writing the pairs down takes most of the time.
-
-| attributes | constraints | width | pairs an event | batch | single event | index (MB) |
-|--:|--:|--:|--:|--:|--:|--:|
-{others}
-
-{changes}
+{shaped if others else ""}{changes}
 | target | at most, or at least | measured | holds |
 |---|--:|--:|---|
 {targets}
