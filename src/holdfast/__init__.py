@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TimedOutError,
         TransportError,
     )
+    from holdfast.mqtt.settings import MqttSettings
     from holdfast.net.accounting import Account
     from holdfast.net.broker import Broker
     from holdfast.net.client import Client, connect
@@ -54,6 +55,7 @@ __all__ = [
     "Matcher",
     "MissingExtraError",
     "MisuseError",
+    "MqttSettings",
     "ProtocolSettings",
     "RecoverySettings",
     "StateChange",
@@ -86,6 +88,7 @@ _HOMES = {
     "Matcher": "holdfast.matching.matcher",
     "MissingExtraError": "holdfast.model.errors",
     "MisuseError": "holdfast.model.errors",
+    "MqttSettings": "holdfast.mqtt.settings",
     "ProtocolSettings": "holdfast.protocol.settings",
     "RecoverySettings": "holdfast.protocol.recovery.settings",
     "StateChange": "holdfast.net.states",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tests.house.tree import imports
 
 _BELOW_CLI = frozenset(
-    "model language matching protocol wire network store books sim net gateway planner pipeline".split()
+    "model language matching protocol wire mqtt network store books sim net gateway planner pipeline".split()
 )
 _DRIVER = frozenset({"model", "language", "matching", "protocol", "wire", "network", "store", "books"})
 

@@ -1,6 +1,7 @@
 """A client of MQTT for tests: packets out, packets in, nothing on its own."""
 
 import asyncio
+import ssl
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -37,9 +38,11 @@ class MqttClient:
         version: int = 5,
         clean: bool = True,
         will: Will | None = None,
+        tls: ssl.SSLContext | None = None,
         **properties: Any,
     ) -> None:
         self._port = port
+        self._tls = tls
         self.version = version
         self._hello = Connect(client_id, version, clean, 0, will, properties=properties)
         self._framer = Framer(2**24, lambda first: None)
@@ -48,7 +51,7 @@ class MqttClient:
         self.connack: Connack
 
     async def __aenter__(self) -> "MqttClient":
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, ssl=self._tls)
         self.send(self._hello)
         self.connack = await self.next(Connack)
         return self

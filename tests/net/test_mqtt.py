@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast import MqttSettings
 from holdfast.mqtt.packets import Disconnect, PublishAck, PublishPacket, Unsuback, Unsubscribe, Will
+from tests.net.certificates import Authority
 from tests.net.harness import live
 from tests.net.mqtt_client import MqttClient, mqtt_port
 
@@ -284,3 +287,44 @@ async def test_clients_are_told_that_the_broker_stops(tmp_path: Path) -> None:
         stopping = asyncio.create_task(b1.stop())
         assert await sub.next(Disconnect) == Disconnect(0x8B)
         await stopping
+
+
+@live
+async def test_clients_come_in_over_tls(authority: Authority) -> None:
+    own, trusted = authority.files("broker"), authority.files("client")
+    listen = ["tcp://127.0.0.1:0", "mqtts://127.0.0.1:0"]
+    async with holdfast.Broker(listen, certificate=own.certificate, key=own.key, ca=own.ca) as b1:
+        nameless = ssl.create_default_context(cafile=authority.certificate)
+        with pytest.raises((OSError, EOFError)):
+            async with MqttClient(mqtt_port(b1), "m", tls=nameless):
+                pass
+        async with MqttClient(mqtt_port(b1), "m", tls=trusted.for_dialling()) as m:
+            await m.subscribe("a")
+            await m.publish("a", b"x")
+            assert (await m.event()).payload == b"x"
+
+
+@pytest.mark.parametrize(
+    ("listen", "complaint"),
+    [
+        ("mqtt://127.0.0.1:1883/path", "is not an address"),
+        ("mqtt://127.0.0.1", "is not an address"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(listen: str, complaint: str) -> None:
+    with pytest.raises(holdfast.InputError, match=complaint):
+        holdfast.Broker(listen)
+
+
+def test_nobody_dials_a_listener_for_mqtt() -> None:
+    with pytest.raises(holdfast.InputError, match="MQTT clients dial this"):
+        holdfast.connect("mqtt://127.0.0.1:1883")
+    with pytest.raises(holdfast.InputError, match="MQTT clients dial this"):
+        holdfast.Broker("tcp://127.0.0.1:0", peers={"b2": "mqtt://127.0.0.1:1883"})
+
+
+def test_settings_of_a_listener_are_checked() -> None:
+    with pytest.raises(holdfast.InputError, match="expected a topic without"):
+        holdfast.Broker(LISTEN, mqtt=MqttSettings(topic="a/+"))
+    with pytest.raises(holdfast.InputError, match="no topic filter"):
+        holdfast.Broker(LISTEN, mqtt=MqttSettings(json=("a#",)))

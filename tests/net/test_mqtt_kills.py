@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -11,14 +10,14 @@ from typing import Any
 import pytest
 
 from holdfast.mqtt.packets import PublishAck, PublishPacket
-from tests.net.harness import live
 from tests.net.mqtt_client import MqttClient
 from tests.net.test_mqtt_clients import free_port, started
 from tests.net.test_processes import Processes, processes
 
 __all__ = ["processes"]  # the fixture
 
-EVENTS, KILLS = 400, 3
+EVENTS, KILLS = 150, 2
+PATIENCE_S = 300.0  # a broker takes seconds to start, and a synced disk is slow
 
 
 class Device:
@@ -88,10 +87,17 @@ class Device:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [1, 2])
-@live
-async def test_no_event_is_lost_and_none_of_quality_2_comes_twice(
+def test_no_event_is_lost_and_none_of_quality_2_comes_twice(
     processes: Processes, tmp_path: Path, qos: int, version: int
 ) -> None:
+    got = asyncio.run(asyncio.wait_for(_events_through_kills(processes, tmp_path, qos, version), PATIENCE_S))
+    assert set(got) == set(range(EVENTS))
+    if qos == 2:
+        assert got == list(range(EVENTS)), "once, and in order"
+
+
+async def _events_through_kills(processes: Processes, tmp_path: Path, qos: int, version: int) -> list[int]:
+    """What a subscriber gets of what a publisher sends while their broker is killed and started again."""
     port, dice = free_port(), Random(f"{qos}/{version}")
     broker = await asyncio.to_thread(started, processes, tmp_path, port)
     sub, pub = Device(port, "sub", version, qos, True), Device(port, "pub", version, qos, False)
@@ -111,6 +117,4 @@ async def test_no_event_is_lost_and_none_of_quality_2_comes_twice(
             await asyncio.sleep(0.01)
         for task in tasks:
             task.cancel()
-    if qos == 2:
-        assert [each for each, count in Counter(sub.got).items() if count > 1] == []
-        assert sub.got == sorted(sub.got), "in order"
+    return sub.got

@@ -16,6 +16,12 @@ from holdfast.net.settings import NodeSettings
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
 from holdfast.protocol.settings import Routing
 
+MqttTopic = Annotated[str, flag(MqttSettings, "topic", "--mqtt-topic", metavar="TEMPLATE")]
+MqttJson = Annotated[
+    list[str] | None,
+    typer.Option("--mqtt-json", metavar="FILTER", help="Read payloads of these topics as JSON; may be repeated."),
+]
+
 
 def run(
     id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
@@ -48,11 +54,8 @@ def run(
     certificate: Certificate = None,
     key: PrivateKey = None,
     ca: Authority = None,
-    mqtt_topic: Annotated[str, flag(MqttSettings, "topic", "--mqtt-topic", metavar="TEMPLATE")] = MqttSettings.topic,
-    mqtt_json: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILTER", help="Read payloads of these topics as JSON; may be repeated."),
-    ] = None,
+    mqtt_topic: MqttTopic = MqttSettings.topic,
+    mqtt_json: MqttJson = None,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from holdfast.mqtt import properties
 from holdfast.mqtt.encoding import NAMES
-from holdfast.mqtt.fields import Reader
+from holdfast.mqtt.fields import FieldReader
 from holdfast.mqtt.packets import (
     AckKind,
     AskedFilter,
@@ -101,14 +101,14 @@ def decode_untrusted(first: int, body: bytes, version: int) -> Packet:
     if kind == CONNECT:
         return decode_connect_untrusted(first, body)
     check_flags(first)
-    reader = Reader(body)
+    reader = FieldReader(body)
     packet = _decode(kind, reader, version)
     if reader.left:
         raise malformed(f"{reader.left} bytes behind a packet of type {kind}")
     return packet
 
 
-def _decode(kind: int, reader: Reader, version: int) -> Packet:
+def _decode(kind: int, reader: FieldReader, version: int) -> Packet:
     if kind in _ACKS:
         number = reader.short()
         if not number:
@@ -142,11 +142,11 @@ def _decode(kind: int, reader: Reader, version: int) -> Packet:
             raise protocol_error(f"there is no packet of type {kind}")
 
 
-def _properties(reader: Reader, packet: str, version: int) -> Properties:
+def _properties(reader: FieldReader, packet: str, version: int) -> Properties:
     return properties.read_untrusted(reader, packet) if version == 5 else NONE
 
 
-def _ending(reader: Reader, packet: str) -> tuple[int, Properties]:
+def _ending(reader: FieldReader, packet: str) -> tuple[int, Properties]:
     """A reason code and properties, either of which may be left out at the end."""
     if not reader.left:
         return 0, NONE
@@ -160,7 +160,7 @@ def _publish(first: int, body: bytes, version: int) -> PublishPacket:
     qos, duplicate = first >> 1 & 3, bool(first & 8)
     if qos == 3 or (duplicate and not qos):
         raise malformed("a PUBLISH with quality of service 3, or a duplicate of 0")
-    reader = Reader(body)
+    reader = FieldReader(body)
     topic = reader.name()
     if "+" in topic or "#" in topic:
         raise malformed("a topic name with a wildcard")
@@ -173,14 +173,14 @@ def _publish(first: int, body: bytes, version: int) -> PublishPacket:
     return PublishPacket(topic, reader.rest(), qos, bool(first & 1), duplicate, number, given)
 
 
-def _number_of(reader: Reader) -> int:
+def _number_of(reader: FieldReader) -> int:
     number = reader.short()
     if not number:
         raise malformed("a packet identifier of 0")
     return number
 
 
-def _subscribe(reader: Reader, version: int) -> Subscribe:
+def _subscribe(reader: FieldReader, version: int) -> Subscribe:
     number, given = _number_of(reader), _properties(reader, "subscribe", version)
     asked: list[AskedFilter] = []
     while reader.left or not asked:
@@ -192,7 +192,7 @@ def _subscribe(reader: Reader, version: int) -> Subscribe:
     return Subscribe(number, tuple(asked), given)
 
 
-def _unsubscribe(reader: Reader, version: int) -> Unsubscribe:
+def _unsubscribe(reader: FieldReader, version: int) -> Unsubscribe:
     number, given = _number_of(reader), _properties(reader, "unsubscribe", version)
     filters: list[str] = []
     while reader.left or not filters:
@@ -207,7 +207,7 @@ def _unsubscribe(reader: Reader, version: int) -> Unsubscribe:
 
 def decode_connect_untrusted(first: int, body: bytes) -> Connect:
     """A MqttError with the version to answer in, where there is to be an answer."""
-    reader = Reader(body)
+    reader = FieldReader(body)
     name = reader.text()
     if name not in NAMES.values():
         raise malformed("not a CONNECT of MQTT")
@@ -224,7 +224,7 @@ def decode_connect_untrusted(first: int, body: bytes) -> Connect:
         raise MqttError(problem.reason, str(problem), version) from None
 
 
-def _connect(reader: Reader, version: int) -> Connect:
+def _connect(reader: FieldReader, version: int) -> Connect:
     flags = reader.byte()
     has_will, will_qos, will_retain = bool(flags & 4), flags >> 3 & 3, bool(flags & 0x20)
     has_user, has_password = bool(flags & 0x80), bool(flags & 0x40)
@@ -250,7 +250,7 @@ def _connect(reader: Reader, version: int) -> Connect:
     return Connect(client_id, version, bool(flags & 2), keep_alive, will, user, password, given)
 
 
-def _will(reader: Reader, version: int, qos: int, retain: bool) -> Will:
+def _will(reader: FieldReader, version: int, qos: int, retain: bool) -> Will:
     given = _properties(reader, "will", version)
     topic, payload = reader.name(), reader.binary()
     if not topic or "+" in topic or "#" in topic:

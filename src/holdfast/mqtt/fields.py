@@ -18,7 +18,7 @@ def is_printable(text: str) -> bool:
     return _CONTROLS.search(text) is None and (text.isascii() or not any(ord(c) & 0xFFFE == 0xFFFE for c in text))
 
 
-class Reader:
+class FieldReader:
     """Reads fields one after the other; a MqttError (malformed) when one is not there."""
 
     def __init__(self, data: bytes | memoryview, at: int = 0, end: int | None = None) -> None:
@@ -40,11 +40,11 @@ class Reader:
     def rest(self) -> bytes:
         return self.take(self._end - self._at)
 
-    def part(self, count: int) -> "Reader":
+    def part(self, count: int) -> "FieldReader":
         """A reader of the next bytes, which are then passed."""
         at = self._at
         self.take(count)
-        return Reader(self._data, at, at + count)
+        return FieldReader(self._data, at, at + count)
 
     def byte(self) -> int:
         return self.take(1)[0]

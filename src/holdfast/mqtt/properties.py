@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.mqtt import fields
-from holdfast.mqtt.fields import Reader
+from holdfast.mqtt.fields import FieldReader
 from holdfast.mqtt.reasons import ALIAS_INVALID, MqttError, malformed, protocol_error
 
 Properties = Mapping[str, Any]  # by name; user properties and identifiers are lists, everything else stands alone
@@ -19,11 +19,11 @@ IDENTIFIER: Final = "subscription_identifier"
 
 
 class _Type(NamedTuple):
-    read: Callable[[Reader], Any]
+    read: Callable[[FieldReader], Any]
     write: Callable[[Any], bytes]
 
 
-def _read_pair(reader: Reader) -> tuple[str, str]:
+def _read_pair(reader: FieldReader) -> tuple[str, str]:
     return reader.text(), reader.text()
 
 
@@ -31,12 +31,12 @@ def _write_pair(pair: tuple[str, str]) -> bytes:
     return fields.text(pair[0]) + fields.text(pair[1])
 
 
-_BYTE = _Type(Reader.byte, lambda value: bytes([value]))
-_SHORT = _Type(Reader.short, fields.short)
-_LONG = _Type(Reader.long, fields.long)
-_VARINT = _Type(Reader.varint, fields.varint)
-_TEXT = _Type(Reader.text, fields.text)
-_BINARY = _Type(Reader.binary, fields.binary)
+_BYTE = _Type(FieldReader.byte, lambda value: bytes([value]))
+_SHORT = _Type(FieldReader.short, fields.short)
+_LONG = _Type(FieldReader.long, fields.long)
+_VARINT = _Type(FieldReader.varint, fields.varint)
+_TEXT = _Type(FieldReader.text, fields.text)
+_BINARY = _Type(FieldReader.binary, fields.binary)
 _PAIR = _Type(_read_pair, _write_pair)
 
 _ACKS = "puback pubrec pubrel pubcomp"
@@ -93,7 +93,7 @@ _NOT_ZERO = frozenset({"receive_maximum", "maximum_packet_size", IDENTIFIER})
 _PROPERTIES_MAX = 1_000  # of one packet: four times as many attributes as an event may have
 
 
-def read_untrusted(reader: Reader, packet: str) -> dict[str, Any]:
+def read_untrusted(reader: FieldReader, packet: str) -> dict[str, Any]:
     """The properties of a packet of this kind."""
     part = reader.part(reader.varint())
     found: dict[str, Any] = {}

@@ -71,8 +71,7 @@ class BrokerNode:
         self._log = log or (lambda note: None)
         self._committer = self._open_store()
         stored = None if self._committer is None else self._load(self._committer)
-        neighbours = {} if stored is None else stored.neighbours
-        self._taken = {name: each.at or (0, 0) for name, each in neighbours.items()}  # when we began
+        self._taken = {} if stored is None else stored.taken()
         epoch = self._clock.now_us()
         machine = self._machine = self._new_machine(epoch, stored)
         if stored is not None and stored.epoch is not None:

@@ -159,3 +159,7 @@ class Stored:
     bodies: dict[int, tuple[int, Body]] = field(default_factory=dict)  # when it was kept, and the message
     gave_up: dict[str, GaveUp] = field(default_factory=dict)  # by client, also of those that are forgotten
     clock: Clocked | None = None
+
+    def taken(self) -> dict[str, tuple[int, int]]:
+        """How far what each neighbour handed over was taken: a stream, and a number in it."""
+        return {name: each.at for name, each in self.neighbours.items() if each.at is not None}
