@@ -111,6 +111,7 @@ SECTIONS = (
             "holdfast.protocol.hops.settings:HandoverSettings",
             "holdfast.protocol.hops.settings:WatchSettings",
             "holdfast.protocol.gossip.settings:GossipSettings",
+            "holdfast.mqtt.settings:MqttSettings",
             "holdfast.protocol.replication.settings:ReplicationSettings",
         ),
     ),

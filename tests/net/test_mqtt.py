@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -14,7 +15,7 @@ import holdfast
 from holdfast import MqttSettings
 from holdfast.mqtt.packets import Disconnect, PublishAck, PublishPacket, Unsuback, Unsubscribe, Will
 from tests.net.certificates import Authority
-from tests.net.harness import live
+from tests.net.harness import live, until
 from tests.net.mqtt_client import MqttClient, mqtt_port
 
 LISTEN = ("tcp://127.0.0.1:0", "mqtt://127.0.0.1:0")
@@ -287,6 +288,38 @@ async def test_clients_are_told_that_the_broker_stops(tmp_path: Path) -> None:
         stopping = asyncio.create_task(b1.stop())
         assert await sub.next(Disconnect) == Disconnect(0x8B)
         await stopping
+
+
+@live
+async def test_sessions_and_retained_events_outlive_a_broker_with_a_store(tmp_path: Path) -> None:
+    lasting = {"session_expiry_interval": 100}
+    async with broker(tmp_path, "retransmission") as b1:
+        port = mqtt_port(b1)
+        async with MqttClient(port, "sub", clean=False, **lasting) as sub, MqttClient(port, "pub") as pub:
+            await sub.subscribe("a/#", qos=1, subscription_identifier=[7])
+            await pub.publish("a/b", b"kept", 1, retain=True)
+            assert (await sub.event()).payload == b"kept"
+        await until(lambda: "mqtt:sub" not in b1.neighbours)
+        async with MqttClient(port, "pub") as pub:
+            await pub.publish("a/b", b"away", 1)
+    async with broker(tmp_path, "retransmission") as b1:
+        async with MqttClient(mqtt_port(b1), "sub", clean=False, **lasting) as sub:
+            assert sub.connack.session_present and "mqtt:sub" in b1.neighbours
+            event = await sub.event()
+            assert (event.payload, event.properties) == (b"away", {"subscription_identifier": [7]})
+        async with MqttClient(mqtt_port(b1), "new") as new:
+            await new.subscribe("a/+")
+            event = await new.event()
+            assert (event.payload, event.retain) == (b"kept", True)
+
+
+@live
+async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
+    with patch("holdfast.net.mqtt_line.GREETING_S", 0.05):
+        async with broker(tmp_path) as b1:
+            reader, writer = await asyncio.open_connection("127.0.0.1", mqtt_port(b1))
+            writer.write(b"\x10")  # and nothing more
+            assert await reader.read() == b""
 
 
 @live

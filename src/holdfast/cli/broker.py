@@ -16,6 +16,14 @@ from holdfast.net.settings import NodeSettings
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
 from holdfast.protocol.settings import Routing
 
+Listen = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="tcp://, tls:// or udp://; mqtt://, mqtts://, ws:// or wss:// for clients of MQTT; may be repeated. "
+        f"[default: {DEFAULT_BROKER}]",
+    ),
+]
 MqttTopic = Annotated[str, flag(MqttSettings, "topic", "--mqtt-topic", metavar="TEMPLATE")]
 MqttJson = Annotated[
     list[str] | None,
@@ -25,14 +33,7 @@ MqttJson = Annotated[
 
 def run(
     id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
-    listen: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="tcp://, tls:// or udp://; mqtt://, mqtts://, ws:// or wss:// for clients of MQTT; may be repeated. "
-            f"[default: {DEFAULT_BROKER}]",
-        ),
-    ] = None,
+    listen: Listen = None,
     peer: Annotated[
         list[str] | None, typer.Option(metavar="NAME=ADDRESS", help="A broker to connect to; may be repeated.")
     ] = None,

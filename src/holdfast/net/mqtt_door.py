@@ -97,11 +97,13 @@ class Door:
         async def dial(address: Address, near: Accept, tls: TlsFiles | None) -> Wire:
             return joined(far, self._accept, near)
 
-        return Seat(name, dial, self._node.protocol, self._clock, self._node.hops)
+        seat = Seat(name, dial, self._node.protocol, self._clock, self._node.hops)
+        seat.on_loss = partial(self.note, name)
+        return seat
 
     def note(self, who: str, text: str) -> None:
         """Something that whoever runs the broker may want to know."""
-        self._log(Note("mqtt_client", who, f"MQTT client at {who}: {text}"))
+        self._log(Note("mqtt_client", who, f"MQTT client {who}: {text}"))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -260,7 +262,7 @@ class Door:
             task.cancel()
         for line in list(self.lines):
             line.end(SHUTTING_DOWN, "the broker stops")
-        asyncio.get_running_loop().create_task(self._close())
+        self._closing = asyncio.create_task(self._close())
 
     async def _close(self) -> None:
         for place in list(self._places.values()):

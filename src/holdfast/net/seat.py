@@ -14,6 +14,7 @@ from holdfast.net.address import Address
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
 from holdfast.net.durable import DurableInbox
+from holdfast.net.losses import Growing
 from holdfast.net.session import open_session
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox
 from holdfast.net.tls import TlsFiles
@@ -23,6 +24,7 @@ from holdfast.protocol.effects import (
     Begin,
     Delivered,
     DeliveredBatch,
+    Lost,
     SubscribeCall,
 )
 from holdfast.protocol.hops.settings import HopSettings
@@ -73,13 +75,14 @@ class Seat(Client):
         self._reach = dial
         self.queue: Inbox
         self.on_put: Callable[[], None] = lambda: None  # something stands in the queue
+        self.on_loss: Callable[[str], None] = lambda why: None  # something is lost that nobody can be told of but here
         self._unconfirmed_calls: deque[tuple[int, Callable[[], None]]] = deque()  # by sequence number
         self._confirming: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "Seat":
         await super().__aenter__()
         if self._durable is None:
-            self.queue = Inbox(QUEUE_MAX, "drop-oldest", self._on_level, lambda: self._overflow("any"))
+            self.queue = Inbox(QUEUE_MAX, "drop-oldest", self._on_level, self._on_overflow)
         else:
             most = self._hops.handover.handed_out_max
             self.queue = self._durable.inbox_of(lambda on_look, on_first: HeldInbox(most, on_look, on_first))
@@ -123,6 +126,14 @@ class Seat(Client):
         """So many more of the events that were taken from the queue are done with."""
         if isinstance(self.queue, HeldInbox):
             self.queue.finish(count)
+
+    def _on_overflow(self) -> Growing:
+        self.on_loss(f"more than {QUEUE_MAX:,} events wait for it: the oldest are dropped")
+        return self._overflow("any")
+
+    def on_lost(self, lost: Lost, now_us: int) -> None:
+        super().on_lost(lost, now_us)
+        self.on_loss(f"{lost.events or 'some'} events are lost: {lost.reason}")
 
     def on_delivered(self, delivered: Delivered, now_us: int) -> None:
         self._put(delivered.publication, delivered.subscriptions, now_us)
