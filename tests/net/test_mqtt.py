@@ -97,6 +97,32 @@ async def test_properties_pass_from_client_to_client_across_brokers(tmp_path: Pa
             assert event.properties == {**properties, "subscription_identifier": [7]}
 
 
+@pytest.mark.parametrize(
+    ("hops", "routing"),
+    [
+        ("nack", "subscriptions"),
+        ("basic", "advertisements"),
+        ("multipath", "destinations"),
+        ("retransmission", "destinations"),
+        ("hybrid", "destinations"),
+    ],
+)
+@live
+async def test_clients_are_served_in_every_mode_and_routing(tmp_path: Path, hops: Any, routing: Any) -> None:
+    how: dict[str, Any] = {"hops": hops, "routing": routing}
+    stores = [tmp_path / name if hops in ("retransmission", "hybrid") else None for name in ("b1.db", "b2.db")]
+    async with (
+        holdfast.Broker(LISTEN, name="b1", store=stores[0], **how) as b1,
+        holdfast.Broker(LISTEN, name="b2", store=stores[1], peers={"b1": b1.address}, **how) as b2,
+    ):
+        await b1.connected_to("b2")
+        async with MqttClient(mqtt_port(b1), "sub") as sub, MqttClient(mqtt_port(b2), "pub") as pub:
+            await sub.subscribe("a/#", qos=1)
+            while await sub.silent():  # until b2 knows of the subscription
+                await pub.publish("a/b", b"x", 1)
+                await asyncio.sleep(0.05)
+
+
 @live
 async def test_conditions_narrow_what_a_filter_describes(tmp_path: Path) -> None:
     async with broker(tmp_path) as b1:

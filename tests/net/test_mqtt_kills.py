@@ -26,7 +26,7 @@ class Device:
     def __init__(self, port: int, name: str, version: int, qos: int, subscribes: bool) -> None:
         self._port, self._name, self._version, self._qos = port, name, version, qos
         self._subscribes = subscribes
-        self._subscribed = False
+        self.subscribed = False
         self.got: list[int] = []
         self.unacknowledged: dict[int, tuple[bytes, bool]] = {}  # by identifier: payload, and whether it is released
         self._unreleased: set[int] = set()  # of quality 2, that we have handed to the application
@@ -43,11 +43,11 @@ class Device:
     async def _connected(self) -> None:
         lasting: dict[str, Any] = {"session_expiry_interval": 1_000} if self._version == 5 else {}
         async with MqttClient(self._port, self._name, self._version, clean=False, **lasting) as client:
-            if self._subscribes and not self._subscribed:
+            if self._subscribes and not self.subscribed:
                 assert not client.connack.session_present
                 await client.subscribe("a/#", qos=self._qos)
-                self._subscribed = True
-            elif self._subscribed:
+                self.subscribed = True
+            elif self.subscribed:
                 assert client.connack.session_present, "the session is lost"
             for number, (payload, released) in self.unacknowledged.items():
                 again = PublishPacket("a/b", payload, self._qos, duplicate=True, packet_id=number)
@@ -103,7 +103,7 @@ async def _events_through_kills(processes: Processes, tmp_path: Path, qos: int, 
     sub, pub = Device(port, "sub", version, qos, True), Device(port, "pub", version, qos, False)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(each.run()) for each in (sub, pub)]
-        while not sub._subscribed:
+        while not sub.subscribed:
             await asyncio.sleep(0.01)
         kills = sorted(dice.sample(range(20, EVENTS), KILLS))
         for value in range(EVENTS):

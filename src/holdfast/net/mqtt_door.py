@@ -24,7 +24,7 @@ from holdfast.mqtt.reasons import CLIENT_ID_INVALID, SHUTTING_DOWN, TAKEN_OVER, 
 from holdfast.mqtt.restoring import restore
 from holdfast.mqtt.retained import Retained
 from holdfast.mqtt.session import MqttSession
-from holdfast.mqtt.topics import matches
+from holdfast.mqtt.topics import TOPIC, matches
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
 from holdfast.net.journal import Note
@@ -97,7 +97,8 @@ class Door:
         async def dial(address: Address, near: Accept, tls: TlsFiles | None) -> Wire:
             return joined(far, self._accept, near)
 
-        seat = Seat(name, dial, self._node.protocol, self._clock, self._node.hops)
+        publishes = f"{TOPIC} IS NOT NULL" if self._node.routing == "advertisements" else ""
+        seat = Seat(name, dial, self._node.protocol, self._clock, self._node.hops, publishes)
         seat.on_loss = partial(self.note, name)
         return seat
 

@@ -70,9 +70,18 @@ class HeldInbox(DurableInbox):
 
 
 class Seat(Client):
-    def __init__(self, name: str, dial: Dial, settings: ProtocolSettings, clock: Clock, hops: HopSettings) -> None:
+    def __init__(
+        self,
+        name: str,
+        dial: Dial,
+        settings: ProtocolSettings,
+        clock: Clock,
+        hops: HopSettings,
+        publishes: str = "",  # a condition on all that it will publish, where the network routes by advertisements
+    ) -> None:
         super().__init__([_HERE], name, None, settings, clock, hops=hops)
         self._reach = dial
+        self._publishes = publishes
         self.queue: Inbox
         self.on_put: Callable[[], None] = lambda: None  # something stands in the queue
         self.on_loss: Callable[[str], None] = lambda why: None  # something is lost that nobody can be told of but here
@@ -81,6 +90,8 @@ class Seat(Client):
 
     async def __aenter__(self) -> "Seat":
         await super().__aenter__()
+        if self._publishes:
+            self.advertise(self._publishes)
         if self._durable is None:
             self.queue = Inbox(QUEUE_MAX, "drop-oldest", self._on_level, self._on_overflow)
         else:
