@@ -38,6 +38,11 @@ class Runs:
         ordered = sorted(self.rows, key=lambda row: row["seed"])
         return [float(row.get(metric) or 0.0) for row in ordered]
 
+    def by_seed(self) -> list["Runs"]:
+        """Those of each seed, in order."""
+        seeds = sorted({row["seed"] for row in self.rows})
+        return [Runs([row for row in self.rows if row["seed"] == seed]) for seed in seeds]
+
     def total(self, metric: str) -> float:
         return sum(self.column(metric))
 

@@ -37,7 +37,9 @@ def run(
     The folder gets claims.md, claims.html and claims.parquet, the figures as SVG, and the sweeps themselves; a study
     that was interrupted goes on where it was.
 
-    Exit code 0: every claim holds. 1: some do not; the table says which. 2: bad input.
+    A claim holds, does not hold or is undecided; the table says which, and from what.
+
+    Exit code 0: every claim holds. 1: some do not, or are undecided. 2: bad input.
 
     \b
     Example:
@@ -69,7 +71,7 @@ def _reproduce(study: "Study", scale: str, out: Path, master: str | None, as_jso
     else:
         print(markdown(claims))
         print(f"tables and figures in {out}")
-    if any(each.holds is False for each in claims):
+    if any(each.verdict not in (None, "holds") for each in claims):
         raise typer.Exit(1)
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from holdfast.model.errors import HoldfastError
@@ -19,9 +20,11 @@ from holdfast.network.schema import Network
 from holdfast.network.writing import to_toml
 from holdfast.planner.overlay import overlay_of
 from holdfast.planner.plan import case_of, plan
-from holdfast_papers.claims import Claim, estimate
+from holdfast_papers.claims import Claim
+from holdfast_papers.estimates import difference, estimate
 from holdfast_papers.prediction.outages import arrives, outages_of
 from holdfast_papers.study import Runs, Scale
+from holdfast_papers.verdicts import about
 
 SCHEMES = ("basic", "retransmission", "multipath", "hybrid")
 _SECONDS: dict[Scale, int] = {"quick": 90, "paper": 600}
@@ -112,18 +115,17 @@ def live_claims(rows: Runs) -> Iterator[Claim]:
         settings = f"{'a line of 3' if scheme == 'basic' else 'a ring of 5'} live brokers in one process, "
         settings += f"{mine.rows[0]['seconds']} s, up 27 s and down 3 s on average, lifetime {_LIFETIME_S} s, "
         settings += f"seeds 1 to {len(mine.rows)}"
-        measured, between = estimate(mine.column("measured"))
-        off, interval = estimate([row["expected"] - row["measured"] for row in mine.rows])
-        expected, _ = estimate(mine.column("expected"))
-        shown = f"{measured:.4f}" + (f" ({between[0]:.4f} to {between[1]:.4f})" if between else "")
+        measured, expected = estimate(mine.column("measured")), fmean(mine.column("expected"))
+        between = measured.interval
+        shown = f"{measured.value:.4f}" + (f" ({between[0]:.4f} to {between[1]:.4f})" if between else "")
         yield Claim(
             f"live-{scheme}",
             f"live brokers that stop and start, {scheme}: how much less arrives than the model says for these outages",
             f"at most {_WANTED} is wanted",
-            off,
-            abs(off) <= _WANTED,
+            difference(mine.column("expected"), mine.column("measured")),
+            about(0, _WANTED),
+            "ours",
             settings,
-            interval,
             f"measured {shown} of {sum(mine.column('owed')):,}, the model {expected:.4f}; brokers need a moment to "
             "find each other again",
         )
@@ -131,11 +133,10 @@ def live_claims(rows: Runs) -> Iterator[Claim]:
         yield Claim(
             f"live-{scheme}-planned",
             f"live brokers that stop and start, {scheme}: share that arrives; the planner's long-run value beside it",
-            f"{predicted:.4f} is predicted",
+            f"{predicted:.4f} is predicted; within {_WANTED} of it is wanted",
             measured,
-            between is not None and between[0] - _WANTED <= predicted <= between[1] + _WANTED,
+            about(predicted, _WANTED),
+            "ours",
             settings,
-            between,
-            f"holds when the prediction is in the interval, give or take {_WANTED} for finding each other again; so "
-            "few outages leave it wide",
+            "so few outages leave the interval wide",
         )
