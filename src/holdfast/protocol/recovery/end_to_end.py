@@ -131,5 +131,5 @@ class EndToEndRecovery:
         return {}  # what it does is seen in the traffic
 
     @property
-    def answered_us(self) -> Iterable[int]:
-        return ()
+    def phases_us(self) -> Mapping[str, Iterable[int]]:
+        return {}

@@ -87,12 +87,15 @@ class SrmRecovery:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        now = {c.KEPT: len(self._rings), c.FOLLOWED: len(self._sources)}
+        lengths = [int(known.ring.length) for known in self._sources]
+        now = {c.KEPT: len(self._rings), c.FOLLOWED: len(lengths), c.LENGTHS: sum(lengths)}
+        if lengths:
+            now |= {c.LONGEST: max(lengths), c.SHORTEST: min(lengths)}
         return self._counts | {f"{name} at the end": count for name, count in now.items()}
 
     @property
-    def answered_us(self) -> Iterable[int]:
-        return self._requester.answered_us
+    def phases_us(self) -> Mapping[str, Iterable[int]]:
+        return self._requester.phases_us
 
     def record_for(self, seq: int, now_us: int) -> bytes:
         return self._announcer.record_for(seq, now_us)
@@ -257,6 +260,8 @@ class SrmRecovery:
         self._distances.on_heard(repair.source, repair.time_us, now_us)
         known.group.on_heard(repair.source, now_us)
         seq, is_own = publication.seq, publication.source == self._name
+        if (gap := known.gaps.get(seq)) is not None:
+            gap.repaired_us = repair.time_us
         near = repair.source if is_own else publication.source  # whose distance the hold-down is counted in
         others_us, own_us = repair_distance_us(repair), self._distances.to_us(near)
         self._repairer.on_repair(known, seq, others_us, own_us, repair.source, repair.time_us, now_us)
