@@ -138,7 +138,7 @@ class Simulation:
     def _run(self, progress: Callable[[int], None] | None) -> None:
         end_us = self.network.duration_us
         self.at(0, lambda: self._each_second(progress))
-        if self.network.slice_us is not None and self._watched:
+        if self.network.slice_us is not None and self.network.reliability.guarantees != BEST_EFFORT:
             self.at(self.network.slice_us, partial(self._each_slice, self.network.slice_us))
         for planned in self.network.publications(self.seed):
             if planned.at_us > end_us:
