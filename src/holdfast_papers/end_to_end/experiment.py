@@ -37,7 +37,7 @@ _SECONDS: dict[Scale, dict[int, float]] = {"quick": {SMALL: 30.0, LARGE: 8.0}, "
 _SEEDS: dict[Scale, dict[int, int]] = {"quick": {SMALL: 5, LARGE: 5}, "paper": {SMALL: 5, LARGE: 2}}
 _LENGTHS: dict[Scale, tuple[int, ...]] = {"quick": (2, 5), "paper": tuple(range(2, 10))}  # beside 1 and 10
 _LENGTHS_S: dict[Scale, float] = {"quick": 30.0, "paper": 300.0}
-_ROUGH_S: dict[Scale, float] = {"quick": 10.0, "paper": 60.0}
+_ROUGH_S: dict[Scale, dict[int, float]] = {"quick": {SMALL: 10.0, LARGE: 3.0}, "paper": {SMALL: 60.0, LARGE: 60.0}}
 _EPIDEMIC: dict[Scale, tuple[int, float]] = {"quick": (40, 3.0), "paper": (100, 10.0)}  # brokers and seconds
 _SLICES = 30  # of a run, for what is drawn over time
 _GRID = {"match": (0.1, 0.3), "loss": (0.05, 0.2), "record": (1, 5, 10)}  # of Eq. 1, where losses are plenty
@@ -62,13 +62,16 @@ def _plans(scale: Scale) -> Mapping[str, SweepPlan]:
         preset_document(NETWORKS[LARGE]), variants=calm, seeds=_SEEDS[scale][LARGE], settings=settings
     )
     both = {name: OTHER_VARIANTS[name] for name in (BEST_EFFORT, OURS)}
-    settings = {**CONTENT[SMALL], "duration_s": _ROUGH_S[scale], "links.loss": 0.05}
-    plans[NETWORKS[SMALL] + ROUGH] = plan(preset_document(NETWORKS[SMALL]), variants=both, seeds=5, settings=settings)
+    for size, preset in NETWORKS.items():
+        settings = {**CONTENT[size], "duration_s": _ROUGH_S[scale][size], "links.loss": 0.05}
+        plans[preset + ROUGH] = plan(
+            preset_document(preset), variants=both, seeds=_SEEDS[scale][size], settings=settings
+        )
     plans["digests"] = plan(
         preset_document(NETWORKS[SMALL]),
         {"reliability.digest_s": list(DIGEST_S)},
         seeds=1,
-        settings={**CONTENT[SMALL], **OTHER_VARIANTS[OURS], "duration_s": _ROUGH_S[scale]},
+        settings={**CONTENT[SMALL], **OTHER_VARIANTS[OURS], "duration_s": _ROUGH_S[scale][SMALL]},
     )
     plans[EPIDEMIC] = _epidemic(*_EPIDEMIC[scale])
     plans["detection"] = _detection(60.0 if scale == "quick" else 600.0)

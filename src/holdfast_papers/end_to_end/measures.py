@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from math import sqrt
 from typing import NamedTuple
 
@@ -128,6 +129,7 @@ class Matching(NamedTuple):
     shares: list[float]
 
 
+@cache
 def matching(size: int, seed: int = 1) -> Matching:
     drawn = plan(preset_document(NETWORKS[size]), seeds=seed, settings=CONTENT[size])
     network = drawn.network_of(drawn.cell(seed - 1))

@@ -98,7 +98,7 @@ def _delivery(runs: Mapping[str, Runs]) -> Iterator[Claim]:
     for loss, paper, found in ((0.05, 0.98, runs["delivery, 0.05"]), (0.1, 0.90, runs["delivery"])):
         for style in FEW:
             yield Claim(
-                f"001-3a-{style}-{loss:g}",
+                f"001-b-{style}-{loss:g}",
                 f"{style}, delivered at loss {loss:g}",
                 f"close to {paper:g}",
                 delivered(found.of(variant=style)),
@@ -165,7 +165,7 @@ def _rebuilt(runs: Runs) -> Iterator[Claim]:
         worst_before = [worst_slice(each) for each in before.by_seed()]
         settings = settings_of(before, ", no other loss")
         yield Claim(
-            f"001-3b-none-{every_s:g}",
+            f"001-l-none-{every_s:g}",
             f"no recovery, a link replaced every {every_s:g} s: worst tenth of a second",
             f"as low as {low:g}",
             estimate(worst_before),
@@ -178,7 +178,7 @@ def _rebuilt(runs: Runs) -> Iterator[Claim]:
             found = runs.of(variant=style, reconfiguration__every_s=every_s)
             worst = worst_slice(found)
             yield Claim(
-                f"001-3b-{style}-{every_s:g}",
+                f"001-l-{style}-{every_s:g}",
                 f"{style}, a link replaced every {every_s:g} s: worst tenth of a second",
                 paper if style != OURS else "the same is wanted",
                 extreme(worst, len(found.by_seed())),
@@ -475,7 +475,7 @@ def _calm(runs: Runs) -> Iterator[Claim]:
         for style in (COMBINED, PUSH)
     )
     yield Claim(
-        "001-10",
+        "001-j",
         f"loss 0.01 and 5 publications/s: gossip of {COMBINED} for each of {PUSH}",
         "one third",
         ratio(pulled, pushed),

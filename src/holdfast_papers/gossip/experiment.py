@@ -145,6 +145,7 @@ def _plans(scale: Scale) -> Mapping[str, SweepPlan]:
         "rebuilt": made.of(
             _styles(NONE, PUSH, COMBINED, OURS),
             {"links.loss": 0.0, "slices_s": 0.1},
+            brokers=100,
             reconfiguration__every_s=(0.03, 0.2),
         ),
     }

@@ -26,21 +26,25 @@ _BOTH = f"{NACK} and {OURS}"
 
 def claims(runs: Mapping[str, Runs]) -> Iterator[Claim]:
     for short, name, found, settings in (
-        ("overlay", "loss 0.1", runs["overlay"], ", loss 0.1"),
+        ("0.1", "loss 0.1", runs["overlay"], ", loss 0.1"),
+        ("rebuilt", "links replaced every 0.03 s", runs["rebuilt"].of(reconfiguration__every_s=0.03), ", by unicast"),
         ("crashes", "broker crashes", runs["crashes"], ", each broker down for 0.6 s a minute"),
         ("bursts", "losses in bursts of 8", runs["bursts"], ", 0.1 of all messages"),
     ):
         others = {style: found.of(variant=style) for style in FEW if found.of(variant=style).rows}
-        yield from _beside(short, name, found.of(variant=OURS), others, settings_of(found, settings))
+        before = found.of(variant=NONE)
+        note = f"without recovery {delivered(before).value:.4f}" if before.rows else ""
+        yield from _beside(short, name, found.of(variant=OURS), others, settings_of(found, settings), note)
     yield from _links(runs)
 
 
-def _beside(short: str, name: str, mine: Runs, others: Mapping[str, Runs], settings: str) -> Iterator[Claim]:
+def _beside(short: str, name: str, mine: Runs, others: Mapping[str, Runs], settings: str, note: str) -> Iterator[Claim]:
     """What ours delivers and what it costs, beside each of the others, seed by seed."""
-    yield Claim(f"ours-{short}", f"{OURS}, {name}: delivered", "", delivered(mine), None, "ours", settings)
+    text = f"{OURS}, {name}: delivered"
+    yield Claim(f"ours-delivered-{short}", text, "", delivered(mine), None, "ours", settings, note)
     for style, found in others.items():
         yield Claim(
-            f"ours-{short}-{style}",
+            f"ours-delivered-{short}-{style}",
             f"{name}: delivered with {OURS} beyond {style}",
             "more is wanted",
             difference(shares(mine), shares(found)),
@@ -50,11 +54,11 @@ def _beside(short: str, name: str, mine: Runs, others: Mapping[str, Runs], setti
             f"{style} {delivered(found).value:.4f}",
         )
         for id_, words, measure in (
-            ("bytes", "bytes of digests, vectors and requests over all links", gossip_bytes),
-            ("all-bytes", "bytes of all messages for each delivery", bytes_per_delivery),
+            (f"ours-bytes-{short}", "bytes of digests, vectors and requests over all links", gossip_bytes),
+            (f"ours-all-bytes-{short}", "bytes of all messages for each delivery", bytes_per_delivery),
         ):
             yield Claim(
-                f"ours-{short}-{id_}-{style}",
+                id_ if style == COMBINED else f"{id_}-{style}",
                 f"{name}: {words}, {OURS} for each of {style}",
                 "fewer are wanted",
                 ratio(*([max(1.0, measure(each)) for each in of.by_seed()] for of in (mine, found))),

@@ -1,6 +1,7 @@
 """Recovery as in paper 000, of one client: what arrives goes to who asks, who answers, and who listens."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 from holdfast.language.subscription import Subscription
@@ -11,6 +12,7 @@ from holdfast.protocol.effects import Effect, Gauges, Incident
 from holdfast.protocol.records import Record, RecordReader, first_book
 from holdfast.protocol.recovery.control import (
     Digest,
+    address_condition,
     decode_untrusted,
     digest_condition,
     from_open_untrusted,
@@ -23,6 +25,8 @@ from holdfast.protocol.recovery.srm.announcer import Announcer
 from holdfast.protocol.recovery.srm.distances import PeerDistances
 from holdfast.protocol.recovery.srm.event_cache import Rings
 from holdfast.protocol.recovery.srm.messages import (
+    from_addressed_untrusted,
+    is_addressed,
     is_request,
     own_repairs,
     own_requests,
@@ -50,6 +54,10 @@ class SrmRecovery:
     ) -> None:
         self._name = name
         self._channel = channel
+        is_cache = settings.caches is not None and name in settings.caches.split()
+        self._volunteers = is_cache or settings.volunteers >= 1 or rng.random() < settings.volunteers
+        if is_cache:
+            settings = replace(settings, kept_min=settings.kept_max, kept_first=settings.kept_max)
         self._settings = settings
         self._seen = seen
         self._counts = c.new_counts()
@@ -64,10 +72,12 @@ class SrmRecovery:
         self._rings = Rings(settings.kept_bytes_max)
 
     def start(self, now_us: int) -> list[Effect]:
-        if not self._settings.publisher_cache:
-            return []
-        follow = self._channel.follow
-        return follow(own_requests(self._name), now_us) + follow(own_repairs(self._name), now_us)
+        follow, effects = self._channel.follow, list[Effect]()
+        if self._settings.repairs == "addressed":
+            effects += follow(address_condition(self._name), now_us)
+        if self._settings.publisher_cache:
+            effects += follow(own_requests(self._name), now_us) + follow(own_repairs(self._name), now_us)
+        return effects
 
     def next_due_us(self) -> int | None:
         due = self._announcer.next_due_us(), self._requester.next_due_us(), self._repairer.next_due_us()
@@ -172,7 +182,8 @@ class SrmRecovery:
         if is_new and self._settings.soft_state_us:
             effects += self._channel.follow(digest_condition(known.name), now_us)
         self._requester.on_arrived(known, publication.seq, is_repair, now_us)
-        self._rings.add(known.ring, publication, now_us)
+        if self._volunteers:
+            self._rings.add(known.ring, publication, now_us)
         if not is_repair:
             self._distances.on_heard(known.name, publication.time_us, now_us)
         if publication.record:
@@ -190,6 +201,8 @@ class SrmRecovery:
             return [], []
         if is_open_repair(publication.attributes):
             return self._on_repair(publication, from_open_untrusted(publication), now_us)
+        if is_addressed(publication):
+            return self._on_repair(publication, from_addressed_untrusted(publication), now_us)
         if is_request(publication):
             return self._on_request(publication, now_us), []
         control = decode_untrusted(publication)
@@ -244,14 +257,16 @@ class SrmRecovery:
 
     def _look_up(self, known: SrmSource, seq: int, requester: str, now_us: int) -> None:
         """Someone asks for what we have had."""
-        if self._repairer.is_answered(known.name, seq, now_us):
+        if not self._volunteers and known.name != self._name:
+            return
+        if self._repairer.is_answered(known.name, seq, requester, now_us):
             return
         held = self._announcer.published.get(seq) if known.name == self._name else known.ring.kept.get(seq)
         if held is not None or known.name != self._name:
             known.ring.on_hit(held is not None)
             self._counts[c.MISSES if held is None else c.HITS] += 1
         if held is not None or self._settings.provider_by_miss:
-            self._repairer.on_request(known, seq, held, self._distances.to_us(requester), now_us)
+            self._repairer.on_request(known, seq, held, requester, self._distances.to_us(requester), now_us)
 
     def _on_repair(
         self, repair: Publication, publication: Publication, now_us: int
