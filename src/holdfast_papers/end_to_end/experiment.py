@@ -40,7 +40,6 @@ _LENGTHS_S: dict[Scale, float] = {"quick": 30.0, "paper": 300.0}
 _ROUGH_S: dict[Scale, dict[int, float]] = {"quick": {SMALL: 10.0, LARGE: 3.0}, "paper": {SMALL: 60.0, LARGE: 60.0}}
 _EPIDEMIC: dict[Scale, tuple[int, float]] = {"quick": (40, 3.0), "paper": (100, 10.0)}  # brokers and seconds
 _SLICES = 30  # of a run, for what is drawn over time
-_GRID = {"match": (0.1, 0.3), "loss": (0.05, 0.2), "record": (1, 5, 10)}  # of Eq. 1, where losses are plenty
 
 
 def _plans(scale: Scale) -> Mapping[str, SweepPlan]:
@@ -104,10 +103,8 @@ def _point(match: float, loss: float, length: int) -> tuple[str, dict[str, objec
 
 
 def _detection(duration_s: float) -> SweepPlan:
-    points = (
-        _point(match, loss, length) for match in _GRID["match"] for loss in _GRID["loss"] for length in _GRID["record"]
-    )
-    return plan(_one_link(), variants=dict(points), seeds=1, settings={"duration_s": duration_s})  # type: ignore[arg-type]
+    points = (_point(match, loss, length) for match in (0.1, 0.3) for loss in (0.05, 0.2) for length in (1, 5, 10))
+    return plan(_one_link(), variants=dict(points), seeds=1, settings={"duration_s": duration_s})
 
 
 def _rare_losses(duration_s: float) -> SweepPlan:

@@ -12,11 +12,14 @@ from holdfast.protocol.effects import Effect, Gauges, Incident
 from holdfast.protocol.records import Record, RecordReader, first_book
 from holdfast.protocol.recovery.control import (
     Digest,
+    Session,
     address_condition,
     decode_untrusted,
     digest_condition,
+    encoded,
     from_open_untrusted,
     is_open_repair,
+    labels,
 )
 from holdfast.protocol.recovery.publisher_state import NEVER_US, Interest
 from holdfast.protocol.recovery.recovery import ControlChannel, Gaps
@@ -66,14 +69,15 @@ class SrmRecovery:
         self._interest = Interest(())
         self._listening = Listening(first_book(settings.records.encoding), channel)
         self._sources = Sources(settings)
-        self._distances = PeerDistances(settings.distance_us)
+        self._asks_distances = settings.distances == "round-trips"
+        self._distances = PeerDistances(settings.distance_us, settings.session_us if self._asks_distances else None)
         self._requester = Requester(name, settings, self._sources, self._distances, rng, self._counts, channel)
         self._repairer = Repairer(name, settings, rng, self._counts, channel)
         self._rings = Rings(settings.kept_bytes_max)
 
     def start(self, now_us: int) -> list[Effect]:
         follow, effects = self._channel.follow, list[Effect]()
-        if self._settings.repairs == "addressed":
+        if self._settings.repairs == "addressed" or self._asks_distances:
             effects += follow(address_condition(self._name), now_us)
         if self._settings.publisher_cache:
             effects += follow(own_requests(self._name), now_us) + follow(own_repairs(self._name), now_us)
@@ -186,6 +190,7 @@ class SrmRecovery:
             self._rings.add(known.ring, publication, now_us)
         if not is_repair:
             self._distances.on_heard(known.name, publication.time_us, now_us)
+            effects += self._sessions(now_us)
         if publication.record:
             try:
                 record = self._reader.read_untrusted(
@@ -204,13 +209,31 @@ class SrmRecovery:
         if is_addressed(publication):
             return self._on_repair(publication, from_addressed_untrusted(publication), now_us)
         if is_request(publication):
-            return self._on_request(publication, now_us), []
+            return self._on_request(publication, now_us) + self._sessions(now_us), []
         control = decode_untrusted(publication)
+        if isinstance(control, Session):
+            return self._on_session(publication.source, control, now_us), []
         known = self._sources.get(publication.source)
         if known is None or not isinstance(control, Digest):
             return [], []
         record = self._reader.read_untrusted(known.name, control.record, control.last_seq, publication.time_us)
         return self._on_record(known, record, now_us), []
+
+    def _sessions(self, now_us: int) -> list[Effect]:
+        """Ask those whose distance is not known, or was measured long ago."""
+        session = Session(now_us)
+        return [
+            each
+            for name in self._distances.take_due(now_us)
+            for each in self._channel.send_control(labels(session, (name,)), encoded(session), now_us)
+        ]
+
+    def _on_session(self, peer: str, session: Session, now_us: int) -> list[Effect]:
+        if session.answers:
+            self._distances.on_answer(peer, session.sent_us, now_us)
+            return []
+        answer = Session(session.sent_us, answers=True)
+        return self._channel.send_control(labels(answer, (peer,)), encoded(answer), now_us)
 
     def _heard(self, source: str, now_us: int) -> tuple[SrmSource, list[Effect]]:
         known, forgotten = self._sources.heard(source)

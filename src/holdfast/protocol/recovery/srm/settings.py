@@ -120,6 +120,18 @@ class SrmSettings(Settings):
         at_most=100,
         key="srm_hold_down",
     )
+    distances: Literal["clocks", "round-trips"] = setting(
+        "clocks",
+        "srm: how far others are; clocks: by the times on their messages; round-trips: by asking them",
+        "costs nothing where clocks agree",
+        key="srm_distances",
+    )
+    session_us: int = setting(
+        10_000_000,
+        "round-trips: how often a node asks one that it hears",
+        "a few messages for each pair in a minute",
+        key="srm_session_s",
+    )
     distance_us: int = setting(1_000_000, "to a node that has not been heard", "SRM's default")
 
     # Keeping, at every subscriber: Algorithm 1
