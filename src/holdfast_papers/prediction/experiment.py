@@ -4,18 +4,15 @@ The slides do not say whether the brokers of publisher and subscriber may fail. 
 schemes that they report for low-end graphs only comes out when the end brokers are up. Retransmission "a magnitude"
 better than basic is a statement about unreliability, the share of events that are missed."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
 from itertools import pairwise
 from math import inf, sqrt
 from pathlib import Path
 from random import Random
 from statistics import NormalDist, fmean, median
 from time import process_time
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from holdfast.network.topology import random_graph
 from holdfast.pipeline.charts.lines import Line, LineChart, Spot
@@ -24,8 +21,9 @@ from holdfast.planner.connectivity import diagram_between
 from holdfast.planner.overlay import Overlay, OverlayLink
 from holdfast_papers.claims import Claim
 from holdfast_papers.estimates import Estimate, Interval, difference, estimate, exact, extreme, ratio_of_sums
+from holdfast_papers.models import Cell, measured
 from holdfast_papers.prediction.failures import SCHEMES
-from holdfast_papers.prediction.live import live_claims, live_rows
+from holdfast_papers.prediction.live import LIVE_SEEDS, live_claims, live_rows
 from holdfast_papers.prediction.losses import loss_claims, loss_plans
 from holdfast_papers.prediction.networks import (
     CLASSES,
@@ -36,7 +34,7 @@ from holdfast_papers.prediction.networks import (
     hop_errors,
     rows_of,
 )
-from holdfast_papers.study import Row, Runs, Scale, Study
+from holdfast_papers.study import Row, Runs, Scale, Study, WatchParts
 from holdfast_papers.verdicts import about, at_least, at_most, less_than, more_than
 
 if TYPE_CHECKING:
@@ -47,61 +45,52 @@ _WORLDS: dict[Scale, int] = {"quick": 150_000, "paper": 2_000_000}
 _GRAPHS: dict[Scale, int] = {"quick": 10, "paper": 200}  # of each quality, predicted without a simulation
 _FALSE_ALARM = 0.01  # chance that any of all comparisons is wrongly said to be off
 _ERROR_MAX = 0.005  # of the mean absolute difference
-_SCHEMA = "topology string, quality string, seed long, subscriber string, endpoints string, scheme string, " + (
-    "predicted double, bound double, method string, simulated double, error double, worlds long, slides double"
-)
 
 
-def _measured(spark: "SparkSession", scale: Scale, out: Path) -> Mapping[str, Runs]:
-    """One task a network; the table is kept, so that claims and figures can be made again without it."""
-    file = out / "tables" / "subscribers.parquet"
-    settings = [
+def _settings_of(scale: Scale) -> list[PredictionSetting]:
+    return [
         PredictionSetting(topology, quality, seed, _WORLDS[scale])
         for topology in TOPOLOGIES
         for quality in CLASSES
         for seed in range(1, _NETWORKS[scale] + 1)
     ]
-    if not file.exists():
-        numbers = spark.range(0, len(settings), 1, len(settings))
-        found = numbers.mapInArrow(lambda batches: _task(settings, batches), _SCHEMA).toArrow()
-        file.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(found, file)
-    shared = [row for setting in settings if setting.seed == 1 for row in hop_errors(setting)]
+
+
+def _graphs_of(scale: Scale) -> list[Cell]:
+    """Graphs differ more from each other than schemes do, so their order needs many; the exact numbers are quick."""
+    return [{"quality": quality, "seed": seed} for quality in CLASSES for seed in range(1, _GRAPHS[scale] + 1)]
+
+
+def _cells(scale: Scale) -> Mapping[str, int]:
+    live = len(SCHEMES) * LIVE_SEEDS[scale]
+    return {"subscribers": len(_settings_of(scale)), "orders": len(_graphs_of(scale)), "live": live}
+
+
+def _measured(spark: "SparkSession", scale: Scale, out: Path, part: WatchParts) -> Mapping[str, Runs]:
+    """One task a network; the tables are kept, so that claims and figures can be made again without them."""
+    settings, tables = _settings_of(scale), out / "tables"
+    with part("subscribers") as watch:
+        cells = [asdict(each) for each in settings]
+        found = measured(spark, cells, _subscribers, tables / "subscribers.parquet", watch)
+    with part("orders") as watch:
+        orders = measured(spark, _graphs_of(scale), _order, tables / "orders.parquet", watch)
+    with part("live") as watch:
+        live = live_rows(scale, out, watch)
     return {
-        "subscribers": Runs(pq.read_table(file).to_pylist()),
+        "subscribers": Runs([row for each in found for row in each["rows"]]),
         "exact": Runs(list(_exact_times())),
-        "shared": Runs(shared),
-        "orders": _orders(spark, scale, out),
-        "live": live_rows(scale, out),
+        "shared": Runs([row for setting in settings if setting.seed == 1 for row in hop_errors(setting)]),
+        "orders": Runs(orders),
+        "live": live,
     }
 
 
-def _orders(spark: "SparkSession", scale: Scale, out: Path) -> Runs:
-    """Graphs differ more from each other than schemes do, so their order needs many; the exact numbers are quick."""
-    file = out / "tables" / "orders.json"
-    asked = [(quality, seed) for quality in CLASSES for seed in range(1, _GRAPHS[scale] + 1)]
-    if not file.exists():
-        numbers = spark.range(0, len(asked), 1, 8)
-        found = numbers.mapInArrow(lambda batches: _graphs(asked, batches), "row string").toArrow()
-        file.write_text(f"[{','.join(found['row'].to_pylist())}]", encoding="utf-8")
-    return Runs(json.loads(file.read_text(encoding="utf-8")))
+def _subscribers(cell: Cell) -> dict[str, Any]:
+    return {"rows": list(rows_of(PredictionSetting(**cell)))}
 
 
-def _graphs(asked: list[tuple[str, int]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch["id"].to_pylist():
-            yield pa.RecordBatch.from_pydict({"row": [json.dumps(exact_misses(*asked[number]))]})
-
-
-def _task(settings: list[PredictionSetting], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch["id"].to_pylist():
-            yield pa.RecordBatch.from_pylist(list(rows_of(settings[number])), _arrow_schema())
-
-
-def _arrow_schema() -> pa.Schema:
-    kinds = {"string": pa.string(), "long": pa.int64(), "double": pa.float64()}
-    return pa.schema([(name, kinds[kind]) for name, kind in (each.split() for each in _SCHEMA.split(","))])
+def _order(cell: Cell) -> dict[str, Any]:
+    return exact_misses(cell["quality"], cell["seed"])
 
 
 def _exact_times() -> Iterator[dict[str, float]]:
@@ -274,7 +263,7 @@ def _high_end(orders: Runs, reading: str) -> Iterator[Claim]:
         f"004-high-hybrid-misses-{reading}",
         f"high-end graphs, ends {reading}: times that retransmission misses more than hybrid",
         "not very much",
-        ratio_of_sums(kept, both),
+        ratio_of_sums(both, kept).through(_inverse),
         less_than(2),
         "paper",
         _graphs_settings(orders),
@@ -402,4 +391,4 @@ def _band(row: Row) -> Interval:
     return max(missed - half, missed / 10), missed + half
 
 
-STUDY = Study("prediction", "Prediction of reliability (paper 004)", loss_plans, _claims, _figures, measured=_measured)
+STUDY = Study("prediction", "Prediction of reliability (paper 004)", loss_plans, _claims, _figures, _measured, _cells)

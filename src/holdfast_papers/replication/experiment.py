@@ -19,7 +19,7 @@ from holdfast_papers.estimates import Estimate, difference, estimate, extreme, r
 from holdfast_papers.models import measured
 from holdfast_papers.replication.cells import COMPARED, COPYING, measure, models
 from holdfast_papers.replication.table import PAPER
-from holdfast_papers.study import Row, Runs, Scale, Study
+from holdfast_papers.study import Row, Runs, Scale, Study, WatchParts
 from holdfast_papers.verdicts import Allowed, about, at_least, at_most, less_than, more_than
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def _congestion(runs: Runs) -> Iterator[Claim]:
 def _messages(runs: Runs) -> Claim:
     """Two neighbours, one advertisement: to the replica and on, and each subscription the same way back."""
     rows = runs.of(copying="synchronous").rows
-    sent = [(row["sent.Tell"] + row["sent.ReplicaRequest"]) / (2 + 2 * 1 + 2 * row["matching"]) for row in rows]
+    sent = [(row["sent.Delta"] + row["sent.ReplicaRequest"]) / (2 + 2 * 1 + 2 * row["matching"]) for row in rows]
     return Claim(
         "003-messages",
         "messages sent for each of |N| + |N||A| + subscriptions times ways",
@@ -387,12 +387,18 @@ def _line(runs: Runs, name: str, metric: str, key: str) -> Line:
     return Line(name, tuple(spot(at, estimate([row[metric] for row in rows])) for at, rows in sorted(groups.items())))
 
 
-def _measured(spark: "SparkSession", scale: Scale, out: Path) -> Mapping[str, Runs]:
-    folder = out / "models"
-    cells = models(scale)
-    return {name: Runs(measured(spark, each, measure, folder / f"{name}.parquet")) for name, each in cells.items()}
+def _measured(spark: "SparkSession", scale: Scale, out: Path, part: WatchParts) -> Mapping[str, Runs]:
+    found = {}
+    for name, cells in models(scale).items():
+        with part(name) as watch:
+            found[name] = Runs(measured(spark, cells, measure, out / "models" / f"{name}.parquet", watch))
+    return found
+
+
+def _cells(scale: Scale) -> Mapping[str, int]:
+    return {name: len(cells) for name, cells in models(scale).items()}
 
 
 STUDY = Study(
-    "replication", "Replication on demand (paper 003)", lambda scale: {}, _claims, _figures, measured=_measured
+    "replication", "Replication on demand (paper 003)", lambda scale: {}, _claims, _figures, _measured, _cells
 )
