@@ -87,18 +87,18 @@ def grown(row: Row, what: str) -> dict[int, float]:
     return {number: count - stands.get(number - 1, 0.0) for number, count in sorted(stands.items())}
 
 
-class Point(NamedTuple):
+class SlicePoint(NamedTuple):
     at_s: float  # the end of the slice
     by_seed: list[float]
 
 
-def over_time(runs: Runs, what: str, by_growth: bool = False) -> list[Point]:
+def over_time(runs: Runs, what: str, by_growth: bool = False) -> list[SlicePoint]:
     """The slices that every run has."""
     rows = sorted(runs.rows, key=lambda row: row["seed"])
     found = [(grown if by_growth else series)(row, what) for row in rows]
     common = [number for number in sorted(found[0]) if all(number in each for each in found)]
     slice_s = rows[0]["slices_s"]
-    return [Point((number + 1) * slice_s, [each[number] for each in found]) for number in common]
+    return [SlicePoint((number + 1) * slice_s, [each[number] for each in found]) for number in common]
 
 
 def hit_ratios(runs: Runs, first: float = 0.0, last: float = 1.0) -> list[float]:

@@ -1,8 +1,8 @@
 """How far other nodes are: the time their messages take.
 
 SRM measures round trips by session messages to the group. There is no group here. Where clocks agree, every message
-tells how long it took. Where they do not, a node asks those it hears of by a session message of their own, now and
-then, and takes half of the time to the answer; until the first one it knows nothing.
+tells how long it took. Where they do not, a node probes those it hears, now and then, and takes half of the time to
+the answer; until the first answer it knows nothing.
 """
 
 from holdfast.protocol.recovery.srm.moving_average import MovingAverage
@@ -13,18 +13,18 @@ _NAMES_MAX = 4_096  # nodes: half a megabyte; the one heard longest ago is forgo
 
 
 class PeerDistances:
-    def __init__(self, default_us: int, session_us: int | None) -> None:
-        """`session_us`: how often to ask one who is heard; None where clocks are trusted."""
+    def __init__(self, default_us: int, probe_us: int | None) -> None:
+        """`probe_us`: how often to ask one who is heard; None where clocks are trusted."""
         self._default_us = default_us
-        self._session_us = session_us
+        self._probe_us = probe_us
         self._known: dict[str, MovingAverage] = {}  # in the order in which they were last heard
         self._asked_us: dict[str, int] = {}  # the same order
         self._due: dict[str, None] = {}  # whom to ask
 
     def on_heard(self, name: str, departure_us: int, now_us: int) -> None:
-        if self._session_us is None:
+        if self._probe_us is None:
             self._add(name, now_us - departure_us)
-        elif self._asked_us.get(name, now_us - self._session_us) <= now_us - self._session_us:
+        elif self._asked_us.get(name, now_us - self._probe_us) <= now_us - self._probe_us:
             self._due[name] = None
 
     def take_due(self, now_us: int) -> list[str]:

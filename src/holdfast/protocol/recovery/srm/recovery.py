@@ -12,7 +12,7 @@ from holdfast.protocol.effects import Effect, Gauges, Incident
 from holdfast.protocol.records import Record, RecordReader, first_book
 from holdfast.protocol.recovery.control import (
     Digest,
-    Session,
+    Probe,
     address_condition,
     decode_untrusted,
     digest_condition,
@@ -70,7 +70,7 @@ class SrmRecovery:
         self._listening = Listening(first_book(settings.records.encoding), channel)
         self._sources = Sources(settings)
         self._asks_distances = settings.distances == "round-trips"
-        self._distances = PeerDistances(settings.distance_us, settings.session_us if self._asks_distances else None)
+        self._distances = PeerDistances(settings.distance_us, settings.probe_us if self._asks_distances else None)
         self._requester = Requester(name, settings, self._sources, self._distances, rng, self._counts, channel)
         self._repairer = Repairer(name, settings, rng, self._counts, channel)
         self._rings = Rings(settings.kept_bytes_max)
@@ -190,7 +190,7 @@ class SrmRecovery:
             self._rings.add(known.ring, publication, now_us)
         if not is_repair:
             self._distances.on_heard(known.name, publication.time_us, now_us)
-            effects += self._sessions(now_us)
+            effects += self._probes(now_us)
         if publication.record:
             try:
                 record = self._reader.read_untrusted(
@@ -209,30 +209,30 @@ class SrmRecovery:
         if is_addressed(publication):
             return self._on_repair(publication, from_addressed_untrusted(publication), now_us)
         if is_request(publication):
-            return self._on_request(publication, now_us) + self._sessions(now_us), []
+            return self._on_request(publication, now_us) + self._probes(now_us), []
         control = decode_untrusted(publication)
-        if isinstance(control, Session):
-            return self._on_session(publication.source, control, now_us), []
+        if isinstance(control, Probe):
+            return self._on_probe(publication.source, control, now_us), []
         known = self._sources.get(publication.source)
         if known is None or not isinstance(control, Digest):
             return [], []
         record = self._reader.read_untrusted(known.name, control.record, control.last_seq, publication.time_us)
         return self._on_record(known, record, now_us), []
 
-    def _sessions(self, now_us: int) -> list[Effect]:
+    def _probes(self, now_us: int) -> list[Effect]:
         """Ask those whose distance is not known, or was measured long ago."""
-        session = Session(now_us)
+        probe = Probe(now_us)
         return [
             each
             for name in self._distances.take_due(now_us)
-            for each in self._channel.send_control(labels(session, (name,)), encoded(session), now_us)
+            for each in self._channel.send_control(labels(probe, (name,)), encoded(probe), now_us)
         ]
 
-    def _on_session(self, peer: str, session: Session, now_us: int) -> list[Effect]:
-        if session.answers:
-            self._distances.on_answer(peer, session.sent_us, now_us)
+    def _on_probe(self, peer: str, probe: Probe, now_us: int) -> list[Effect]:
+        if probe.answers:
+            self._distances.on_answer(peer, probe.sent_us, now_us)
             return []
-        answer = Session(session.sent_us, answers=True)
+        answer = Probe(probe.sent_us, answers=True)
         return self._channel.send_control(labels(answer, (peer,)), encoded(answer), now_us)
 
     def _heard(self, source: str, now_us: int) -> tuple[SrmSource, list[Effect]]:

@@ -126,11 +126,11 @@ class SrmSettings(Settings):
         "costs nothing where clocks agree",
         key="srm_distances",
     )
-    session_us: int = setting(
+    probe_us: int = setting(
         10_000_000,
         "round-trips: how often a node asks one that it hears",
         "a few messages for each pair in a minute",
-        key="srm_session_s",
+        key="srm_probe_s",
     )
     distance_us: int = setting(1_000_000, "to a node that has not been heard", "SRM's default")
 
