@@ -201,14 +201,13 @@ def _sizes(scale: Scale, made: _Plans) -> dict[str, SweepPlan]:
 def _patterns(scale: Scale, made: _Plans) -> dict[str, SweepPlan]:
     large = {"reliability.gossip_buffer": made.scaled(4_000)}
     calm = {**large, "workload.rate_per_s": 5, "duration_s": _CALM_S[scale]}
-    busy = {**large, "duration_s": 6.0} if scale == "quick" else large
     found = {
-        "patterns": made.of(_styles(*FEW), busy, workload__per_client=_PATTERNS),
+        "patterns": made.of(_styles(*FEW), large, workload__per_client=_PATTERNS),
         "patterns, calm": made.of(_styles(*FEW), calm, workload__per_client=_PATTERNS),
         "patterns, calm" + MORE: made.of(
             _styles(SUBSCRIBER, PUBLISHER, RANDOM), calm, 1, workload__per_client=_PATTERNS
         ),
-        "patterns" + MORE: made.of(_styles(SUBSCRIBER, PUBLISHER, RANDOM), busy, 1, workload__per_client=_PATTERNS),
+        "patterns" + MORE: made.of(_styles(SUBSCRIBER, PUBLISHER, RANDOM), large, 1, workload__per_client=_PATTERNS),
         "calm": made.of(
             _styles(*FEW),
             {"workload.rate_per_s": 5, "duration_s": _CALM_S[scale], "reliability.gossip_lost_s": 60},
@@ -216,7 +215,7 @@ def _patterns(scale: Scale, made: _Plans) -> dict[str, SweepPlan]:
         ),
     }
     if made.has_points:
-        found["patterns between" + MORE] = made.of(_styles(*FEW), busy, 1, workload__per_client=_MORE_PATTERNS)
+        found["patterns between" + MORE] = made.of(_styles(*FEW), large, 1, workload__per_client=_MORE_PATTERNS)
         found["patterns between, calm" + MORE] = made.of(_styles(*FEW), calm, 1, workload__per_client=_MORE_PATTERNS)
         found["losses" + MORE] = made.of(_styles(*FEW), {}, 1, links__loss=_ERROR_RATES[scale])
     return found
