@@ -195,7 +195,7 @@ def _over_time(found: Runs, size: int, settings: str) -> Iterator[Claim]:
         f"000-6-{size}-always",
         f"R = 10 divides lost deliveries in every sixth of the run, but the first, by at least, {size} brokers",
         "persistent during the whole course",
-        extreme(min(factors), len(found.of(variant=PAPER).rows)),
+        extreme(min(factors, default=float("nan")), len(found.of(variant=PAPER).rows)),
         more_than(1, "every"),
         "paper",
         settings,
