@@ -19,15 +19,20 @@ class Host:
     name: str
     kind: NodeKind
     machine: Node
-    has_service_time: bool = False  # messages are served one after the other
+    has_service_time: bool = False  # messages wait for a server, and take it some time
     channels: dict[str, "Channel"] = field(default_factory=dict)
     up: bool = True
     wake_us: int = -1  # the wake-up that counts; earlier ones still in the queue are stale
     waiting: deque[tuple[str, Message]] = field(default_factory=deque)  # messages for a broker that is busy
-    busy: bool = False
+    served: list[tuple[str, Message]] = field(default_factory=list)  # those that are being served
+    busy: int = 0  # servers
     held: "list[Input | Parcel] | None" = None  # it hangs: what has come for it since, and waits until it goes on
     incarnation: int = 0  # counts crashes: work begun before one is not finished after it
     tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))  # by the kind of message
+
+    @property
+    def queue_length(self) -> int:
+        return len(self.waiting) + len(self.served)
 
     def has_settled(self, now_us: int) -> bool:
         """Whether nothing more is to be expected of it when nothing is on its way."""

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import accumulate
 from random import Random
 
-from holdfast.model.messages import CopyProtocol, Delta, ReplicaUse
+from holdfast.model.messages import CopyProtocol, Delta, Message, ReplicaUse
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network, SubscriptionSpec
 from holdfast.protocol.effects import Delivered, Incident, LinkDown, PublishCall, ReplicaWanted
 from holdfast.protocol.replication.settings import ReplicationSettings
@@ -98,10 +98,10 @@ class _CostlyServing(Serving):
         self._model = model
         self._entries: dict[str, int] = {}  # of queues and caches that each broker has handled, at the last look
 
-    def time_us(self, host: Host) -> int:
+    def time_us(self, host: Host, message: Message) -> int:
         if not self._model.at_work:
             return 0
-        setting, (_, message) = self._model.setting, host.waiting[0]
+        setting = self._model.setting
         cost_us = setting.costs.message_us
         if host.name.startswith(FAULTY):
             cost_us = (setting.congested_us if host.name == FAULTY else setting.replica_us) or cost_us
