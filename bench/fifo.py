@@ -1,6 +1,6 @@
 """Order: how many violations each estimator removes, whether it keeps its promise, and the delay it adds.
 
-The model is in bench/fifo_model.py. Every estimator sees the same publications, drawn anew for each seed; intervals are
+The model is in holdfast_papers/fifo/overtaking.py. Every estimator sees the same publications, drawn anew for each seed; intervals are
 95 % for the mean over seeds (Student's t). Added delay is over all messages, also those that did not wait. Two rows are
 no estimators of ours: `all travel times` is the plainer conformal recipe that ours grew out of, and `foresight` knows
 which messages are lost and waits for all others: less than this cannot be added without violations.
@@ -14,7 +14,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from bench.command import options, told
-from bench.fifo_model import SCENARIOS, Outcome, Scenario, Stream, draw, replay
+from holdfast_papers.fifo.overtaking import SCENARIOS, Outcome, Scenario, Stream, draw, replay
 from bench.results import machine
 from holdfast.pipeline.confidence import half_width_factor
 from holdfast.protocol.order.estimators import NewEstimator, new_estimator

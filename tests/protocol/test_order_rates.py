@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from bench.fifo_model import SCENARIOS, Outcome, Scenario, Stream, draw, replay
+from holdfast_papers.fifo.overtaking import SCENARIOS, Outcome, Scenario, Stream, draw, replay
 from holdfast.protocol.order.latch import Latch
 from holdfast.protocol.order.settings import LatchSettings
 

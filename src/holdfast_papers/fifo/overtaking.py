@@ -1,4 +1,4 @@
-"""Publications that overtake each other, and what a latch makes of them: the Monte-Carlo behind bench/fifo.py.
+"""Publications that overtake each other, and what a latch makes of them: a Monte-Carlo without a network.
 
 One publisher, 200 publications a second, half of them relevant to the one subscriber; four brokers, each of which
 keeps every message for a random time of its own (mean 4 ms), so that messages overtake each other as they do where
