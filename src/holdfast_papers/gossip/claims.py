@@ -336,7 +336,7 @@ def _links(runs: Mapping[str, Runs]) -> Iterator[Claim]:
     settings = _settings(layers, ", loss 0.1")
     yield _wanted("ours-nack-0.1", f"{NACK}, delivered at loss 0.1", delivered(alone), settings)
     again, events = ([sent(each, kind) for each in alone.by_seed()] for kind in ("Resent", "Publish"))
-    asked = sent(alone, "Missing", "Latest") / sent(alone, "Publish")
+    asked = sent(alone, "Nack", "HighestSent") / sent(alone, "Publish")
     yield Claim(
         "ours-nack-transmissions",
         f"{NACK}, loss 0.1: events sent again over a link for each sent once",

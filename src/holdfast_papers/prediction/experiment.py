@@ -263,7 +263,7 @@ def _high_end(orders: Runs, reading: str) -> Iterator[Claim]:
         f"004-high-hybrid-misses-{reading}",
         f"high-end graphs, ends {reading}: times that retransmission misses more than hybrid",
         "not very much",
-        ratio_of_sums(kept, both),
+        ratio_of_sums(both, kept).through(_inverse),
         less_than(2),
         "paper",
         _graphs_settings(orders),

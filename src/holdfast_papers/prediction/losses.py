@@ -77,5 +77,7 @@ def _expected(mechanism: str, settings: Mapping[str, object]) -> float:
     network = parse_text(_NETWORK, settings=settings)
     asked = network.reliability.guarantees.recovery
     record = asked.record if isinstance(asked, SrmSettings) else 0
-    found = forecasts(case_of(network), RecoverySettings().told, record, gossip_of(network))
+    found = forecasts(
+        case_of(network), RecoverySettings().told, record, gossip_of(network), network.reliability.hops.nack.tries
+    )
     return next(each.delivered for each in found if each.mechanism == mechanism)

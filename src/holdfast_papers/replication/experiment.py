@@ -328,7 +328,7 @@ def _congestion(runs: Runs) -> Iterator[Claim]:
 def _messages(runs: Runs) -> Claim:
     """Two neighbours, one advertisement: to the replica and on, and each subscription the same way back."""
     rows = runs.of(copying="synchronous").rows
-    sent = [(row["sent.Tell"] + row["sent.ReplicaRequest"]) / (2 + 2 * 1 + 2 * row["matching"]) for row in rows]
+    sent = [(row["sent.Delta"] + row["sent.ReplicaRequest"]) / (2 + 2 * 1 + 2 * row["matching"]) for row in rows]
     return Claim(
         "003-messages",
         "messages sent for each of |N| + |N||A| + subscriptions times ways",
