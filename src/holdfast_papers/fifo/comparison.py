@@ -19,8 +19,8 @@ from holdfast_papers.study import Runs, Scale
 
 ESTIMATORS: tuple[EstimatorName, ...] = get_args(EstimatorName)
 TARGETS = (0.05, 0.005)
-_SWEPT = (0.45, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.003, 0.002, 0.001, 0.0005)
-_PUBLICATIONS: dict[Scale, int] = {"quick": 60_000, "paper": 240_000}
+SWEPT = (0.45, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.0005)
+_PUBLICATIONS: dict[Scale, int] = {"quick": 20_000, "paper": 240_000}
 _SEEDS: dict[Scale, int] = {"quick": 5, "paper": 10}
 Point = tuple[float, float]  # the share that remains, and the delay added
 
@@ -37,7 +37,7 @@ def cells(scale: Scale) -> list[Cell]:
 def measure(cell: Cell) -> dict[str, Any]:
     stream = _stream(cell)
     found = {}
-    for target in _SWEPT:
+    for target in SWEPT:
         outcome = replay(stream, Latch(LatchSettings(estimator=cell["estimator"], target=target)))
         found[f"share@{target:g}"], found[f"added@{target:g}"] = outcome.share, outcome.added_ms
     return found
@@ -68,7 +68,7 @@ def measure_clocks(cell: Cell) -> dict[str, Any]:
 
 def points(row: dict[str, Any]) -> list[Point]:
     """From many violations to few."""
-    return [(row[f"share@{target:g}"], row[f"added@{target:g}"]) for target in _SWEPT]
+    return [(row[f"share@{target:g}"], row[f"added@{target:g}"]) for target in SWEPT]
 
 
 def delay_at(found: Sequence[Point], share: float) -> float:
@@ -84,8 +84,6 @@ def at_equal_violations(runs: Runs, scenario: str, estimator: str, other: str, t
     """By seed: the delay that one adds for each millisecond of the other, where both leave the same share."""
     mine, others = (runs.of(scenario=scenario, estimator=each) for each in (estimator, other))
     found = []
-    for row, rival in zip(
-        *(sorted(each.rows, key=lambda row: row["seed"]) for each in (mine, others)), strict=True
-    ):
+    for row, rival in zip(*(sorted(each.rows, key=lambda row: row["seed"]) for each in (mine, others)), strict=True):
         found.append(row[f"added@{target:g}"] / delay_at(points(dict(rival)), row[f"share@{target:g}"]))
     return found
