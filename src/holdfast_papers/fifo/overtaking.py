@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from holdfast.protocol.order.latch import Dropped, Latch, Release
 
@@ -23,12 +24,12 @@ SHIFT_S = 30.0  # the load changes twice a minute
 CLOCK_OFFSET_US = 5 * 3_600_000_000
 CLOCK_DRIFT = 50e-6
 
-Floats = np.ndarray
+Floats = npt.NDArray[np.float64]
 Travel = Callable[[np.random.Generator, Floats], Floats]  # departures to travel times, in seconds
 
 
 def exponential(dice: np.random.Generator, departures: Floats) -> Floats:
-    return dice.exponential(PROCESSING_S, (len(departures), BROKERS)).sum(axis=1)
+    return np.asarray(dice.exponential(PROCESSING_S, (len(departures), BROKERS)).sum(axis=1))
 
 
 def shifting(dice: np.random.Generator, departures: Floats) -> Floats:
@@ -38,7 +39,8 @@ def shifting(dice: np.random.Generator, departures: Floats) -> Floats:
 
 def pareto(dice: np.random.Generator, departures: Floats) -> Floats:
     shape = 2.6
-    return PROCESSING_S * (shape - 1) / shape * (1 + dice.pareto(shape, (len(departures), BROKERS))).sum(axis=1)
+    times = (1 + dice.pareto(shape, (len(departures), BROKERS))).sum(axis=1)
+    return np.asarray(PROCESSING_S * (shape - 1) / shape * times)
 
 
 def jittery(dice: np.random.Generator, departures: Floats) -> Floats:

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
-from holdfast.books.replication_promises import incomplete, unordered
+from holdfast.books.replication_promises import EventId, incomplete, unordered
 from holdfast.model.messages import CopyProtocol, ReplicaUse
 from holdfast_papers.models import Cell
+from holdfast_papers.replication.as_written import AsWritten, Reading
 from holdfast_papers.replication.model import Model, ReplicationSetting
-from holdfast_papers.replication.table import ALIKE, busy_setting, deliveries_of
+from holdfast_papers.replication.table import ALIKE, PAPER, busy_setting, deliveries_of
 from holdfast_papers.study import Scale
 
 COPYING: tuple[CopyProtocol, ...] = get_args(CopyProtocol)
@@ -41,6 +42,7 @@ def models(scale: Scale) -> Mapping[str, Sequence[Cell]]:
     seeds = range(1, SEEDS[scale] + 1)
     return {
         "table": list(_table(range(1, TABLE_SEEDS[scale] + 1))),
+        "written": list(_written(range(1, TABLE_SEEDS[scale] + 1))),
         "population": [
             {"copying": copying, "subscriptions": count, "seed": seed}
             for count in SUBSCRIPTIONS[scale]
@@ -78,6 +80,13 @@ def _table(seeds: Sequence[int]) -> Iterator[Cell]:
                 yield {"copying": copying, "use": use, "seed": seed, "table": True}
 
 
+def _written(seeds: Sequence[int]) -> Iterator[Cell]:
+    for copying, use in PAPER:
+        for reading in get_args(Reading) if use == "reordering" else ("sentence",):
+            for seed in seeds:
+                yield {"copying": copying, "use": use, "reading": reading, "seed": seed}
+
+
 def _congestion(scale: Scale, seeds: Sequence[int]) -> Iterator[Cell]:
     for congested_us in CONGESTED_US[scale]:
         load = {
@@ -98,9 +107,11 @@ def _congestion(scale: Scale, seeds: Sequence[int]) -> Iterator[Cell]:
 
 def measure(cell: Cell) -> dict[str, Any]:
     if cell.get("table"):
-        deliveries = deliveries_of(busy_setting(cell["copying"], cell["use"], cell["seed"]))
-        broken = {"complete": incomplete(deliveries, ALIKE), "ordered": unordered(deliveries)}
-        return {promise: None if witness is None else str(witness) for promise, witness in broken.items()}
+        return _broken(deliveries_of(busy_setting(cell["copying"], cell["use"], cell["seed"])))
+    if "reading" in cell:
+        deliveries = AsWritten(**cell).run()
+        copies = max(len(events) / len(set(events)) for events in deliveries.values())
+        return {**_broken(deliveries), "copies": copies}
     found = Model(ReplicationSetting(**{key: value for key, value in cell.items() if key != "each"})).experiment()
     return {
         "resumption_s": found.resumption_s,
@@ -115,3 +126,8 @@ def measure(cell: Cell) -> dict[str, Any]:
         "messages": sum(found.messages.values()),
         **{f"sent.{kind}": count for kind, count in found.messages.items()},
     }
+
+
+def _broken(deliveries: dict[str, list[EventId]]) -> dict[str, Any]:
+    broken = {"complete": incomplete(deliveries, ALIKE), "ordered": unordered(deliveries)}
+    return {promise: None if witness is None else str(witness) for promise, witness in broken.items()}
