@@ -16,7 +16,6 @@ from holdfast.planner.overlay import along
 from holdfast.planner.plan import Case
 from holdfast.planner.shared_repairs import Row, noticed
 from holdfast.planner.uniformization import Floats
-from holdfast.protocol.hops.settings import NackSettings
 
 _TRIES = 10  # requests for a lost event, from end to end: who is not answered by then is cut off, which is not loss
 
@@ -90,7 +89,7 @@ def gossip_of(network: Network) -> PushGossip | None:
 
 
 def forecasts(
-    case: Case, digests: int, record: int, gossip: PushGossip | None = None, link_tries: int = NackSettings().tries
+    case: Case, digests: int, record: int, link_tries: int, gossip: PushGossip | None = None
 ) -> list[Forecast]:
     """Means over what is owed; empty when no link loses anything."""
     if not any(link.loss for link in case.overlay.links):

@@ -78,6 +78,6 @@ def _expected(mechanism: str, settings: Mapping[str, object]) -> float:
     asked = network.reliability.guarantees.recovery
     record = asked.record if isinstance(asked, SrmSettings) else 0
     found = forecasts(
-        case_of(network), RecoverySettings().told, record, gossip_of(network), network.reliability.hops.nack.tries
+        case_of(network), RecoverySettings().told, record, network.reliability.hops.nack.tries, gossip_of(network)
     )
     return next(each.delivered for each in found if each.mechanism == mechanism)

@@ -163,10 +163,11 @@ class ColumnBook:
     def changed_untrusted(self, bits: BitReader, before: Entry) -> Entry:
         ones = (1 << self._always_bits) - 1
         entry = self._predicted(before) & ~ones | bits.take(self._always_bits)
-        mask, last = bits.take(len(self._masked)), len(self._masked) - 1
-        for at, place in enumerate(self._masked):
-            if mask >> last - at & 1:
-                entry = _with_code(entry, place, bits)
+        if self._masked:
+            mask, last = bits.take(len(self._masked)), len(self._masked) - 1
+            for at, place in enumerate(self._masked):
+                if mask >> last - at & 1:
+                    entry = _with_code(entry, place, bits)
         if self._seldom:
             for member in bits.subset(len(self._seldom), self.count_k):
                 entry = _with_code(entry, self._seldom[member], bits)

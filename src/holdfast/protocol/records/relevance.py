@@ -17,10 +17,10 @@ class Relevance:
 
     def covers(self, book: Codebook, entry: Entry) -> bool:
         """Whether one of the conditions may match the event behind the entry."""
-        return self._of(book)[2].covers(entry)
+        return bool(self._of(book)[2].covered((entry,)))
 
     def sieve(self, book: Codebook) -> Sieve:
-        """What `covers` asks, for who has many entries of one book."""
+        """The same for many entries of one book."""
         return self._of(book)[2]
 
     def blind(self, book: Codebook) -> bool:
