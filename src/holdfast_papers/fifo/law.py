@@ -37,7 +37,7 @@ Arrival = tuple[int, int, int]  # number, departure and arrival, in microseconds
 Samples = npt.NDArray[np.float64]
 
 
-class _Watched(Simulation):
+class _RecordedArrivals(Simulation):
     def __init__(self, seed: int) -> None:
         super().__init__(parse_text({**network(), "duration_s": _SECONDS}), seed)
         self.arrived: dict[str, list[Arrival]] = {}
@@ -53,7 +53,7 @@ def cells(scale: Scale) -> list[Cell]:
 
 
 def measure(cell: Cell) -> dict[str, Any]:
-    run = _Watched(cell["seed"])
+    run = _RecordedArrivals(cell["seed"])
     run.run()
     dice = Random(f"{cell['seed']}/law")
     windows = list(_windows(run.arrived))

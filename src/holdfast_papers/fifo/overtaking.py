@@ -48,17 +48,17 @@ def jittery(dice: np.random.Generator, departures: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class TravelScenario:
     name: str
     travel: Travel
     loss: float
 
 
 SCENARIOS = (
-    Scenario("loss 5 %", exponential, 0.05),
-    Scenario("load x3 shifts, loss 5 %", shifting, 0.05),
-    Scenario("Pareto 2.6, loss 5 %", pareto, 0.05),
-    Scenario("jitter 5 ms, loss 1 %", jittery, 0.01),
+    TravelScenario("loss 5 %", exponential, 0.05),
+    TravelScenario("load x3 shifts, loss 5 %", shifting, 0.05),
+    TravelScenario("Pareto 2.6, loss 5 %", pareto, 0.05),
+    TravelScenario("jitter 5 ms, loss 1 %", jittery, 0.01),
 )
 
 
@@ -73,7 +73,7 @@ class Stream:
     order: list[int]  # the numbers that arrive, in the order in which they do
 
 
-def draw(scenario: Scenario, publications: int, seed: int, drift: float = CLOCK_DRIFT) -> Stream:
+def draw(scenario: TravelScenario, publications: int, seed: int, drift: float = CLOCK_DRIFT) -> Stream:
     dice = np.random.default_rng([seed, len(scenario.name)])
     departures = np.cumsum(dice.exponential(1 / RATE, publications))
     arrivals_us = ((departures + scenario.travel(dice, departures)) * 1e6).astype(np.int64)
@@ -90,7 +90,7 @@ def draw(scenario: Scenario, publications: int, seed: int, drift: float = CLOCK_
 
 
 @dataclass
-class Outcome:
+class ReplayOutcome:
     delivered: int = 0
     late: int = 0
     late_without: int = 0  # what the network alone would have delivered late
@@ -116,9 +116,9 @@ class Outcome:
         return self.held_us / self.delivered / 1_000
 
 
-def replay(stream: Stream, latch: Latch[int], source: str = "publisher", foresight: bool = False) -> Outcome:
+def replay(stream: Stream, latch: Latch[int], source: str = "publisher", foresight: bool = False) -> ReplayOutcome:
     """With foresight the subscriber knows what is lost, and does not wait for it."""
-    outcome = Outcome()
+    outcome = ReplayOutcome()
     come = bytearray(len(stream.relevant))
     noticed = bytearray(len(stream.relevant))
     newest = -1
