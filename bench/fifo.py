@@ -2,8 +2,9 @@
 
 The model is in holdfast_papers/fifo/overtaking.py. Every estimator sees the same publications, drawn anew for each
 seed; intervals are 95 % for the mean over seeds (Student's t). Added delay is over all messages, also those that did
-not wait. Two rows are no estimators of ours: `all travel times` is the plainer conformal recipe that ours grew out of, and
-`foresight` knows which messages are lost and waits for all others: less than this cannot be added without violations.
+not wait. Two rows are no estimators of ours: `all travel times` is the plainer conformal recipe that ours grew out of,
+and `foresight` knows which messages are lost and waits for all others: less than this cannot be added without
+violations.
 """
 
 import sys

@@ -30,7 +30,7 @@ FANOUTS: dict[str, tuple[tuple[float, bool | None], ...]] = {  # from few matche
 PENDING = {"quick": (100, 1_000), "paper": (100, 200, 400, 600, 800, 1_000)}
 NEIGHBOURS = {"quick": (1, 20), "paper": (1, 2, 5, 10, 15, 20)}
 CONGESTED_US = {"quick": (1_000, 4_000), "paper": (500, 1_000, 2_000, 4_000, 8_000)}
-SEEDS = {"quick": 5, "paper": 5}
+SEEDS = {"quick": 5, "paper": 20}
 TABLE_SEEDS = {"quick": 20, "paper": 200}
 _ARRIVALS = 0.4  # of the time that the congested broker takes for an event: it gets 2.5 times what it can do
 # What waits for it when the replica comes, and what is published after that: as many again, or so many more that the
