@@ -58,6 +58,17 @@ def test_adding_twice_and_removing_the_unknown_are_errors_that_change_nothing() 
     assert pairs(matcher) == [(0, "cheap"), (0, "either"), (1, "dear")]
 
 
+def test_after_the_last_subscription_has_gone_others_may_have_another_sort_of_id() -> None:
+    matcher = Matcher()
+    assert pairs(matcher) == []
+    matcher.add(7, "TRUE")
+    assert pairs(matcher) == [(0, 7), (1, 7)]
+    matcher.remove(7)
+    assert pairs(matcher) == []
+    matcher.add("seven", "TRUE")
+    assert pairs(matcher) == [(0, "seven"), (1, "seven")]
+
+
 def test_ids_are_of_one_sort() -> None:
     matcher = small()
     with pytest.raises(MisuseError, match="all strings or all integers"):
@@ -200,9 +211,9 @@ def test_a_damaged_or_foreign_file_is_refused_with_its_name(tmp_path: Path) -> N
 
 def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
     small().save(tmp_path / "m")
-    content = (tmp_path / "m").read_bytes().replace(b'"format": 2', b'"format": 9')
+    content = (tmp_path / "m").read_bytes().replace(b'"format": 3', b'"format": 9')
     (tmp_path / "m").write_bytes(content)
-    with pytest.raises(InputError, match="saved in format 9, this version reads format 2"):
+    with pytest.raises(InputError, match="saved in format 9, this version reads format 3"):
         Matcher.open(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == content
 
