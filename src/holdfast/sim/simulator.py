@@ -232,7 +232,7 @@ class Simulation:
 
     def _queue_length(self, name: str) -> int:
         host = self.hosts.get(name)
-        return len(host.waiting) if host is not None else 0
+        return host.queue_length if host is not None else 0
 
     def _schedule_calls(self, client: ClientSpec) -> None:
         host = self.hosts[client.id]
@@ -328,8 +328,7 @@ class Simulation:
                 self._arrive(host, given)
             else:
                 self.give(host, given)
-        if not host.busy:
-            self._serving.finish(host)
+        self._serving.go_on(host)
         self.give(host, _WAKE)
 
     def heal(self) -> None:

@@ -29,7 +29,7 @@ def write_samples(hosts: Iterable[Host], serving: Serving, trace: TraceWriter, n
         if host.up:
             gauges = host.machine.gauges()
             if host.has_service_time:
-                gauges["queue"] = len(host.waiting), serving.places(host)
+                gauges["queue"] = host.queue_length, serving.places(host)
             for row in sample_rows(host.name, now_us, gauges):
                 trace.add(*row)
 
