@@ -38,6 +38,7 @@ EVENTS: Final = {
     "no_route": "No route leads to a broker with subscribers.",
     "too_many_hops": "An event has passed more brokers than allowed.",
     "forged_source": "A client published under the name of another one.",
+    "forged_number": "A client published with a sequence number far ahead of the time; its clock is wrong, or it lies.",
     "published_while_detached": "A simulated client published without a broker.",
     "link_repair_failed": "All requests for an event over one link went without answer.",
     "gossip_gave_up": "A broker gave up events that it had lost; its clients do not get them.",

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
+from secrets import randbits
 
 from msgspec.structs import replace
 
@@ -31,8 +32,12 @@ from holdfast.net.stream import SessionStream
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.effects import LinkDown
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.trust.gate import Gate
+from holdfast.trust.settings import TrustSettings
+from holdfast.trust.token import read_token
 from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Refusal, Welcome
 
+_SECRET_BITS = 62  # fits in the numbers of messages, and is not guessed
 CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 
 
@@ -42,14 +47,22 @@ class Attachment(ABC):
     driver: ClientDriver  # runs its machine
 
     def __init__(
-        self, addresses: Sequence[Address], name: str, tls: TlsFiles | None, settings: ProtocolSettings, clock: Clock
+        self,
+        addresses: Sequence[Address],
+        name: str,
+        tls: TlsFiles | None,
+        settings: ProtocolSettings,
+        clock: Clock,
+        token: str | None,
     ) -> None:
         self.name = name
+        self.gate = Gate(TrustSettings(), tls is not None and tls.ca is not None)
         self.counters = Counters()
         self.connections = 0  # that began a session: the same number before and after a flush means that nothing broke
         self._addresses = list(addresses)
         self._at: Address | None = None  # where we were last let in
         self._tls = tls
+        self._token = token
         self._settings = settings
         self._clock = clock
         self._session: Session | None = None
@@ -98,7 +111,16 @@ class Attachment(ABC):
     # Coming and going ----------------------------------------------------------------------------
 
     async def _enter(self, epoch: int, lossless: bool, stored: bool, repairs: bool) -> None:
-        self._hello = Hello(self.name, "client", epoch, lossless=lossless, durable=stored, level=LEVEL, repairs=repairs)
+        self._hello = Hello(
+            self.name,
+            "client",
+            epoch,
+            lossless=lossless,
+            durable=stored,
+            level=LEVEL,
+            repairs=repairs,
+            secret=randbits(_SECRET_BITS),
+        )
         self._stored = stored  # our broker keeps events for us whatever happens, and we for it: no session is needed
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is
@@ -245,7 +267,7 @@ class Attachment(ABC):
 
     def on_dial(self) -> Hello:
         hello = self._hello if self._stored else self._returning.hello(self._hello)
-        return replace(hello, repairs=self._hello.repairs)
+        return hello if self._token is None else replace(hello, token=read_token(self._token))
 
     def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
         return Refusal("not here", "this is a client")

@@ -8,15 +8,18 @@ falls silent.
 
 import asyncio
 import socket
+import ssl
 from collections import deque
 from contextlib import suppress
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 from holdfast.model.errors import MisuseError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.tcp import why_not
 from holdfast.net.wire import Accept, Receiver
+from holdfast.trust.certificate import Certificate
 from holdfast.wire.signals import SIGNAL, Refusal, encode_signal
 
 FRAME_AIM = 1_400  # fits an Ethernet packet with room for tunnels, so that no datagram is cut up on its way
@@ -33,6 +36,7 @@ class UdpWire:
     frame_aim = FRAME_AIM
     frame_max = FRAME_MAX
     unanswered_s = 0.0
+    certificate: Certificate = MappingProxyType({})
 
     def __init__(self, port: "_Port", remote: Any, accept: Accept) -> None:
         self.heard_s = monotonic()
@@ -170,6 +174,9 @@ class UdpListener:
     def __init__(self, port: _Port, address: Address) -> None:
         self._port = port
         self.address = address
+
+    def renew(self, context: ssl.SSLContext) -> None:
+        raise AssertionError("datagrams have no TLS")
 
     def close(self) -> None:
         self._port.stop()
