@@ -4,17 +4,20 @@ A name belongs to who has it as long as they are heard of. The same incarnation 
 time: it knows its epoch, and a client also a secret that only its broker has heard, because epochs are told to many.
 """
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 
 from holdfast.model.errors import InputError
 from holdfast.net.session import Session
 from holdfast.net.settings import NodeSettings
+from holdfast.net.wire import Wire
 from holdfast.trust.gate import Gate, NotTrustedError
 from holdfast.trust.identity import Identity
 from holdfast.wire.event_encoding import sendable_name
 from holdfast.wire.signals import Hello, Refusal, Welcome
 
-SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still
+SESSIONS_MAX = (
+    10_000  # open connections over streams, and as many over datagrams; the usual limit on open files is lower still
+)
 
 
 class Admission:
@@ -50,7 +53,7 @@ class Admission:
         if hello.kind == "client" and (why := self._needs_other(hello)):
             return Refusal("not here", why)
         known = self._sessions.get(hello.node)
-        if known is None and len(self._sessions) >= SESSIONS_MAX:
+        if known is None and is_full(self._sessions.values(), session.wire, SESSIONS_MAX):
             return Refusal("full", f"{self._own} has {SESSIONS_MAX} connections already")
         if known is None or known.far is None:
             return identity
@@ -83,6 +86,13 @@ class Admission:
         if known.dialled and same and self._own < hello.node:
             return Refusal("other connection", f"duplicate connection: {self._own} has dialled {hello.node}")
         return identity
+
+
+def is_full(sessions: Collection[Session], wire: Wire, most: int) -> bool:
+    """Whether there are so many connections of this kind: those over UDP leave those over TCP their room."""
+    if len(sessions) < most:
+        return False
+    return sum([each.wire.reliable == wire.reliable for each in sessions]) >= most
 
 
 def _is_same(far: Hello | Welcome, hello: Hello) -> bool:

@@ -16,7 +16,7 @@ from holdfast.matching.index import Index
 from holdfast.model.errors import TransportError
 from holdfast.model.messages import Detach
 from holdfast.net.address import Address
-from holdfast.net.admission import SESSIONS_MAX, Admission
+from holdfast.net.admission import SESSIONS_MAX, Admission, is_full
 from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
@@ -271,7 +271,7 @@ class BrokerNode:
 
     def _accept(self, wire: Wire) -> Session:
         session = Session(wire, self, dialled=False)
-        if len(self._wires) >= SESSIONS_MAX + _GREETING_MAX:
+        if is_full(self._wires, wire, SESSIONS_MAX + _GREETING_MAX):
             self.counters.refused += 1
             asyncio.get_running_loop().call_soon(session.end, "too many connections", True)
         self._wires[session] = None
