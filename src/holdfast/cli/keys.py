@@ -45,8 +45,8 @@ def run(
 
     clients: dict[str, list[str]] = {}
     for each in client or ():
-        name, _, groups = each.partition(":")
-        clients[name] = [group.strip() for group in groups.split(",") if group.strip()]
+        name, _, listed = each.partition(":")
+        clients[name] = [group.strip() for group in listed.split(",") if group.strip()]
     for name in (*(broker or ()), *clients):
         if sendable_name(name, "node") and ("/" in name or name.startswith(".")):
             raise InputError(f"{name}: a file cannot have this name")

@@ -39,6 +39,7 @@ EVENTS: Final = {
     "too_many_hops": "An event has passed more brokers than allowed.",
     "forged_source": "A client published under the name of another one.",
     "forged_number": "A client published with a sequence number far ahead of the time; its clock is wrong, or it lies.",
+    "publication_refused": "A client has no right to publish these events; the log says which constraint stopped them.",
     "published_while_detached": "A simulated client published without a broker.",
     "link_repair_failed": "All requests for an event over one link went without answer.",
     "gossip_gave_up": "A broker gave up events that it had lost; its clients do not get them.",
@@ -60,6 +61,8 @@ TABLES: Final = {
     "bad_condition": "A neighbour sent a condition that cannot be parsed; the change is ignored.",
     "too_many_conditions": "A neighbour sent more conditions than `conditions_max`; the change is refused.",
     "conditions_refused": "A neighbour refused conditions; it sends no events for them.",
+    "subscription_narrowed": "A client has no right to a subscription, and got as much of it as it may have.",
+    "subscription_refused": "A client has no right to a subscription.",
     "too_many_brokers": "There are more brokers than link states are kept for.",
     "unexpected_message": "A message came that this kind of node does not expect.",
 }

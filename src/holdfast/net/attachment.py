@@ -21,6 +21,7 @@ from holdfast.net.backoff import Backoff
 from holdfast.net.client_driver import ClientDriver
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
+from holdfast.net.denials import Denial, Denials
 from holdfast.net.link import Link
 from holdfast.net.node import SILENT_LEASES
 from holdfast.net.pings import Pings
@@ -30,12 +31,12 @@ from holdfast.net.session import Session, open_session
 from holdfast.net.states import Callback, ConnectionState, StateChanges
 from holdfast.net.stream import SessionStream
 from holdfast.net.tls import TlsFiles
-from holdfast.protocol.effects import LinkDown
+from holdfast.protocol.effects import LinkDown, Lost
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.trust.gate import Gate
 from holdfast.trust.settings import TrustSettings
 from holdfast.trust.token import read_token
-from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Refusal, Welcome
+from holdfast.wire.signals import LEVEL, Denied, Hello, Mark, Missed, Refusal, Welcome
 
 _SECRET_BITS = 62  # fits in the numbers of messages, and is not guessed
 CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
@@ -108,6 +109,24 @@ class Attachment(ABC):
     def on_refused(self, session: Session, refusal: Refusal) -> None:
         """A broker does not let us in."""
 
+    @abstractmethod
+    def on_lost(self, lost: Lost, now_us: int) -> None:
+        """Something was lost for good, or may have been."""
+
+    # Rights --------------------------------------------------------------------------------------
+
+    def denials(self) -> list[Denial]:
+        """Subscriptions and events that this client has no right to, as its broker has said; the latest thousand."""
+        self._check_open()
+        return list(self._denials.all)
+
+    def on_denied(self, denied: Denied) -> None:
+        self._denials.on_denied(denied)
+
+    def _on_denied_all(self, reason: str) -> None:
+        now_us = self._clock.now_us()
+        self.on_lost(Lost("", 0, 0, reason, now_us), now_us)
+
     # Coming and going ----------------------------------------------------------------------------
 
     async def _enter(self, epoch: int, lossless: bool, stored: bool, repairs: bool) -> None:
@@ -121,6 +140,7 @@ class Attachment(ABC):
             repairs=repairs,
             secret=randbits(_SECRET_BITS),
         )
+        self._denials = Denials(self.driver.give, self._on_denied_all)
         self._stored = stored  # our broker keeps events for us whatever happens, and we for it: no session is needed
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is

@@ -370,6 +370,7 @@ class Client(Attachment):
         id_ = f"s{next(self._ids)}"
         overflow = partial(self._overflow, text)
         inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)
+        self._denials.on_subscribed(id_, text)
         self.driver.give(SubscribeCall(id_, text))
         account = partial(self._account_of, id_, inbox, self._clock.now_us())
         return Subscription(text, inbox, partial(self._unsubscribe, id_), account)
@@ -421,7 +422,7 @@ class Client(Attachment):
         return loss
 
     def _unsubscribe(self, id_: str) -> None:
-        if self._inboxes.pop(id_, None) is not None and not self._closed:
+        if self._inboxes.pop(id_, None) is not None and not self._closed and self._denials.on_unsubscribed(id_):
             self.driver.give(UnsubscribeCall(id_))
 
     @property

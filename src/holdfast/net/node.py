@@ -42,10 +42,11 @@ from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import Reliability
 from holdfast.protocol.stack import new_broker
 from holdfast.protocol.store_changes import Stored
+from holdfast.trust.enforcement import RightsInForce
 from holdfast.trust.gate import Gate, NotTrustedError
 from holdfast.trust.identity import Identity
 from holdfast.wire.codec import encode_message
-from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Refusal, Welcome
+from holdfast.wire.signals import LEVEL, Denied, Hello, Mark, Missed, Refusal, Welcome
 
 _GREETING_MAX = 1_000  # more that have not said who they are; they get a few seconds for it
 SILENT_LEASES = 2  # after this many leases without a word a connection is closed, so that it can be dialled anew
@@ -68,6 +69,7 @@ class BrokerNode:
         self.settings = settings
         self.counters = Counters()
         self.gate = Gate(settings.trust, settings.tls is not None and settings.tls.ca is not None)
+        self._rights = None if self.gate.rights is None else RightsInForce(self.gate.rights)
         self.listening: tuple[Address, ...] = ()
         self._clock = clock or Clock()
         self._log = log or (lambda note: None)
@@ -104,7 +106,7 @@ class BrokerNode:
         settings = self.settings
         dice = Random(f"{epoch}/{settings.name}/heartbeat")
         own = settings.name, settings.routing, settings.protocol
-        parts = BrokerParts(*own, ConditionBook(), Index, epoch, dice, self._queue_length)
+        parts = BrokerParts(*own, ConditionBook(), Index, epoch, dice, self._queue_length, self._rights)
         reliability = Reliability(settings.hops, gossip=settings.gossip, replication=settings.replication)
         return new_broker(parts, reliability, stored, settings.role)
 
@@ -182,7 +184,12 @@ class BrokerNode:
                 else:
                     session.identity = self.gate.identity(session.claim, self.peers)
             except NotTrustedError as problem:
-                session.end(str(problem))
+                session.expel(str(problem))
+        if self._rights is not None and self.gate.rights is not None:
+            for name in self._rights.change(self.gate.rights):  # they come back and begin anew
+                self._absent.forget(name)
+                if name in self._sessions:
+                    self._sessions[name].expel("its rights have changed")
 
     def _stop_dialling(self, name: str) -> None:
         self.peers.pop(name, None)
@@ -323,6 +330,8 @@ class BrokerNode:
         if not isinstance(decided, Identity):
             return decided
         session.identity = decided
+        if self._rights is not None:
+            self._rights.set(hello.node, decided)
         return self._take(session, hello)
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
@@ -394,6 +403,7 @@ class BrokerNode:
     def on_open(self, session: Session) -> None: ...
     def on_missed(self, session: Session, missed: Missed) -> None: ...
     def on_mark(self, session: Session, mark: Mark) -> None: ...
+    def on_denied(self, denied: Denied) -> None: ...
     @property
     def name_taken(self) -> str:
         """By whom, as a peer says that does not let us in; empty while all do."""

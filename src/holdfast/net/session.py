@@ -31,6 +31,7 @@ from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
 from holdfast.wire.signals import (
     Ack,
     Challenge,
+    Denied,
     Hello,
     Hold,
     Mark,
@@ -83,6 +84,7 @@ class Owner(Protocol):
 
     def on_missed(self, session: "Session", missed: Missed) -> None: ...
     def on_mark(self, session: "Session", mark: Mark) -> None: ...
+    def on_denied(self, denied: Denied) -> None: ...
     def on_refused(self, session: "Session", refusal: Refusal) -> None:
         """Whom we dialled does not let us in, or the other end says that it goes."""
 
@@ -169,6 +171,11 @@ class Session:
     def hang_up(self, reason: str, now: bool = False) -> None:
         """Close without taking leave: after what has been handed over is sent, or at once."""
         self._close(reason, now)
+
+    def expel(self, reason: str) -> None:
+        """Close at once and for good: nothing more of what waits for it leaves."""
+        self.for_good = True
+        self._close(reason, now=True)
 
     def give_over(self, reason: str) -> None:
         """Close at once, because the link goes on over another connection."""
@@ -329,6 +336,8 @@ class Session:
                 self._owner.on_missed(self, signal)
             case Mark():
                 self._owner.on_mark(self, signal)
+            case Denied():
+                self._owner.on_denied(signal)
             case Hello() if _again(signal, self.far):
                 self.wire.send(self._answer)  # the first one was lost
             case Welcome() if signal == self.far:

@@ -5,6 +5,7 @@
     publish = "class = 'order' AND desk = $name"
     subscribe = "class = 'stock' AND exchange IN ('NYSE', 'XETRA')"
     narrow = true                        # admit other subscriptions, narrowed, instead of refusing them
+    digests = false                      # what recovery tells of all events of a publisher is kept from them
 
 Who is meant by several entries may do what any of them allows. What no entry allows is refused. `$name` stands for the
 name of whoever has the right. Nobody but `anonymous` means clients that have proved nothing.
@@ -28,7 +29,7 @@ from holdfast.model.validation import did_you_mean
 from holdfast.model.values import literal
 from holdfast.trust.identity import Identity
 
-_KEYS = ("who", "publish", "subscribe", "narrow")
+_KEYS = ("who", "publish", "subscribe", "narrow", "digests")
 _NAME = "$name"
 _GROUP = "group:"
 _NOBODY = "anonymous"
@@ -42,6 +43,7 @@ class Right:
     publish: Subscription
     subscribe: Subscription
     narrows: bool
+    sees_digests: bool
 
     def admitted(self, wanted: Subscription) -> Subscription:
         """As much of a subscription as is allowed: all of it, or narrowed, or nothing."""
@@ -63,6 +65,7 @@ class _Entry:
     publish: str
     subscribe: str
     narrow: bool
+    digests: bool
 
     def means(self, identity: Identity) -> bool:
         if not identity.name:
@@ -89,6 +92,7 @@ class RightsFile:
                 _any_of([each.publish for each in meant], identity.name),
                 _any_of([each.subscribe for each in meant], identity.name),
                 any(each.narrow for each in meant),
+                any(each.digests for each in meant),
             )
         return self._known[key]
 
@@ -131,11 +135,9 @@ def rights_of(given: dict[str, Any], where: str) -> RightsFile:
         found = list(_problems(table))
         problems += [f"right {number}: {each}" for each in found]
         if not found:
-            who = table["who"]
-            conditions = table.get("publish", ""), table.get("subscribe", "")
-            entries.append(
-                _Entry((who,) if isinstance(who, str) else tuple(who), *conditions, table.get("narrow", False))
-            )
+            who = (table["who"],) if isinstance(table["who"], str) else tuple(table["who"])
+            may = table.get("publish", ""), table.get("subscribe", "")
+            entries.append(_Entry(who, *may, table.get("narrow", False), table.get("digests", True)))
     if problems:
         raise InputError("\n  ".join([f"{where}:", *problems]))
     return RightsFile(entries)
@@ -150,8 +152,9 @@ def _problems(table: dict[str, Any]) -> Iterable[str]:
     names = [who] if isinstance(who, str) else who
     if not isinstance(names, list) or not names or not all(isinstance(each, str) and each for each in names):
         yield 'who: expected a name in quotes, such as "desk-*", or a list of names'
-    if not isinstance(table.get("narrow", False), bool):
-        yield "narrow: expected true or false"
+    for key in ("narrow", "digests"):
+        if not isinstance(table.get(key, False), bool):
+            yield f"{key}: expected true or false"
     for key in ("publish", "subscribe"):
         condition = table.get(key, "")
         if not isinstance(condition, str):

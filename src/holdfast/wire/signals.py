@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.model.errors import PeerError
+from holdfast.model.limits import CONDITION_CHARACTERS_MAX
 from holdfast.model.messages import Count, NodeKind, NodeName
 from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 
@@ -104,11 +105,21 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, tag="mark"):
     now_us: Count  # by the broker's clock: what came for the client before then stands before this
 
 
+class Denied(msgspec.Struct, frozen=True, array_like=True, tag="denied"):
+    """To a client: you have no right to this subscription, or to publish these events."""
+
+    condition: Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]  # empty: it is about events
+    instead: Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]  # which may be subscribed to; empty: nothing
+    reason: Annotated[str, Meta(max_length=1_000)]  # one line for a person
+    seq: Count = 0  # of the first of these events
+    events: Count = 0
+
+
 class Hold(msgspec.Struct, frozen=True, array_like=True, tag="hold"):
     """From broker to broker: somebody behind us is to lose nothing; hold others up rather than drop what is for us."""
 
 
-Signal = Hello | Welcome | Challenge | Refusal | Ping | Pong | Ack | Missed | Mark | Hold
+Signal = Hello | Welcome | Challenge | Refusal | Ping | Pong | Ack | Missed | Mark | Denied | Hold
 
 _HEAD = bytes([VERSION, SIGNAL])
 _encoder = msgspec.msgpack.Encoder()
