@@ -79,7 +79,7 @@ class Attachment(ABC):
         self._resumed = False  # the present session goes on from an earlier connection
 
     def __dir__(self) -> list[str]:
-        return public_names(super().__dir__(), "driver")
+        return public_names(super().__dir__(), "driver", "gate")
 
     @property
     @abstractmethod
