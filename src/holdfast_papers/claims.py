@@ -4,61 +4,59 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from math import sqrt
 from pathlib import Path
-from statistics import fmean, stdev
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.pipeline.charts.lines import Spot
-from holdfast.pipeline.confidence import half_width_factor
 from holdfast.pipeline.report.style import STYLE
+from holdfast_papers.estimates import Estimate, Interval
+from holdfast_papers.verdicts import Allowed, Verdict, counted, verdict
 
-Interval = tuple[float, float]
-Estimate = tuple[float, Interval | None]
+# Who says it: the paper; the paper, and a parameter of ours was fitted to it, so that it is no evidence; or nobody but
+# us.
+Origin = Literal["paper", "fitted", "ours"]
+_GROUPS: dict[Origin, tuple[str, str]] = {
+    "paper": ("statement of the paper", "statements of the paper"),
+    "fitted": ("value that settings were fitted to", "values that settings were fitted to"),
+    "ours": ("target of our own", "targets of our own"),
+}
 
 
 @dataclass(frozen=True)
 class Claim:
     id: str
     claim: str
-    paper: str  # its value, or what it asks for
-    ours: float
-    holds: bool | None  # None where nothing is claimed that could fail: a value to look at
+    paper: str  # its value or its words, or what we ask for
+    found: Estimate
+    allowed: Allowed | None  # None where nothing is claimed that could fail: a value to look at
+    origin: Origin
     settings: str  # of the runs
-    interval: Interval | None = None  # of ours, 95 %
     note: str = ""  # why it does not hold, or how ours differs
 
+    @property
+    def ours(self) -> float:
+        return self.found.value
+
+    @property
+    def verdict(self) -> Verdict | None:
+        return None if self.allowed is None else verdict(self.allowed, self.found)
+
     def as_json(self) -> dict[str, object]:
-        return asdict(self)
-
-
-def estimate(values: Sequence[float]) -> Estimate:
-    """The mean of some runs and its 95 % interval (Student's); one run has none."""
-    mean = fmean(values)
-    if len(values) < 2:
-        return mean, None
-    half = half_width_factor(len(values)) * stdev(values)
-    return mean, (mean - half, mean + half)
-
-
-def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Estimate:
-    """Sum over sum, with the interval of the linearised ratio over runs: large runs count for more."""
-    ratio = sum(above) / sum(below)
-    n = len(above)
-    if n < 2:
-        return ratio, None
-    mean = sum(below) / n
-    off = [a - ratio * b for a, b in zip(above, below, strict=True)]
-    half = half_width_factor(n) * sqrt(sum(each * each for each in off) / (n - 1)) / mean
-    return ratio, (ratio - half, ratio + half)
-
-
-def spot(x: float, found: Estimate) -> Spot:
-    """An estimate as a point of a chart."""
-    mean, interval = found
-    return Spot(x, mean, *(interval or (None, None)))
+        return {
+            "id": self.id,
+            "claim": self.claim,
+            "paper": self.paper,
+            "ours": self.found.value,
+            "interval": self.found.interval,
+            "runs": self.found.runs,
+            "allowed": None if self.allowed is None else asdict(self.allowed),
+            "verdict": self.verdict,
+            "origin": self.origin,
+            "settings": self.settings,
+            "note": self.note,
+        }
 
 
 def shown(value: float) -> str:
@@ -67,31 +65,36 @@ def shown(value: float) -> str:
     return f"{value:,.4g}"
 
 
-def _interval_text(interval: Interval | None) -> str:
-    return "" if interval is None else f"{shown(interval[0])} to {shown(interval[1])}"
+def _interval_text(found: Estimate) -> str:
+    if found.runs is None:
+        return "no chance"
+    return "" if found.interval is None else f"{shown(found.interval[0])} to {shown(found.interval[1])}"
 
 
-def _verdict(claim: Claim) -> str:
-    return {True: "holds", False: "does not hold", None: ""}[claim.holds]
+def summary(claims: Sequence[Claim]) -> str:
+    """The verdicts counted, each kind of claim apart: only the first kind is evidence about a paper."""
+    parts = []
+    for origin, (one, several) in _GROUPS.items():
+        verdicts = [each.verdict for each in claims if each.origin == origin and each.verdict is not None]
+        if verdicts:
+            parts.append(f"of {len(verdicts)} {one if len(verdicts) == 1 else several}: {counted(verdicts)}")
+    text = "; ".join(parts) or "no claim has a criterion"
+    return text[0].upper() + text[1:]
 
 
-def _summary(claims: Sequence[Claim]) -> str:
-    verdicts = [each.holds for each in claims if each.holds is not None]
-    return f"{sum(verdicts)} of {len(verdicts)} claims hold"
-
-
-_HEADS = ("id", "claim", "paper", "ours", "95 %", "", "settings", "note")
+_HEADS = ("id", "claim", "paper", "holds if", "ours", "95 %", "verdict", "of", "settings", "note")
 
 
 def _cells(claim: Claim) -> tuple[str, ...]:
-    ours = shown(claim.ours)
     return (
         claim.id,
         claim.claim,
         claim.paper,
-        ours,
-        _interval_text(claim.interval),
-        _verdict(claim),
+        "" if claim.allowed is None else str(claim.allowed),
+        shown(claim.ours),
+        _interval_text(claim.found),
+        claim.verdict or "",
+        claim.origin,
         claim.settings,
         claim.note,
     )
@@ -111,7 +114,7 @@ def html(title: str, claims: Sequence[Claim], figures: Sequence[tuple[str, str]]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}{_OWN_STYLE}</style></head><body><main>'
-        f'<h1>{escape(title)}</h1><p class="about">{_summary(claims)}</p>'
+        f'<h1>{escape(title)}</h1><p class="about">{summary(claims)}</p>'
         f'<section class="card wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></section>'
         f"{pictures}</main></body></html>\n"
     )
@@ -127,7 +130,7 @@ svg { max-width: 100%; height: auto; }
 def page(title: str, claims: Sequence[Claim], figures: Sequence[str]) -> str:
     """The table and the figures as Markdown; the figures are files beside it, numbered from 1."""
     pictures = "".join(f"\n![{each}]({figure_file(number)})\n" for number, each in enumerate(figures, 1))
-    return f"# {title}\n\n{_summary(claims)}.\n\n{markdown(claims)}{pictures}"
+    return f"# {title}\n\n{summary(claims)}.\n\n{markdown(claims)}{pictures}"
 
 
 def figure_file(number: int) -> str:
@@ -141,5 +144,40 @@ def write(folder: Path, title: str, claims: Sequence[Claim], figures: Sequence[t
         (folder / figure_file(number)).write_text(picture, encoding="utf-8")
     (folder / "claims.md").write_text(page(title, claims, [name for name, _ in figures]), encoding="utf-8")
     (folder / "claims.html").write_text(html(title, claims, figures), encoding="utf-8")
-    rows = [{**each.as_json(), "interval": json.dumps(each.interval)} for each in claims]
-    pq.write_table(pa.Table.from_pylist(rows), folder / "claims.parquet")
+    pq.write_table(pa.Table.from_pylist([_row(each) for each in claims], _SCHEMA), folder / TABLE)
+
+
+def read(folder: Path) -> list[Claim]:
+    """The claims that a study left in its folder. Verdicts are not read but follow again from the figures."""
+    return [_claim(row) for row in pq.read_table(folder / TABLE).to_pylist()]
+
+
+TABLE = "claims.parquet"
+_COLUMNS = {"ours": pa.float64(), "runs": pa.int64()}  # the others are text
+_JSON = ("interval", "allowed")
+_SCHEMA = pa.schema(
+    [
+        (name, _COLUMNS.get(name, pa.string()))
+        for name in "id claim paper ours interval runs allowed verdict origin settings note".split()
+    ]
+)
+
+
+def _row(claim: Claim) -> dict[str, object]:
+    row = claim.as_json()
+    return row | {name: json.dumps(row[name]) for name in _JSON}
+
+
+def _claim(row: dict[str, Any]) -> Claim:
+    interval: Interval | None = json.loads(row["interval"])
+    allowed = json.loads(row["allowed"])
+    return Claim(
+        row["id"],
+        row["claim"],
+        row["paper"],
+        Estimate(row["ours"], None if interval is None else (interval[0], interval[1]), row["runs"]),
+        None if allowed is None else Allowed(**allowed),
+        row["origin"],
+        row["settings"],
+        row["note"],
+    )

@@ -12,18 +12,21 @@ from holdfast.pipeline.charts.lines import Line, LineChart, Spot
 from holdfast.pipeline.sweep.check import plan
 from holdfast.pipeline.sweep.plan import SweepPlan
 from holdfast.protocol.order.settings import EstimatorName
-from holdfast_papers.claims import Claim, Estimate, ratio_of_sums, spot
+from holdfast_papers.claims import Claim
+from holdfast_papers.estimates import Estimate, ratio, ratio_of_sums, spot
 from holdfast_papers.study import Runs, Scale, Study
+from holdfast_papers.verdicts import Allowed, about, at_least, at_most
 
 _ESTIMATORS = get_args(EstimatorName)
 _DEFAULT = "age-conformal"
 _CONFORMAL = ("age-conformal", "late-conformal")  # these steer the share of violations to the target
 _BOUND = "bernstein"  # and this one stays below it; the others promise no rate
+_LAW = "parametric"  # the law that the paper fits to delays
 _TARGETS = (0.05, 0.005)
 _NONE = "best effort"
 _WARM_S = 30.0
 _SECONDS: dict[Scale, float] = {"quick": 250.0, "paper": 630.0}
-_SEEDS: dict[Scale, int] = {"quick": 2, "paper": 5}
+_SEEDS: dict[Scale, int] = {"quick": 5, "paper": 5}
 _LINKS: dict[str, dict[str, object]] = {
     "jitter": {"delay_ms": 10, "jitter_ms": 8, "loss": 0.01},
     "held up": {"delay_ms": 10, "jitter_ms": 4, "loss": 0.01, "reorder": 0.1},
@@ -74,61 +77,79 @@ def _remaining(runs: Runs, variant: str) -> Estimate:
 
 
 def _added_ms(runs: Runs, variant: str) -> Estimate:
-    held = [each / 1_000 for each in _after_warming(runs, variant, "held_total_us")]
-    return ratio_of_sums(held, _after_warming(runs, variant, "delivered"))
+    return ratio_of_sums(_held_ms(runs, variant), _after_warming(runs, variant, "delivered"))
+
+
+def _held_ms(runs: Runs, variant: str) -> list[float]:
+    return [each / 1_000 for each in _after_warming(runs, variant, "held_total_us")]
 
 
 def _claims(runs: Mapping[str, Runs]) -> Iterator[Claim]:
     for name, found in runs.items():
-        yield from _of_one(name, found)
+        yield from _of_paper(name, found)
+        yield from _of_ours(name, found)
 
 
-def _of_one(name: str, found: Runs) -> Iterator[Claim]:
+def _settings(name: str, found: Runs) -> str:
     seeds = len({row["seed"] for row in found.rows})
-    settings = f"{name}: 8 brokers, loss 0.01, {max(row['duration_s'] for row in found.rows):g} s, seeds 1 to {seeds}"
-    best, interval = _remaining(found, _variant(_DEFAULT, 0.005))
-    removed = None if interval is None else (1 - interval[1], 1 - interval[0])
-    yield Claim(
-        f"002-removed-{name}",
-        "share of the violations that is removed at the target 0.005",
-        "up to 0.995",
-        1 - best,
-        1 - best >= 0.995 - 0.0005,
-        settings,
-        removed,
-        "the target itself is 0.995; it counts as reached within a tenth of what may remain",
-    )
+    return f"{name}: 8 brokers, loss 0.01, {max(row['duration_s'] for row in found.rows):g} s, seeds 1 to {seeds}"
+
+
+def _of_paper(name: str, found: Runs) -> Iterator[Claim]:
+    """The paper's law, and our default beside it."""
+    for estimator in (_LAW, _DEFAULT):
+        suffix = "" if estimator == _DEFAULT else f"-{estimator}"
+        yield Claim(
+            f"002-removed{suffix}-{name}",
+            f"{estimator}: share of the violations that is removed at the target 0.005",
+            "up to 0.995" if estimator == _LAW else "0.995, the target, is wanted",
+            _remaining(found, _variant(estimator, 0.005)).through(lambda share: 1 - share),
+            at_least(0.995),
+            "paper" if estimator == _LAW else "ours",
+            _settings(name, found),
+        )
+
+
+def _promise(estimator: str, target: float) -> tuple[str, Allowed | None]:
+    if estimator in _CONFORMAL:
+        return "within 10 % of it is wanted", about(target)
+    if estimator == _BOUND:
+        return "at most that is wanted", at_most(target)
+    return "promises no rate", None
+
+
+def _of_ours(name: str, found: Runs) -> Iterator[Claim]:
     for target in _TARGETS:
         for estimator in _ESTIMATORS:
-            share, interval = _remaining(found, _variant(estimator, target))
-            added, _ = _added_ms(found, _variant(estimator, target))
-            holds: bool | None
-            if estimator in _CONFORMAL:
-                wanted, holds = "within 10 % of it", abs(share - target) <= 0.1 * target
-            elif estimator == _BOUND:
-                wanted, holds = "at most that", share <= target
-            else:
-                wanted, holds = "promises no rate", None
+            variant = _variant(estimator, target)
+            words, allowed = _promise(estimator, target)
             yield Claim(
                 f"002-{estimator}-{target:g}-{name}",
                 f"{estimator}, target {target:g}: share of the violations that remains",
-                wanted,
-                share,
-                holds,
-                settings,
-                interval,
-                f"adds {added:.2f} ms to the mean delay",
+                words,
+                _remaining(found, variant),
+                allowed,
+                "ours",
+                _settings(name, found),
+                f"adds {_added_ms(found, variant).value:.2f} ms to the mean delay",
             )
-    ours, _ = _added_ms(found, _variant(_DEFAULT, 0.05))
-    bound, _ = _added_ms(found, _variant(_BOUND, 0.05))
+    ours, bound = (_variant(each, 0.05) for each in (_DEFAULT, _BOUND))
+    remain = _remaining(found, ours).value, _remaining(found, bound).value
     yield Claim(
         f"ours-added-{name}",
         f"added delay of {_DEFAULT} for each of Bernstein's, target 0.05",
         "at most 0.6 is wanted",
-        ours / bound,
-        ours / bound <= 0.6,
-        settings,
+        ratio(*(_mean_held_ms(found, each) for each in (ours, bound))),
+        at_most(0.6),
+        "ours",
+        _settings(name, found),
+        f"not at equal violations: {remain[0]:.2g} of them remain, with Bernstein's {remain[1]:.2g}",
     )
+
+
+def _mean_held_ms(found: Runs, variant: str) -> list[float]:
+    """By seed."""
+    return [a / b for a, b in zip(_held_ms(found, variant), _after_warming(found, variant, "delivered"), strict=True)]
 
 
 def _figures(runs: Mapping[str, Runs]) -> Iterator[LineChart]:

@@ -47,7 +47,7 @@ def test_a_preset_reads_back_from_its_data(name: str) -> None:
         ("wan-12", 12, 11, 5, 60, 6, 54),
         ("wan-46", 46, 45, 11, 230, 10, 220),
         ("epidemic-100", 100, 99, 8, 100, 100, 200),
-        ("replication-star", 3, 2, 2, 1_100, 100, 1_000),
+        ("replication-star", 3, 2, 2, 300, 100, 200),
     ],
 )
 def test_a_preset_has_the_size_of_its_paper(

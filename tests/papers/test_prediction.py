@@ -18,6 +18,7 @@ from holdfast_papers.prediction.networks import (
 )
 from holdfast_papers.study import Runs
 
+SEEDS = range(1, 6)
 VARIANTS = ("best effort", "nack", "digests", "records, R = 1", "records, R = 10", "push")
 OTHERS = {
     "live": Runs(
@@ -28,20 +29,21 @@ OTHERS = {
                 "seconds": 60,
                 "predicted": 0.73,
                 "expected": 0.8,
-                "measured": 0.79 - 0.01 * seed,
+                "measured": 0.79 - 0.002 * seed,
                 "owed": 1_000,
             }
             for scheme in SCHEMES
-            for seed in (1, 2)
+            for seed in SEEDS
         ]
     ),
-    "orders": Runs([exact_misses(quality, seed) for quality in CLASSES for seed in (1, 2, 3)]),
+    "orders": Runs([exact_misses(quality, seed) for quality in CLASSES for seed in SEEDS]),
     "shared": Runs(list(hop_errors(PredictionSetting("trees", "low-end", 1, 1)))),
     "losses": Runs(
         [
-            {"variant": variant, "links.loss": loss, "seed": 1, "owed": 100, "delivered": 100}
+            {"variant": variant, "links.loss": loss, "seed": seed, "owed": 100, "delivered": 100}
             for variant in VARIANTS
             for loss in (0.02, 0.1)
+            for seed in SEEDS
         ]
     ),
 }
@@ -68,35 +70,39 @@ def rows() -> list[dict[str, Any]]:
         PredictionSetting(topology, quality, seed, 2_000)
         for topology in TOPOLOGIES
         for quality in CLASSES
-        for seed in (1, 2)
+        for seed in SEEDS
     ]
     return [row for setting in settings for row in rows_of(setting)]
 
 
 def test_every_subscriber_has_a_row_for_each_scheme_and_reading(rows: list[dict[str, Any]]) -> None:
-    assert len(rows) == 8 * 10 * 2 * len(SCHEMES)
+    assert len(rows) == 4 * len(SEEDS) * 10 * 2 * len(SCHEMES)
     assert {row["method"] for row in rows} == {"exact"}
     assert all(row["bound"] is not None for row in rows if row["scheme"] == "multipath")
 
 
 def test_claims_say_what_holds_and_what_does_not(rows: list[dict[str, Any]]) -> None:
-    exact = Runs([{"seed": seed, "seconds": 0.1 * seed, "reliability": 0.9} for seed in (1, 2)])
+    exact = Runs([{"seed": seed, "seconds": 0.1 * seed, "reliability": 0.9} for seed in SEEDS])
     claims = {claim.id: claim for claim in STUDY.claims({"subscribers": Runs(rows), "exact": exact, **OTHERS})}
-    assert claims["004-error-all"].holds
-    assert claims["004-within-error"].holds
-    assert claims["004-bound"].holds
-    assert claims["004-trees-high-end-counted"].holds
-    assert not claims["004-trees-low-end-counted"].holds
-    assert not claims["004-low-retransmission-multipath-counted"].holds  # the slides' order needs the ends up
+    assert claims["004-error-all"].verdict == "holds"
+    assert claims["004-within-error"].verdict == "holds"
+    assert claims["004-bound"].verdict == "holds"
+    assert claims["004-trees-high-end-counted"].verdict == "holds"
+    assert claims["004-trees-low-end-counted"].verdict == "does not hold"
+    assert (
+        claims["004-low-retransmission-multipath-counted"].verdict == "does not hold"
+    )  # the slides' order needs the ends up
     assert "end broker" in claims["004-low-retransmission-multipath-counted"].note
-    assert not claims["slides-multipath-low-end"].holds
+    assert claims["slides-multipath-low-end"].verdict == "does not hold"
     assert claims["slides-multipath-low-end"].ours > 0.05
-    assert claims["ours-exact-30"].ours == pytest.approx(0.2)
-    assert claims["ours-shared-brokers"].holds
-    assert claims["live-basic"].holds
+    assert claims["ours-exact-30"].ours == pytest.approx(0.5)
+    assert claims["ours-shared-brokers"].verdict == "holds"
+    assert claims["live-basic"].verdict == "holds"
     assert claims["slides-basic-low-end"].ours < -0.5
-    assert claims["loss-nack-0.1"].holds
-    assert not claims["loss-best effort-0.1"].holds  # all arrived in these rows, which is not what is to be expected
+    assert claims["loss-nack-0.1"].verdict == "holds"
+    assert (
+        claims["loss-best effort-0.1"].verdict == "does not hold"
+    )  # all arrived in these rows, which is not what is to be expected
 
 
 def test_a_prediction_that_is_off_is_told(rows: list[dict[str, Any]]) -> None:
@@ -104,7 +110,7 @@ def test_a_prediction_that_is_off_is_told(rows: list[dict[str, Any]]) -> None:
     exact = Runs([{"seed": 1, "seconds": 2.0, "reliability": 0.9}])
     claims = {claim.id: claim for claim in STUDY.claims({"subscribers": Runs(wrong), "exact": exact, **OTHERS})}
     for name in ("004-error-all", "004-within-error", "004-bound", "ours-exact-30"):
-        assert not claims[name].holds
+        assert claims[name].verdict == "does not hold"
 
 
 def test_figures_show_every_scheme_beside_the_diagonal(rows: list[dict[str, Any]]) -> None:

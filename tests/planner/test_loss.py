@@ -39,7 +39,7 @@ def test_requests_that_all_fail() -> None:
 def test_a_link_s_own_repairs() -> None:
     assert on_links([0.1], tries=0) == pytest.approx(0.9)
     assert on_links([0.1, 0.1], tries=1) == pytest.approx((1 - 0.1 * 0.19) ** 2)
-    assert on_links([]) == 1.0
+    assert on_links([], tries=1) == 1.0
 
 
 def test_recovery_from_end_to_end() -> None:
@@ -56,14 +56,15 @@ def test_push_gossip_has_the_shape_of_the_specification() -> None:
 
 
 def test_a_forecast_weighs_pairs_by_what_is_owed() -> None:
-    found = {each.mechanism: each for each in forecasts(case_of(parse_text(TEXT)), digests=2, record=10)}
+    found = {each.mechanism: each for each in forecasts(case_of(parse_text(TEXT)), digests=2, record=10, link_tries=30)}
     assert found["best effort"].delivered == pytest.approx(0.81)
+    assert found["nack"].delivered == pytest.approx((1 - 0.1 * 0.19**30) ** 2, abs=1e-15)
     assert found["nack"].overhead == pytest.approx(0.1 / 0.9)
     # desk wants every second event of its publisher.
     assert found["end-to-end, records"].delivered == pytest.approx(
         by_records(detection_probability(0.5, 0.19, 10), 0.19)
     )
-    assert forecasts(case_of(parse_text(TEXT.replace("loss = 0.1", "loss = 0"))), 2, 10) == []
+    assert forecasts(case_of(parse_text(TEXT.replace("loss = 0.1", "loss = 0"))), 2, 10, 30) == []
 
 
 def nobody_notices(rows: list[Row], record: int, at: int) -> float:

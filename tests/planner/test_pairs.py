@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.planner.hybrid import hybrid_bound
 from holdfast.planner.overlay import Overlay
-from holdfast.planner.pairs import NOTHING, Predictor
+from holdfast.planner.pairs import NOTHING, PROFILE, Predictor
 from tests.planner.networks import LIFETIME_S, drawn, line, overlay
 
 
@@ -70,6 +70,17 @@ def test_links_take_their_time_from_the_lifetime() -> None:
     [shorter] = Predictor(graph).to(1, [(0, 500.0)])
     [same] = Predictor(slow).to(1, [(0, 600.0)])
     assert same.counted.retransmission == pytest.approx(shorter.counted.retransmission, rel=1e-12)
+
+
+def test_the_delays_end_at_the_reliability_on_one_broker_and_where_nothing_comes_in_time() -> None:
+    graph = line(0.9, 0.8)
+    slow = replace(graph, links=(replace(graph.links[0], delay_s=60.0),))
+    here, late = Predictor(slow).to(1, [(1, 50.0), (0, 50.0)])
+    assert here.waiting[0] == pytest.approx(0.2)
+    assert 1 - here.waiting[-1] == pytest.approx(here.counted.retransmission)
+    assert 0.8 < here.counted.retransmission < 1
+    assert late.counted.retransmission == 0.0
+    assert late.waiting == (1.0,) * len(PROFILE)
 
 
 def test_a_link_that_loses_messages_hurts_what_is_sent_once() -> None:

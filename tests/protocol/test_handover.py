@@ -123,6 +123,34 @@ def test_a_neighbour_that_is_down_is_tried_less_and_less_often() -> None:
     assert waits[-1] == SETTINGS.wait_max_us
 
 
+def test_after_a_silence_the_window_grows_by_what_the_neighbour_takes() -> None:
+    """A neighbour whose store is full drops what it has no room for: a whole window each time would be mostly waste."""
+    outgoing = Outgoing(5, SETTINGS)
+    for number in range(1, 11):
+        outgoing.put(kept(number))
+    outgoing.release(10, 0)
+    assert outgoing.due_us is not None
+    assert [each.seq for each in outgoing.on_timer(outgoing.due_us)] == [1]
+    sent = []
+    for taken in (1, 2, 3, 4):
+        outgoing.on_ack(StoredAck(5, taken), 1_000_000)
+        sent.append([each.seq for each in outgoing.fill(1_000_000)])
+    assert sent == [[2, 3], [4, 5], [6, 7], [8]]
+
+
+def test_an_answer_that_was_overtaken_does_not_widen_the_window() -> None:
+    outgoing = Outgoing(5, SETTINGS)
+    for number in range(1, 11):
+        outgoing.put(kept(number))
+    outgoing.release(10, 0)
+    outgoing.on_ack(StoredAck(5, 3), 100)
+    outgoing.fill(100)
+    assert outgoing.due_us is not None
+    assert [each.seq for each in outgoing.on_timer(outgoing.due_us)] == [4]
+    outgoing.on_ack(StoredAck(5, 2), 1_000_000)
+    assert outgoing.fill(1_000_000) == []
+
+
 def test_an_event_that_expires_is_handed_over_empty_when_others_wait_behind_it() -> None:
     outgoing = Outgoing(5, SETTINGS)
     for number, lifetime_us in ((1, None), (2, 10), (3, None)):

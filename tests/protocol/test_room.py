@@ -14,6 +14,7 @@ def test_publishers_get_half_of_what_is_shared_and_who_came_further_more(stored_
     assert parts[0] == shared - shared // 2
     assert parts == sorted(parts)
     assert parts[-1] == shared
+    assert parts[1] - parts[0] == shared // 2 - shared // 4  # a window of events needs room at the first hop already
 
 
 def test_a_part_is_for_a_neighbour_and_one_more() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.model.messages import CopyProtocol, ReplicaUse
 from holdfast.network.load import parse_text
+from holdfast.network.presets import preset_text
 from holdfast.network.schema import Network
 from holdfast.protocol.effects import ReplicaWanted
 from holdfast.protocol.hops.settings import Hops, HopSettings
@@ -37,6 +38,14 @@ def network(copying: CopyProtocol = "incremental", loss: float = 0.0, **more: An
     }
     plan = replace(ReplicationSettings(copying=copying, provision_us=200_000), **more)
     return replicated(parse_text(data), plan)
+
+
+def test_the_preset_replaces_the_broker_that_fails() -> None:
+    few = {"client.0.count": 10, "client.1.count": 20, "duration_s": 30}
+    outcome = Simulation(parse_text(preset_text("replication-star"), settings=few), seed=1).run()
+    assert outcome.incidents["replica_ready"] == 1
+    assert "queue_full" not in outcome.incidents
+    assert outcome.delivered >= 0.85 * outcome.owed  # what was sent before it was missed is lost
 
 
 def replicated(network: Network, plan: ReplicationSettings | None) -> Network:

@@ -27,6 +27,10 @@ PLAIN_LESSONS = {
 LESSONS = {
     13: "what a broker keeps from its first microsecond is no stream 0: clients attach with that number",
     3893: "a broker that keeps its epoch through a crash has to number its link states above those of before",
+    1293: "a neighbour with a full store gets one event at a time again, not a window of which it drops most",
+    7463: "with strict order our own events, too, are dropped when later ones were delivered",
+    8161: "of events that came in one instant, the judge does not know which came first",
+    8783: "events under way need more than one place in a full store beyond what publishers may fill",
     2628: "a durable client that returns to another broker names the time it was away, and the trace has to say it",
 }
 

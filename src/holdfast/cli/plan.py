@@ -266,7 +266,7 @@ def _losses(network: "Network", case: "Case") -> list["Forecast"]:
     asked = network.reliability.guarantees.recovery
     digests = asked if isinstance(asked, RecoverySettings) else RecoverySettings()
     records = asked if isinstance(asked, SrmSettings) else SrmSettings()
-    return forecasts(case, digests.told, records.record, gossip_of(network))
+    return forecasts(case, digests.told, records.record, network.reliability.hops.nack.tries, gossip_of(network))
 
 
 def _draw(result: _Result, asked: "PlanSettings", picture: Path) -> None:

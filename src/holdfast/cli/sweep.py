@@ -1,9 +1,6 @@
 """`holdfast sweep`: many simulations over a grid of settings and seeds, as a Spark job."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -11,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.progress_shown import progress_shown
 from holdfast.model.errors import InputError
 from holdfast.model.extras import require
 
@@ -18,9 +16,7 @@ if TYPE_CHECKING:
     from holdfast.pipeline.sweep.chart import Chart
     from holdfast.pipeline.sweep.folder import SweepFolder
     from holdfast.pipeline.sweep.plan import SweepPlan
-    from holdfast.pipeline.sweep.progress import Progress
 
-_LINE_EVERY_S = 10  # between progress lines where there is no terminal
 _SHOWN_MAX = 20  # rows and failures that are printed; the tables have them all
 
 
@@ -114,8 +110,8 @@ def _run(
     # The JVM only hands out numbers and writes small tables: what makes it start quickly is what it needs.
     spark = session("holdfast sweep", master, settings, profile="test")
     plain_interrupts()
-    with _progress(len(plan)) as watch:
-        sweep(spark, plan, folder.path, watch=watch)
+    with progress_shown("sweep") as show:
+        sweep(spark, plan, folder.path, watch=lambda now: show(now.done + now.failed, now.total, str(now)))
     return missing
 
 
@@ -188,27 +184,3 @@ def _table(plan: "SweepPlan", means: list[dict[str, Any]]) -> list[str]:
     if len(means) > _SHOWN_MAX:
         lines.append(f"  and {len(means) - _SHOWN_MAX:,} more")
     return lines
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[["Progress"], None]]:
-    """A bar on a terminal; elsewhere a line now and then, so that a log shows that something happens."""
-    if not sys.stderr.isatty():
-        yield _Lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    with Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=total)
-        yield lambda now: bar.update(task, completed=now.done + now.failed, description=str(now))
-
-
-class _Lines:
-    def __init__(self) -> None:
-        self._last_s = 0.0
-
-    def __call__(self, now: "Progress") -> None:
-        if now.seconds - self._last_s >= _LINE_EVERY_S:
-            self._last_s = now.seconds
-            print(f"sweep: {now}", file=sys.stderr, flush=True)

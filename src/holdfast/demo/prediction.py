@@ -31,7 +31,7 @@ def predict(network: Network) -> DemoPrediction:
     case = case_of(network)
     recovery = network.reliability.guarantees.recovery
     told = recovery.told if isinstance(recovery, RecoverySettings) else RecoverySettings().told
-    by_name = {each.mechanism: each.delivered for each in forecasts(case, told, record=0)}
+    by_name = {each.mechanism: each.delivered for each in forecasts(case, told, 0, network.reliability.hops.nack.tries)}
     unaided = by_name.get("best effort", 1.0)
     in_the_end = by_name.get("end-to-end, digests", 1.0) if isinstance(recovery, RecoverySettings) else unaided
     killed = [fault.broker for fault in network.faults if fault.kind == "crash" and fault.broker is not None]

@@ -17,7 +17,7 @@ from holdfast.planner.plan import Case
 from holdfast.planner.shared_repairs import Row, noticed
 from holdfast.planner.uniformization import Floats
 
-_TRIES = 10  # requests for a lost event before it is given up, on a link and from end to end alike
+_TRIES = 10  # requests for a lost event, from end to end: who is not answered by then is cut off, which is not loss
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def unrepaired(loss: float, tries: int) -> float:
     return (1 - (1 - loss) ** 2) ** tries
 
 
-def on_links(losses: list[float], tries: int = _TRIES) -> float:
+def on_links(losses: list[float], tries: int) -> float:
     """Delivered over links that each repair their own losses (`hops = "nack"`)."""
     return prod(1 - loss * unrepaired(loss, tries) for loss in losses)
 
@@ -88,7 +88,9 @@ def gossip_of(network: Network) -> PushGossip | None:
     return PushGossip(found.interval_us / US_PER_S, found.buffer, found.forward_ratio, max(1, len(conditions)))
 
 
-def forecasts(case: Case, digests: int, record: int, gossip: PushGossip | None = None) -> list[Forecast]:
+def forecasts(
+    case: Case, digests: int, record: int, link_tries: int, gossip: PushGossip | None = None
+) -> list[Forecast]:
     """Means over what is owed; empty when no link loses anything."""
     if not any(link.loss for link in case.overlay.links):
         return []
@@ -107,7 +109,7 @@ def forecasts(case: Case, digests: int, record: int, gossip: PushGossip | None =
     return [
         *found,
         Forecast("best effort", 1 - mean_loss, 0.0),
-        Forecast("nack", mean([on_links(each) for each in links]), again),
+        Forecast("nack", mean([on_links(each, link_tries) for each in links]), again),
         Forecast("end-to-end, digests", mean([by_digests(float(each), digests) for each in ends]), mean_loss),
         Forecast(
             "end-to-end, records",

@@ -59,7 +59,8 @@ class Pair:
     multipath_method: Method = "exact"
     hybrid_method: Method = "exact"
     error: float = 0.0  # half of the 95 % interval of the Monte Carlo values
-    waiting: tuple[float, ...] = ()  # with retransmission, ends counted: P(longer than PROFILE of the lifetime)
+    # With retransmission, ends counted: P(longer than PROFILE of the lifetime); what never comes takes longer than any.
+    waiting: tuple[float, ...] = (1.0,) * len(PROFILE)
 
 
 def needs_worlds(overlay: Overlay) -> bool:
@@ -154,7 +155,7 @@ class Predictor:
         in_time = 1 - float(late[0]), 1 - float(late[1])
         if source == target:
             own, sure = Schemes(ends, in_time[0], ends, ends, in_time[0]), Schemes(1.0, 1.0, 1.0, 1.0, 1.0)
-            return Pair(source, target, asked.lifetime_s, own, sure, 0)
+            return Pair(source, target, asked.lifetime_s, own, sure, 0, waiting=tuple(late[2:].tolist()))
         inside = interior_reliability(overlay, path)
         if self._is_forest:  # there is only one way, so all that goes for any path goes for this one
             diagram, bound, multipath = None, inside, inside
@@ -173,7 +174,7 @@ class Predictor:
             len(path.links),
             "exact" if diagram or self._is_forest or "multipath" not in self._wanted else "monte-carlo",
             method,
-            waiting=tuple(late[2:].tolist()) if left_s < inf else (),
+            waiting=tuple(late[2:].tolist()),
         )
 
     def _hybrid(

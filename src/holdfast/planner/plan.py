@@ -47,8 +47,8 @@ class SubscriberPrediction:
         if endpoints == "assumed-up":
             shown, other = other, shown
         delays = (
-            [[share * lifetime_s, 1 - late] for share, late in zip(PROFILE, self.waiting, strict=False)]
-            if (lifetime_s)
+            [[share * lifetime_s, 1 - late] for share, late in zip(PROFILE, self.waiting, strict=True)]
+            if lifetime_s
             else []
         )
         return {
@@ -113,7 +113,7 @@ def predict_home(
     asked = [(number[origin.broker], origin.lifetime_s) for origin in demand.origins]
     pairs = predictor.to(home, asked)
     table = np.array([[*pair.counted, *pair.assumed_up] for pair in pairs]).reshape(len(pairs), -1)
-    waits = np.array([pair.waiting or (0.0,) * len(PROFILE) for pair in pairs]).reshape(len(pairs), -1)
+    waits = np.array([pair.waiting for pair in pairs]).reshape(len(pairs), -1)
     errors = np.array([pair.error for pair in pairs])
     alike: dict[bytes, SubscriberPrediction] = {}
     for at in subscribers:

@@ -292,10 +292,10 @@ class Ordered(ClientLayer):
     def _on_delivered(self, delivered: Delivered, now_us: int) -> list[Effect]:
         publication = delivered.publication
         source, seq, departure_us = publication.source, publication.seq, publication.time_us
-        if source == self.name:  # our own come as we have published them
-            return [delivered]
         if self._strict is not None:
             return _released(self._strict.on_message(source, seq, departure_us, now_us, 0, delivered))
+        if source == self.name:  # our own come as we have published them: nobody learns from their delays
+            return [delivered]
         assert self._latch is not None
         gaps, is_repair = self._gaps.noticed(source, seq), delivered.via != "original"
         return _released(self._latch.on_message(source, seq, departure_us, now_us, gaps, delivered, is_repair))
@@ -303,13 +303,13 @@ class Ordered(ClientLayer):
     def _passes(self, publications: list[Publication], now_us: int) -> bool:
         """Whether events that came in a row are in order as they are, and nothing earlier is missing."""
         source, departure_us = publications[-1].source, publications[-1].time_us
-        if source == self.name:
-            return True
         seqs = [each.seq for each in publications]
         if any([after <= before for before, after in pairwise(seqs)]):
             return False
         if self._strict is not None:
             return self._strict.passes(source, seqs, departure_us, self._gaps.frontier(source))
+        if source == self.name:
+            return True
         assert self._latch is not None
         return not self._gaps.has_noticed(source) and self._latch.passes(source, seqs, departure_us, now_us)
 

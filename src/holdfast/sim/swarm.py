@@ -141,7 +141,8 @@ def _got_or_named(run: Run, silent: list[dict[str, Any]], causes: Causes) -> Ver
     Whatever the faults were: P4 excuses what is published around a disturbance, and this does not.
     """
     arrived = run.table("deliveries").to_pylist()
-    arrived.sort(key=lambda row: row["time_us"] - row["held_us"])  # it may have waited for the sake of order
+    # It may have waited for the sake of order. Of those that came in one instant, any may have been the first.
+    arrived.sort(key=lambda row: (row["time_us"] - row["held_us"], -row["seq"]))
     first = {(row["subscriber"], row["source"]): row["seq"] for row in reversed(arrived)}
     left = [
         row

@@ -7,6 +7,7 @@ been: a seed decides everything.
 
 import json
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -108,12 +109,20 @@ def grow(table: SwarmTable, until: int, jobs: int, path: Path | None) -> Iterato
     """Run the seeds that are left of so many, and add each block to the table and its file; yields the blocks."""
     first, last = table.first_seed + table.seeds, table.first_seed + until
     blocks = [range(at, min(at + _BLOCK, last)) for at in range(first, last, _BLOCK)]
-    with nullcontext() if jobs == 1 else get_context("spawn").Pool(jobs) as pool:
+    # Processes that are stopped clear nothing away: their traces lie in a folder of ours.
+    with (
+        tempfile.TemporaryDirectory(prefix="holdfast-swarm-") as scratch,
+        nullcontext() if jobs == 1 else get_context("spawn").Pool(jobs, _work_in, (scratch,)) as pool,
+    ):
         for block in map(run_block, blocks) if pool is None else pool.imap(run_block, blocks):
             table.add(block)
             if path is not None:
                 _write(table, path)
             yield block
+
+
+def _work_in(scratch: str) -> None:
+    tempfile.tempdir = scratch
 
 
 def run_block(seeds: range) -> SwarmTable:

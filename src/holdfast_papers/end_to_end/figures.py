@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.pipeline.charts.lines import Line, LineChart, Spot
 from holdfast.protocol.recovery.srm import counts as c
-from holdfast_papers.claims import ratio_of_sums, spot
 from holdfast_papers.end_to_end.measures import (
     BEST_EFFORT,
     DIGEST_S,
@@ -20,6 +19,7 @@ from holdfast_papers.end_to_end.measures import (
     standard_error,
 )
 from holdfast_papers.end_to_end.records import detection_probability
+from holdfast_papers.estimates import ratio_of_sums, spot
 from holdfast_papers.study import Runs
 
 
@@ -90,9 +90,8 @@ def _over_time(runs: Runs, variant: str) -> Iterator[Spot]:
     for name in sorted(names):
         owed, delivered = (found.column(f"slices.{what}.{name}") for what in ("owed", "delivered"))
         if all(owed):
-            share, interval = ratio_of_sums(delivered, owed)
-            lost = None if interval is None else (1 - interval[1], 1 - interval[0])
-            yield spot((int(name) + 0.5) * seconds, (1 - share, lost))
+            lost = ratio_of_sums(delivered, owed).through(lambda share: 1 - share)
+            yield spot((int(name) + 0.5) * seconds, lost)
 
 
 def _hit_ratios(runs: Runs) -> Iterator[Spot]:

@@ -4,7 +4,7 @@ from math import sqrt
 
 from holdfast.pipeline.sweep.check import VARIANT
 from holdfast.protocol.recovery.srm import counts as c
-from holdfast_papers.claims import Estimate, estimate, ratio_of_sums
+from holdfast_papers.estimates import Estimate, estimate, ratio_of_sums
 from holdfast_papers.study import Row, Runs
 
 BEST_EFFORT, PAPER, WITH_CACHE, OURS = "best effort", "R = 10", "R = 10, publisher repairs", "ours"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from holdfast.pipeline.charts.lines import Line, LineChart, Spot
-from holdfast_papers.claims import spot
+from holdfast_papers.estimates import spot
 from holdfast_papers.gossip.measures import (
     FEW,
     NONE,

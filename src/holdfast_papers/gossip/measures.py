@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from holdfast_papers.claims import Estimate, ratio_of_sums
+from holdfast_papers.estimates import Estimate, ratio_of_sums
 from holdfast_papers.study import Row, Runs
 
 PRESET = "epidemic-100"
@@ -36,12 +36,19 @@ def _steady(row: Row) -> list[tuple[float, float, float]]:
 
 
 def delivered(runs: Runs) -> Estimate:
-    """The share of what was owed, over events published in the middle of the runs.
+    """The share of what was owed, over events published in the middle of the runs."""
+    sums = [_owed_and_got(each) for each in runs.by_seed()]
+    return ratio_of_sums([got for _, got in sums], [owed for owed, _ in sums])
 
-    The interval is over slices of time of all runs; neighbours share what buffers hold, so it is a little short.
-    """
-    steady = [each for row in sorted(runs.rows, key=lambda row: row["seed"]) for each in _steady(row)]
-    return ratio_of_sums([got for _, _, got in steady], [owed for _, owed, _ in steady])
+
+def shares(runs: Runs) -> list[float]:
+    """The same by seed."""
+    return [got / owed for owed, got in map(_owed_and_got, runs.by_seed())]
+
+
+def _owed_and_got(runs: Runs) -> tuple[float, float]:
+    steady = [each for row in runs.rows for each in _steady(row)]
+    return sum(owed for _, owed, _ in steady), sum(got for _, _, got in steady)
 
 
 def worst_slice(runs: Runs) -> float:

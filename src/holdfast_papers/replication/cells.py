@@ -29,7 +29,7 @@ FANOUTS: dict[str, tuple[tuple[float, bool | None], ...]] = {  # from few matche
 PENDING = {"quick": (100, 400, 1_000), "paper": (100, 200, 400, 600, 800, 1_000)}
 NEIGHBOURS = {"quick": (1, 5, 20), "paper": (1, 2, 5, 10, 15, 20)}
 CONGESTED_US = {"quick": (1_000, 2_000, 4_000), "paper": (500, 1_000, 2_000, 4_000, 8_000)}
-SEEDS = {"quick": 2, "paper": 5}
+SEEDS = {"quick": 5, "paper": 5}
 TABLE_SEEDS = {"quick": 20, "paper": 200}
 _ARRIVALS = 0.55  # of the time that the congested broker takes for an event: it gets nearly twice what it can do
 

@@ -1,7 +1,8 @@
 """What is handed over to one neighbour: kept until it has been taken, sent again until then.
 
 A window of messages is under way at a time. What the neighbour misses is sent again at once; when it does not answer at
-all, everything counts as lost, and the first one is tried again, less and less often, until the neighbour speaks.
+all, everything counts as lost, and the first one is tried again, less and less often, until the neighbour speaks. From
+then on the window grows by what it takes: a neighbour whose store is full would drop most of a whole one, each time.
 """
 
 from holdfast.model.messages import Batch, Handover, StoredAck
@@ -72,6 +73,7 @@ class Outgoing:
         self._partly_noted = (0, 0)  # the same as the store has it
         self._sent_us: dict[int, int] = {}  # of those under way
         self._failures = 0
+        self._window = settings.window
         self._answer_us: float | None = None
         self._varies_us = 0.0
 
@@ -128,9 +130,7 @@ class Outgoing:
             return []
         first = next(iter(self._queue))
         self._sent = max(self._sent, first - 1)
-        last = min(self._released, first + self._settings.window - 1)
-        if self._failures:
-            last = min(last, first)  # one at a time finds out whether it is back
+        last = min(self._released, first + self._window - 1)
         seqs = range(self._sent + 1, last + 1)
         if not seqs:
             return []
@@ -159,6 +159,7 @@ class Outgoing:
         if not self._queue:
             return []
         self._failures = min(self._failures + 1, 16)
+        self._window = 1  # one at a time finds out whether it is back
         self._arrived = 0
         self._sent = next(iter(self._queue)) - 1
         self._sent_us.clear()
@@ -177,6 +178,7 @@ class Outgoing:
         done: list[KeptMessage] = []
         queue = self._queue
         before = len(queue)
+        new = arrived - max(self._arrived, next(iter(queue)) - 1) if queue else 0
         while queue and (first := next(iter(queue))) <= ack.seq:
             kept = queue.pop(first)
             self._sent_us.pop(first, None)
@@ -186,6 +188,7 @@ class Outgoing:
                 done.append(kept)
         if len(queue) < before or arrived > self._arrived:
             self._failures = 0
+            self._window = min(self._window + max(new, 0), self._settings.window)
             self._arrived = max(self._arrived, arrived)
             self._sent = max(self._sent, self._arrived)
             awaits = queue and self._sent >= next(iter(queue)) and self._sent > self._arrived

@@ -9,14 +9,14 @@ that what keeps a part from being free lies further away from the sender, and at
 
 from collections.abc import Iterable
 
-_CLASSES = 16  # of events by how far they have come; longer ways are rare
-
 
 def shared_part(stored_max: int, hops: int) -> int:
-    """How many events there may be in the store for one more that has come so far; publishers get half."""
+    """How many events there may be in the store for one more that has come so far; publishers get half.
+
+    With each hop half of the rest: most ways are short, and a window of events needs room at the first hop already.
+    """
     shared = stored_max - stored_max // 4
-    half = shared // 2
-    return shared - half + half * min(hops, _CLASSES) // _CLASSES
+    return shared - (shared // 2 >> hops)
 
 
 def has_own_part(stored_max: int, kept_for: Iterable[int], count: int) -> bool:
