@@ -84,7 +84,7 @@ async def test_a_recorded_proof_is_of_no_use_on_another_connection(tmp_path: Pat
             peer.signal(hello)
             first = await peer.heard_signal()
             assert isinstance(first, Challenge)
-            from holdfast.net.claims import dial_words
+            from holdfast.net.credentials import dial_words
 
             words = dial_words(hello, first.nonce)
             proven = Hello("b2", "broker", 7, nonce=b"n" * 16, expects="b1", proof=other.gate.proof(words))

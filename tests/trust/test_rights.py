@@ -15,7 +15,7 @@ from holdfast.net.journal import Journal
 from holdfast.net.node import BrokerNode
 from holdfast.protocol.recovery.control import Repair, Repaired, encoded, labels
 from holdfast.trust.authority import DevelopmentAuthority
-from holdfast.trust.identity import ANONYMOUS, Identity
+from holdfast.trust.identity import ANONYMOUS, Principal
 from holdfast.trust.rights import read_rights, rights_of
 from holdfast.trust.settings import TrustSettings
 from holdfast.wire.signals import LEVEL, Hello, Welcome
@@ -297,8 +297,8 @@ def test_names_stand_for_themselves_and_rights_add_up() -> None:
         },
         "rights",
     )
-    right = file.of(Identity("desk-o'neill", ("traders",)))
+    right = file.of(Principal("desk-o'neill", ("traders",)))
     assert right.subscribe == parse("a = 1 OR b = 2")
     assert right.publish == parse("desk = 'desk-o''neill' AND note <> '$name' OR ping = TRUE")
     assert not file.has_any(ANONYMOUS) and not file.of(ANONYMOUS).publish.filters
-    assert not file.of(Identity("somebody")).subscribe.filters
+    assert not file.of(Principal("somebody")).subscribe.filters

@@ -21,7 +21,7 @@ from holdfast.model.messages import Batch, Deliver, Handover, Message, Numbered,
 from holdfast.net.denials import Denials
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
-    Denied,
+    Deny,
     Effect,
     Input,
     LinkDown,
@@ -41,9 +41,9 @@ from holdfast.protocol.recovery.control import Repair, decode_untrusted, is_open
 from holdfast.protocol.settings import ClientReliability, ProtocolSettings, Reliability
 from holdfast.protocol.stack import new_broker, new_client
 from holdfast.trust.enforcement import RightsInForce
-from holdfast.trust.identity import Identity
+from holdfast.trust.identity import Principal
 from holdfast.trust.rights import rights_of
-from holdfast.wire.signals import Denied as DeniedSignal
+from holdfast.wire.signals import Denied
 
 HOMES = {"feed": "b1", "desk": "b1", "eve": "b2"}
 LEVELS = ("a = 1", "a IN (1, 2)", "b > 1", "a = 1 OR b = 3", "a <> 2", "a IS NULL OR b < 3", "TRUE", "who = $name", "")
@@ -90,7 +90,7 @@ class Network:
             about = name, ProtocolSettings(), self._book, Index, self.now_us, Random(f"{seed}/{name}")
             self._nodes[name] = new_client(*about, 1, reliability.guarantees, self._hops)
             self._denials[name] = Denials(lambda each, name=name: self.give(name, each), lambda reason: None)
-            self._rights[home].set(name, Identity(name))
+            self._rights[home].set(name, Principal(name))
             self._attach(name)
 
     def _attach(self, client: str) -> None:
@@ -112,9 +112,9 @@ class Network:
                     self._waiting.append((node, to, effect.message))
             elif isinstance(effect, Persist):
                 self.give(node, Persisted(effect.token))
-            elif isinstance(effect, Denied):
+            elif isinstance(effect, Deny):
                 said = effect.condition, effect.instead, effect.reason, effect.seq, effect.events
-                self._denials[effect.client].on_denied(DeniedSignal(*said))
+                self._denials[effect.client].on_denied(Denied(*said))
 
     def run(self) -> None:
         for _ in range(20_000):

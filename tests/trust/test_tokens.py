@@ -16,7 +16,7 @@ from holdfast.net.client import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.tls import TlsFiles
 from holdfast.trust.authority import DevelopmentAuthority
-from holdfast.trust.identity import Identity
+from holdfast.trust.identity import Principal
 from holdfast.trust.settings import TrustSettings
 from holdfast.trust.token import read_token_keys
 from tests.net.harness import QUICK, Lab, fails, lab, live, settled, until, values
@@ -109,7 +109,7 @@ def test_a_token_does_not_choose_its_own_algorithm(keys: Path) -> None:
 
 def test_groups_come_with_the_token(keys: Path) -> None:
     found = read_token_keys(keys / "issuer.json").identity_untrusted((keys / "desk.token").read_text().strip())
-    assert found == Identity("desk", ("traders",), found.expires_s)
+    assert found == Principal("desk", ("traders",), found.expires_s)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"keys": []}', '{"keys": [{"kty": "XYZ"}]}', '{"keys": [7]}', "[]"])
@@ -171,7 +171,7 @@ async def test_the_certificates_of_keys_serve_a_network(keys: Path) -> None:
         b2 = await net.broker("b2", listen, tls=files("b2"), peers={"b1": b1.listening[0]})
         await b2.connected_to("b1")
         publisher, subscriber = await net.client(b1, **vars(files("feed"))), await net.client(b2, **vars(files("desk")))
-        assert b2._sessions[subscriber.name].identity == Identity("desk", ("traders",))
+        assert b2._sessions[subscriber.name].identity == Principal("desk", ("traders",))
         wanted = subscriber.subscribe("n = 1")
         await settled(subscriber, publisher)
         await publisher.publish({"n": 1})

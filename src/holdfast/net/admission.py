@@ -11,7 +11,7 @@ from holdfast.net.session import Session
 from holdfast.net.settings import NodeSettings
 from holdfast.net.wire import Wire
 from holdfast.trust.gate import Gate, NotTrustedError
-from holdfast.trust.identity import Identity
+from holdfast.trust.identity import Principal
 from holdfast.wire.event_encoding import sendable_name
 from holdfast.wire.signals import Hello, Refusal, Welcome
 
@@ -20,7 +20,7 @@ SESSIONS_MAX = (
 )
 
 
-class Admission:
+class AdmissionControl:
     def __init__(
         self,
         settings: NodeSettings,
@@ -37,17 +37,17 @@ class Admission:
         self._peers = peers
         self._needs_other = needs_other
 
-    def decide(self, session: Session, hello: Hello, name_taken: str) -> Identity | Refusal | None:
+    def decide(self, session: Session, hello: Hello, name_taken: str) -> Principal | Refusal | None:
         """Who it is, or why it is not let in; None when its next hello is to be awaited."""
         refused = self._refusal(hello, name_taken)
         if refused is not None:
             return refused
-        claim = session.claim
-        if self._gate.asks_for_proof(claim):
+        given = session.credentials
+        if self._gate.asks_for_proof(given):
             session.challenge()
             return None
         try:
-            identity = self._gate.identity(claim, self._peers)
+            identity = self._gate.identity(given, self._peers)
         except NotTrustedError as problem:
             return Refusal("not here", str(problem))
         if hello.kind == "client" and (why := self._needs_other(hello)):
@@ -73,8 +73,8 @@ class Admission:
         return None
 
     def _beside(
-        self, known: Session, far: Hello | Welcome, session: Session, hello: Hello, identity: Identity
-    ) -> Identity | Refusal | None:
+        self, known: Session, far: Hello | Welcome, session: Session, hello: Hello, identity: Principal
+    ) -> Principal | Refusal | None:
         """The same of somebody whose name another connection has."""
         same = _is_same(far, hello)
         other = not same and known.silent_s < self._lease_s

@@ -21,7 +21,7 @@ from holdfast.protocol.effects import (
     Acknowledged,
     Delivered,
     DeliveredBatch,
-    Denied,
+    Deny,
     Effect,
     HandedOut,
     Incident,
@@ -47,8 +47,7 @@ from holdfast.wire.codec import (
     encode_message,
     framed,
 )
-from holdfast.wire.signals import STATEMENTS, Hold, encode_signal
-from holdfast.wire.signals import Denied as DeniedSignal
+from holdfast.wire.signals import STATEMENTS, Denied, Hold, encode_signal
 
 WAKE = Wake()
 _HOLD = encode_signal(Hold())
@@ -246,7 +245,7 @@ class Driver:
             elif type(effect) is Persist:
                 assert self._committer is not None
                 self._committer.persist(effect)
-            elif type(effect) is Denied:
+            elif type(effect) is Deny:
                 self._deny(effect)
             elif type(effect) is ReplicaWanted:
                 self.on_replica_wanted(effect)
@@ -262,11 +261,11 @@ class Driver:
                 elif type(effect) is Acknowledged:
                     self._application.on_acknowledged(effect, now_us)
 
-    def _deny(self, denied: Denied) -> None:
+    def _deny(self, denied: Deny) -> None:
         link = self.links.get(denied.client)
         if link is not None and link.hears_outages and link.writable:  # else it is older, or reads nothing
             said = denied.condition, denied.instead, denied.reason, denied.seq, denied.events
-            link.wire.send(encode_signal(DeniedSignal(*said)))
+            link.wire.send(encode_signal(Denied(*said)))
 
     def _put(self, to: str, encoded: bytes) -> None:
         if to in self._outgoing:

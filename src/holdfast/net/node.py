@@ -16,7 +16,7 @@ from holdfast.matching.index import Index
 from holdfast.model.errors import TransportError
 from holdfast.model.messages import Detach
 from holdfast.net.address import Address
-from holdfast.net.admission import SESSIONS_MAX, Admission, is_full
+from holdfast.net.admission import SESSIONS_MAX, AdmissionControl, is_full
 from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
@@ -44,7 +44,7 @@ from holdfast.protocol.stack import new_broker
 from holdfast.protocol.store_changes import Stored
 from holdfast.trust.enforcement import RightsInForce
 from holdfast.trust.gate import Gate, NotTrustedError
-from holdfast.trust.identity import Identity
+from holdfast.trust.identity import Principal
 from holdfast.wire.codec import encode_message
 from holdfast.wire.signals import LEVEL, Denied, Hello, Mark, Missed, Refusal, Welcome
 
@@ -90,7 +90,7 @@ class BrokerNode:
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet
         self._absent = Absent(settings.protocol.session_us, self.driver.detach)
         self.peers: dict[str, Address] = {}  # those it dials
-        self._admission = Admission(settings, self.gate, self._sessions, self.peers, self._needs_other)
+        self._admission = AdmissionControl(settings, self.gate, self._sessions, self.peers, self._needs_other)
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()  # from peers that are gone
         self._watching: asyncio.Task[None] | None = None
@@ -180,9 +180,9 @@ class BrokerNode:
         for session in list(self._sessions.values()):
             try:
                 if session.dialled:
-                    self.gate.check_dialled(session.claim)
+                    self.gate.check_dialled(session.credentials)
                 else:
-                    session.identity = self.gate.identity(session.claim, self.peers)
+                    session.identity = self.gate.identity(session.credentials, self.peers)
             except NotTrustedError as problem:
                 session.expel(str(problem))
         if self._rights is not None and self.gate.rights is not None:
@@ -327,7 +327,7 @@ class BrokerNode:
 
     def on_hello(self, session: Session, hello: Hello) -> Link | Refusal | None:
         decided = self._admission.decide(session, hello, self.name_taken)
-        if not isinstance(decided, Identity):
+        if not isinstance(decided, Principal):
             return decided
         session.identity = decided
         if self._rights is not None:

@@ -16,16 +16,16 @@ import msgspec
 
 from holdfast.model.errors import PeerError, TransportError
 from holdfast.net.address import Address
-from holdfast.net.claims import answer_words, claim_of, dial_words
 from holdfast.net.counters import Counters
+from holdfast.net.credentials import answer_words, credentials_of, dial_words
 from holdfast.net.driver import Driver
 from holdfast.net.link import Link
 from holdfast.net.skew import skew_us
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial
 from holdfast.net.wire import CLOSED, Wire
-from holdfast.trust.gate import Claim, Gate, NotTrustedError
-from holdfast.trust.identity import ANONYMOUS, Identity
+from holdfast.trust.gate import Credentials, Gate, NotTrustedError
+from holdfast.trust.identity import ANONYMOUS, Principal
 from holdfast.trust.shared_key import NONCE_BYTES
 from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
 from holdfast.wire.signals import (
@@ -99,7 +99,7 @@ class Session:
         self.dialled = dialled
         self.expected = expected  # whom we mean to reach, if it matters
         self.far: Hello | Welcome | None = None  # who is at the other end
-        self.identity: Identity = ANONYMOUS  # and who that is, once it was let in
+        self.identity: Principal = ANONYMOUS  # and who that is, once it was let in
         self._nonce = token_bytes(NONCE_BYTES)  # nobody can have used it before
         self._challenge = b""  # of whichever end was dialled, if it has made one
         self.link: Link | None = None
@@ -213,12 +213,12 @@ class Session:
         self.wire.send(encode_signal(Challenge(self._nonce)))
 
     @property
-    def claim(self) -> Claim:
+    def credentials(self) -> Credentials:
         """What the other end says of itself, with its proofs."""
         assert self.far is not None
         if isinstance(self.far, Hello):
-            return claim_of(self.far, self.wire.certificate, dial_words(self.far, self._challenge))
-        return claim_of(self.far, self.wire.certificate, answer_words(self.far, self._nonce, self._challenge))
+            return credentials_of(self.far, self.wire.certificate, dial_words(self.far, self._challenge))
+        return credentials_of(self.far, self.wire.certificate, answer_words(self.far, self._nonce, self._challenge))
 
     def _give_up(self) -> None:
         if self.phase is Phase.GREETING:
@@ -271,7 +271,7 @@ class Session:
         if welcome.kind != "broker":
             return Refusal("not here", f"it is a {welcome.kind}, not a broker")
         try:
-            self._owner.gate.check_dialled(self.claim)
+            self._owner.gate.check_dialled(self.credentials)
         except NotTrustedError as problem:
             return Refusal("not here", str(problem))
         return self._owner.on_welcome(self, welcome)

@@ -200,7 +200,7 @@ class Incident(msgspec.Struct, frozen=True):
     since_us: int = 0  # of events that nobody can number: they may have been published since then
 
 
-class Denied(msgspec.Struct, frozen=True):
+class Deny(msgspec.Struct, frozen=True):
     """A client is to be told that it may not have this subscription, or publish these events."""
 
     client: str
@@ -271,7 +271,7 @@ Effect = (
     | Published
     | Lost
     | Incident
-    | Denied
+    | Deny
     | Acknowledged
     | HandedOut
     | Persist

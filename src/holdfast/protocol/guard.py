@@ -32,7 +32,7 @@ from holdfast.model.messages import (
 )
 from holdfast.protocol.client_rights import ClientRights
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Denied, Effect, Incident, Input, Multicast, Received, Send
+from holdfast.protocol.effects import Deny, Effect, Incident, Input, Multicast, Received, Send
 from holdfast.protocol.node import BrokerLayer, BrokerMachine
 from holdfast.protocol.recovery.control import (
     CONTROL_SEQ,
@@ -131,7 +131,7 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
             else:
                 kind = "subscription_narrowed" if instead else "subscription_refused"
                 reason = f"it may subscribe to {instead or 'nothing of this'} instead of {each}"[:_SHOWN_MAX]
-                effects += [Incident(kind, client, reason=reason), Denied(client, each, instead, reason)]
+                effects += [Incident(kind, client, reason=reason), Deny(client, each, instead, reason)]
         if len(kept) == len(given):
             return change
         if isinstance(change, Delta):
@@ -216,7 +216,7 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
 def _refuse(client: str, seq: int, count: int, why: str, effects: list[Effect]) -> None:
     reason = why[:_SHOWN_MAX]
     effects.append(Incident("publication_refused", client, count, client, seq, reason=reason))
-    effects.append(Denied(client, "", "", reason, seq, count))
+    effects.append(Deny(client, "", "", reason, seq, count))
 
 
 def _events(batch: Batch) -> Iterable[tuple[int, Attributes]]:

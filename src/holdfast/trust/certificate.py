@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import NodeKind
-from holdfast.trust.identity import Identity, may_be_called
+from holdfast.trust.identity import Principal, may_be_called
 
 Certificate = Mapping[str, Any]
 """A peer's certificate as Python's `ssl` gives it; empty when the peer has shown none, or none was asked for."""
@@ -25,14 +25,14 @@ class Certified:
     names: tuple[tuple[NodeKind | None, str], ...]  # what it may be, and how it may be called; None: it does not say
     groups: tuple[str, ...] = ()
 
-    def identity(self, kind: NodeKind, node: str) -> Identity | None:
+    def identity(self, kind: NodeKind, node: str) -> Principal | None:
         """Who a node of this kind and name is; None when the certificate is for others."""
         for of, name in self.names:
             if of in (None, kind):
                 if name.endswith("*") and node.startswith(name[:-1]):
-                    return Identity(node, self.groups)
+                    return Principal(node, self.groups)
                 if node == name or (kind == "client" and may_be_called(name, node)):
-                    return Identity(name, self.groups)
+                    return Principal(name, self.groups)
         return None
 
     @property

@@ -6,7 +6,7 @@
 from holdfast.language.explanation import explain
 from holdfast.language.subscription import Subscription, filter_text, holds
 from holdfast.model.event import RESERVED, Attributes
-from holdfast.trust.identity import Identity
+from holdfast.trust.identity import Principal
 from holdfast.trust.rights import Right, RightsFile
 
 _CLIENTS_MAX = 20_000  # remembered: twice as many as may be connected or away, then who came first is forgotten
@@ -16,10 +16,10 @@ _NOTHING = Right(Subscription(()), Subscription(()), False, False)
 class RightsInForce:
     def __init__(self, file: RightsFile) -> None:
         self._file = file
-        self._identities: dict[str, Identity] = {}  # by client
+        self._identities: dict[str, Principal] = {}  # by client
         self._rights: dict[str, Right] = {}
 
-    def set(self, client: str, identity: Identity) -> None:
+    def set(self, client: str, identity: Principal) -> None:
         """A client was let in."""
         self._identities.pop(client, None)
         self._identities[client] = identity

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from holdfast.model.errors import PeerError
 from holdfast.model.messages import NodeKind
 from holdfast.trust.certificate import Certificate, certified
-from holdfast.trust.identity import ANONYMOUS, Identity, is_nobodys, may_be_called
+from holdfast.trust.identity import ANONYMOUS, Principal, is_nobodys, may_be_called
 from holdfast.trust.rights import RightsFile, read_rights
 from holdfast.trust.settings import TrustSettings
 from holdfast.trust.shared_key import SharedKeys, read_keys
@@ -23,7 +23,7 @@ from holdfast.trust.token import TokenKeys, read_token_keys
 
 
 @dataclass(frozen=True)
-class Claim:
+class Credentials:
     """What somebody says of itself, with its proofs."""
 
     node: str
@@ -61,11 +61,11 @@ class Gate:
         """Whether brokers have to prove that they are brokers."""
         return self._authority or self._keys is not None
 
-    def asks_for_proof(self, claim: Claim) -> bool:
+    def asks_for_proof(self, given: Credentials) -> bool:
         """Whether it could prove itself with the shared key, and has not yet."""
-        if claim.kind != "broker" or self._keys is None or claim.proof:
+        if given.kind != "broker" or self._keys is None or given.proof:
             return False
-        return not (claim.certificate and certified(claim.certificate).says_broker)
+        return not (given.certificate and certified(given.certificate).says_broker)
 
     def proof(self, about: tuple[bytes, ...]) -> bytes:
         """Ours; empty where there is no key."""
@@ -73,56 +73,56 @@ class Gate:
 
     # Who dials us --------------------------------------------------------------------------------
 
-    def identity(self, claim: Claim, peers: Container[str]) -> Identity:
+    def identity(self, given: Credentials, peers: Container[str]) -> Principal:
         """Who somebody is that has dialled us; a NotTrustedError when it is not what it says."""
-        return self._broker(claim, peers) if claim.kind == "broker" else self._client(claim, peers)
+        return self._broker(given, peers) if given.kind == "broker" else self._client(given, peers)
 
-    def _broker(self, claim: Claim, peers: Container[str]) -> Identity:
-        shown = certified(claim.certificate)
-        if self._authority and claim.certificate:
-            found = shown.identity("broker", claim.node)
-            if found is not None and (shown.says_broker or claim.node in peers):
+    def _broker(self, given: Credentials, peers: Container[str]) -> Principal:
+        shown = certified(given.certificate)
+        if self._authority and given.certificate:
+            found = shown.identity("broker", given.node)
+            if found is not None and (shown.says_broker or given.node in peers):
                 return found
             if found is None:
-                raise NotTrustedError(f"its certificate is for {shown}, not for the broker {claim.node}")
+                raise NotTrustedError(f"its certificate is for {shown}, not for the broker {given.node}")
         if self._keys is not None:
-            if self._keys.proves(claim.proof, claim.about):
-                return Identity(claim.node)
-            raise NotTrustedError(f"it does not prove that it is the broker {claim.node}: it has no key, or another")
+            if self._keys.proves(given.proof, given.about):
+                return Principal(given.node)
+            raise NotTrustedError(f"it does not prove that it is the broker {given.node}: it has no key, or another")
         if self._authority:
             raise NotTrustedError(
-                f"it does not prove that {claim.node} is a broker: its certificate needs the URI "
-                f"holdfast:broker:{claim.node}, or {claim.node} a place among our peers"
+                f"it does not prove that {given.node} is a broker: its certificate needs the URI "
+                f"holdfast:broker:{given.node}, or {given.node} a place among our peers"
             )
-        return Identity(claim.node)
+        return Principal(given.node)
 
-    def _client(self, claim: Claim, peers: Container[str]) -> Identity:
-        if claim.node in peers:
-            raise NotTrustedError(f"{claim.node} is a broker, and not a client")
-        if self._authority and claim.certificate:
-            shown = certified(claim.certificate)
-            found = shown.identity("client", claim.node)
+    def _client(self, given: Credentials, peers: Container[str]) -> Principal:
+        if given.node in peers:
+            raise NotTrustedError(f"{given.node} is a broker, and not a client")
+        if self._authority and given.certificate:
+            shown = certified(given.certificate)
+            found = shown.identity("client", given.node)
             if found is None:
-                raise NotTrustedError(f"its certificate is for {shown}, not for the client {claim.node}")
+                raise NotTrustedError(f"its certificate is for {shown}, not for the client {given.node}")
             return self._with_right(found)
-        if self._tokens is not None and claim.token:
+        if self._tokens is not None and given.token:
             try:
-                found = self._tokens.identity_untrusted(claim.token)
+                found = self._tokens.identity_untrusted(given.token)
             except PeerError as problem:
                 raise NotTrustedError(str(problem)) from None
-            if not may_be_called(found.name, claim.node):
-                raise NotTrustedError(f"its token is for {found.name}, not for {claim.node}")
+            if not may_be_called(found.name, given.node):
+                raise NotTrustedError(f"its token is for {found.name}, not for {given.node}")
             return self._with_right(found)
         if self._tokens is not None and self.rights is None:
             raise NotTrustedError("it has no token; write --token FILE, token= in Python")
-        if (self._tokens is not None or self._authority or self.rights is not None) and not is_nobodys(claim.node):
+        if (self._tokens is not None or self._authority or self.rights is not None) and not is_nobodys(given.node):
             raise NotTrustedError(
-                f"it does not prove that it is {claim.node}; a client without certificate and token is called "
+                f"it does not prove that it is {given.node}; a client without certificate and token is called "
                 "anonymous.NAME, or has no name"
             )
         return self._with_right(ANONYMOUS)
 
-    def _with_right(self, identity: Identity) -> Identity:
+    def _with_right(self, identity: Principal) -> Principal:
         if self.rights is not None and not self.rights.has_any(identity):
             who = identity.name or "a client without certificate and token"
             raise NotTrustedError(f"{who} has no right here")
@@ -130,12 +130,12 @@ class Gate:
 
     # Whom we dial --------------------------------------------------------------------------------
 
-    def check_dialled(self, claim: Claim) -> None:
+    def check_dialled(self, given: Credentials) -> None:
         """That a broker that we have dialled is what it says; a NotTrustedError when it is not."""
-        if self._authority and claim.certificate:
-            shown = certified(claim.certificate)
-            if shown.identity("broker", claim.node) is None:
-                raise NotTrustedError(f"its certificate is for {shown}, not for the broker {claim.node}")
+        if self._authority and given.certificate:
+            shown = certified(given.certificate)
+            if shown.identity("broker", given.node) is None:
+                raise NotTrustedError(f"its certificate is for {shown}, not for the broker {given.node}")
             return
-        if self._keys is not None and not self._keys.proves(claim.proof, claim.about):
-            raise NotTrustedError(f"it does not prove that it is the broker {claim.node}: it has no key, or another")
+        if self._keys is not None and not self._keys.proves(given.proof, given.about):
+            raise NotTrustedError(f"it does not prove that it is the broker {given.node}: it has no key, or another")

@@ -10,13 +10,13 @@ _ANONYMOUS_NAMES = ("client-", "anonymous.")  # what a client without a name is 
 
 
 @dataclass(frozen=True)
-class Identity:
+class Principal:
     name: str  # empty: nobody has proved anything
     groups: tuple[str, ...] = ()
     expires_s: float | None = None  # by the time of day; None: it does not
 
 
-ANONYMOUS = Identity("")
+ANONYMOUS = Principal("")
 
 
 def may_be_called(name: str, node: str) -> bool:

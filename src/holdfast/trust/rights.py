@@ -27,7 +27,7 @@ from holdfast.language.tokens import spans_of
 from holdfast.model.errors import InputError
 from holdfast.model.validation import did_you_mean
 from holdfast.model.values import literal
-from holdfast.trust.identity import Identity
+from holdfast.trust.identity import Principal
 
 _KEYS = ("who", "publish", "subscribe", "narrow", "digests")
 _NAME = "$name"
@@ -67,7 +67,7 @@ class _Entry:
     narrow: bool
     digests: bool
 
-    def means(self, identity: Identity) -> bool:
+    def means(self, identity: Principal) -> bool:
         if not identity.name:
             return _NOBODY in self.who
         groups = {f"{_GROUP}{each}" for each in identity.groups}
@@ -79,11 +79,11 @@ class RightsFile:
         self._entries = tuple(entries)
         self._known: dict[tuple[str, tuple[str, ...]], Right] = {}  # one for each identity that has come
 
-    def has_any(self, identity: Identity) -> bool:
+    def has_any(self, identity: Principal) -> bool:
         """Whether anything at all is allowed to it."""
         return any(each.means(identity) for each in self._entries)
 
-    def of(self, identity: Identity) -> Right:
+    def of(self, identity: Principal) -> Right:
         """What it may do: nothing, if no entry means it."""
         key = identity.name, identity.groups
         if key not in self._known:

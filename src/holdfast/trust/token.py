@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.extras import extras_named
 from holdfast.model.limits import NAME_CHARACTERS_MAX
-from holdfast.trust.identity import Identity, is_nobodys
+from holdfast.trust.identity import Principal, is_nobodys
 
 _LEEWAY_S = 5  # by which clocks may differ
 _ALGORITHMS = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA", "oct": "HS256"}  # of a key that does not name its own
@@ -31,7 +31,7 @@ class TokenKeys:
         self._issuer = issuer
         self._audience = audience
 
-    def identity_untrusted(self, token: str) -> Identity:
+    def identity_untrusted(self, token: str) -> Principal:
         """Who the token says that its owner is; raises only PeerError, with the reason."""
         import jwt  # noqa: PLC0415  # an extra, looked for when the file of keys was read
 
@@ -62,13 +62,13 @@ class TokenKeys:
         raise PeerError(f"its token is not valid: {why}")
 
 
-def _identity_untrusted(claims: Mapping[str, Any]) -> Identity:
+def _identity_untrusted(claims: Mapping[str, Any]) -> Principal:
     name, groups = claims["sub"], claims.get("groups", [])
     if not isinstance(name, str) or not 0 < len(name) <= NAME_CHARACTERS_MAX or is_nobodys(name):
         raise PeerError("its token is not valid: `sub` is not the name of a client")
     if not isinstance(groups, list) or len(groups) > _GROUPS_MAX or not all(isinstance(each, str) for each in groups):
         raise PeerError("its token is not valid: `groups` is not a list of names")
-    return Identity(name, tuple(groups), float(claims["exp"]))
+    return Principal(name, tuple(groups), float(claims["exp"]))
 
 
 def read_token_keys(path: Path) -> TokenKeys:

@@ -5,7 +5,7 @@ upon, and what each end has chosen for this connection alone.
 """
 
 from holdfast.trust.certificate import Certificate
-from holdfast.trust.gate import Claim
+from holdfast.trust.gate import Credentials
 from holdfast.wire.signals import Hello, Welcome
 
 Words = tuple[bytes, ...]
@@ -27,6 +27,6 @@ def _number(value: int) -> bytes:
     return str(value).encode()
 
 
-def claim_of(far: Hello | Welcome, certificate: Certificate, about: Words) -> Claim:
+def credentials_of(far: Hello | Welcome, certificate: Certificate, about: Words) -> Credentials:
     token = far.token if isinstance(far, Hello) else ""
-    return Claim(far.node, far.kind, certificate, token, far.proof, about)
+    return Credentials(far.node, far.kind, certificate, token, far.proof, about)
