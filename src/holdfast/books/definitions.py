@@ -29,7 +29,7 @@ COSTING_ONE = ERASING | {  # each of `count` costs one event
 HARMLESS = frozenset(
     {
         *("duplicate", "not_subscribed", "acknowledged", "neighbour_restarted", "connected", "replica_wanted"),
-        *("reloaded", "reload_refused", "refused", "tls_refused", "bad_record", "store_full"),
+        *("reloaded", "reload_refused", "refused", "tls_refused", "bad_record", "store_full", "routing_circle"),
     }
 )
 DISTURBING = KINDS.keys() - NAMING_FOR_ALL - NAMING - COSTING_ONE - HARMLESS  # for a while after it, and just before

@@ -37,6 +37,7 @@ EVENTS: Final = {
     "not_subscribed": "A client got an event that none of its subscriptions matches.",
     "no_route": "No route leads to a broker with subscribers.",
     "too_many_hops": "An event has passed more brokers than allowed.",
+    "routing_circle": "An event came again over another link: brokers are linked in a circle, or its publisher moved.",
     "forged_source": "A client published under the name of another one.",
     "forged_number": "A client published with a sequence number far ahead of the time; its clock is wrong, or it lies.",
     "publication_refused": "A client has no right to publish these events; the log says which constraint stopped them.",
