@@ -273,7 +273,7 @@ class TreeRouter:
         if publish.hops > self._hops_max:  # somebody has linked brokers in a circle
             return [Incident("too_many_hops", source=publish.publication.source)]
         publication = publish.publication
-        if publish.via == "original" and not self._circles.is_first(sender, publication):
+        if publish.via != "replica" and not self._circles.is_first(sender, publication):
             return [Incident("routing_circle", sender, source=publication.source, first=publication.seq)]
         wanting = self._interests.wanting_bits(publication.attributes)
         if self._statements is not None and publication.record is not None and publication.seq:
