@@ -5,6 +5,7 @@ all numbers; a value compared with a constant of another kind, which they cast; 
 doubles beyond 2**53, which they round; backslashes; dotted, quoted and differently cased names.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,6 +47,11 @@ def _naive(moment: object) -> object:
 def sql_conditions(count: int, seed: str) -> list[str]:
     dice = Random(seed)
     return [condition(dice, SQL_ATTRIBUTES, sql=True) for _ in range(count)]
+
+
+def for_duckdb(text: str) -> str:
+    """DuckDB's name for whole units between two times is date_sub, and its unit is a string."""
+    return re.sub(r"TIMESTAMPDIFF\((\w+), ", r"date_sub('\1', ", text)
 
 
 def ids_that_match(text: str, rows: Sequence[Event]) -> list[object]:
@@ -93,4 +99,11 @@ DIFFERENCES = (
     Difference("x LIKE 'a!x' ESCAPE '!'", "VARCHAR", "ax", "must stand before", True, "ESC_IN_THE_MIDDLE"),
     Difference("x > FALSE", "BOOLEAN", True, "have no order", True, True),
     Difference("x = 1e400", "DOUBLE", float("inf"), "too large", True, "NUMERIC"),
+    Difference("x / 0 > 5", "BIGINT", 5, False, True, "DIVIDE_BY_ZERO"),
+    Difference("x % 0 IS NULL", "BIGINT", 5, True, "Division by zero", "_BY_ZERO"),
+    Difference("x + x > 0", "BIGINT", 2**63 - 1, True, "Out of Range", "OVERFLOW"),
+    Difference("x + 0.1 + 0.2 = 0.3", "BIGINT", 0, False, True, True),
+    Difference("UPPER(x) = 'STRASSE'", "VARCHAR", "straße", True, False, True),
+    Difference("EXISTS(x)", "BIGINT", 5, True, "Parser Error", "WRONG_NUM_ARGS"),
+    Difference("TIMESTAMPDIFF(SECOND, x, x) = 0", "TIMESTAMP", datetime(2026, 1, 31), True, "Catalog Error", True),
 )

@@ -19,6 +19,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from holdfast.model.values import Kind, Value, literal
+from tests.language.expressions import expression_test
 
 Event = Mapping[str, Value | None]
 
@@ -165,7 +166,9 @@ def _wrapped(dice: Random, part: str) -> str:
 
 
 def atom(dice: Random, attributes: Sequence[Attribute] = ATTRIBUTES, sql: bool = False) -> str:
-    """One attribute and one test, or a bare TRUE or FALSE."""
+    """One attribute and one test, a bare TRUE or FALSE, or a test that works something out."""
+    if dice.randrange(6) == 0:
+        return expression_test(dice, attributes, sql)
     each = dice.choice(attributes)
     name = each.spelt(dice, sql)
     shapes = ("comparison", "comparison", "comparison", "in", "null", *_SHAPES[each.kind])

@@ -1,5 +1,6 @@
 """Spark SQL evaluates the same condition texts on the same rows and finds the same ones."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from tests.language.engines import (
     table_of,
     typed_rows,
 )
+from tests.language.expressions import expression_test
+from tests.language.generators import SQL_ATTRIBUTES
 
 pytestmark = pytest.mark.spark
 
@@ -31,6 +34,18 @@ def test_many_conditions_select_the_rows_that_spark_selects(events: Any, printed
     texts = sql_conditions(CONDITIONS, "Spark")
     if printed:
         texts = [str(parse(text)) for text in texts]
+    verdicts = events.selectExpr("id", *(f"({text}) AS c{number}" for number, text in enumerate(texts))).collect()
+    for number, text in enumerate(texts):
+        selected = sorted(each["id"] for each in verdicts if each[f"c{number}"])
+        assert ids_that_match(text, ROWS) == selected, text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_many_expressions_select_the_rows_that_spark_selects(events: Any, seed: int) -> None:
+    """Ten times 100 expressions and 100 rows: 100,000 pairs."""
+    dice = Random(f"expressions for Spark {seed}")
+    texts = [expression_test(dice, SQL_ATTRIBUTES, sql=True) for _ in range(100)]
     verdicts = events.selectExpr("id", *(f"({text}) AS c{number}" for number, text in enumerate(texts))).collect()
     for number, text in enumerate(texts):
         selected = sorted(each["id"] for each in verdicts if each[f"c{number}"])

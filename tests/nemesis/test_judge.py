@@ -288,6 +288,29 @@ def test_duckdb_reads_conditions_as_they_are() -> None:
     assert [sorted(found[each]) for each in conditions] == [["a"], ["a", "b"], ["a"], ["a", "b", "c"], [], []]
 
 
+def test_duckdb_works_expressions_out() -> None:
+    events = {
+        "a": {"order": 7, "price": 10.5, "s": "IBM", "at": {"$timestamp": "2026-01-31T09:30:00+00:00"}},
+        "b": {"order": 400, "price": 1.0, "s": "a/b"},
+    }
+    expected = {
+        "order * price > 100": ["b"],
+        "LOWER(s) = 'ibm' AND LENGTH(s) = 3": ["a"],
+        "price / 2.5 > 1 OR s = 'x/y'": ["a"],
+        "price * 0.1 + 0.2 = 0.30000000000000004": ["b"],  # in doubles; decimals would make it 0.3
+        "TIMESTAMPDIFF(HOUR, TIMESTAMP '2026-01-31', at) = 9": ["a"],
+        "COALESCE(nowhere, order) = 7": ["a"],
+    }
+    found = matches(events, expected)
+    assert {each: sorted(found[each]) for each in expected} == expected
+
+
+@pytest.mark.parametrize("condition", ["x / y > 1", "x % 0 = 1", "x / 0.0 > 1", "EXISTS(x)"])
+def test_what_duckdb_would_read_otherwise_is_refused(condition: str) -> None:
+    with pytest.raises(CannotJudge, match="divides by what may be 0, or asks EXISTS"):
+        matches({"a": {"x": 1, "y": 2}}, [condition])
+
+
 def test_values_of_two_kinds_are_refused_because_duckdb_would_cast_them() -> None:
     with pytest.raises(CannotJudge, match="the attribute x is BIGINT in one event and VARCHAR in another"):
         matches({"a": {"x": 1}, "b": {"x": "1"}}, ["x = 1"])

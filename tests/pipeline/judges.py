@@ -6,6 +6,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from tests.language.engines import for_duckdb
+
 Pair = tuple[object, object]
 
 
@@ -15,7 +17,7 @@ def duckdb_pairs(events: pa.Table, conditions: Mapping[object, str], key: str = 
     connection.register("events", events)
     found: list[Pair] = []
     for id_, condition in conditions.items():
-        rows = connection.execute(f'SELECT "{key}" FROM events WHERE {condition}').fetchall()
+        rows = connection.execute(f'SELECT "{key}" FROM events WHERE {for_duckdb(condition)}').fetchall()
         found += [(row[0], id_) for row in rows]
     return sorted(found, key=str)
 

@@ -7,7 +7,19 @@ from hypothesis import strategies as st
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.cover import Cover
 
-_TESTS = ["a = 1", "a < 5", "a < 9", "b = 'x'", "b LIKE 'x%'", "c IS NULL", "c >= 2", "a IN (1, 2)"]
+_TESTS = [
+    "a = 1",
+    "a < 5",
+    "a < 9",
+    "b = 'x'",
+    "b LIKE 'x%'",
+    "c IS NULL",
+    "c >= 2",
+    "a IN (1, 2)",
+    "a < c",
+    "b IS NOT NULL",
+    "b = d",
+]
 _conjunctions = st.lists(st.sampled_from(_TESTS), min_size=1, max_size=3, unique=True).map(" AND ".join)
 _conditions = st.one_of(
     _conjunctions, st.lists(_conjunctions, min_size=2, max_size=2).map(" OR ".join), st.just("TRUE"), st.just("FALSE")

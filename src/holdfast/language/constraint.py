@@ -13,7 +13,10 @@ from holdfast.language.like import exact_text, like_test, pattern_text
 from holdfast.language.tokens import KEYWORDS, NAME
 from holdfast.model.values import Kind, Value, kind_of, literal, utc
 
-Operand = Any  # a value; for IN a sorted tuple of values; for LIKE the canonical pattern; for IS … NULL None
+# A value; for IN a sorted tuple of values; for LIKE the canonical pattern; for IS … NULL None; an expression.
+Operand = Any
+
+IS_TRUE = "IS TRUE"  # of an expression, whose text stands in place of the attribute; `subscription.holds` asks it
 
 
 class Constraint(NamedTuple):  # noqa: PLW1641  # hashed as the tuple it is
@@ -40,7 +43,7 @@ class Constraint(NamedTuple):  # noqa: PLW1641  # hashed as the tuple it is
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of value this test needs; None for the null tests, which take any."""
+        """The kind of value this test needs; None for the null tests, which take any, and for expressions."""
         if self.op.startswith("IS"):
             return None
         first = self.operand[0] if isinstance(self.operand, tuple) else self.operand
@@ -54,10 +57,17 @@ class Constraint(NamedTuple):  # noqa: PLW1641  # hashed as the tuple it is
         return not self == other
 
     @property
+    def names(self) -> Iterable[str]:
+        """The attributes that it looks at."""
+        return self.operand.names if self.op == IS_TRUE else (self.attribute,)
+
+    @property
     def negation(self) -> "Constraint":
         return constraint(self.attribute, NEGATED[self.op], self.operand)
 
     def __str__(self) -> str:
+        if self.op == IS_TRUE:
+            return self.attribute
         name, op, operand = name_text(self.attribute), self.op, self.operand
         if operand is None:
             return f"{name} {op}"

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from holdfast.language.domain import Domain
 from holdfast.language.parser import as_subscription
-from holdfast.language.subscription import Filter, Subscription, canonical_filter
+from holdfast.language.subscription import Filter, Subscription, apart, canonical_filter, necessary
 
 _PAIRS_MAX = 4_096  # filters compared, each with each: a quarter of a second at worst, and a broker waits for it
 
@@ -36,6 +36,10 @@ def overlaps(advertisement: Subscription | str, subscription: Subscription | str
 def filter_covers(wide: Filter, narrow: Filter) -> bool:
     if len(wide) == 0:
         return True
-    domains = {name: Domain(group) for name, group in groupby(narrow, key=lambda each: each.attribute)}
+    (wide, wanted), (_, tests) = apart(wide), apart(narrow)
+    if any(each not in tests for each in wanted):
+        return False
+    ordered = sorted(necessary(narrow), key=lambda each: each.attribute)
+    domains = {name: Domain(group) for name, group in groupby(ordered, key=lambda each: each.attribute)}
     anything = Domain()
     return all(domains.get(each.attribute, anything).inside(each) for each in wide)

@@ -21,6 +21,8 @@ _MEANT = {
     "=~": "write LIKE with % and _ as wildcards",
     "[": "put a name with unusual characters in double quotes",
     "`": "put a name with unusual characters in double quotes",
+    "--": "there are no comments; write - -5, or - (-5), for two signs",
+    "/*": "there are no comments",
     ";": "a condition is a single expression; leave the ; out",
     **dict.fromkeys("‘’‚´", "write straight quotes: 'abc' for a string"),
     **dict.fromkeys("“”„«»", "write straight quotes: 'abc' for a string, \"abc\" for a name"),
@@ -108,14 +110,10 @@ def _guess_word(stumble: Stumble, token: str) -> str:
         return ""
     if upper == "NULL" and wants_value:
         return "no value equals NULL; write IS NULL or IS NOT NULL"
-    if upper in KEYWORDS and "name" in stumble.expected:
-        return f'{token} is a keyword; write "{token}" if it is the attribute\'s name'
     if upper in KEYWORDS and wants_value:
         return ""
-    if wants_value and token[:1].isalpha():
-        return f"write '{token}' for a string; two attributes cannot be compared with each other"
-    if token in ("+", "-", "*", "/", "%"):
-        return "conditions have no arithmetic: compare an attribute with a value"
+    if upper in KEYWORDS and "name" in stumble.expected:
+        return f'{token} is a keyword; write "{token}" if it is the attribute\'s name'
     close = difflib.get_close_matches(upper, _CONTROL, n=1, cutoff=0.65)
     if close and close[0] != upper and token[:1].isalpha():
         return f"did you mean {close[0]}?"

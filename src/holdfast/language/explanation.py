@@ -3,15 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.language.constraint import Constraint, name_text
-from holdfast.language.subscription import Filter, Subscription, filter_text
-from holdfast.model.event import attributes_of
-from holdfast.model.values import Kind, Value, kind_of, literal
+from holdfast.language.constraint import IS_TRUE, Constraint, name_text
+from holdfast.language.expression import Expression
+from holdfast.language.subscription import Filter, Subscription, apart, filter_text, holds
+from holdfast.model.event import Attributes, attributes_of
+from holdfast.model.values import Kind, Value, canonical, kind_of, literal
+
+_PARTS_MAX = 12  # of an expression whose values are told; a longer list is not read
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """A constraint that did not hold, and why, in words."""
+    """A constraint that did not hold, and why, in words; or an expression that did, and its values."""
 
     constraint: Constraint
     why: str
@@ -22,15 +25,14 @@ class Explanation:
     matches: bool
     filter: Filter | None  # the one that matched, or that came closest; None when there is none at all
     obstacles: tuple[Obstacle, ...]
+    workings: tuple[Obstacle, ...] = ()  # of the filter that matched: what its expressions came to
 
     def __str__(self) -> str:
         if self.filter is None:
             return "does not match: the condition can never be true"
         shown = filter_text(self.filter)
-        if self.matches:
-            return f"matches: {shown}"
-        lines = [f"does not match; closest: {shown}"]
-        lines += [f"  {each.constraint}: {each.why}" for each in self.obstacles]
+        lines = [f"matches: {shown}" if self.matches else f"does not match; closest: {shown}"]
+        lines += [f"  {each.constraint}: {each.why}" for each in (*self.workings, *self.obstacles)]
         return "\n".join(lines)
 
 
@@ -38,17 +40,19 @@ def explain(subscription: Subscription, event: Mapping[str, object]) -> Explanat
     attributes = attributes_of(event)
     closest: Explanation | None = None
     for each in subscription.filters:
-        found = [(c, attributes.get(c.attribute)) for c in each]
-        obstacles = tuple(Obstacle(c, _why(c, value)) for c, value in found if not c.holds(value))
+        obstacles = tuple(Obstacle(c, _why(c, attributes)) for c in each if not holds((c,), attributes))
         if not obstacles:
-            return Explanation(True, each, ())
+            workings = tuple(Obstacle(c, _why(c, attributes)) for c in apart(each)[1])
+            return Explanation(True, each, (), workings)
         if closest is None or len(obstacles) < len(closest.obstacles):
             closest = Explanation(False, each, obstacles)
     return closest or Explanation(False, None, ())
 
 
-def _why(constraint: Constraint, found: Value | None) -> str:
-    name = name_text(constraint.attribute)
+def _why(constraint: Constraint, attributes: Attributes) -> str:
+    if constraint.op == IS_TRUE:
+        return _worked_out(constraint.operand, attributes)
+    name, found = name_text(constraint.attribute), attributes.get(constraint.attribute)
     if found is None:
         return f"{name} is missing"
     if found != found and constraint.op != "IS NULL":  # NaN
@@ -58,6 +62,26 @@ def _why(constraint: Constraint, found: Value | None) -> str:
         hint = _type_hint(found, wanted)
         return f"{name} is the {kind_of(found).value} {literal(found)}, not a {wanted.value}{hint}"
     return f"{name} is {literal(found)}"
+
+
+def _worked_out(test: Expression, attributes: Attributes) -> str:
+    """What the parts of an expression came to, the operands of the test first; constants speak for themselves."""
+    told: dict[str, str] = {}
+    level = list(test.children)
+    while level and len(told) < _PARTS_MAX:
+        for part in level:
+            if not part.constant and part.text not in told and len(told) < _PARTS_MAX:
+                told[part.text] = _value_of(part, attributes)
+        level = [inner for part in level for inner in part.children]
+    unknown = test.run(attributes) is None
+    return f"{'unknown, as ' if unknown else ''}{', '.join(told.values())}"
+
+
+def _value_of(part: Expression, attributes: Attributes) -> str:
+    found = part.run(attributes)
+    if found is None:
+        return f"{part} is {'missing' if part.name is not None else 'unknown'}"
+    return f"{part} is {literal(canonical(found))}"
 
 
 def _type_hint(found: Value, wanted: Kind) -> str:

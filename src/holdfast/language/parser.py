@@ -1,45 +1,40 @@
 """Read a SQL condition and return it in disjunctive form.
 
-There is no syntax tree. NOT is pushed inwards while reading: a negated group reads its ANDs as ORs and takes
+There is no tree of conditions. NOT is pushed inwards while reading: a negated group reads its ANDs as ORs and takes
 each constraint's negation, so what comes out of a group is already a disjunction of filters. Open parentheses
-live on a list, not on the call stack, so no input can make us recurse. A problem is noted, the parser
-skips to the next AND, OR or parenthesis and goes on, so that all problems are reported at once.
+live on a list, not on the call stack, so they cannot make us recurse; operands (`reading`) have their own limit. A
+problem is noted, the parser skips to the next AND, OR or parenthesis and goes on, so that all are reported at once.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from datetime import datetime
-from math import isinf
-from typing import NoReturn
 
-from holdfast.language.constraint import FLIPPED, NEGATED, Constraint, constraint
+from holdfast.language import expression as made
+from holdfast.language.constraint import FLIPPED, IS_TRUE, NEGATED, Constraint, constraint
 from holdfast.language.diagnosis import Stumble, diagnose
-from holdfast.language.like import pattern_from
+from holdfast.language.expression import TEST, Expression
 from holdfast.language.limits import (
     CONSTRAINTS_MAX,
     DEPTH_MAX,
     FILTERS_MAX,
-    NAME_CHARACTERS_MAX,
     PATTERNS_MAX,
     PROBLEMS_MAX,
     TEXT_CHARACTERS_MAX,
 )
-from holdfast.language.plain import plain_conjunction, shared_name
+from holdfast.language.plain import plain_conjunction
 from holdfast.language.problems import ConditionError, ConditionProblem
+from holdfast.language.reading import COMPARISONS, OPERATORS, Reader, Test, word_of
 from holdfast.language.subscription import Filter, Subscription, subscription_of
-from holdfast.language.tokens import END, KEYWORDS, NAME, NUMBER, tokens_of
-from holdfast.model.errors import InputError, MisuseError
-from holdfast.model.values import INTEGER_MAX, INTEGER_MIN, Kind, Value, canonical, kind_of
+from holdfast.language.tokens import END
+from holdfast.model.errors import MisuseError
 
 Disjunction = list[Filter]
 
-_COMPARISONS = {"=": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "<>": "<>", "!=": "<>"}
-_VALUE_STARTS = frozenset("'-+.0123456789")
+_LITERAL_STARTS = frozenset("'.0123456789")
+_GOES_ON = frozenset(("IS", "IN", "LIKE", "BETWEEN", "NOT"))  # words that make what stands before them an operand
 # A filter is printed at most 16 times as long as the text it comes from: 1e19 as 20 digits, a as a = TRUE.
 _SURELY_FITS = TEXT_CHARACTERS_MAX // 16
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_WORDS = {spelling: word for word in KEYWORDS for spelling in (word, word.lower())}
 
 
 def parse(text: str) -> Subscription:
@@ -95,12 +90,11 @@ def as_subscription(given: Subscription | str) -> Subscription:
     return given if isinstance(given, Subscription) else parse(given)
 
 
-def _word(token: str) -> str | None:
-    """The keyword that a token spells, in any case."""
-    word = _WORDS.get(token)
-    if word is None and len(token) <= 7 and token.upper() in KEYWORDS:
-        return token.upper()
-    return word
+def expression_of(text: str) -> Expression:
+    """An expression from its canonical text."""
+    (((_, _, found),),) = parse(text).filters
+    assert isinstance(found, Expression)
+    return found
 
 
 class _Group:
@@ -139,9 +133,16 @@ def _all(parts: list[Disjunction]) -> Disjunction:
 
 
 def _size(part: Disjunction) -> int:
-    """How many constraints, an IN list counting as many as it has values."""
-    constraints = [each for filter_ in part for each in filter_]
-    return sum(len(each.operand) if type(each.operand) is tuple else 1 for each in constraints)
+    """How many constraints, a list counting as many as it has values and an expression as it has parts."""
+    size = 0
+    for filter_ in part:
+        size += len(filter_)
+        for _, op, operand in filter_:
+            if type(operand) is tuple:
+                size += len(operand) - 1
+            elif op == IS_TRUE:
+                size += operand.size - 1
+    return size
 
 
 class _TooLargeError(Exception):
@@ -150,15 +151,14 @@ class _TooLargeError(Exception):
         super().__init__(f"{text}; the limit is {limit:,}")
 
 
-class _Parser:
+class _Parser(Reader):
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = tokens_of(text)
-        self.at = 0
+        super().__init__(text)
         self.ended = False
         self.groups = [_Group(False, 0)]  # the whole condition, then the parentheses that are open
         self.negated = False  # whether the factor being read stands under an odd number of NOTs
         self.stumbles: list[Stumble] = []
+        self.operands = _opening_operands(self.tokens) if "(" in self.tokens else frozenset()
 
     def condition(self) -> Disjunction:
         while not self.ended:
@@ -189,11 +189,11 @@ class _Parser:
         negated = groups[-1].negated
         while True:
             token = tokens[self.at]
-            if token == "(":
+            if token == "(" and self.at not in self.operands:
                 if len(groups) > DEPTH_MAX:
-                    self._stop(f"parentheses are nested more than {DEPTH_MAX} deep")
+                    self.stop(f"parentheses are nested more than {DEPTH_MAX} deep")
                 groups.append(_Group(negated, self.at))
-            elif _word(token) == "NOT":
+            elif word_of(token) == "NOT":
                 negated = not negated
             else:
                 break
@@ -207,7 +207,7 @@ class _Parser:
         groups = self.groups
         while True:
             token = self.tokens[self.at]
-            word = _word(token)
+            word = word_of(token)
             if word == "AND":
                 self.at += 1
                 return
@@ -222,9 +222,9 @@ class _Parser:
                 continue
             if token is not END:
                 end = "the end of the condition" if len(groups) == 1 else ")"
-                self._stop(f"expected AND, OR or {end}")
+                self.stop(f"expected AND, OR or {end}")
             if len(groups) > 1:
-                self._stop("this parenthesis is never closed", at=groups[-1].opened_at)
+                self.stop("this parenthesis is never closed", at=groups[-1].opened_at)
             self.ended = True
             return
 
@@ -242,194 +242,83 @@ class _Parser:
                 if depth < 0 and len(self.groups) > 1:
                     self.groups.pop()
                     depth = 0
-            elif depth <= 0 and _word(token) in ("AND", "OR"):
+            elif depth <= 0 and word_of(token) in ("AND", "OR"):
                 return
         raise diagnose(self.text, tokens, self.stumbles)
-
-    def _stop(self, expected: str, suggestion: str = "", at: int | None = None) -> NoReturn:
-        raise Stumble(self.at if at is None else at, expected, suggestion)
 
     # One test
 
     def _test(self, token: str) -> Disjunction:
-        """One attribute and its test, or TRUE or FALSE."""
-        if token[:1] in _VALUE_STARTS or token[-1:] == "'":
-            return self._literal_first()
-        word = _word(token)
-        if word in ("TRUE", "FALSE"):
-            if self.tokens[self.at + 1] in _COMPARISONS:
-                return self._literal_first()
-            self.at += 1
-            return [()] if (word == "TRUE") is not self.negated else []
-        attribute = self._attribute(token)
-        self.at += 1
-        sign = self.tokens[self.at]
-        op = _COMPARISONS.get(sign)
-        if op is not None:
-            self.at += 1
-            operand = self._value()
-            return [(self._comparison(attribute, op, operand),)]
-        return self._worded_test(attribute, _word(sign))
+        """What stands between two connectives, most often a name, a sign and a literal."""
+        tokens, at = self.tokens, self.at
+        op = COMPARISONS.get(tokens[at + 1]) if token is not END else None
+        if (
+            op is not None
+            and tokens[at + 2][:1] in _LITERAL_STARTS
+            and (tokens[at + 3] in (END, ")") or word_of(tokens[at + 3]) is not None)
+            and token[0] not in _LITERAL_STARTS
+            and token[-1] != "'"
+            and word_of(token) is None
+        ):
+            attribute = self.attribute(token)
+            self.at += 2
+            return [(Constraint(attribute, NEGATED[op] if self.negated else op, self.value()),)]
+        test = self.test()
+        return self._disjunction(test, self.negated is not test.negated)
 
-    def _literal_first(self) -> Disjunction:
-        """5 < price: the same as price > 5."""
-        operand = self._value()
-        op = _COMPARISONS.get(self.tokens[self.at])
-        if op is None:
-            self._stop("expected a comparison such as = or < after a value")
-        self.at += 1
-        attribute = self._attribute(self.tokens[self.at])
-        self.at += 1
-        return [(self._comparison(attribute, FLIPPED[op], operand),)]
+    def _disjunction(self, test: Test, negated: bool) -> Disjunction:
+        """Tests of one attribute become constraints, which can be indexed; all others expressions."""
+        left, right = test.left, test.right
+        match test.form:
+            case "TRUE":
+                return self._lone(self.lone(test), negated)
+            case "BETWEEN":
+                low, high = right
+                if negated:
+                    return self._compared("<", left, low) + self._compared(">", left, high)
+                return _all([self._compared(">=", left, low), self._compared("<=", left, high)])
+            case "IS NULL":
+                if left.name is not None:
+                    return [(Constraint(left.name, "IS NOT NULL" if negated else "IS NULL", None),)]
+                return self._asked(made.null_test(left, negated))
+            case "LIKE":
+                if left.name is not None:
+                    return [(constraint(left.name, "NOT LIKE" if negated else "LIKE", test.pattern),)]
+                return self._asked(made.like(left, test.pattern, negated))
+            case "IN":
+                if left.name is not None and all(each.constant and not each.unknown for each in right):
+                    values = tuple(each.value for each in right)
+                    return [(constraint(left.name, "NOT IN" if negated else "IN", values),)]
+                return self._asked(made.member(left, right, negated))
+        return self._compared(NEGATED[test.form] if negated else test.form, left, right[0])
 
-    def _comparison(self, attribute: str, op: str, operand: Value) -> Constraint:
-        if self.negated:
-            op = NEGATED[op]
-        if type(operand) is bool:
-            if op not in ("=", "<>"):
-                self._stop("TRUE and FALSE have no order; compare them with = or <>", at=self.at - 1)
-            return constraint(attribute, op, operand)
-        return Constraint(attribute, op, operand)
+    def _lone(self, found: Expression, negated: bool) -> Disjunction:
+        if found.level == TEST and len(found.children) == 1 and found == made.null_test(found.children[0], True):
+            return self._disjunction(Test("IS NULL", found.children[0]), not negated)  # EXISTS(x)
+        return self._compared("=", found, made.constant(not negated))
 
-    def _worded_test(self, attribute: str, word: str | None) -> Disjunction:
-        """IS NULL, BETWEEN, IN, LIKE and their negations, or a lone attribute that is TRUE."""
-        if word == "IS":
-            return self._null_test(attribute)
-        flip = word == "NOT"
-        if flip:
-            self.at += 1
-            word = _word(self.tokens[self.at])
-        reader: Callable[[str, bool], Disjunction] | None = {
-            "BETWEEN": self._between,
-            "IN": self._in,
-            "LIKE": self._like,
-        }.get(word or "")
-        if reader is not None:
-            self.at += 1
-            return reader(attribute, self.negated is not flip)
-        if flip:
-            self._stop("expected BETWEEN, IN or LIKE after NOT")
-        if self.tokens[self.at] in (END, ")") or word in ("AND", "OR"):
-            return [(Constraint(attribute, "=", not self.negated),)]
-        if self.tokens[self.at] == "(":
-            self._stop("conditions have no functions", "compare an attribute with a value", at=self.at - 1)
-        self._stop(f"expected a comparison after {attribute}")
+    def _compared(self, op: str, left: Expression, right: Expression) -> Disjunction:
+        if (left.constant, left.text) > (right.constant, right.text) and not right.constant:
+            op, left, right = FLIPPED[op], right, left  # 5 < x as x > 5, and b > a as a < b: two spellings of one test
+        if left.name is not None and right.constant and not right.unknown:
+            return [(constraint(left.name, op, right.value),)]
+        return self._asked(made.comparison(op, left, right))
 
-    def _null_test(self, attribute: str) -> Disjunction:
-        self.at += 1
-        is_null = not self.negated
-        if _word(self.tokens[self.at]) == "NOT":
-            self.at += 1
-            is_null = not is_null
-        if _word(self.tokens[self.at]) != "NULL":
-            self._stop("expected NULL or NOT NULL after IS")
-        self.at += 1
-        return [(Constraint(attribute, "IS NULL" if is_null else "IS NOT NULL", None),)]
+    def _asked(self, test: Expression) -> Disjunction:
+        """An expression that has to be true. One that is always unknown stays, to be warned of."""
+        if test.constant and not test.unknown:
+            return [()] if test.value else []
+        return [(Constraint(test.text, IS_TRUE, self.bounded(test)),)]
 
-    def _between(self, attribute: str, negated: bool) -> Disjunction:
-        low = self._value()
-        if _word(self.tokens[self.at]) != "AND":
-            self._stop("expected AND between the two ends of BETWEEN")
-        self.at += 1
-        high = self._value()
-        if kind_of(low) is not kind_of(high) or type(low) is bool:
-            self._stop("expected two numbers, two strings or two timestamps in BETWEEN", at=self.at - 1)
-        if negated:
-            return [(Constraint(attribute, "<", low),), (Constraint(attribute, ">", high),)]
-        return [(Constraint(attribute, ">=", low), Constraint(attribute, "<=", high))]
 
-    def _in(self, attribute: str, negated: bool) -> Disjunction:
-        if self.tokens[self.at] != "(":
-            self._stop("expected ( and a list of values after IN")
-        values: list[Value] = []
-        while True:
-            self.at += 1
-            values.append(self._value())
-            if kind_of(values[-1]) is not kind_of(values[0]):
-                first = kind_of(values[0]).value
-                self._stop(f"expected a {first}: an IN list holds values of one kind", at=self.at - 1)
-            if self.tokens[self.at] == ")":
-                break
-            if self.tokens[self.at] != ",":
-                self._stop("expected , or ) in the IN list")
-        self.at += 1
-        return [(constraint(attribute, "NOT IN" if negated else "IN", tuple(values)),)]
-
-    def _like(self, attribute: str, negated: bool) -> Disjunction:
-        at = self.at
-        pattern, escape = self._string("a pattern such as 'abc%' after LIKE"), None
-        if _word(self.tokens[self.at]) == "ESCAPE":
-            self.at += 1
-            escape = self._string("a character in quotes after ESCAPE")
-            if len(escape) != 1:
-                self._stop("expected exactly one character after ESCAPE", at=self.at - 1)
-        try:
-            canonical_pattern = pattern_from(pattern, escape)
-        except ValueError:
-            problem = f"in this pattern {escape} must stand before %, _ or {escape}"
-            self._stop(problem, at=at)
-        return [(constraint(attribute, "NOT LIKE" if negated else "LIKE", canonical_pattern),)]
-
-    # Names and values
-
-    def _attribute(self, token: str) -> str:
-        if token[:1] == '"' and len(token) > 2 and token[-1] == '"':
-            name = token[1:-1].replace('""', '"')
-        elif NAME.fullmatch(token) and _word(token) is None:
-            name = token
-        else:
-            self._stop("expected an attribute's name")
-        if len(name) > NAME_CHARACTERS_MAX:
-            self._stop(f"this name has {len(name)} characters; the limit is {NAME_CHARACTERS_MAX}")
-        return shared_name(name) or name
-
-    def _string(self, expected: str) -> str:
-        token = self.tokens[self.at]
-        if token[:1] != "'" or len(token) < 2 or token[-1] != "'":
-            self._stop(f"expected {expected}")
-        self.at += 1
-        return token[1:-1].replace("''", "'")
-
-    def _value(self) -> Value:
-        token = self.tokens[self.at]
-        first = token[:1]
-        if first == "'" and token[-1] == "'" and len(token) > 1:
-            self.at += 1
-            text = token[1:-1]
-            return text.replace("''", "'") if "'" in text else text
-        if first in "-+" and first:
-            self.at += 1
-            return self._number(self.tokens[self.at], -1 if first == "-" else 1)
-        if first in ".0123456789" and first:
-            return self._number(token, 1)
-        word = _word(token)
-        if word in ("TRUE", "FALSE"):
-            self.at += 1
-            return word == "TRUE"
-        if token[:9].upper() == "TIMESTAMP" and token[-1] == "'":
-            return self._timestamp(token)
-        self._stop("expected a value: a number, a string in single quotes, TRUE, FALSE or TIMESTAMP '…'")
-
-    def _number(self, token: str, sign: int) -> Value:
-        if not NUMBER.fullmatch(token):
-            self._stop("expected a number")
-        number: int | float = sign * float(token)
-        if isinf(number):
-            self._stop("this number is too large for a double")
-        if token.isdecimal():
-            number = sign * int(token.lstrip("0") or "0")  # int() refuses thousands of zeros
-            if not INTEGER_MIN <= number <= INTEGER_MAX:
-                double = f"write it as a double: {float(token):.17g}"
-                self._stop("this integer does not fit in 64 bits", double)
-        self.at += 1
-        return canonical(number)
-
-    def _timestamp(self, token: str) -> Value:
-        text = token[token.index("'") + 1 : -1]
-        try:
-            moment = canonical(datetime.fromisoformat(text))
-        except (ValueError, InputError):
-            self._stop("expected a date and time as in TIMESTAMP '2026-01-31 09:30:00'")
-        self.at += 1
-        assert kind_of(moment) is Kind.TIMESTAMP
-        return moment
+def _opening_operands(tokens: list[str]) -> frozenset[int]:
+    """Where a parenthesis opens an operand and not a group: an operator follows where it closes."""
+    found, opened = [], []
+    for at, token in enumerate(tokens):
+        if token == "(":
+            opened.append(at)
+        elif token == ")" and opened:
+            begun, after = opened.pop(), tokens[at + 1]
+            if after in OPERATORS or after in COMPARISONS or word_of(after) in _GOES_ON:
+                found.append(begun)
+    return frozenset(found)

@@ -1,5 +1,8 @@
 """A subscription: a disjunction of filters, each a conjunction of constraints, in one canonical order.
 
+A constraint tests one attribute, so that matchers can file it and covering can compare it. Whatever else a condition
+says is an expression: the last constraints of a filter, asked only where all others hold.
+
 Two conditions that differ only in spelling or order give equal subscriptions with the same text, which is
 what lets brokers treat a condition's text as its identity.
 """
@@ -9,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from holdfast.language.constraint import Constraint
+from holdfast.language.constraint import IS_TRUE, Constraint
 from holdfast.language.domain import Domain
 from holdfast.language.limits import PROBLEMS_MAX
 from holdfast.model.event import Attributes, attributes_of
@@ -48,7 +51,7 @@ class Subscription:
     @property
     def attributes(self) -> tuple[str, ...]:
         """The attributes that the condition looks at, sorted."""
-        return tuple(sorted({each.attribute for filter_ in self.filters for each in filter_}))
+        return tuple(sorted({name for filter_ in self.filters for each in filter_ for name in each.names}))
 
     def __str__(self) -> str:
         if not self.filters:
@@ -69,7 +72,30 @@ class Subscription:
 
 
 def holds(filter_: Filter, attributes: Attributes) -> bool:
+    if filter_ and filter_[-1].op == IS_TRUE:
+        plain, tests = apart(filter_)
+        return holds(plain, attributes) and all(each.operand.run(attributes) is True for each in tests)
     return all(each.holds(attributes.get(each.attribute)) for each in filter_)
+
+
+def apart(filter_: Filter) -> tuple[Filter, Filter]:
+    """The constraints on single attributes, and behind them the expressions, which come last in every filter."""
+    count = len(filter_)
+    while count and filter_[count - 1].op == IS_TRUE:
+        count -= 1
+    return filter_[:count], filter_[count:]
+
+
+def necessary(filter_: Filter) -> Filter:
+    """Tests of single attributes that every event passes for which the filter holds: what an index can ask.
+
+    The filter itself unless there are expressions in it; of those, the attributes that they cannot do without.
+    """
+    if not filter_ or filter_[-1].op != IS_TRUE:
+        return filter_
+    plain, _ = apart(filter_)
+    tested = {each.attribute for each in plain}
+    return (*plain, *(each for each in _present(filter_) if each.attribute not in tested))
 
 
 def filter_text(filter_: Filter) -> str:
@@ -107,6 +133,7 @@ def _canonical(raw: list[Filter]) -> Subscription:
 
 _by_attribute = itemgetter(0)
 _EXTREMES = ("", "%")
+_UNSETTLED = frozenset(("NOT IN", IS_TRUE))
 
 
 def canonical_filter(raw: Iterable[Constraint]) -> Filter | None:
@@ -115,13 +142,16 @@ def canonical_filter(raw: Iterable[Constraint]) -> Filter | None:
     before = None
     for attribute, op, operand in ordered:
         # s < '', s NOT LIKE '%' and b NOT IN (TRUE, FALSE) are the only ones that contradict themselves.
-        if attribute == before or operand in _EXTREMES or op == "NOT IN":
+        if attribute == before or operand in _EXTREMES or op in _UNSETTLED:
             return _merged(ordered)
         before = attribute
     return tuple(ordered)
 
 
 def _merged(ordered: list[Constraint]) -> Filter | None:
+    tests = [each for each in ordered if each.op == IS_TRUE]
+    if tests:
+        return _with_expressions([each for each in ordered if each.op != IS_TRUE], tuple(dict.fromkeys(tests)))
     merged: list[Constraint] = []
     for attribute, group in groupby(ordered, key=_by_attribute):
         alike = list(group)
@@ -133,6 +163,20 @@ def _merged(ordered: list[Constraint]) -> Filter | None:
             return None
         merged += domain.constraints(attribute)
     return tuple(merged)
+
+
+def _with_expressions(plain: list[Constraint], tests: Filter) -> Filter | None:
+    """Expressions stand last. One that is always unknown, or needs what is said to be missing, makes all never true."""
+    merged = canonical_filter(plain)
+    if merged is None or any(each.operand.unknown for each in tests):
+        return None
+    whole = (*merged, *tests)
+    return None if canonical_filter((*merged, *_present(whole))) is None else whole
+
+
+def _present(filter_: Filter) -> Iterable[Constraint]:
+    needed = frozenset[str]().union(*(each.operand.needs for each in apart(filter_)[1]))
+    return [Constraint(name, "IS NOT NULL", None) for name in sorted(needed)]
 
 
 def _settled(alike: list[Constraint]) -> bool:

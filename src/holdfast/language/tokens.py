@@ -16,10 +16,11 @@ _TOKEN = re.compile(
     r"\s*("
     r"(?i:TIMESTAMP)\s*'(?:[^']|'')*'"  # before names: only the quote makes it a literal
     rf"|{NAME.pattern}"
-    r"|<=|>=|<>|!=|==|&&|\|\||[=<>(),]"
+    r"|<=|>=|<>|!=|==|&&|\|\||--|/\*|[=<>(),]"  # -- and /* begin comments elsewhere, never two operators
     r"|'(?:[^']|'')*'"
     rf"|{NUMBER.pattern}(?![\w.])"
     r'|"(?:[^"]|"")*"'
+    r"|\[(?:[^\[\]]|\[\[|\]\])*\]"  # a name as AMQP quotes it
     r"|[0-9][\w.]*"  # a number that went wrong
     r"|['\"].*"  # an unclosed quote takes the rest of its line
     r"|\S"

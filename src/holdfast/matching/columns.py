@@ -18,6 +18,8 @@ from holdfast.matching.gathering import Gathered
 from holdfast.matching.kernels import Image, Ints, Patterns, check_filters, copy_runs, open_buckets
 from holdfast.matching.layout import compile_image
 from holdfast.matching.patterns import PatternMap
+from holdfast.matching.residuals import to_index
+from holdfast.matching.row_residuals import RowResiduals
 from holdfast.matching.slots import Slot
 
 _ROWS = 65_536  # events encoded at a time: keeps the codes in the processor's caches and memory flat
@@ -32,9 +34,15 @@ class Columns:
     """A compiled set of subscriptions, numbered from 0 in the order they were given."""
 
     def __init__(
-        self, image: Image, slots: Sequence[Slot], patterns: Sequence[tuple[str, PatternMap[int]]], size: int
+        self,
+        image: Image,
+        slots: Sequence[Slot],
+        patterns: Sequence[tuple[str, PatternMap[int]]],
+        size: int,
+        residuals: RowResiduals | None = None,
     ) -> None:
         self.image = image
+        self.residuals = residuals  # of the subscriptions with expressions, which the image finds too often
         self.slots = slots
         self.patterns = patterns
         self.size = size
@@ -42,13 +50,26 @@ class Columns:
 
     @classmethod
     def of(cls, subscriptions: Iterable[Sequence[Filter]]) -> "Columns":
-        gathered = Gathered(subscriptions)
+        with_expressions: dict[int, Sequence[Filter]] = {}
+
+        def to_gather() -> Iterator[Sequence[Filter]]:
+            for number, filters in enumerate(subscriptions):
+                indexed = to_index(filters)
+                if indexed is not filters:
+                    with_expressions[number] = filters
+                yield indexed
+
+        gathered = Gathered(to_gather())
         image = compile_image(gathered)
-        return cls(image, gathered.slots, list(gathered.patterns.items()), gathered.repeated.size)
+        size = gathered.repeated.size
+        residuals = RowResiduals(with_expressions, size) if with_expressions else None
+        return cls(image, gathered.slots, list(gathered.patterns.items()), size, residuals)
 
     def match(self, table: pa.Table, threads: int = 1) -> list[Pairs]:
         """Pairs of row number and subscription number, in buffers."""
         attributes = [slot.attribute for slot in self.slots]
+        looked_at = () if self.residuals is None else self.residuals.names
+        attributes += looked_at
         pairs: list[Pairs] = []
         step = min(_ROWS, max(1, _CODES_MAX // max(1, len(self.slots))))
         for first in range(0, table.num_rows, step):
@@ -57,6 +78,9 @@ class Columns:
             codes = encode(columns, self.slots, count)
             patterns = encode_patterns(columns, self.patterns, count)
             for rows, subscriptions in self._match_codes(codes, patterns, threads):
+                if self.residuals is not None:
+                    values = {name: columns[name].array for name in looked_at if name in columns}
+                    rows, subscriptions = self.residuals.kept(rows, subscriptions, values)
                 if first:
                     rows += np.int32(first)
                 pairs.append((rows, subscriptions))

@@ -14,6 +14,7 @@ from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Filter
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.predicates import Predicate, PredicateOfEach, predicate, predicate_of_each
+from holdfast.matching.residuals import Residuals, to_index
 from holdfast.matching.runs import RunShape, SortedRun, shape_of
 from holdfast.model.event import Attributes
 from holdfast.model.values import Value, utc
@@ -143,8 +144,12 @@ class Index(Generic[K]):
         self._tests: list[tuple[Predicate, K]] | None = None
         self._test_each: PredicateOfEach | None = None  # of the only filter
         self._marks: dict[K, int] = {}
+        self._residuals: Residuals[K] = Residuals()
 
     def add(self, key: K, filters: Sequence[Filter]) -> None:
+        given, filters = filters, to_index(filters)
+        if filters is not given:
+            self._residuals.add(key, given)
         places: list[int] = []
         self._tests = self._absent = self._test_each = None
         if self._tiny is not None:
@@ -165,6 +170,9 @@ class Index(Generic[K]):
 
     def remove(self, key: K, filters: Sequence[Filter]) -> None:
         self._marks.pop(key, None)
+        if key in self._residuals.tests:
+            filters = to_index(filters)
+            self._residuals.remove(key)
         places = self._repeated.pop(key, None)
         self._tests = self._absent = self._test_each = None
         if self._tiny is not None:
@@ -182,7 +190,8 @@ class Index(Generic[K]):
 
     def match(self, attributes: Attributes) -> list[K]:
         if self._tiny is None:
-            return self._match_by_doors(attributes)
+            found = self._match_by_doors(attributes)
+            return self._residuals.kept(found, attributes) if self._residuals.tests else found
         tests = self._tests
         if tests is None:
             tests = self._tests = [(predicate(filter_), key) for filter_, key in self._tiny]
@@ -190,11 +199,12 @@ class Index(Generic[K]):
         for test, key in tests:
             if test(attributes):
                 out.append(key)
-        return list(dict.fromkeys(out)) if self._repeated else out
+        found = list(dict.fromkeys(out)) if self._repeated else out
+        return self._residuals.kept(found, attributes) if self._residuals.tests else found
 
     def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
         """What `match` says of each event."""
-        if self._tiny is None or len(self._tiny) != 1:
+        if self._tiny is None or len(self._tiny) != 1 or self._residuals.tests:
             return [self.match(each) for each in events]
         ((filter_, key),) = self._tiny
         if self._test_each is None:

@@ -18,13 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from holdfast.language.parser import parse
 from holdfast.matching.columns import Columns
 from holdfast.matching.kernels import Image
 from holdfast.matching.patterns import PatternMap
+from holdfast.matching.row_residuals import RowResiduals
 from holdfast.matching.slots import ConstantEdges, Slot, SlotKind
 from holdfast.model.errors import InputError
 
-_FORMAT = 2
+_FORMAT = 3
 _ALIGNMENT = 64  # a cache line: every array starts on one
 _SCHEMA = pa.schema(
     [("name", pa.string()), ("type", pa.string()), ("shape", pa.list_(pa.int64())), ("bytes", pa.large_binary())]
@@ -39,6 +41,7 @@ def save(path: Path, columns: Columns, ids: pa.Array, conditions: pa.Array) -> N
         "size": columns.size,
         "slots": [_describe(slot) for slot in columns.slots],
         "patterns": [[attribute, list(known.items())] for attribute, known in columns.patterns],
+        "residuals": [] if columns.residuals is None else columns.residuals.numbers,
     }
     rows = []
     for name, array in _arrays(columns, ids, conditions):
@@ -84,7 +87,11 @@ def load(path: Path) -> tuple[Columns, pa.Array, pa.Array]:
         for pattern, number in known:
             patterns[-1][1].put(pattern, number)
     ids = pa.array(arrays["ids"]) if "ids" in arrays else _texts(arrays, "ids")
-    return Columns(image, slots, patterns, about["size"]), ids, _texts(arrays, "conditions")
+    conditions = _texts(arrays, "conditions")
+    # Expressions are compiled from their texts again: they are functions, which no file can hold.
+    asked = {number: parse(conditions[number].as_py()).filters for number in about["residuals"]}
+    residuals = RowResiduals(asked, about["size"]) if asked else None
+    return Columns(image, slots, patterns, about["size"], residuals), ids, conditions
 
 
 def _row(name: pa.Scalar, kind: pa.Scalar, shape: pa.Scalar, data: pa.Scalar) -> dict[str, Any]:

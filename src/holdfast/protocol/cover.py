@@ -8,6 +8,7 @@ few are compared; the book remembers every comparison.
 
 from collections.abc import Iterable, Iterator
 
+from holdfast.language.subscription import apart, necessary
 from holdfast.protocol.conditions import ConditionBook
 
 Mark = tuple[str, object]  # an attribute and the value that it must have, or _ANY where it is tested otherwise
@@ -82,8 +83,10 @@ class Cover:
         filters = self._book.subscription(condition).filters
         if len(filters) != 1 or not filters[0]:
             return (_ALL,)
-        marks = dict.fromkeys((each.attribute, _ANY) for each in filters[0])
-        marks |= dict.fromkeys((each.attribute, each.operand) for each in filters[0] if each.op == "=")
+        # An expression is a mark of its own, and those attributes are marks without which it is unknown.
+        tests = (*necessary(filters[0]), *apart(filters[0])[1])
+        marks = dict.fromkeys((each.attribute, _ANY) for each in tests)
+        marks |= dict.fromkeys((each.attribute, each.operand) for each in tests if each.op == "=")
         return marks
 
     def _wider(self, marks: Iterable[Mark]) -> Iterator[str]:

@@ -91,10 +91,7 @@ class Layer(Generic[N]):
 
     def __init__(self, inner: N) -> None:
         self.inner = inner
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
+        self.name = inner.name
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         return self.inner.handle(given, now_us)

@@ -1,7 +1,8 @@
 """Which events match which conditions, by DuckDB: the language is a subset of SQL, so it reads the texts as they are.
 
 Where DuckDB reads a text otherwise than docs/language.md does (rule L22), it is not asked: attributes whose values are
-of two kinds, and names that differ in case alone, are refused with an error.
+of two kinds, names that differ in case alone, a division by anything but a literal other than 0, and EXISTS are refused
+with an error. A literal with a point becomes a double, which to DuckDB would be a decimal.
 """
 
 import json
@@ -11,8 +12,15 @@ from typing import Any
 
 _ID = "holdfast_event"  # no attribute of a workload
 _NOTHING = "holdfast_nothing"
-_WORD = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|[A-Za-z_][\w$]*")
+_WORD = re.compile(
+    r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\""
+    r"|[A-Za-z_][\w$]*(?!\s*\(|[\w$])"  # what stands before a parenthesis is a function
+    r"|[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?"
+)
 _KEYWORDS = frozenset("and or not between in like escape is null true false timestamp".split())
+_UNITS = re.compile(r"\bTIMESTAMPDIFF\s*\(\s*(\w+)", re.IGNORECASE)
+_TEXTS = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
+_DIVIDED = re.compile(r"[/%](?!\s*-?(?=[0-9.]*[1-9])[0-9.]+)|\bEXISTS\s*\(", re.IGNORECASE)
 
 
 class CannotJudge(Exception):
@@ -43,11 +51,12 @@ def _selected(engine: Any, condition: str, known: Mapping[str, Any]) -> set[str]
 
 
 def _is_name(word: str) -> bool:
-    return word[0] != "'" and word.lower() not in _KEYWORDS
+    return word[0] not in "'.0123456789" and word.lower() not in _KEYWORDS
 
 
 def _names(condition: str) -> list[str]:
     """The first part of each attribute's name in a condition, without quotes."""
+    condition = _UNITS.sub("(''", condition)
     found = [word for word in _WORD.finditer(condition) if _is_name(word[0])]
     firsts = [word for word in found if condition[: word.start()][-1:] != "."]
     return [word[0].strip('"') for word in firsts]
@@ -55,7 +64,15 @@ def _names(condition: str) -> list[str]:
 
 def _quoted(condition: str) -> str:
     """The same with every attribute in quotes: DuckDB has many more keywords than the product."""
-    return _WORD.sub(lambda word: f'"{word[0]}"' if _is_name(word[0]) and word[0][0] != '"' else word[0], condition)
+    if _DIVIDED.search(_TEXTS.sub("", condition)):
+        raise CannotJudge(f"the condition {condition} divides by what may be 0, or asks EXISTS")
+    return _WORD.sub(lambda word: _spelt(word[0]), _UNITS.sub(r"date_sub('\1'", condition))
+
+
+def _spelt(word: str) -> str:
+    if _is_name(word) and word[0] != '"':
+        return f'"{word}"'
+    return f"{word}e0" if "." in word and word[0] in ".0123456789" and "e" not in word.lower() else word
 
 
 def _structure(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -47,11 +47,11 @@ class Subscriptions:
 
     @cached_property
     def uses(self) -> Counter[tuple[str, Kind | None]]:
-        """How many subscriptions look at an attribute as a value of some kind; None for the null tests."""
+        """How many subscriptions look at an attribute as a value of some kind; None for null tests and expressions."""
         return Counter(
             use
             for each in self.by_id.values()
-            for use in {(test.attribute, test.kind) for filter_ in each.filters for test in filter_}
+            for use in {(name, test.kind) for filter_ in each.filters for test in filter_ for name in test.names}
         )
 
     @property

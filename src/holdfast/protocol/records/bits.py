@@ -4,7 +4,7 @@ A Rice code with parameter k writes a number's upper part in ones, a zero, and i
 numbers, and never longer than a run of 24 ones and 64 bits. Reading raises PeerError when the bits run out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from holdfast.model.errors import PeerError
 
@@ -23,11 +23,18 @@ class BitWriter:
         self.value = self.value << bits | value
         self.bits += bits
 
+    def put_each(self, fields: Iterable[tuple[int, int]]) -> None:
+        """Values with their widths, one after the other."""
+        joined, length = self.value, self.bits
+        for value, bits in fields:
+            joined = joined << bits | value
+            length += bits
+        self.value, self.bits = joined, length
+
     def rice(self, value: int, k: int) -> None:
         upper = value >> k
         if upper < _ONES_MAX:
-            self.put((1 << upper) - 1 << 1, upper + 1)
-            self.put(value & (1 << k) - 1, k)
+            self.put(((1 << upper) - 1 << 1) << k | value & (1 << k) - 1, upper + 1 + k)
         else:
             self.put((1 << _ONES_MAX) - 1, _ONES_MAX)
             self.put(value, _ESCAPED_BITS)
@@ -37,12 +44,7 @@ class BitWriter:
         self.rice(len(members), count_k)
         at, left = 0, len(members)
         for member in members:
-            gap, k = member - at, _gap_k(size - at, left)
-            upper = gap >> k
-            if upper < _ONES_MAX:  # as in `rice`, in one step: filters have dozens of members
-                self.put(((1 << upper) - 1 << 1) << k | gap & (1 << k) - 1, upper + 1 + k)
-            else:
-                self.rice(gap, k)
+            self.rice(member - at, _gap_k(size - at, left))
             at, left = member + 1, left - 1
 
     def to_bytes(self) -> bytes:
@@ -78,8 +80,13 @@ class BitReader:
                 raise PeerError("a truncated record")
             self._at = at + _ONES_MAX
             return self.take(_ESCAPED_BITS)
-        self._at = zero + 1
-        return zero - at << k | self.take(k)
+        self._at = end = zero + 1 + k
+        if not k:
+            return zero - at
+        part = self._bits[zero + 1 : end]
+        if len(part) < k:
+            raise PeerError("a truncated record")
+        return zero - at << k | int(part, 2)
 
     def subset(self, size: int, count_k: int) -> list[int]:
         count = self.rice(count_k)

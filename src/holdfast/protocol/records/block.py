@@ -10,6 +10,7 @@ Without the codebook a reader still learns which publications there were and whe
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 from holdfast.model.errors import PeerError
@@ -74,7 +75,7 @@ def _as_change(mark: int, mark_bits: int, book: Codebook, entry: Entry, before: 
 
 def gap_k_of(gaps: Sequence[int]) -> int:
     """The parameter that makes these gaps shortest: the logarithm of their mean."""
-    mean = sum(max(0, gap) for gap in gaps) // max(1, len(gaps))
+    mean = sum([gap for gap in gaps if gap > 0]) // max(1, len(gaps))
     return min(_GAP_K_MAX, max(0, mean.bit_length() - 1))
 
 
@@ -94,8 +95,7 @@ def block_bytes(head: Head, gaps: Sequence[int], entries: Sequence[Bits]) -> byt
     bits = BitWriter()
     for gap in gaps:
         bits.rice(gap % (2 * _SIGN), head.gap_k)
-    for value, length in entries:
-        bits.put(value, length)
+    bits.put_each(entries)
     out.raw(bits.to_bytes())
     return out.to_bytes()
 
@@ -138,15 +138,15 @@ def entries_untrusted(head: Head, body: bytes, book: Codebook | None) -> Entries
 
 def _read(body: bytes, count: int, gap_k: int, book: Codebook | None) -> Entries:
     bits = BitReader(body)
-    gaps = [_signed(bits.rice(gap_k)) for _ in range(count - 1)]
-    ago, times = 0, [0]
-    for gap in reversed(gaps):
-        ago += gap
-        if abs(ago) > TIME_US_MAX:
-            raise PeerError("a record with an invalid time")
-        times.append(ago)
+    gaps = [bits.rice(gap_k) for _ in range(count - 1)]
+    if max(gaps, default=0) >= _SIGN:
+        gaps = [gap - 2 * _SIGN if gap >= _SIGN else gap for gap in gaps]
+    times = list(accumulate(reversed(gaps), initial=0))
+    most, least = max(times), min(times)
+    if most > TIME_US_MAX or least < -TIME_US_MAX:
+        raise PeerError("a record with an invalid time")
     codes = None if book is None else _codes_untrusted(bits, count, book)
-    return Entries(tuple(reversed(times)), codes, max(times), min(times))
+    return Entries(tuple(reversed(times)), codes, most, least)
 
 
 _read_once = lru_cache(maxsize=_SHARED_MAX)(_read)
@@ -187,7 +187,3 @@ def _entry_untrusted(bits: BitReader, book: Codebook, before: Entry) -> Entry:
     if bits.take(1) == 0:
         return book.changed_untrusted(bits, book.reference)
     return bits.take(book.bits)
-
-
-def _signed(gap: int) -> int:
-    return gap - 2 * _SIGN if gap >= _SIGN else gap

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from itertools import product
 
 from holdfast.language.constraint import Constraint
-from holdfast.language.subscription import Filter, Subscription
+from holdfast.language.subscription import Filter, Subscription, necessary
 from holdfast.model.event import Attributes
 from holdfast.model.values import Value
 from holdfast.protocol.records import tags
@@ -124,7 +124,7 @@ class BloomBook:
         return self._only is None or attribute in self._only
 
     def pattern(self, subscription: Subscription) -> Pattern:
-        return pattern_of(map(self._alternative, subscription.filters))
+        return pattern_of(map(self._alternative, map(necessary, subscription.filters)))
 
     def _alternative(self, filter_: Filter) -> Alternative:
         mask, choices = 0, []

@@ -8,7 +8,8 @@ two or three bits.
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice
+from operator import ne
 
 from holdfast.protocol.records.columnar import ALWAYS, MASKED, SELDOM, Coding
 
@@ -22,7 +23,7 @@ def coding_of(codes: Sequence[int], width: int) -> tuple[Coding, float]:
     usual = min(counts, key=lambda code: (-counts[code], code))
     total = len(codes)
     unusual_ratio = (total - counts[usual] + 0.5) / (total + 1)
-    moves = sum(before != code for before, code in pairwise(codes))
+    moves = sum(map(ne, codes, islice(codes, 1, None)))
     moved_ratio = (moves + 0.5) / total
     from_previous = moved_ratio < unusual_ratio
     ratio = moved_ratio if from_previous else unusual_ratio

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from holdfast.language.constraint import Constraint, name_text
-from holdfast.language.subscription import Filter, Subscription
+from holdfast.language.subscription import Filter, Subscription, necessary
 from holdfast.model.errors import PeerError
 from holdfast.model.event import Attributes
 from holdfast.model.values import Value
@@ -108,7 +108,7 @@ class ColumnBook:
         return others is not None and entry >> others.shift & 1 == UNPLACED
 
     def pattern(self, subscription: Subscription) -> Pattern:
-        return pattern_of(found for each in subscription.filters for found in self._alternative(each))
+        return pattern_of(found for each in subscription.filters for found in self._alternative(necessary(each)))
 
     def _alternative(self, filter_: Filter) -> Iterator[Alternative]:
         """One, or none when no entry of this book can pass."""
@@ -163,10 +163,11 @@ class ColumnBook:
     def changed_untrusted(self, bits: BitReader, before: Entry) -> Entry:
         ones = (1 << self._always_bits) - 1
         entry = self._predicted(before) & ~ones | bits.take(self._always_bits)
-        mask, last = bits.take(len(self._masked)), len(self._masked) - 1
-        for at, place in enumerate(self._masked):
-            if mask >> last - at & 1:
-                entry = _with_code(entry, place, bits)
+        if self._masked:
+            mask, last = bits.take(len(self._masked)), len(self._masked) - 1
+            for at, place in enumerate(self._masked):
+                if mask >> last - at & 1:
+                    entry = _with_code(entry, place, bits)
         if self._seldom:
             for member in bits.subset(len(self._seldom), self.count_k):
                 entry = _with_code(entry, self._seldom[member], bits)

@@ -8,7 +8,7 @@ A pattern is a disjunction of alternatives, one for each filter. An alternative 
 places, for fields whose value is among those allowed, and of each list of bit sets for one that is there in full.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from holdfast.language.subscription import Subscription
@@ -114,10 +114,23 @@ class Sieve:
                 shelf.setdefault(each.value, []).append(each)
             self._shelves.append((mask, shelf))
 
-    def covers(self, entry: Entry) -> bool:
-        """As `covers` with the pattern."""
+    def covered(self, entries: Sequence[Entry]) -> set[int]:
+        """The places of those entries that the pattern covers; many are tried in one go, test by test."""
+        places: set[int] = set()
         for mask, shelf in self._shelves:
-            found = shelf.get(entry & mask)
-            if found is not None and covers(entry, found):
-                return True
-        return bool(self._others) and covers(entry, self._others)
+            asked = [(at, found) for at, entry in enumerate(entries) if (found := shelf.get(entry & mask))]
+            places.update([at for at, found in asked if covers(entries[at], found)])
+        for each in self._others:
+            places.update(_passing(each, entries))
+        return places
+
+
+def _passing(alternative: Alternative, entries: Sequence[Entry]) -> list[int]:
+    """The places of the entries that pass it."""
+    mask, value, fields, choices = alternative
+    places = [at for at, entry in enumerate(entries) if entry & mask == value]
+    for shift, ones, allowed in fields:
+        places = [at for at in places if allowed >> (entries[at] >> shift & ones) & 1]
+    for masks in choices:
+        places = [at for at in places if any([entries[at] & each == each for each in masks])]
+    return places

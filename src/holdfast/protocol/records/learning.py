@@ -18,7 +18,7 @@ from holdfast.protocol.records.codebook_bytes import Book, bloom_book, column_bo
 from holdfast.protocol.records.coding import coding_of, count_k_of
 from holdfast.protocol.records.columnar import COLUMNS_MAX, SELDOM, Coding, Column, ColumnBook
 from holdfast.protocol.records.digest import Codebook
-from holdfast.protocol.records.scales import UNPLACED, HashedScale, OrderedScale, PresenceScale, Scale
+from holdfast.protocol.records.scales import MISSING, UNPLACED, HashedScale, OrderedScale, PresenceScale, Scale
 from holdfast.protocol.records.settings import LEARNED_FROM, BloomSettings, ColumnSettings
 from holdfast.protocol.records.thresholds import crowding, even_thresholds, learned_scale, main_kind
 
@@ -127,8 +127,9 @@ def _columns(
     """The columns, and how many of the seldom ones change in one entry on average."""
     columns, changes = [], 0.0
     for name in names:
-        scale = _scale(_values(name, sample), width, hashed)
-        codes = [scale.code(each.get(name)) for each in sample]
+        values = [each.get(name) for each in sample]
+        scale = _scale([value for value in values if value is not None], width, hashed)
+        codes = [MISSING if value is None else scale.code(value) for value in values]
         if isinstance(scale, PresenceScale):
             coding, ratio = Coding(SELDOM, only=UNPLACED), 0.0
         else:

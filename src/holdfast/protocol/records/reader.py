@@ -51,13 +51,22 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def last_seq(self) -> int:
         return self.first_seq + len(self._ago) - 1
 
+    @property
+    def numbers(self) -> range:
+        return range(self.first_seq, self.first_seq + len(self._ago))
+
     def sighting(self, seq: int) -> Sighting:
         at = seq - self.first_seq
         code = None if self._codes is None else self._codes[at]
         return Sighting(seq, (self._last_time - self._ago[at]) * self._unit_us, code)
 
+    def codes(self, numbers: range) -> tuple[Entry, ...]:
+        """Of these numbers, which it lists; it needs the codebook."""
+        assert self._codes is not None
+        return self._codes[numbers.start - self.first_seq : numbers.stop - self.first_seq]
+
     def __iter__(self) -> Iterator[Sighting]:
-        return map(self.sighting, range(self.first_seq, self.first_seq + len(self._ago)))
+        return map(self.sighting, self.numbers)
 
 
 NOTHING = Record(0, None, 1, 0, 1, (), None)  # what a message without a record tells

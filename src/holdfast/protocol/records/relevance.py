@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from holdfast.language.subscription import Subscription
+from holdfast.language.subscription import Subscription, necessary
 from holdfast.protocol.records.digest import Codebook, Entry, Pattern, Sieve, pattern_of
 
 _BOOKS_MAX = 256  # whose patterns are kept: 30 kB each for a hundred conditions; the one made first goes first
@@ -17,10 +17,10 @@ class Relevance:
 
     def covers(self, book: Codebook, entry: Entry) -> bool:
         """Whether one of the conditions may match the event behind the entry."""
-        return self._of(book)[2].covers(entry)
+        return bool(self._of(book)[2].covered((entry,)))
 
     def sieve(self, book: Codebook) -> Sieve:
-        """What `covers` asks, for who has many entries of one book."""
+        """The same for many entries of one book."""
         return self._of(book)[2]
 
     def blind(self, book: Codebook) -> bool:
@@ -28,7 +28,7 @@ class Relevance:
         return self._of(book)[3]
 
     def _is_blind(self, book: Codebook) -> bool:
-        filters = (filter_ for each in self._subscriptions for filter_ in each.filters)
+        filters = (necessary(filter_) for each in self._subscriptions for filter_ in each.filters)
         return any(filter_ and not any(book.knows(test.attribute) for test in filter_) for filter_ in filters)
 
     def pattern(self, book: Codebook) -> Pattern:

@@ -127,7 +127,7 @@ class RecordWriter:
         most = min(bytes_max, RECORD_BYTES_MAX)
         while described:
             entries = self._entries(described, last)
-            length = sum(bits for _, bits in entries) // 8  # at least
+            length = sum([bits for _, bits in entries]) // 8  # at least
             if length <= most:
                 data = self._block(described, entries, seq - last, time_us, b"")
                 length = len(data)
@@ -178,7 +178,8 @@ class RecordWriter:
             oldest.first = change_bits(book, self._code(oldest), book.reference)
         found = [oldest.first]
         for seq, (before, each) in enumerate(pairwise(described), last - len(described) + 2):
-            each.under(book)
+            if each.book is not book:
+                each.under(book)
             if every and seq % every == 0:
                 if each.key is None:
                     each.key = key_bits(book, self._code(each))

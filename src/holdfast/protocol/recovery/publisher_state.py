@@ -1,13 +1,13 @@
 """What a subscriber remembers of one publisher: what is missing, what was not announced, how long things take."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 import msgspec
 
 from holdfast.language.subscription import Subscription
 from holdfast.protocol.duplicates import Seen
-from holdfast.protocol.records import Codebook, Entry, Relevance
+from holdfast.protocol.records import Codebook, Record, Relevance, Sighting
 from holdfast.protocol.recovery.rtt import RttEstimator
 
 NEVER_US = 2**62
@@ -30,21 +30,20 @@ class Interest:
 
     def blind(self, book: Codebook) -> bool:
         """Whether the book leaves out what one of our conditions tests."""
-        return any(relevance.blind(book) for _, relevance in self._ages)
+        return any([relevance.blind(book) for _, relevance in self._ages])
 
-    def relevant(self, book: Codebook, offset_us: int) -> Callable[[int, Entry], bool]:
-        """Whether one of the conditions may match what left then and is told by this entry; the offset takes our clock
-        to the publisher's.
+    def relevant(self, record: Record, numbers: range, offset_us: int) -> list[Sighting]:
+        """What the record tells of these numbers and one of the conditions may match; the offset takes our clock to the
+        publisher's.
         """
-        patterns = [(since_us + offset_us, relevance.sieve(book).covers) for since_us, relevance in self._ages]
-
-        def test(departure_us: int, entry: Entry) -> bool:
-            for since_us, covers in patterns:  # noqa: SIM110 - asked for every entry: a generator costs more than it asks
-                if departure_us >= since_us and covers(entry):
-                    return True
-            return False
-
-        return test
+        assert record.book is not None
+        entries, found = record.codes(numbers), dict[int, Sighting]()
+        for since_us, relevance in self._ages:
+            for at in relevance.sieve(record.book).covered(entries):
+                sighting = record.sighting(numbers[at])
+                if sighting.departure_us >= since_us + offset_us:
+                    found[at] = sighting
+        return [found[at] for at in sorted(found)]
 
 
 class MissingState(msgspec.Struct, gc=False):
@@ -123,8 +122,10 @@ class Unannounced:
     def put_off(self, due_us: int) -> None:
         self._due_us = max(self._due_us, due_us)
 
-    def close(self, first: int, last: int, announced_to: int) -> Iterator[int]:
+    def close(self, first: int, last: int, announced_to: int) -> list[range]:
         """A record lists these: those of them that are news, in a range or beyond `announced_to`."""
+        if not self._ranges:
+            return [range(max(first, announced_to + 1), last + 1)]
         left: list[list[int]] = []
         announced: list[range] = []
         for begin, end in self._ranges:
@@ -141,7 +142,7 @@ class Unannounced:
             if left and left[0][0] > self._asked_to:
                 self._due_us = 0
         announced.append(range(max(first, announced_to + 1), last + 1))
-        return (seq for each in announced for seq in each)
+        return announced
 
     def close_below(self, oldest: int) -> list[tuple[int, int]]:
         """Nobody can tell of earlier ones; what is closed by that."""

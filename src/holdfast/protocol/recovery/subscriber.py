@@ -9,7 +9,7 @@ Over links that lose nothing, events come with a statement: of these numbers you
 nothing needs to be announced, and a hole in what is stated is a range of numbers that was not.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 from holdfast.language.subscription import Subscription
@@ -288,20 +288,17 @@ class Subscriber:
             effects += self._greet_again(known, now_us)
         else:
             known.needs_book = False
-            self._examine(known, record, known.unannounced.close(first, last, known.announced_to), now_us)
+            for announced in known.unannounced.close(first, last, known.announced_to):
+                self._examine(known, record, announced, now_us)
         known.announced_to = max(known.announced_to, last)
         self._rearm(known, known.unannounced.due_us)
         return effects + self._within_limit(known, now_us)
 
-    def _examine(self, known: Source, record: Record, announced: Iterator[int], now_us: int) -> None:
-        assert record.book is not None
+    def _examine(self, known: Source, record: Record, announced: range, now_us: int) -> None:
         timeout_us = self._arrival_timeout_us(known)
-        relevant = self._interest.relevant(record.book, -known.travel.mean_us - record.unit_us)
-        for seq in announced:
-            _, departure_us, entry = record.sighting(seq)
-            assert entry is not None
-            # Of the three questions, the one that most often says no comes first.
-            if relevant(departure_us, entry) and seq not in known.missing and not self._seen.has(known.name, seq):
+        relevant = self._interest.relevant(record, announced, -known.travel.mean_us - record.unit_us)
+        for seq, departure_us, _ in relevant:
+            if seq not in known.missing and not self._seen.has(known.name, seq):
                 due_us = max(now_us, departure_us + timeout_us) + (0 if self._settings.asks else _NOTED_US)
                 known.miss(seq, departure_us, due_us)
                 if self._record:

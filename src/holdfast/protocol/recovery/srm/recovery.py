@@ -209,13 +209,11 @@ class SrmRecovery:
         if record.book is None:
             return []
         effects = self._listening.on_book(record.book, now_us)
-        relevant = self._interest.relevant(record.book, 0)
-        for seq in range(record.first_seq, record.last_seq + 1):
+        for seq, departure_us, code in self._interest.relevant(record, record.numbers, 0):
             if seq in known.gaps or self._seen.has(known.name, seq) or self._requester.is_abandoned(known.name, seq):
                 continue
-            _, departure_us, code = record.sighting(seq)
-            if code is not None and relevant(departure_us, code):
-                effects += self._requester.on_detected(known, seq, departure_us, record.book, code, now_us)
+            assert code is not None
+            effects += self._requester.on_detected(known, seq, departure_us, record.book, code, now_us)
         return effects
 
     # Requests and repairs ------------------------------------------------------------------------

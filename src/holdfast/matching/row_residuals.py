@@ -1,0 +1,52 @@
+"""Expressions asked of the rows of a table: of the pairs that the image found, those are kept that match."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.language.subscription import Filter
+from holdfast.matching.kernels import Ints
+from holdfast.matching.residuals import Residuals
+from holdfast.model.event import Attributes, attributes_of
+
+
+class RowResiduals:
+    """What is left to ask of some subscriptions, by number."""
+
+    def __init__(self, subscriptions: Mapping[int, Sequence[Filter]], size: int) -> None:
+        self.numbers = sorted(subscriptions)
+        self._residuals: Residuals[int] = Residuals()
+        self._asked = np.zeros(size, bool)
+        for number in self.numbers:
+            self._residuals.add(number, subscriptions[number])
+            self._asked[number] = True
+
+    @property
+    def names(self) -> Iterable[str]:
+        return self._residuals.names
+
+    def kept(self, rows: Ints, subscriptions: Ints, columns: Mapping[str, pa.Array]) -> tuple[Ints, Ints]:
+        """The pairs that match; `columns` has the attributes that expressions look at."""
+        keep = ~self._asked[subscriptions]
+        asked = np.flatnonzero(~keep)
+        if asked.size == 0:
+            return rows, subscriptions
+        distinct, places = np.unique(rows[asked], return_inverse=True)
+        events = _events(distinct, columns)
+        tests = self._residuals.tests
+        answers = [
+            tests[number](events[place])
+            for number, place in zip(subscriptions[asked].tolist(), places.tolist(), strict=True)
+        ]
+        keep[asked] = answers
+        return rows[keep], subscriptions[keep]
+
+
+def _events(rows: Any, columns: Mapping[str, pa.Array]) -> list[Attributes]:
+    chosen = pa.array(rows)
+    values = [each.take(chosen).to_pylist() for each in columns.values()]
+    if not values:
+        return [{}] * len(rows)
+    return [attributes_of(dict(zip(columns, each, strict=True))) for each in zip(*values, strict=True)]
