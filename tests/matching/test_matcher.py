@@ -58,6 +58,17 @@ def test_adding_twice_and_removing_the_unknown_are_errors_that_change_nothing() 
     assert pairs(matcher) == [(0, "cheap"), (0, "either"), (1, "dear")]
 
 
+def test_after_the_last_subscription_has_gone_others_may_have_another_sort_of_id() -> None:
+    matcher = Matcher()
+    assert pairs(matcher) == []
+    matcher.add(7, "TRUE")
+    assert pairs(matcher) == [(0, 7), (1, 7)]
+    matcher.remove(7)
+    assert pairs(matcher) == []
+    matcher.add("seven", "TRUE")
+    assert pairs(matcher) == [(0, "seven"), (1, "seven")]
+
+
 def test_ids_are_of_one_sort() -> None:
     matcher = small()
     with pytest.raises(MisuseError, match="all strings or all integers"):

@@ -6,9 +6,11 @@ may not write there, in the user's cache folder (or NUMBA_CACHE_DIR); later proc
 
 from collections.abc import Callable
 
-# Conditions for each of the matcher's ways: a run sorted by a bound, filters checked one by one and by bitmaps, texts.
+# Conditions for each of the matcher's ways: a run sorted by a bound, filters checked one by one, by bitmaps and by
+# blocks, texts.
 _SORTED = [f"price < {bound} AND symbol = 'S1'" for bound in range(40)]
 _TESTED = [f"price < {bound} AND volume > {bound} AND age >= {bound}" for bound in range(600)]
+_WIDE = [f"symbol = 'S2' AND price < {bound} AND volume > {bound}" for bound in range(1_200)]
 _TEXTS = ["name LIKE 'a%b%c'", "name LIKE '%b'", "name = 'abc'"]
 
 
@@ -18,11 +20,12 @@ def compile_matching() -> None:
     from holdfast.matching.matcher import Matcher
 
     matcher = Matcher()
-    for number, condition in enumerate([*_SORTED, *_TESTED, *_TEXTS]):
+    for number, condition in enumerate([*_SORTED, *_TESTED, *_WIDE, *_TEXTS]):
         matcher.add(number, condition)
     for numbers in (pa.int64(), pa.float64()):
         columns = {name: pa.array([1, 30], numbers) for name in ("price", "volume", "age")}
         matcher.match_batch(pa.table({**columns, "symbol": ["S1", "S2"], "name": ["abc", None]}))
+    matcher.match({"price": 1, "volume": 2, "symbol": "S2", "name": "abc"})
 
 
 def compile_simulator() -> None:

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.matching.kernels import CODE_MAX, IN_RANGE, fill_bitmap
+from holdfast.matching.blocks import FILTERS_MIN
+from holdfast.matching.filling import fill_bitmap
+from holdfast.matching.kernels import CODE_MAX, IN_RANGE
 from holdfast.matching.slots import UNKNOWN
 
 _FILTERS_MIN = 16  # fewer are as quickly tested one by one (measured on the stock workload)
@@ -40,10 +42,11 @@ def build_bitmaps(
 ) -> dict[str, npt.NDArray[Any]]:
     """Bitmaps for the buckets that have enough checked filters; `codes` says how many codes each slot has."""
     starts = arrays["checked_starts"]
+    sizes = np.diff(starts)
     bitmap_of = np.full(starts.size - 1, -1, np.int32)
     boxed = np.zeros(starts[-1], np.uint8)
     parts = _Parts()
-    for bucket in np.flatnonzero(np.diff(starts) >= _FILTERS_MIN).tolist():
+    for bucket in np.flatnonzero((sizes >= _FILTERS_MIN) & (sizes < FILTERS_MIN)).tolist():
         first, end = int(starts[bucket]), int(starts[bucket + 1])
         block = _Block(arrays, first, end, repeated)
         slots = block.busiest_slots()
@@ -61,7 +64,7 @@ def build_bitmaps(
         "boxes": np.concatenate(parts.boxes),
         "boxed": boxed,
         "bit_rows": np.concatenate(parts.bit_rows),
-        "scratch_sizes": np.array([widest, _DIMENSIONS_MAX, int(np.diff(starts).max())], np.int64),
+        "scratch_sizes": np.array([widest, _DIMENSIONS_MAX, int(sizes[sizes < FILTERS_MIN].max(initial=0))], np.int64),
     }
 
 

@@ -7,7 +7,8 @@ writing them down.
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,11 @@ import pyarrow as pa
 from holdfast.language.subscription import Filter
 from holdfast.matching.encoding import columns_of, encode, encode_patterns
 from holdfast.matching.gathering import Gathered
-from holdfast.matching.kernels import Image, Ints, Patterns, check_filters, copy_runs, open_buckets
+from holdfast.matching.kernels import Image, Ints, Patterns, check_blocks, check_filters, copy_runs, open_buckets
 from holdfast.matching.layout import compile_image
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.residuals import to_index
-from holdfast.matching.row_residuals import RowResiduals
+from holdfast.matching.row_residuals import RowResiduals, events_in
 from holdfast.matching.slots import Slot
 
 _ROWS = 65_536  # events encoded at a time: keeps the codes in the processor's caches and memory flat
@@ -46,6 +47,7 @@ class Columns:
         self.slots = slots
         self.patterns = patterns
         self.size = size
+        self._repeats = bool(image.repeated.any())
         self._capacity = max(_PAIRS, 4 * _largest_bucket(image))
 
     @classmethod
@@ -80,7 +82,7 @@ class Columns:
             for rows, subscriptions in self._match_codes(codes, patterns, threads):
                 if self.residuals is not None:
                     values = {name: columns[name].array for name in looked_at if name in columns}
-                    rows, subscriptions = self.residuals.kept(rows, subscriptions, values)
+                    rows, subscriptions = self.residuals.kept(rows, subscriptions, partial(events_in, values))
                 if first:
                     rows += np.int32(first)
                 pairs.append((rows, subscriptions))
@@ -114,12 +116,44 @@ class Columns:
             hit, written = copy_runs(image, codes, rows, buckets, hit, last, out_rows, out)
             if written:
                 yield _trimmed(out_rows, written), _trimmed(out, written)
-        hit, stamps = first, np.zeros(self.size if image.repeated.any() else 0, np.int32)
-        while hit < last and image.checked_subscriptions.size:
+        rows, buckets = rows[first:last], buckets[first:last]
+        wide = image.wide_of[buckets] >= 0
+        tested = self._narrow(codes, patterns, rows[~wide], buckets[~wide])
+        if wide.any():
+            blocks = self._wide(codes, patterns, rows[wide], buckets[wide])
+            tested = chain(tested, blocks) if not self._repeats else self._once(chain(tested, blocks))
+        yield from tested
+
+    def _narrow(self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints) -> Iterator[Pairs]:
+        image, hit = self.image, 0
+        stamps = np.zeros(self.size if self._repeats else 0, np.int32)
+        while hit < rows.size and image.checked_subscriptions.size:
             out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
-            hit, written = check_filters(image, codes, patterns, rows, buckets, hit, last, out_rows, out, stamps)
+            hit, written = check_filters(image, codes, patterns, rows, buckets, hit, rows.size, out_rows, out, stamps)
             if written:
                 yield _trimmed(out_rows, written), _trimmed(out, written)
+
+    def _wide(self, codes: Ints, patterns: Patterns, rows: Ints, buckets: Ints) -> Iterator[Pairs]:
+        order = np.argsort(buckets, kind="stable")
+        rows, buckets = rows[order], buckets[order]
+        progress = np.zeros(3, np.int64)
+        while progress[0] < rows.size:
+            out_rows, out = _buffer(self._capacity), _buffer(self._capacity)
+            written = check_blocks(self.image, codes, patterns, rows, buckets, progress, out_rows, out)
+            if written:
+                yield _trimmed(out_rows, written), _trimmed(out, written)
+
+    def _once(self, pairs: Iterable[Pairs]) -> Iterator[Pairs]:
+        """Each pair of a subscription with several filters once: with blocks, its filters are not asked in turn."""
+        doubtful = [np.zeros(0, np.int64)]
+        for rows, numbers in pairs:
+            repeated = self.image.repeated[numbers] == 1
+            doubtful.append(rows[repeated].astype(np.int64) * self.size + numbers[repeated])
+            if not repeated.all():
+                yield rows[~repeated], numbers[~repeated]
+        distinct = np.unique(np.concatenate(doubtful))
+        if distinct.size:
+            yield (distinct // self.size).astype(np.int32), (distinct % self.size).astype(np.int32)
 
 
 def _largest_bucket(image: Image) -> int:

@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.matching.kernels import Patterns, place_texts
+from holdfast.matching.kernels import Patterns
 from holdfast.matching.patterns import PatternMap
+from holdfast.matching.placing import place_texts
 from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
 from holdfast.model.errors import InputError
 
@@ -48,7 +49,7 @@ class EncodedColumn:
             codes = np.where(values, TRUE, FALSE).astype(np.int32)
         else:
             numbers = _numbers(self.name, self.array)
-            codes = slot.edges[numbers.dtype.name].codes(numbers)
+            codes = slot.edges_of(numbers.dtype.name).codes(numbers)
             if numbers.dtype.kind == "f":
                 codes[np.isnan(numbers)] = UNKNOWN
         if self.missing is not None:

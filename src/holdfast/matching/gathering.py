@@ -200,7 +200,7 @@ class Gathered:
         code = 2 * rank[first_rank[slots] + numbers] + 1
         low = np.select([(ops == _EQ) | (ops == _GE), ops == _GT], [code, code + 1], 0).astype(np.int32)
         high = np.select([(ops == _EQ) | (ops == _LE), ops == _LT], [code, code - 1], CODE_MAX).astype(np.int32)
-        order = np.lexsort((slots, filters))
+        order = np.argsort(filters.astype(np.int64) * len(self.slots) + slots)
         filters, slots, low, high = filters[order], slots[order], low[order], high[order]
         changed = np.ones(filters.size, bool)
         changed[1:] = (filters[1:] != filters[:-1]) | (slots[1:] != slots[:-1])

@@ -1,4 +1,4 @@
-"""The live index: add, remove, and match one event, at once and without rebuilding anything.
+"""The index in Python: add, remove, and match one event, at once and without compiling anything.
 
 Each filter is filed under one access test that an event must pass to be interested in it at all: an equality,
 an IN list (under each of its values), a LIKE pattern or IS NULL, whichever promises to let the fewest events

@@ -1,10 +1,11 @@
 """The inner loops of batch matching, compiled by numba. They know integers only: every column has been turned
 into small codes and every test into a comparison of codes (see `slots` and `layout`).
 
-Three passes over the rows of a batch. `open_buckets` looks up which buckets each row's codes open: a list of
+Four passes over the rows of a batch. `open_buckets` looks up which buckets each row's codes open: a list of
 hits. `copy_runs` copies, for each hit, the matching slices of the bucket's sorted runs. `check_filters` tests,
-for each hit, the bucket's remaining filters. The last two write into a buffer of fixed size, stop at
-the first hit that might not fit, and are called again with a new one.
+for each hit, the bucket's remaining filters; where there are thousands, `check_blocks` does, which takes the hits of
+a bucket together. The last three write into a buffer of fixed size, stop at the first hit that might not fit, and are
+called again with a new one. `match_few` makes all four for a few events.
 
 `Image` is the compiled form of a set of subscriptions that they read: flat arrays, written once, shared by memory
 mapping. It stands here because numba keeps compiled code until this file changes and looks at no other: what the code
@@ -27,6 +28,8 @@ IN_RANGE, NOT_IN_RANGE, IN_SET, NOT_IN_SET, PATTERN, NOT_PATTERN = range(6)
 UNSORTED, AT_LEAST, AT_MOST = range(3)
 NO_SLOT = -1
 CODE_MAX = 2**31 - 1  # the high end of a range without one
+STRIPE = 16  # words of a block that are skipped together: two cache lines
+WIDE_ROWS = 4_096  # events that meet a block before the next one: it is fetched from memory once for all of them
 
 
 class Image(NamedTuple):
@@ -57,6 +60,16 @@ class Image(NamedTuple):
     boxed: npt.NDArray[np.uint8]  # checked filter -> 1 when its box says it all
     bit_rows: Words  # for each cell the filters that may hold for a code in it, then those that surely do
     scratch_sizes: Longs  # the widest bit row, the most dimensions, the most checked filters of any bucket
+    wide_of: Ints  # bucket -> its row in wides, or -1
+    wides: Longs  # rows of: first axis, end, first block, end
+    axes: Longs  # rows of: slot, first cut, end (of wide_cuts)
+    wide_cuts: Ints
+    # Rows of: first side, end, words per bit row, first checked filter, bit rows per cell, first stripe, ranges only.
+    blocks: Longs
+    sides: Longs  # rows of: axis (counted from the first of its bucket), first word in block_rows
+    wide_scratch: Longs  # the most words of a bit row, the most axes of a bucket
+    stripes: Ints  # for each STRIPE words of a block: a slot, or NO_SLOT, and the codes there that can match at all
+    block_rows: Words  # for each cell the filters that may hold for a code in it; then, in some blocks, those that do
 
 
 class Patterns(NamedTuple):
@@ -236,7 +249,8 @@ def _lowest_bit(word):
 def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_rows, out, stamps):
     """Test the checked filters; the next hit to do, and the pairs written.
 
-    `stamps` remembers for each subscription with several filters the last row that it was written for.
+    `stamps` remembers for each subscription with several filters the last row that it was written for. Without it,
+    one may be written more than once.
     """
     starts, subscriptions, repeated = image.checked_starts, image.checked_subscriptions, image.repeated
     test_starts, tests, sets, pattern_columns = image.test_starts, image.tests, image.sets, image.pattern_columns
@@ -288,8 +302,8 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
                 test_starts, tests, sets, pattern_columns, texts, text_starts, text_patterns, codes, row, tested
             ):
                 subscription = subscriptions[tested]
-                if not repeated[subscription] or stamps[subscription] != row + 1:
-                    if repeated[subscription]:
+                if stamps.size == 0 or not repeated[subscription] or stamps[subscription] != row + 1:
+                    if stamps.size > 0 and repeated[subscription]:
                         stamps[subscription] = row + 1
                     out[n] = subscription
                     n += 1
@@ -298,73 +312,175 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
     return hit, n
 
 
+@_inlined
+def _in_ranges(test_starts, tests, codes, row, tested):
+    """`_passes` for ranges, as 1 or 0. Without branches, so that the processor fetches the next filter meanwhile."""
+    passed = np.int64(1)
+    for at in range(test_starts[tested], test_starts[tested + 1]):
+        code = codes[row, tests[at, 1]]
+        passed &= np.int64(tests[at, 2] <= code) & np.int64(code <= tests[at, 3])
+    return passed
+
+
+@_inlined
+def _find_wide_cells(axes, cuts, codes, rows, first, end, cells):
+    """For each row its cell on each axis of a wide bucket."""
+    for d in range(first, end):
+        slot, begin, stop = axes[d, 0], axes[d, 1], axes[d, 2]
+        for i in range(rows.size):
+            code = codes[rows[i], slot]
+            cell = 0 if code < 0 else 1 + _first_not_below(cuts, begin, stop, code + 1) - begin
+            cells[i, d - first] = cell
+
+
+@_inlined
+def _intersect_span(bit_rows, offsets, depth, begin, left):
+    """AND a span of one bit row of each side, four at a time, until nothing is left; whether something is."""
+    size, seen = left.size, np.uint64(0)
+    for d in range(0, depth, 4):
+        one = bit_rows[offsets[d] + begin : offsets[d] + begin + size]
+        two = bit_rows[offsets[d + 1] + begin : offsets[d + 1] + begin + size]
+        three = bit_rows[offsets[d + 2] + begin : offsets[d + 2] + begin + size]
+        four = bit_rows[offsets[d + 3] + begin : offsets[d + 3] + begin + size]
+        seen = np.uint64(0)
+        if d == 0:
+            for w in range(size):
+                left[w] = one[w] & two[w] & three[w] & four[w]
+                seen |= left[w]
+        else:
+            for w in range(size):
+                left[w] &= one[w] & two[w] & three[w] & four[w]
+                seen |= left[w]
+        if seen == 0:
+            break
+    return seen != 0
+
+
+@_inlined
+def _span_end(stripes, first, codes, row, at, words):
+    """Where the stripes end, from word `at` of a block, in which this row can match at all."""
+    end = at
+    while end < words:
+        slot = stripes[first + end // STRIPE, 0]
+        if slot != NO_SLOT:
+            code = codes[row, slot]
+            if code < stripes[first + end // STRIPE, 1] or code > stripes[first + end // STRIPE, 2]:
+                break
+        end = min(words, end + STRIPE)
+    return end
+
+
 @_compiled
-def place_numbers(values, column, after):
-    """How many of the sorted values are not above each number of a column.
+def check_blocks(image, codes, patterns, hit_rows, hit_buckets, progress, out_rows, out):
+    """Test the filters of wide buckets, block by block; the pairs written. Hits are sorted by bucket.
 
-    Sixty-four binary searches go in step, without branches: the processor then waits for all their loads at once.
+    `progress` says where to go on: the first hit of a group, the block and the place in the group.
+    A subscription with several filters may be written more than once.
     """
-    places = np.empty(64, np.int64)
-    for first in range(0, column.size, 64):
-        numbers, found = column[first : first + 64], after[first : first + 64]
-        at = places[: numbers.size]
-        for k in range(numbers.size):
-            at[k] = 0
-        left = values.size
-        while left > 1:
-            half = left >> 1
-            for k in range(numbers.size):
-                at[k] += half * np.int64(values[at[k] + half - 1] <= numbers[k])
-            left -= half
-        for k in range(numbers.size):
-            found[k] = at[k] + np.int64(values[at[k]] <= numbers[k])
+    subscriptions, test_starts, tests, sets = image.checked_subscriptions, image.test_starts, image.tests, image.sets
+    columns, texts, text_starts, text_patterns = image.pattern_columns, patterns.texts, patterns.starts, patterns.ids
+    wides, blocks, sides, stripes, bit_rows = image.wides, image.blocks, image.sides, image.stripes, image.block_rows
+    most_words, most_axes = image.wide_scratch[0], image.wide_scratch[1]
+    cells = np.empty((min(WIDE_ROWS, hit_rows.size), most_axes), np.int16)
+    offsets = np.empty(most_axes + 4, np.int64)
+    left, sure = np.empty(most_words, np.uint64), np.zeros(most_words, np.uint64)
+    n, first = 0, progress[0]
+    while first < hit_rows.size:
+        wide, last = image.wide_of[hit_buckets[first]], first + 1
+        while last < min(hit_rows.size, first + WIDE_ROWS) and hit_buckets[last] == hit_buckets[first]:
+            last += 1
+        rows = hit_rows[first:last]
+        _find_wide_cells(image.axes, image.wide_cuts, codes, rows, wides[wide, 0], wides[wide, 1], cells)
+        for b in range(max(progress[1], wides[wide, 2]), wides[wide, 3]):
+            side, depth, words = blocks[b, 0], blocks[b, 1] - blocks[b, 0], blocks[b, 2]
+            padded = (depth + 3) & ~3
+            for i in range(progress[2], rows.size):
+                if n + 64 * words > out.size:
+                    progress[0], progress[1], progress[2] = first, b, i
+                    return n
+                row, begin = rows[i], n
+                for d in range(padded):
+                    k = side + (d if d < depth else 0)
+                    offsets[d] = sides[k, 1] + words * blocks[b, 4] * cells[i, sides[k, 0]]
+                at = 0
+                while at < words:
+                    end = _span_end(stripes, blocks[b, 5], codes, row, at, words)
+                    if end == at:
+                        at = min(words, at + STRIPE)
+                        continue
+                    if _intersect_span(bit_rows, offsets, padded, at, left[: end - at]):
+                        if blocks[b, 4] == 2:
+                            _intersect_span(bit_rows, offsets, padded, at + words, sure[: end - at])
+                        for w in range(end - at):
+                            place = blocks[b, 3] + 64 * (at + w)
+                            certain = sure[w] if blocks[b, 4] == 2 else np.uint64(0)
+                            possible = left[w] ^ certain  # what is sure is possible too
+                            while certain:
+                                out[n] = subscriptions[place + _lowest_bit(certain)]
+                                n += 1
+                                certain &= certain - np.uint64(1)
+                            while possible:
+                                tested = place + _lowest_bit(possible)
+                                possible &= possible - np.uint64(1)
+                                out[n] = subscriptions[tested]
+                                if blocks[b, 6]:
+                                    n += _in_ranges(test_starts, tests, codes, row, tested)
+                                elif _passes(
+                                    test_starts, tests, sets, columns, texts, text_starts, text_patterns,
+                                    codes, row, tested,
+                                ):  # fmt: skip
+                                    n += 1
+                    at = end
+                out_rows[begin:n] = row
+            progress[2] = 0
+        progress[1] = 0
+        first = last
+    progress[0] = first
+    return n
 
 
 @_compiled
-def place_texts(texts, text_starts, constants, constant_starts, codes):
-    """The code of each text among sorted constants: 2i + 1 when it equals the i-th, 2i when it lies before it.
+def match_few(image, numbers, number_starts, values, codes, patterns, out_rows, out):
+    """All passes for a few events in one call; the pairs written, or -1 when there may not be room for them.
 
-    Texts are UTF-8 bytes; their byte order is the order of their code points.
+    `values` holds the numbers that have no code yet, and NaN elsewhere; `numbers` the constants of each slot. A
+    subscription with several filters may be written more than once.
     """
-    count = constant_starts.size - 1
-    for t in range(codes.size):
-        begin, length = text_starts[t], text_starts[t + 1] - text_starts[t]
-        low, high, equal = 0, count, False
-        while low < high:
-            middle = (low + high) // 2
-            start = constant_starts[middle]
-            other = constant_starts[middle + 1] - start
-            shorter = min(length, other)
-            i = 0
-            while i < shorter and texts[begin + i] == constants[start + i]:
-                i += 1
-            if i < shorter:
-                less = constants[start + i] < texts[begin + i]
-            else:
-                less = other < length
-                equal = equal or other == length
-            if less:
-                low = middle + 1
-            else:
-                high = middle
-        codes[t] = 2 * low + 1 if equal else 2 * low
-
-
-@_compiled
-def fill_bitmap(bit_rows, words, cuts, boxes, depth, dimension, boxed):
-    """Set each filter's bit in every cell of one dimension that its range touches, or fills.
-
-    Cell 0 is for unknown; cell c holds the codes from cuts[c - 2] up to, not including, cuts[c - 1].
-    """
-    cells = cuts.size + 2
-    for filter_ in range(boxed.size):
-        low, high = boxes[2 * (depth * filter_ + dimension)], boxes[2 * (depth * filter_ + dimension) + 1]
-        bit = np.uint64(1) << np.uint64(filter_ % 64)
-        for cell in range(cells):
-            start = -1 if cell == 0 else 0 if cell == 1 else cuts[cell - 2]
-            last = -1 if cell == 0 else CODE_MAX if cell == cells - 1 else cuts[cell - 1] - 1
-            at = cell * 2 * words + filter_ // 64
-            if low <= last and high >= start:
-                bit_rows[at] |= bit
-            if low <= start and high >= last and boxed[filter_]:
-                bit_rows[at + words] |= bit
+    for slot in range(values.shape[1]):
+        begin, end = number_starts[slot], number_starts[slot + 1]
+        for row in range(values.shape[0]):
+            value = values[row, slot]
+            if value == value:
+                at = _first_not_below(numbers, begin, end, value)
+                equal = at < end and numbers[at] == value
+                codes[row, slot] = 2 * (at - begin) + np.int64(equal)
+    nothing = np.empty(0, np.int32)
+    count = open_buckets(image, codes, patterns, nothing, nothing)
+    if count == 0:
+        return 0
+    rows, buckets = np.empty(count, np.int32), np.empty(count, np.int32)
+    open_buckets(image, codes, patterns, rows, buckets)
+    done, n = copy_runs(image, codes, rows, buckets, 0, count, out_rows, out)
+    if done < count:
+        return -1
+    narrow = 0
+    wide_rows, wide_buckets = np.empty(count, np.int32), np.empty(count, np.int32)
+    for hit in range(count):
+        if image.wide_of[buckets[hit]] < 0:
+            rows[narrow], buckets[narrow] = rows[hit], buckets[hit]
+            narrow += 1
+        else:
+            wide_rows[hit - narrow], wide_buckets[hit - narrow] = rows[hit], buckets[hit]
+    done, written = check_filters(
+        image, codes, patterns, rows, buckets, 0, narrow, out_rows[n:], out[n:], nothing
+    )  # fmt: skip
+    n += written
+    if done < narrow:
+        return -1
+    wide = count - narrow
+    progress = np.zeros(3, np.int64)
+    if wide > 0:
+        n += check_blocks(
+            image, codes, patterns, wide_rows[:wide], wide_buckets[:wide], progress, out_rows[n:], out[n:]
+        )
+    return n if progress[0] == wide else -1

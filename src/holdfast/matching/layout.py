@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.matching.bitmaps import build_bitmaps
+from holdfast.matching.blocks import build_blocks
 from holdfast.matching.gathering import Extra, Gathered, Ranges
 from holdfast.matching.kernels import (
     AT_LEAST,
@@ -57,7 +58,9 @@ def compile_image(gathered: Gathered) -> Image:
     arrays: dict[str, npt.NDArray[Any]] = dict(keys["arrays"])
     arrays |= _sorted_runs(entries, left, plain, buckets, gathered.filter_subscription)
     arrays |= _tested(entries, left, unused, plain, buckets, gathered)
-    arrays |= build_bitmaps(arrays, gathered.repeated, [slot.codes for slot in gathered.slots])
+    codes = [slot.codes for slot in gathered.slots]
+    arrays |= build_bitmaps(arrays, gathered.repeated, codes)
+    arrays |= build_blocks(arrays, codes)
     arrays["repeated"] = gathered.repeated
     return frozen(arrays)
 
@@ -93,8 +96,8 @@ def _choose_access(ranges: Ranges, extras: list[Extra], slots: list[Slot], gathe
     owner = np.concatenate([ranges.filter, np.array([each.filter for each in extras], np.int32)]).astype(np.int64)
     weights = np.concatenate([weight, extra_weight])
     best = np.full(count, -1, np.int64)
-    order = np.lexsort((weights, owner))
-    order = order[weights[order] > 0]
+    order = np.flatnonzero(weights > 0)
+    order = order[np.lexsort((weights[order], owner[order]))]
     best[owner[order]] = order  # the last of each filter, and so the heaviest, stays
     is_range = (best >= 0) & (best < ranges.filter.size)
     return Access(
@@ -250,19 +253,22 @@ def _tested(
     mine = mine[np.lexsort((near[:, 1], near[:, 0], entries.bucket[mine]))]
     filters, bucket = entries.filter[mine], entries.bucket[mine]
     sets: list[int] = []
-    rows = [np.column_stack([left.filter, np.full(left.filter.size, IN_RANGE), left.slot, left.low, left.high])]
-    rows += [np.array([[each.filter, *each.test(sets)] for each in unused], np.int64).reshape(-1, 5)]
-    tests = np.concatenate(rows)
-    tests = tests[np.argsort(tests[:, 0], kind="stable")]
-    per_filter = np.bincount(tests[:, 0], minlength=plain.size)
-    first = np.concatenate([[0], np.cumsum(per_filter)])
-    counts = per_filter[filters]
-    picked = np.repeat(first[filters], counts) + _count_up(counts)
+    owners = np.array([each.filter for each in unused], np.int32)
+    more = np.array([each.test(sets) for each in unused], np.int32).reshape(-1, 4)[np.argsort(owners, kind="stable")]
+    per_filter = np.bincount(left.filter, minlength=plain.size), np.bincount(owners, minlength=plain.size)
+    ranges, extras = per_filter[0][filters], per_filter[1][filters]
+    starts = np.concatenate([[0], np.cumsum(ranges + extras)])
+    tests = np.empty((starts[-1], 4), np.int32)
+    rows, chosen = _spread(starts[:-1], ranges), _spread(_begins(per_filter[0])[filters], ranges)
+    tests[rows, 0] = IN_RANGE
+    for column, values in ((1, left.slot), (2, left.low), (3, left.high)):
+        tests[rows, column] = values[chosen]
+    tests[_spread(starts[:-1] + ranges, extras)] = more[_spread(_begins(per_filter[1])[filters], extras)]
     return {
         "checked_starts": _starts(bucket, buckets),
         "checked_subscriptions": gathered.filter_subscription[filters],
-        "test_starts": np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        "tests": tests[picked, 1:].astype(np.int32),
+        "test_starts": starts.astype(np.int32),
+        "tests": tests,
         "sets": np.array(sets, np.int32),
     }
 
@@ -272,17 +278,34 @@ def _neighbourhood(left: Ranges, filters: int, slots: list[Slot]) -> npt.NDArray
 
     Filters that lie close together there match the same events, so a bitmap has their bits in the same few words.
     """
-    codes = np.array([slot.codes for slot in slots] or [1])[left.slot]
-    low, high = left.low.astype(np.int64), np.minimum(left.high, codes - 1)
-    order = np.lexsort(((low - high) / codes, left.filter))
     near = np.zeros((filters, 2), np.int64)
-    near[left.filter[order]] = np.column_stack([left.slot, (low + high) // 2])[order]  # the last, and narrowest, stays
+    if not left.filter.size:
+        return near
+    codes = np.array([slot.codes for slot in slots], np.int32)[left.slot]
+    high = np.minimum(left.high, codes - 1)
+    width = (high - left.low) / codes
+    first = np.flatnonzero(np.diff(left.filter, prepend=-1))
+    narrowest = np.minimum.reduceat(width, first)
+    rows = np.flatnonzero(width == np.repeat(narrowest, np.diff(first, append=width.size)))
+    near[left.filter[rows], 0] = left.slot[rows]
+    near[left.filter[rows], 1] = (left.low[rows].astype(np.int64) + high[rows]) // 2
     return near
 
 
 def _starts(owners: npt.NDArray[Any], count: int) -> Ints:
     """For sorted owners, where each one's part begins, and the end."""
     return np.searchsorted(owners, np.arange(count + 1)).astype(np.int32)
+
+
+def _begins(counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Where each part begins, for parts of these sizes end to end."""
+    begins: npt.NDArray[Any] = np.cumsum(counts) - counts
+    return begins
+
+
+def _spread(begins: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """For each part its positions: begins[0], begins[0] + 1, … and so on for each."""
+    return np.asarray(np.repeat(begins, lengths) + _count_up(lengths), np.int64)
 
 
 def _count_up(lengths: npt.NDArray[Any]) -> Ints:

@@ -1,7 +1,6 @@
-"""Expressions asked of the rows of a table: of the pairs that the image found, those are kept that match."""
+"""Expressions asked of events in rows: of the pairs that the image found, those are kept that match."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -27,14 +26,16 @@ class RowResiduals:
     def names(self) -> Iterable[str]:
         return self._residuals.names
 
-    def kept(self, rows: Ints, subscriptions: Ints, columns: Mapping[str, pa.Array]) -> tuple[Ints, Ints]:
-        """The pairs that match; `columns` has the attributes that expressions look at."""
+    def kept(
+        self, rows: Ints, subscriptions: Ints, events_of: Callable[[Ints], Sequence[Attributes]]
+    ) -> tuple[Ints, Ints]:
+        """The pairs that match; `events_of` gives the events of some rows, with what expressions look at."""
         keep = ~self._asked[subscriptions]
         asked = np.flatnonzero(~keep)
         if asked.size == 0:
             return rows, subscriptions
         distinct, places = np.unique(rows[asked], return_inverse=True)
-        events = _events(distinct, columns)
+        events = events_of(distinct)
         tests = self._residuals.tests
         answers = [
             tests[number](events[place])
@@ -44,7 +45,7 @@ class RowResiduals:
         return rows[keep], subscriptions[keep]
 
 
-def _events(rows: Any, columns: Mapping[str, pa.Array]) -> list[Attributes]:
+def events_in(columns: Mapping[str, pa.Array], rows: Ints) -> list[Attributes]:
     chosen = pa.array(rows)
     values = [each.take(chosen).to_pylist() for each in columns.values()]
     if not values:

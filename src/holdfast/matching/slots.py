@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.matching.kernels import place_numbers
+from holdfast.matching.placing import place_numbers
 from holdfast.model.values import Value, microseconds
 
-_EXACT = 2**53
+EXACT = 2**53  # up to here, integers are doubles
 
 
 class SlotKind(Enum):
@@ -59,13 +59,20 @@ class Slot:
     attribute: str
     sort: SlotKind
     count: int = 0  # distinct constants
-    edges: dict[str, ConstantEdges] = field(default_factory=dict)  # NUMBER and TIMESTAMP: by column type
+    edges: dict[str, ConstantEdges] = field(default_factory=dict)  # NUMBER and TIMESTAMP: by column type, see edges_of
     text: npt.NDArray[np.uint8] | None = None  # STRING: the constants' UTF-8, end to end
     text_starts: npt.NDArray[np.int64] | None = None
 
     @property
     def codes(self) -> int:
         return 2 * self.count + 1
+
+    def edges_of(self, column_type: str) -> ConstantEdges:
+        """The number constants for a column of this type; of millions, those for types that never come take no room."""
+        found = self.edges.get(column_type)
+        if found is None:
+            found = self.edges[column_type] = _edges_of_integers(self.edges["float64"].values, column_type)
+        return found
 
 
 def settle(slot: Slot, constants: list[Any]) -> npt.NDArray[np.int32]:
@@ -83,7 +90,7 @@ def settle(slot: Slot, constants: list[Any]) -> npt.NDArray[np.int32]:
         if numbers is not None:
             unique, ranks = np.unique(numbers, return_inverse=True)
             slot.count = unique.size
-            slot.edges = _edges_of_doubles(unique)
+            slot.edges = {"float64": _edges_of_doubles(unique)}
             return ranks.astype(np.int32)
         distinct = sorted(set(constants))
         slot.edges = {name: _edges(distinct, name) for name in ("float64", "int64", "uint64")}
@@ -93,7 +100,7 @@ def settle(slot: Slot, constants: list[Any]) -> npt.NDArray[np.int32]:
 
 
 def _is_double(number: int | float) -> bool:
-    return type(number) is float or -_EXACT <= number <= _EXACT
+    return type(number) is float or -EXACT <= number <= EXACT
 
 
 def _keep_texts(slot: Slot, distinct: Sequence[str]) -> None:
@@ -103,14 +110,16 @@ def _keep_texts(slot: Slot, distinct: Sequence[str]) -> None:
     np.cumsum([len(each) for each in encoded], out=slot.text_starts[1:])
 
 
-def _edges_of_doubles(numbers: npt.NDArray[np.float64]) -> dict[str, ConstantEdges]:
-    edges = {"float64": ConstantEdges(numbers, np.ones(numbers.size, np.uint8), 0)}
+def _edges_of_doubles(numbers: npt.NDArray[np.float64]) -> ConstantEdges:
+    return ConstantEdges(numbers, np.ones(numbers.size, np.uint8), 0)
+
+
+def _edges_of_integers(numbers: npt.NDArray[np.float64], name: str) -> ConstantEdges:
+    low, high = (-(2.0**63), 2.0**63) if name == "int64" else (0.0, 2.0**64)
     rounded = np.ceil(numbers)
-    exact = (rounded == numbers).astype(np.uint8)
-    for name, low, high in (("int64", -(2.0**63), 2.0**63), ("uint64", 0.0, 2.0**64)):
-        fits = (rounded >= low) & (rounded < high)
-        edges[name] = ConstantEdges(rounded[fits].astype(name), exact[fits], int(np.count_nonzero(rounded < low)))
-    return edges
+    fits = (rounded >= low) & (rounded < high)
+    exact = (rounded == numbers)[fits].astype(np.uint8)
+    return ConstantEdges(rounded[fits].astype(name), exact, int(np.count_nonzero(rounded < low)))
 
 
 def _edges(numbers: Sequence[int | float], name: str) -> ConstantEdges:

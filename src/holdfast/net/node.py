@@ -10,9 +10,10 @@ if that lasts for longer than a silent predecessor would be remembered, it gives
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from random import Random
 
-from holdfast.matching.index import Index
+from holdfast.matching.levels import Levels
 from holdfast.model.errors import TransportError
 from holdfast.model.messages import Detach
 from holdfast.net.address import Address
@@ -106,7 +107,8 @@ class BrokerNode:
         settings = self.settings
         dice = Random(f"{epoch}/{settings.name}/heartbeat")
         own = settings.name, settings.routing, settings.protocol
-        parts = BrokerParts(*own, ConditionBook(), Index, epoch, dice, self._queue_length, self._rights)
+        index = partial(Levels, threaded=True)
+        parts = BrokerParts(*own, ConditionBook(), index, epoch, dice, self._queue_length, self._rights)
         reliability = Reliability(settings.hops, gossip=settings.gossip, replication=settings.replication)
         return new_broker(parts, reliability, stored, settings.role)
 

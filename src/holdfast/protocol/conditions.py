@@ -15,6 +15,8 @@ from holdfast.model.event import Attributes
 K = TypeVar("K", bound=Hashable)
 
 _REMEMBERED_MAX = 200_000  # answers kept per question; at about 200 bytes each that is 40 MB, then all are forgotten
+_PARSED_BYTES_MAX = 128 * 2**20  # of parsed conditions: some 300,000 of two tests, or 600 of the largest
+_TEST_BYTES = 160  # a parsed constraint with its operand, and its share of the tuples around it
 
 
 class EventIndex(Protocol[K]):
@@ -37,6 +39,7 @@ class EventIndex(Protocol[K]):
 class ConditionBook:
     def __init__(self) -> None:
         self._parsed: dict[str, Subscription] = {}
+        self._parsed_bytes = 0
         self._covers: dict[tuple[str, str], bool] = {}
         self._overlaps: dict[tuple[str, str], bool] = {}
 
@@ -44,9 +47,17 @@ class ConditionBook:
         """The parsed condition; a ConditionError for a text that is none."""
         found = self._parsed.get(text)
         if found is None:
-            _evict(self._parsed)
-            found = self._parsed[text] = parse(text)
+            found = parse(text)
+            self._keep(text, found)
         return found
+
+    def _keep(self, text: str, parsed: Subscription) -> None:
+        """By what it takes: a text of a hundred characters may stand for a thousand filters."""
+        self._parsed_bytes += 2 * len(text) + _TEST_BYTES * sum(1 + len(each) for each in parsed.filters)
+        if self._parsed_bytes > _PARSED_BYTES_MAX:
+            self._parsed.clear()
+            self._parsed_bytes = 0
+        self._parsed[text] = parsed
 
     def covers(self, wide: str, narrow: str) -> bool:
         pair = wide, narrow

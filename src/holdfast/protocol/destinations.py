@@ -20,6 +20,10 @@ from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable, bytes_of, digest_of
 
 
+def _digest_of(state: LinkState) -> int:
+    return digest_of(f"{state.broker}/{state.epoch}/{state.version}")
+
+
 class DestinationRouter:
     def __init__(
         self,
@@ -42,7 +46,9 @@ class DestinationRouter:
         self._homes = Interests(book, new_index, watch)  # conditions -> brokers whose clients want them
         self._local = Interests(book, new_index)  # conditions -> our own clients
         self._links: dict[str, None] = {}
-        self._states: dict[str, LinkState] = {name: LinkState(name, epoch, age_us, (), ())}
+        own = LinkState(name, epoch, age_us, (), ())
+        self._states = {name: own}
+        self._digest = _digest_of(own)  # of all states; every heartbeat has it
         self.more_us: int | None = None  # it never leaves anything to do for later
         self.version = 0  # there are no `routes`
         self._suspects: dict[str, None] = {}  # neighbours that we take for down
@@ -52,8 +58,7 @@ class DestinationRouter:
 
     @property
     def known(self) -> tuple[int, int]:
-        ids = (f"{each.broker}/{each.epoch}/{each.version}" for each in self._states.values())
-        return len(self._states), sum(map(digest_of, ids)) % 2**64
+        return len(self._states), self._digest
 
     # Links and tables ----------------------------------------------------------------------------
 
@@ -158,6 +163,7 @@ class DestinationRouter:
         self._homes.drop(state.broker, old.conditions if old else ())
         self._homes.add(state.broker, state.conditions)
         self._states[state.broker] = state
+        self._digest = (self._digest + _digest_of(state) - (_digest_of(old) if old else 0)) % 2**64
 
     # Events --------------------------------------------------------------------------------------
 

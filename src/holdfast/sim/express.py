@@ -10,7 +10,7 @@ clients' the look at what they have asked for. An event on its way during a chan
 given to the client's machine. The outcome is the same either way (tests/sim/test_express.py): the dice are keyed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from holdfast.books.ledger import Ledger
 from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
-from holdfast.model.messages import Deliver, NodeKind, Publication, Publish
+from holdfast.model.messages import Deliver, Message, NodeKind, Publication, Publish
 from holdfast.network.schema import Network
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Delivered, Effect, Input, PublishCall, Published, Received, Send
@@ -271,9 +271,20 @@ class _Publisher(Layer[Node]):
         effects = self.inner.handle(given, now_us)
         if type(given) is PublishCall and given.lifetime_us is None:
             return self._hand_over(effects, now_us)
-        if type(given) is Received and any(type(effect) is Delivered for effect in effects):
-            self._express.carry(now_us)  # earlier deliveries come first in the books
+        if type(given) is Received:
+            self._see(effects, now_us)
         return effects
+
+    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        effects = self.inner.receive(sender, messages, now_us)
+        self._see(effects, now_us)
+        return effects
+
+    def _see(self, effects: list[Effect], now_us: int) -> None:
+        for effect in effects:
+            if type(effect) is Delivered:
+                self._express.carry(now_us)  # earlier deliveries come first in the books
+                return
 
     def _hand_over(self, effects: list[Effect], now_us: int) -> list[Effect]:
         """What is left for the simulator of what follows from a publication."""
@@ -301,7 +312,15 @@ class _Forwarder(Layer[Node]):
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         effects = self.inner.handle(given, now_us)
+        self._see(now_us)
+        return effects
+
+    def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        effects = self.inner.receive(sender, messages, now_us)
+        self._see(now_us)
+        return effects
+
+    def _see(self, now_us: int) -> None:
         if self._routes.routes_version != self._version:
             self._version = self._routes.routes_version
             self._express.table_changed(self.name, now_us)
-        return effects

@@ -12,6 +12,8 @@ from holdfast.protocol.effects import Input
 from holdfast.protocol.node import Node
 from holdfast.sim.links import SimLink
 
+_NOBODY_WAITS = deque[tuple[str, Message]](maxlen=0)  # one for all without a service time: each takes half a kilobyte
+
 
 @final
 @dataclass(slots=True, eq=False)
@@ -23,11 +25,15 @@ class Host:
     channels: dict[str, "Channel"] = field(default_factory=dict)
     up: bool = True
     wake_us: int = -1  # the wake-up that counts; earlier ones still in the queue are stale
-    waiting: deque[tuple[str, Message]] = field(default_factory=deque)  # messages for a broker that is busy
+    waiting: deque[tuple[str, Message]] = field(default_factory=lambda: _NOBODY_WAITS)  # messages for a busy broker
     busy: bool = False
     held: "list[Input | Parcel] | None" = None  # it hangs: what has come for it since, and waits until it goes on
     incarnation: int = 0  # counts crashes: work begun before one is not finished after it
     tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))  # by the kind of message
+
+    def __post_init__(self) -> None:
+        if self.has_service_time:
+            self.waiting = deque()
 
     def has_settled(self, now_us: int) -> bool:
         """Whether nothing more is to be expected of it when nothing is on its way."""

@@ -112,7 +112,8 @@ class Simulation:
         self.provisioner = Provisioner(self)
         plan = network.replication and replace(network.replication, directory=None)  # nothing is outside a simulation
         self._reliability = replace(network.reliability, replication=plan)
-        self._build()
+        with rare_collections():
+            self._build()
 
     def _express(self) -> Express:
         parts = self._topology, self._book, self._index, self.ledger, self._trace, self._perform_at

@@ -1,0 +1,351 @@
+"""Wide ranges: conditions that no access predicate helps with, each with ten ranges that hold for two events in five.
+
+    python -m bench.wide_ranges [--json] [--quick] [--save | --redraw] [--sizes N ...] [--no-shapes]
+
+Twenty integer attributes from 1 to 1,000,000, and in each condition `low <= a <= low + 400,000` on ten of them, drawn
+at random. Then other widths, and other numbers of constraints and attributes. All times are CPU time of all threads;
+everybody uses one, except Polars. A peer that would take too long gets a part of the conditions and events, its time is
+scaled in proportion, and on its part it must find as many pairs as Holdfast does there. With --save each size is kept
+when it is done, beside the others, so that a run of hours can be stopped and continued.
+"""
+
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from bench.command import keep, options, redraw, show
+from bench.results import load, machine, saved_at
+from bench.rounds import Disagreement, say
+from bench.wide_peers import PEERS, Boxes, Shape, Timed
+from holdfast.language.constraint import Constraint
+from holdfast.language.subscription import Subscription
+from holdfast.matching.columns import Columns
+from holdfast.matching.few import Few
+from holdfast.matching.gathering import Gathered, Ranges
+from holdfast.matching.layout import compile_image
+from holdfast.matching.matcher import Matcher
+from holdfast.matching.slots import ConstantEdges, Slot, SlotKind
+
+SIZES = (10_000, 200_000, 1_000_000, 9_000_000)
+OBJECTS_MAX = (
+    1_000_000  # conditions that are added one by one; more go to the compiler as arrays, which take less memory
+)
+EVENTS = 4_000  # of a batch
+SINGLE = 200  # events that are matched one by one
+ROUNDS = 2
+SHAPED = 100_000  # conditions of the other shapes
+CHANGES = 2_000
+PARTS = ("rows", "peers", "churn", "shapes")
+
+# What a size has to reach: milliseconds an event in batches and alone, megabytes, seconds to compile.
+TARGETS = {
+    1_000_000: {"batch_ms": 0.25, "single_ms": 0.5, "index_mb": 600.0, "compile_s": 60.0},
+    9_000_000: {"batch_ms": 2.5},
+}
+CHANGES_PER_S = 20_000
+SPREAD_MAX = 3.0  # how many times slower per condition than the best shape
+
+
+class _Arrays:
+    """Boxes as the compiler's first step leaves conditions: ranges of codes."""
+
+    def __init__(self, boxes: Boxes) -> None:
+        self.shape = boxes.shape
+        self.extras: list[Any] = []
+        self.patterns: dict[str, Any] = {}
+        self.pattern_columns: list[int] = []
+        self.filter_count = boxes.shape.conditions
+        self.filter_subscription = np.arange(self.filter_count, dtype=np.int32)
+        self.repeated = np.zeros(self.filter_count, np.uint8)
+        self.slots = [Slot(name, SlotKind.NUMBER) for name in boxes.names]
+        slot = boxes.slots.reshape(-1)
+        low, high = np.empty(slot.size, np.int32), np.empty(slot.size, np.int32)
+        for at, (_, lows, highs) in enumerate(boxes.by_attribute):
+            distinct, ranks = np.unique(np.concatenate([lows, highs]).astype(np.float64), return_inverse=True)
+            self.slots[at].count = distinct.size
+            self.slots[at].edges = {"float64": ConstantEdges(distinct, np.ones(distinct.size, np.uint8), 0)}
+            low[slot == at], high[slot == at] = 2 * ranks[: lows.size] + 1, 2 * ranks[lows.size :] + 1
+        owners = np.repeat(self.filter_subscription, boxes.shape.constraints)
+        self._ranges = Ranges(owners, slot, low, high, np.zeros(slot.size, bool))
+
+    def ranges(self) -> Ranges:
+        return self._ranges
+
+    def patterns_on(self, slot: int) -> int:
+        return 0
+
+
+def columns_of(boxes: Boxes) -> Columns:
+    gathered: Any = _Arrays(boxes)
+    return Columns(compile_image(gathered), gathered.slots, [], boxes.shape.conditions)
+
+
+def filters_of(boxes: Boxes) -> Iterator[tuple[tuple[Constraint, ...], ...]]:
+    names = boxes.names
+    for slots, lows, highs in zip(boxes.slots.tolist(), boxes.lows.tolist(), boxes.highs.tolist(), strict=True):
+        tests = []
+        for slot, low, high in zip(slots, lows, highs, strict=True):
+            tests += [Constraint(names[slot], ">=", low), Constraint(names[slot], "<=", high)]
+        yield (tuple(tests),)
+
+
+def index_mb(columns: Columns) -> float:
+    """What matching needs: the image and the slots' constants."""
+    constants = sum(edges.values.nbytes + edges.exact.nbytes for slot in columns.slots for edges in slot.edges.values())
+    return (sum(each.nbytes for each in columns.image) + constants) / 1e6
+
+
+def measured(boxes: Boxes, events: int, rounds: int, objects: bool) -> tuple[dict[str, Any], Columns]:
+    """Holdfast on one shape; with `objects` it compiles filters as the parser leaves them."""
+    shape, table = boxes.shape, boxes.events(events)
+    began = process_time()
+    if objects:
+        kept = list(filters_of(boxes))
+        began = process_time()
+        gathered = Gathered(kept)
+        columns = Columns(compile_image(gathered), gathered.slots, [], shape.conditions)
+        del kept, gathered
+    else:
+        columns = columns_of(boxes)
+    compile_s = process_time() - began
+    gc.collect()
+    columns.match(table.slice(0, 2))
+    seconds, pairs = np.inf, 0
+    for _ in range(rounds):
+        began = process_time()
+        found = columns.match(table)
+        seconds = min(seconds, process_time() - began)
+        pairs = sum(rows.size for rows, _ in found)
+        del found
+    few = Few(columns)
+    alone = table.slice(0, SINGLE).to_pylist()
+    few.match(alone[:1])
+    single = np.inf
+    for _ in range(rounds):
+        began = process_time()
+        for event in alone:
+            few.match([event])
+        single = min(single, process_time() - began)
+    return {
+        "conditions": shape.conditions,
+        "attributes": shape.attributes,
+        "constraints": shape.constraints,
+        "width": shape.width,
+        "events": events,
+        "from": "filters" if objects else "arrays",
+        "pairs_per_event": pairs / events,
+        "compile_s": compile_s,
+        "batch_ms": 1e3 * seconds / events,
+        "single_ms": 1e3 * single / len(alone),
+        "index_mb": index_mb(columns),
+        "batch_ps_per_condition": 1e12 * seconds / events / shape.conditions,
+    }, columns
+
+
+def peer_row(peer: type[Timed], boxes: Boxes, columns: Columns) -> dict[str, Any]:
+    conditions = min(boxes.shape.conditions, peer.conditions_max)
+    count = int(np.clip(peer.tests_max // conditions, 3, 200))
+    part, events = boxes.part(conditions), boxes.events(EVENTS).slice(0, count)
+    contestant = peer(part, events)
+    if peer.__name__ in ("Rein", "OpIndex"):
+        contestant.run()  # compiles its kernel
+    seconds, pairs = contestant.best(ROUNDS)
+    expected = sum(int(np.count_nonzero(numbers < conditions)) for _, numbers in columns.match(events))
+    if pairs != expected:
+        raise Disagreement(f"{part.shape.title}, {count} events: {peer.name} {pairs:,} pairs, holdfast {expected:,}")
+    scale = boxes.shape.conditions / conditions
+    say(f"{peer.name} {1e3 * seconds / count * scale:.3f} ms")
+    return {
+        "conditions": boxes.shape.conditions,
+        "contestant": peer.name,
+        "measured_conditions": conditions,
+        "measured_events": count,
+        "ms": 1e3 * seconds / count * scale,
+    }
+
+
+def churn(boxes: Boxes, events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Add and remove conditions while matching: CPU time of the adds and removes alone, and of the matches between."""
+    matcher = Matcher()
+    kept = boxes.shape.conditions - CHANGES
+    new: list[Subscription] = []
+    for number, filters in enumerate(filters_of(boxes)):
+        if number < kept:
+            matcher.add(number, Subscription(filters))
+        else:
+            new.append(Subscription(filters))
+    matcher.match(events[0])
+    changing = matching = 0.0
+    for number, condition in enumerate(new):
+        began = process_time()
+        matcher.add(kept + number, condition)
+        if number >= 100:
+            matcher.remove(kept + number - 100)
+        middle = process_time()
+        matcher.match(events[number % len(events)])
+        matching += process_time() - middle
+        changing += middle - began
+    return {
+        "conditions": kept,
+        "changes": CHANGES,
+        "pairs_per_second": CHANGES / changing,
+        "match_ms": 1e3 * matching / CHANGES,
+    }
+
+
+def shapes(conditions: int) -> list[Shape]:
+    """One thing varied at a time, and the corners."""
+    found = [Shape(conditions, width=width) for width in (0.1, 0.2, 0.6, 0.8)]
+    found += [Shape(conditions, constraints=constraints) for constraints in (2, 5, 20)]
+    found += [Shape(conditions, attributes=attributes) for attributes in (10, 50, 100)]
+    corners = ((10, 2, 0.1), (10, 2, 0.8), (100, 2, 0.1), (100, 20, 0.1), (100, 20, 0.8))
+    return found + [Shape(conditions, *each) for each in corners]
+
+
+def run(sizes: list[int], shaped: int, events: int, rounds: int) -> Iterator[dict[str, Any]]:
+    """What each part found, as it is done."""
+    for size in sizes:
+        boxes = Boxes(Shape(size))
+        say(boxes.shape.title)
+        row, columns = measured(boxes, events, rounds, size <= OBJECTS_MAX)
+        say(f"batch {row['batch_ms']:.4f} ms, single {row['single_ms']:.3f} ms, compile {row['compile_s']:.1f} s")
+        peers = [peer_row(peer, boxes, columns) for peer in PEERS]
+        del columns
+        gc.collect()
+        changed = [churn(boxes, boxes.events(64).to_pylist())] if size <= OBJECTS_MAX else []
+        yield {"rows": [row], "peers": peers, "churn": changed}
+    if shaped:
+        others = []
+        for shape in shapes(shaped):
+            others.append(measured(Boxes(shape), events // 10, rounds, objects=False)[0])
+            say(f"{shape.title}: {others[-1]['batch_ms']:.4f} ms, {others[-1]['pairs_per_event']:,.0f} pairs")
+        yield {"shapes": others}
+
+
+def together(parts: Iterable[dict[str, Any]], before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Parts as one result; of two with the same conditions the later one counts, and shapes come all at once."""
+    found: dict[str, list[dict[str, Any]]] = {name: list((before or {}).get(name, [])) for name in PARTS}
+    for part in parts:
+        for name, rows in part.items():
+            new = {row["conditions"] for row in rows}
+            kept = [row for row in found[name] if row["conditions"] not in new and name != "shapes"]
+            found[name] = sorted(kept + rows, key=lambda row: int(row["conditions"]))
+    return {
+        "benchmark": "wide_ranges",
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(("numpy", "numba", "pyarrow", "duckdb", "polars")),
+        **found,
+        "checks": checks(found["rows"], found["churn"], found["shapes"]),
+    }
+
+
+def checks(
+    rows: list[dict[str, Any]], changes: list[dict[str, Any]], others: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    found = []
+    for row in rows:
+        for name, target in TARGETS.get(row["conditions"], {}).items():
+            title = f"{row['conditions']:,} conditions: {name}"
+            found.append({"name": title, "target": target, "measured": row[name], "holds": row[name] <= target})
+    for changed in changes[-1:]:
+        rate = changed["pairs_per_second"]
+        title = f"{changed['conditions']:,} conditions: adds and removes a second"
+        found.append({"name": title, "target": CHANGES_PER_S, "measured": rate, "holds": rate >= CHANGES_PER_S})
+    if others:
+        costs = [row["batch_ps_per_condition"] for row in others]
+        spread = max(costs) / min(costs)
+        title = "shapes: slowest per condition over fastest"
+        found.append({"name": title, "target": SPREAD_MAX, "measured": spread, "holds": spread <= SPREAD_MAX})
+    return found
+
+
+def section(found: dict[str, Any]) -> str:
+    where = found["machine"]
+    times: dict[int, dict[str, float]] = {}
+    for peer in found["peers"]:
+        times.setdefault(peer["conditions"], {})[peer["contestant"]] = peer["ms"]
+    names = [peer.name for peer in PEERS]
+    rows = "\n".join(
+        f"| {row['conditions']:,} | {row['pairs_per_event']:,.1f} | {row['batch_ms']:.4f} | {row['single_ms']:.3f} | "
+        f"{row['compile_s']:.1f} | {row['index_mb']:,.0f} | "
+        + " | ".join(f"{times[row['conditions']][name]:,.2f}" for name in names)
+        + " |"
+        for row in found["rows"]
+    )
+    others = "\n".join(
+        f"| {row['attributes']} | {row['constraints']} | {row['width']} | {row['pairs_per_event']:,.1f} | "
+        f"{row['batch_ms']:.4f} | {row['single_ms']:.3f} | {row['index_mb']:,.0f} |"
+        for row in found["shapes"]
+    )
+    targets = "\n".join(
+        f"| {each['name']} | {each['target']:,g} | {each['measured']:,.3g} | {'yes' if each['holds'] else 'NO'} |"
+        for each in found["checks"]
+    )
+    changes = "".join(
+        f"With {each['conditions']:,} conditions, {each['changes']:,} more were added and removed while matching:\n"
+        f"{each['pairs_per_second']:,.0f} such pairs a second, and {each['match_ms']:.2f} ms for a match in between.\n"
+        for each in found["churn"][-1:]
+    )
+    shaped = f"""Other shapes, {SHAPED:,} conditions. Where conditions match much, writing the pairs down takes
+most of the time.
+
+| attributes | constraints | width | pairs an event | batch | single event | index (MB) |
+|--:|--:|--:|--:|--:|--:|--:|
+{others}
+
+"""
+    return f"""## Wide ranges
+
+Measured on {found["date"]} with `./run bench wide_ranges --save`: {where["processor"]}, {where["cores"]} cores,
+{where["memory_gib"]} GiB, Python {where["python"]}.
+
+Twenty integer attributes from 1 to 1,000,000; each condition has `low <= a <= low + 400,000` on ten of them. CPU time
+in milliseconds an event, of all threads; peers use one, except Polars. DuckDB and Polars get at most 10,000 conditions
+and the others a million, and their times are scaled. The index is the image and the constants, without the conditions
+as Python objects. More than {OBJECTS_MAX:,} conditions go to the compiler as arrays. REIN and OpIndex are written from
+their papers.
+
+| conditions | pairs an event | batch | single event | compile (s) | index (MB) | {" | ".join(names)} |
+|--:|--:|--:|--:|--:|--:|{"--:|" * len(names)}
+{rows}
+
+{shaped if others else ""}{changes}
+| target | at most, or at least | measured | holds |
+|---|--:|--:|---|
+{targets}
+"""
+
+
+def main() -> int:
+    words = options("wide_ranges", __doc__)
+    words.add_argument("--quick", action="store_true", help="small sizes, under a minute; never saved")
+    words.add_argument("--redraw", action="store_true", help="only write the page anew from the saved result")
+    words.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), metavar="N", help="numbers of conditions")
+    words.add_argument("--no-shapes", action="store_true", help="leave out the other shapes")
+    given = words.parse_args()
+    if given.redraw:
+        redraw("wide_ranges", section)
+        return 0
+    if given.save and given.quick:
+        words.error("--save needs the whole run: leave out --quick")
+    if given.quick:
+        found = together(run([10_000], 5_000, 1_000, 1))
+    else:
+        found = together([])
+        for part in run(given.sizes, 0 if given.no_shapes else SHAPED, EVENTS, ROUNDS):
+            if given.save:
+                found = together([part], load(saved_at("wide_ranges")))
+                keep(found, section)
+            else:
+                found = together([part], found)
+    show(given, found, section)
+    return 0 if all(check["holds"] for check in found["checks"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,339 @@
+"""One index for single events, runs of events and tables: compiled images, and what changed since.
+
+What is added goes into a small index in Python, which answers at once. When that has grown, its filters are compiled
+into a level, an image of their own; when there are several levels of about one size, they become one. So a filter is
+compiled a few times however many there are, and an event asks few levels. What is removed leaves a gap in its level
+until that is compiled anew.
+
+Compiling is done when an event asks, or by a thread: a broker must not stop for it. Until a level is ready, what it
+will replace answers.
+"""
+
+import gc
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from threading import Thread
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from holdfast.language.subscription import Filter
+from holdfast.matching.index import Index
+from holdfast.model.event import Attributes
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from holdfast.matching.columns import Columns
+    from holdfast.matching.few import Few
+    from holdfast.matching.kernels import Ints
+
+K = TypeVar("K", bound=Hashable)
+Filters = Sequence[Filter]
+
+RECENT_MAX = 256  # filters in the index in Python: compiling so few takes some milliseconds
+_TIER = 8  # levels become one when there are so many whose sizes are within this factor
+_THREADED_MAX = 65_536  # filters of a level that a thread makes: more would keep the interpreter's lock too long
+_PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
+_ROWS = 64  # events that a level is asked about at a time
+
+
+def _least(tier: int) -> int:
+    """How many keys a level of a tier has at least; in the lowest, any number."""
+    return RECENT_MAX * int(_TIER**tier)
+
+
+class CompiledLevel(Generic[K]):
+    """Keys whose filters were compiled together. One that was removed is None."""
+
+    def __init__(self, columns: "Columns", keys: Callable[[], list[K]]) -> None:
+        """`keys` is called when they are first needed: a table that is matched on a mapped file never needs them."""
+        self.columns = columns
+        self._make_keys = keys
+        self.gone: list[int] = []
+        self._numbers: dict[K, int] | None = None
+        self._few: Few | None = None
+        self._key_array: npt.NDArray[np.object_] | None = None
+        self._repeats = bool(columns.image.repeated.any())
+
+    @cached_property
+    def keys(self) -> list[K | None]:
+        return list(self._make_keys())
+
+    @property
+    def size(self) -> int:
+        """Keys that are still there."""
+        return self.columns.size - len(self.gone)
+
+    @property
+    def tier(self) -> int:
+        tier = 0
+        while self.size >= _least(tier + 1):
+            tier += 1
+        return tier
+
+    def numbers(self) -> dict[K, int]:
+        if self._numbers is None:
+            self._numbers = {key: number for number, key in enumerate(self.keys) if key is not None}
+        return self._numbers
+
+    def few(self) -> "Few":
+        if self._few is None:
+            from holdfast.matching.few import Few  # noqa: PLC0415  # loads numba
+
+            self._few = Few(self.columns)
+        return self._few
+
+    def remove(self, key: K) -> bool:
+        """False when the key is not here."""
+        number = self.numbers().pop(key, None)
+        if number is None:
+            return False
+        self.keys[number] = None
+        if self._key_array is not None:
+            self._key_array[number] = None
+        self.gone.append(number)
+        return True
+
+    def collect(self, events: Sequence[Attributes], out: list[list[K]]) -> None:
+        """Append the keys that match to the answer for each event."""
+        rows, numbers = self.few().match(events)
+        if numbers.size <= _PAIRS_FEW:
+            keys, pairs = self.keys, zip(rows.tolist(), numbers.tolist(), strict=True)
+            for row, number in dict.fromkeys(pairs) if self._repeats else pairs:
+                key = keys[number]
+                if key is not None:
+                    out[row].append(key)
+        else:
+            self._collect_many(rows, numbers, out)
+
+    def _collect_many(self, rows: "Ints", numbers: "Ints", out: list[list[K]]) -> None:
+        """The same with whole arrays."""
+        import numpy as np  # noqa: PLC0415  # a client of a few conditions never needs it
+
+        if self._key_array is None:
+            self._key_array = np.fromiter(self.keys, object, len(self.keys))
+        if self._repeats:
+            pairs = np.unique(rows.astype(np.int64) * self.columns.size + numbers)
+            rows, numbers = pairs // self.columns.size, pairs % self.columns.size
+        elif len(out) > 1:
+            order = np.argsort(rows, kind="stable")
+            rows, numbers = rows[order], numbers[order]
+        found, at = self._key_array[numbers].tolist(), 0
+        for each, count in zip(out, np.bincount(rows, minlength=len(out)).tolist(), strict=True):
+            keys = found[at : at + count]
+            each += [key for key in keys if key is not None] if self.gone else keys
+            at += count
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Building an index makes millions of objects and no garbage; looking for it would double the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def compiled(filters: dict[K, Filters]) -> CompiledLevel[K]:
+    from holdfast.matching.columns import Columns  # noqa: PLC0415  # loads numba
+
+    keys = list(filters)
+    with _collector_paused():
+        return CompiledLevel(Columns.of(filters.values()), lambda: keys)
+
+
+class _Recent(Generic[K]):
+    """Keys that are not compiled yet. Their index is made when an event first asks, unless it must be there by then."""
+
+    def __init__(self, at_once: bool) -> None:
+        self.filters: dict[K, Filters] = {}
+        self.count = 0  # of filters
+        self._index: Index[K] | None = Index() if at_once else None
+
+    def add(self, key: K, filters: Filters) -> None:
+        self.filters[key] = filters
+        self.count += len(filters)
+        if self._index is not None:
+            self._index.add(key, filters)
+
+    def remove(self, key: K) -> bool:
+        filters = self.filters.pop(key, None)
+        if filters is None:
+            return False
+        self.count -= len(filters)
+        if self._index is not None:
+            self._index.remove(key, filters)
+        return True
+
+    def index(self) -> Index[K]:
+        if self._index is None:
+            self._index = Index()
+            for key, filters in self.filters.items():
+                self._index.add(key, filters)
+        return self._index
+
+
+class _Job(Generic[K]):
+    """Levels on their way, and what they will replace."""
+
+    def __init__(self, recent: _Recent[K], replaced: list[CompiledLevel[K]], filters: list[dict[K, Filters]]) -> None:
+        self.recent = recent
+        self.replaced = replaced
+        self.removed: list[K] = []
+        self.levels: list[CompiledLevel[K]] = []
+        self.problem: Exception | None = None
+        self._filters = filters
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        self._thread = Thread(target=self.run, name="holdfast-compile", daemon=True)
+        self._thread.start()
+
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def run(self) -> None:
+        try:
+            for filters in self._filters:
+                level = compiled(filters)
+                level.numbers()
+                level.few()
+                self.levels.append(level)
+        except Exception as problem:
+            self.problem = problem
+
+
+class Levels(Generic[K]):
+    """The index. With `threaded` a thread compiles; otherwise the next event that asks does."""
+
+    def __init__(self, threaded: bool = False) -> None:
+        self.levels: list[CompiledLevel[K]] = []
+        self.filters: dict[K, Filters] = {}
+        self.changes = 0  # goes up with every change, so that others can keep what they made
+        self._recent: _Recent[K] = _Recent(at_once=threaded)
+        self._job: _Job[K] | None = None
+        self._threaded = threaded
+        self._compiles = True
+        self._marks: dict[K, int] = {}
+
+    @property
+    def recent(self) -> dict[K, Filters]:
+        """What is in no level yet."""
+        return self._recent.filters
+
+    def add(self, key: K, filters: Filters) -> None:
+        self.filters[key] = filters
+        self._recent.add(key, filters)
+        self.changes += 1
+
+    def remove(self, key: K, filters: Filters) -> None:
+        del self.filters[key]
+        self._marks.pop(key, None)
+        self.changes += 1
+        if self._recent.remove(key):
+            return
+        if self._job is not None:
+            self._job.removed.append(key)
+            if self._job.recent.remove(key):
+                return
+        for level in self.levels:
+            if level.remove(key):
+                if not level.size and self._job is None:
+                    self.levels.remove(level)
+                return
+
+    def mark(self, key: K, filters: Filters, bits: int) -> None:
+        self._marks[key] = bits
+
+    def marks(self, attributes: Attributes) -> int:
+        bits, marks = 0, self._marks
+        for key in self.match(attributes):
+            bits |= marks[key]
+        return bits
+
+    def match(self, attributes: Attributes) -> list[K]:
+        self.settle()
+        if not self.levels and self._job is None:
+            return self._recent.index().match(attributes)
+        return self._match([attributes])[0]
+
+    def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
+        self.settle()
+        if not self.levels and self._job is None:
+            return self._recent.index().match_each(events)
+        return [each for at in range(0, len(events), _ROWS) for each in self._match(events[at : at + _ROWS])]
+
+    def _match(self, events: Sequence[Attributes]) -> list[list[K]]:
+        recent = [self._recent] if self._job is None else [self._recent, self._job.recent]
+        out: list[list[K]] = [[] for _ in events]
+        for each in recent:
+            if each.filters:
+                index = each.index()
+                for found, event in zip(out, events, strict=True):
+                    found += index.match(event)
+        for level in self.levels:
+            level.collect(events, out)
+        return out
+
+    def settle(self, first: bool = False) -> None:
+        """Take over levels that are ready, and compile what has grown; with `first`, the first level however small."""
+        job = self._job
+        if job is not None and not job.running():
+            self._adopt(job)
+        grown = self._recent.count > RECENT_MAX or (first and not self.levels and bool(self._recent.filters))
+        if self._job is None and grown and self._compiles:
+            self._compile()
+
+    def _compile(self) -> None:
+        recent, self._recent = self._recent, _Recent(at_once=self._threaded)
+        replaced: list[CompiledLevel[K]] = []
+        tiers: dict[int, list[CompiledLevel[K]]] = {}
+        for level in self.levels:
+            if 2 * level.size < level.columns.size:
+                replaced.append(level)
+            else:
+                tiers.setdefault(level.tier, []).append(level)
+        tier = 0
+        while len(tiers.get(tier, [])) + 1 >= _TIER and not (self._threaded and _least(tier + 1) > _THREADED_MAX):
+            replaced += tiers[tier]
+            tier += 1
+        keys = [key for level in replaced for key in level.keys if key is not None]
+        filters = {key: self.filters[key] for key in keys} | recent.filters
+        self._job = _Job(recent, replaced, list(self._parts(filters)))
+        if self._threaded:
+            self._job.start()
+        else:
+            self._job.run()
+            self._adopt(self._job)
+
+    def _parts(self, filters: dict[K, Filters]) -> Iterator[dict[K, Filters]]:
+        part: dict[K, Filters] = {}
+        count = 0
+        for key, each in filters.items():
+            if self._threaded and count + len(each) > _THREADED_MAX and part:
+                yield part
+                part, count = {}, 0
+            part[key] = each
+            count += len(each)
+        yield part
+
+    def _adopt(self, job: _Job[K]) -> None:
+        self._job = None
+        if job.problem is not None:
+            self._compiles = False  # the packages are missing: the index in Python has to do
+            for key, filters in job.recent.filters.items():
+                self._recent.add(key, filters)
+            if not isinstance(job.problem, ImportError):
+                raise job.problem
+            return
+        for key in job.removed:
+            for level in job.levels:
+                if level.remove(key):
+                    break
+        kept = [level for level in self.levels if level not in job.replaced]
+        self.levels = [level for level in kept + job.levels if level.size]
+        self.changes += 1
