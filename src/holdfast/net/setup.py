@@ -6,6 +6,7 @@ running system can tell (a port in use, a name that somebody else has) is told w
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
+from secrets import token_hex
 
 from holdfast.language.parser import parse
 from holdfast.language.subscription import Subscription
@@ -14,6 +15,8 @@ from holdfast.model.tls_settings import TlsSettings
 from holdfast.model.warn_once import warn_once
 from holdfast.net.address import Address, parse_address
 from holdfast.net.settings import NodeSettings
+from holdfast.trust.certificate import own_client_name
+from holdfast.trust.token import own_name, read_token
 from holdfast.wire.event_encoding import sendable_name
 
 
@@ -31,6 +34,14 @@ def parsed_condition(text: str) -> Subscription:
     if condition.warnings:
         warn_once(f"subscription to {text!r}: {'; '.join(condition.warnings)}")
     return condition
+
+
+def made_up_name(tls: TlsSettings | None, token: str | None) -> str:
+    """A name for a client without one, below that of its certificate or token."""
+    own = own_client_name(tls.certificate) if tls is not None and tls.certificate is not None else None
+    if own is None and token is not None:
+        own = own_name(read_token(token))
+    return f"client-{token_hex(6)}" if own is None else f"{own}.{token_hex(6)}"
 
 
 def check_tls(tls: TlsSettings | None, addresses: Iterable[Address]) -> None:
