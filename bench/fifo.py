@@ -1,9 +1,10 @@
 """Order: how many violations each estimator removes, whether it keeps its promise, and the delay it adds.
 
-The model is in bench/fifo_model.py. Every estimator sees the same publications, drawn anew for each seed; intervals are
-95 % for the mean over seeds (Student's t). Added delay is over all messages, also those that did not wait. Two rows are
-no estimators of ours: `all travel times` is the plainer conformal recipe that ours grew out of, and `foresight` knows
-which messages are lost and waits for all others: less than this cannot be added without violations.
+The model is in holdfast_papers/fifo/overtaking.py. Every estimator sees the same publications, drawn anew for each
+seed; intervals are 95 % for the mean over seeds (Student's t). Added delay is over all messages, also those that did
+not wait. Two rows are no estimators of ours: `all travel times` is the plainer conformal recipe that ours grew out of,
+and `foresight` knows which messages are lost and waits for all others: less than this cannot be added without
+violations.
 """
 
 import sys
@@ -14,7 +15,6 @@ from statistics import mean, stdev
 from typing import Any
 
 from bench.command import options, told
-from bench.fifo_model import SCENARIOS, Outcome, Scenario, Stream, draw, replay
 from bench.results import machine
 from holdfast.pipeline.confidence import half_width_factor
 from holdfast.protocol.order.estimators import NewEstimator, new_estimator
@@ -22,6 +22,7 @@ from holdfast.protocol.order.latch import Latch
 from holdfast.protocol.order.sample_window import COLD_SAMPLES, SampleWindow
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.steering import Steering
+from holdfast_papers.fifo.overtaking import SCENARIOS, ReplayOutcome, Stream, TravelScenario, draw, replay
 
 PUBLICATIONS, SEEDS = 120_000, 5
 QUICK_PUBLICATIONS, QUICK_SEEDS = 12_000, 3
@@ -81,7 +82,7 @@ class Contestant:
     def label(self) -> str:
         return f"{self.name} {self.settings.target:.2%}"
 
-    def run(self, stream: Stream) -> Outcome:
+    def run(self, stream: Stream) -> ReplayOutcome:
         return replay(stream, Latch(self.settings, self.estimator), foresight=self.estimator is Patient)
 
 
@@ -111,8 +112,8 @@ def interval(values: list[float]) -> dict[str, float]:
     return {"mean": mean(values), "half": half, "least": min(values), "most": max(values)}
 
 
-def measure_scenario(scenario: Scenario, publications: int, seeds: int) -> list[dict[str, Any]]:
-    outcomes: dict[str, list[Outcome]] = {}
+def measure_scenario(scenario: TravelScenario, publications: int, seeds: int) -> list[dict[str, Any]]:
+    outcomes: dict[str, list[ReplayOutcome]] = {}
     for seed in range(1, seeds + 1):
         stream = draw(scenario, publications, seed)
         for each in contestants():

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from html import escape
+from math import isnan, nan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.pipeline.report.style import STYLE
-from holdfast_papers.estimates import Estimate, Interval
+from holdfast_papers.estimates import Estimate, Interval, exact
 from holdfast_papers.verdicts import Allowed, Verdict, counted, verdict
 
 # Who says it: the paper; the paper, and a parameter of ours was fitted to it, so that it is no evidence; or nobody but
@@ -59,7 +60,14 @@ class Claim:
         }
 
 
+def untested(id_: str, claim: str, paper: str, why: str) -> Claim:
+    """A statement of a paper that this study says nothing about, and the reason."""
+    return Claim(id_, claim, paper, exact(nan), None, "paper", "", why)
+
+
 def shown(value: float) -> str:
+    if isnan(value):
+        return "not tested"
     if value and abs(value) < 0.001:
         return f"{value:.2g}"
     return f"{value:,.4g}"
@@ -67,7 +75,7 @@ def shown(value: float) -> str:
 
 def _interval_text(found: Estimate) -> str:
     if found.runs is None:
-        return "no chance"
+        return "" if isnan(found.value) else "no chance"
     return "" if found.interval is None else f"{shown(found.interval[0])} to {shown(found.interval[1])}"
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.cli import machine_checks, main
 from holdfast.cli.machine_checks import Finding
+from holdfast.cli.running_brokers import exposed
 
 
 def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[dict[str, str]]]:
@@ -129,3 +130,23 @@ def test_nothing_is_left_to_compile_after_compile(tmp_path: Path) -> None:
     holdfast("init", "net.toml")
     holdfast("init", "--preset", "planning-10", "plan.toml")
     assert holdfast("sim", "net.toml") == holdfast("plan", "plan.toml") == compiled
+
+
+@pytest.mark.parametrize(
+    ("words", "warned"),
+    [
+        ("holdfast broker --id b1 --listen tcp://0.0.0.0:7001", [("b1", "tcp://0.0.0.0:7001")]),
+        ("python -m holdfast broker --id=b1 --listen=udp://broker.example:7001", [("b1", "udp://broker.example:7001")]),
+        ("holdfast broker --id b1 --listen tls://0.0.0.0:7001 --certificate c", [("b1", "tls://0.0.0.0:7001")]),
+        ("holdfast broker --id b1 --listen tls://0.0.0.0:7001 --ca ca.pem", []),
+        ("holdfast broker --id b1 --listen tcp://0.0.0.0:7001 --broker-key=k", []),
+        ("holdfast broker --id b1 --listen tcp://127.0.0.1:7001 --listen tcp://[::1]:7001", []),
+        ("holdfast broker --id b1", []),
+        ("holdfast pub --broker tcp://0.0.0.0:7001", []),
+        ("another broker --listen tcp://0.0.0.0:7001", []),
+    ],
+)
+def test_a_broker_that_others_reach_and_that_believes_everybody_is_a_warning(
+    words: str, warned: list[tuple[str, str]]
+) -> None:
+    assert list(exposed([words.split(), ["sh"], []])) == warned

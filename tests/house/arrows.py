@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tests.house.tree import imports
 
 _BELOW_CLI = frozenset(
-    "model language matching protocol wire mqtt network store books sim net gateway planner pipeline".split()
+    "model language matching protocol wire mqtt trust network store books sim net gateway planner pipeline".split()
 )
 _DRIVER = frozenset({"model", "language", "matching", "protocol", "wire", "network", "store", "books"})
 
@@ -17,11 +17,12 @@ SEES: dict[str, frozenset[str]] = {
     "protocol": frozenset({"model", "language"}),
     "wire": frozenset({"model", "language"}),
     "mqtt": frozenset({"model", "language"}),
+    "trust": frozenset({"model", "language"}),  # who somebody is and may do; it neither listens nor dials
     "network": frozenset({"model", "language", "protocol"}),  # it holds the settings of every mechanism
     "store": frozenset({"model", "protocol", "wire"}),  # it keeps what the protocol hands it, as messages
     "books": _DRIVER - {"store", "books"},  # of a run, whoever drove it
     "sim": _DRIVER,
-    "net": _DRIVER | {"mqtt"},  # and what a broker says to clients of MQTT
+    "net": _DRIVER | {"trust", "mqtt"},  # mqtt: what a broker says to clients of MQTT
     "gateway": frozenset({"model", "language", "protocol", "wire", "net"}),  # a client of a network, with a log
     # It starts nodes as their users do, with the settings of the file; its judge sees nothing of the product: _JUDGE.
     "nemesis": frozenset({"model", "protocol", "network", "net"}),

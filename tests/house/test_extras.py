@@ -15,18 +15,21 @@ from tests.house.tree import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 INCLUDED = {
-    "broker": ["sim", "spark", "nemesis", "all"],
+    "broker": ["sim", "spark", "nemesis", "trust", "all"],
     "sim": ["spark", "all"],
     "spark": ["all"],
     "zookeeper": ["all"],
     "nemesis": ["all"],
+    "trust": ["all"],
 }
 NOT_IMPORTED = {"uvloop"}  # taken where it is installed, and not missed elsewhere
 BY_ANOTHER = {"llvmlite"}  # comes with numba
+DISTRIBUTIONS = {"pyjwt": "jwt"}  # that are called otherwise than what they bring
 
 
 def names(requirements: list[str]) -> set[str]:
-    return {re.split(r"[^\w-]", each)[0] for each in requirements}
+    found = [re.split(r"[^\w-]", each)[0] for each in requirements]
+    return {DISTRIBUTIONS.get(each, each) for each in found}
 
 
 def without(packages: set[str], program: str) -> subprocess.CompletedProcess[str]:

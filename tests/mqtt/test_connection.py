@@ -168,7 +168,7 @@ def restored(notes: Notes, taken: tuple[int, int] = (0, 0)) -> list[tuple[MqttSe
     from holdfast.mqtt.retained import Retained
 
     kept = {key: value for key, value in notes.items() if value is not None}
-    return restore(kept, {"c": taken}, lambda name: name, Retained())
+    return restore(kept, {"c": taken}, Retained())
 
 
 def test_what_the_brokers_store_has_taken_is_not_taken_again() -> None:

@@ -22,12 +22,15 @@ class Authority:
     def certificate(self) -> str:
         return str(self.folder / "ca.pem")
 
-    def files(self, name: str, trusting: bool = True) -> TlsFiles:
-        """A certificate for this name, and trust in the authority."""
+    def broker(self, name: str) -> TlsFiles:
+        return self.files(f"broker-{name}", True, f"holdfast:broker:{name}")
+
+    def files(self, name: str, trusting: bool = True, *uris: str) -> TlsFiles:
+        """A certificate for this name, or for what these URIs say, and trust in the authority."""
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         if not certificate.exists():
             signed_by = ["-CA", self.certificate, "-CAkey", str(self.folder / "ca.key")]
-            names = "subjectAltName=IP:127.0.0.1,DNS:localhost"
+            names = ",".join(["subjectAltName=IP:127.0.0.1,DNS:localhost", *[f"URI:{each}" for each in uris]])
             _openssl("req", "-x509", *_KEY, *signed_by, "-subj", f"/CN={name}", "-addext", names,
                      "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", key, "-out", certificate)  # fmt: skip
         return TlsFiles(str(certificate), str(key), self.certificate if trusting else None)

@@ -6,13 +6,15 @@ from types import TracebackType
 
 from holdfast.model.messages import Message
 from holdfast.net.address import Address
+from holdfast.net.tls import TlsFiles
 from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed
 from holdfast.wire.signals import Hello, Signal, decode_signal_untrusted, encode_signal
 
 
 class RawPeer:
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, tls: TlsFiles | None = None) -> None:
         self._address = address
+        self._tls = tls
         self.reader: asyncio.StreamReader
         self.writer: asyncio.StreamWriter
 
@@ -22,7 +24,11 @@ class RawPeer:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, (self._address.host, self._address.port))
-        self.reader, self.writer = await asyncio.open_connection(sock=sock, limit=2**16)
+        context = None if self._tls is None else self._tls.for_dialling()
+        host = None if context is None else self._address.host
+        self.reader, self.writer = await asyncio.open_connection(
+            sock=sock, limit=2**16, ssl=context, server_hostname=host
+        )
         return self
 
     async def __aexit__(

@@ -126,7 +126,7 @@ async def test_objects_show_what_they_are_and_dir_shows_only_the_interface() -> 
         shown = {each for each in dir(client) if not each.startswith("__")}
         assert shown == set(
             "name counters connections broker settled recovered publish publish_many flush forget advertise subscribe "
-            "losses states on_state attach attached detach close".split()
+            "losses denials states on_state attach attached detach close".split()
         )
         assert public_names(dir(client.losses())) == sorted(each for each in dir(client.losses()))
         assert repr(client.losses()) == "<Losses, 0 unread>"

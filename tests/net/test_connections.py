@@ -314,7 +314,7 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_in_one_line(
     authority: Authority, other_authority: Authority
 ) -> None:
     async with lab() as net:
-        broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker"))
+        broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.broker("b1"))
         address = str(broker.listening[0])
         stranger = connect(address, ca=other_authority.certificate, settings=QUICK)
         told = await fails(stranger.__aenter__(), TransportError)
@@ -333,7 +333,7 @@ async def test_a_certificate_of_an_unknown_authority_is_refused_in_one_line(
 async def test_failed_tls_handshakes_are_logged_and_counted(authority: Authority, other_authority: Authority) -> None:
     async with lab() as net:
         notes: list[Note] = []
-        broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker"), log=notes.append)
+        broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.broker("b1"), log=notes.append)
         place = broker.listening[0]
         for known, why in ((None, "certificate"), (other_authority.files("client"), "certificate verify failed")):
             context = (known or TlsFiles(ca=authority.certificate)).for_dialling()

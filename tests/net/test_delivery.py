@@ -262,9 +262,8 @@ def test_an_address_that_is_none_is_explained() -> None:
 @live
 async def test_tls_with_client_certificates_carries_events(authority: Authority) -> None:
     async with lab() as net:
-        tls = authority.files("broker")
-        b1 = await net.broker("b1", "tls://127.0.0.1:0", tls=tls)
-        b2 = await net.broker("b2", "tls://127.0.0.1:0", tls=tls, peers={"b1": b1.listening[0]})
+        b1 = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.broker("b1"))
+        b2 = await net.broker("b2", "tls://127.0.0.1:0", tls=authority.broker("b2"), peers={"b1": b1.listening[0]})
         own = authority.files("desk")
         files = {"certificate": own.certificate, "key": own.key, "ca": own.ca}
         publisher, subscriber = await net.client(b1, **files), await net.client(b2, **files)

@@ -14,6 +14,10 @@ import pytest
 import holdfast
 from holdfast import MqttSettings
 from holdfast.mqtt.packets import Disconnect, PublishAck, PublishPacket, Unsuback, Unsubscribe, Will
+from holdfast.net.address import parse_address
+from holdfast.net.node import BrokerNode
+from holdfast.net.settings import NodeSettings
+from holdfast.trust.settings import TrustSettings
 from tests.net.certificates import Authority
 from tests.net.harness import live, until
 from tests.net.mqtt_client import MqttClient, mqtt_port
@@ -349,18 +353,33 @@ async def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @live
-async def test_clients_come_in_over_tls(authority: Authority) -> None:
+async def test_certificates_say_who_a_client_is(authority: Authority) -> None:
     own, trusted = authority.files("broker"), authority.files("client")
-    listen = ["tcp://127.0.0.1:0", "mqtts://127.0.0.1:0"]
+    listen = ["mqtts://127.0.0.1:0", "mqtt://127.0.0.1:0"]
     async with holdfast.Broker(listen, certificate=own.certificate, key=own.key, ca=own.ca) as b1:
+        secure, plain = [int(each.rpartition(":")[2]) for each in b1.addresses]
         nameless = ssl.create_default_context(cafile=authority.certificate)
         with pytest.raises((OSError, EOFError)):
-            async with MqttClient(mqtt_port(b1), "m", tls=nameless):
+            async with MqttClient(secure, "client", tls=nameless):
                 pass
-        async with MqttClient(mqtt_port(b1), "m", tls=trusted.for_dialling()) as m:
-            await m.subscribe("a")
-            await m.publish("a", b"x")
-            assert (await m.event()).payload == b"x"
+        async with MqttClient(secure, "other", tls=trusted.for_dialling()) as other:
+            assert other.connack.reason == 0x87
+        lasting = {"session_expiry_interval": 100}
+        async with MqttClient(secure, "client", tls=trusted.for_dialling(), clean=False, **lasting) as client:
+            await client.subscribe("a")
+            await client.publish("a", b"x")
+            assert (await client.event()).payload == b"x"
+            async with MqttClient(plain, "client", clean=False, **lasting) as stranger:
+                assert not stranger.connack.session_present  # the session is not theirs
+                assert {"mqtt:client", "mqtt:anonymous.client"} <= set(b1.neighbours)
+            assert await client.silent()
+
+
+def test_a_broker_with_rights_serves_no_mqtt_yet(tmp_path: Path) -> None:
+    (tmp_path / "rights.toml").write_text('[[right]]\nwho = "*"\npublish = "TRUE"\n')
+    settings = NodeSettings("b1", (parse_address(LISTEN[1]),), trust=TrustSettings(rights=tmp_path / "rights.toml"))
+    with pytest.raises(holdfast.InputError, match="do not hold for MQTT yet"):
+        BrokerNode(settings)
 
 
 @pytest.mark.parametrize(

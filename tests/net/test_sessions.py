@@ -65,7 +65,7 @@ async def test_who_detaches_gets_on_return_what_a_publisher_left_that_is_gone_by
 async def test_connections_that_break_under_load_at_either_end_cost_nothing(scheme: str, authority: Authority) -> None:
     number, cuts = 20_000, 20
     async with lab() as net:
-        tls = authority.files("broker", trusting=False) if scheme == "tls" else None
+        tls = authority.files("b1", trusting=False) if scheme == "tls" else None
         ca = authority.certificate if scheme == "tls" else None
         broker = await net.broker("b1", f"{scheme}://127.0.0.1:0", tls=tls)
         publisher = await net.client(broker, name="p", ca=ca)

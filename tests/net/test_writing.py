@@ -19,6 +19,7 @@ class Paper:
 
     def __init__(self) -> None:
         self.frames: list[list[Message]] = []
+        self.certificate: dict[str, object] = {}
 
     def send(self, frame: bytes) -> None:
         if frame[1] == MESSAGES:

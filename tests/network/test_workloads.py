@@ -135,7 +135,7 @@ def test_zipf_conditions_match_as_often_as_the_two_laws_say(skew: float, favour:
 
 
 def test_what_is_published_is_what_was_advertised() -> None:
-    for kind in ("patterns", "zipf", "rates", "stock"):
+    for kind in ("patterns", "zipf", "rates", "content", "stock"):
         found = network(kind=kind)
         for client in found.clients:
             (advertised,) = client.advertisements
@@ -210,6 +210,50 @@ def test_a_popular_event_interests_many() -> None:
         mean_receivers += own * count / len(receivers)
     assert within(mean(receivers), mean_receivers, stdev(receivers) / sqrt(len(receivers)))
     assert 0.40 < sum(each <= 2 for each in receivers) / len(receivers) < 0.55  # spec/end-to-end: 0.46
+
+
+def content(**settings: Any) -> Network:
+    settings = {"kind": "content", "clients": {"count": 60, "publishers": 6, "subscribers": "others"}} | settings
+    return network(brokers=12, **settings)
+
+
+def test_content_has_ten_attributes_and_conditions_of_four_tests() -> None:
+    found = content()
+    assert {len(each.attributes) for each in found.publications()} == {10}
+    conditions = [parse(client.subscriptions[0].condition) for client in found.clients if client.subscriptions]
+    assert len(conditions) == 54
+    tests = {tuple(each.attribute for each in conjunction) for each in conditions for conjunction in each.filters}
+    assert {tuple(sorted(each)) for each in tests} == {("a1", "a2", "a3", "source")}
+
+
+def test_content_matches_as_in_paper_000() -> None:
+    """80 % of the pairs below 0.08, none above 0.1, and half of the events with two receivers at most."""
+    found = content()
+    conditions = [parse(client.subscriptions[0].condition) for client in found.clients if client.subscriptions]
+    kinds = [
+        Counter(
+            next(test.operand for test in conjunction if test.attribute == "source") for conjunction in each.filters
+        )
+        for each in conditions
+    ]
+    shares = [each[f"c{number}"] / 40 for each in kinds for number in range(1, 61) if each[f"c{number}"]]
+    assert max(shares) <= 0.1
+    pairs = 54 * 6
+    # Uniform between 0 and 4 kinds, rounded up as often as keeps the mean: four kinds for one pair in eight.
+    assert share_within(sum(each < 0.08 for each in shares) + pairs - len(shares), pairs, 7 / 8)
+    assert within(sum(shares) / pairs, 0.05, 0.0316 / sqrt(pairs))
+    receivers = [
+        sum(each.matches(event.attributes) for each in conditions) for event in islice(found.publications(), 900)
+    ]
+    assert 0.35 < sum(each <= 2 for each in receivers) / len(receivers) < 0.65
+
+
+def test_a_popular_kind_of_content_interests_many() -> None:
+    found = content(popularity=1.8, clients={"count": 230, "publishers": 10, "subscribers": "others"})
+    conditions = [parse(client.subscriptions[0].condition) for client in found.clients if client.subscriptions]
+    wanted = Counter(conjunction for each in conditions for conjunction in each.filters)
+    assert max(wanted.values()) > 60  # of 220, who want 11 events on average
+    assert 0.35 < (400 - len(wanted) + sum(each <= 2 for each in wanted.values())) / 400 < 0.65
 
 
 def test_rates_jump_within_their_bounds_and_average_as_log_uniform_does() -> None:

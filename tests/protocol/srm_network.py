@@ -10,7 +10,7 @@ from holdfast.model.messages import Publication, Scalar
 from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Effect, Lost
 from holdfast.protocol.recovery.control import is_open_repair
-from holdfast.protocol.recovery.srm.messages import is_request
+from holdfast.protocol.recovery.srm.messages import is_addressed, is_request
 from holdfast.protocol.recovery.srm.recovery import SrmRecovery
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 
@@ -125,10 +125,11 @@ class Room:
             node.note(node.machine.on_event(publication, "original", self.now_us))
 
     def say(self, node: Node, said: Publication) -> None:
-        kind = "request" if is_request(said) else "repair" if is_open_repair(said.attributes) else "record"
+        is_open = is_open_repair(said.attributes)
+        kind = "request" if is_request(said) else "repair" if is_open or is_addressed(said) else "record"
         self.said.append((self.now_us, node.name, kind))
         for other in self.everyone.values():
             hears = any(each.matches(said.attributes) for each in other.followed.values())
-            hears = hears or (kind == "repair" and other.condition.matches(said.attributes))
+            hears = hears or (is_open and other.condition.matches(said.attributes))
             if other is not node and hears and not self._lose(kind, node.name, other.name):
                 self._push(self.now_us + self._delay(node.name, other.name), other.name, said)

@@ -7,33 +7,35 @@ from functools import cache
 
 import pytest
 
-from bench.fifo_model import SCENARIOS, Outcome, Scenario, Stream, draw, replay
 from holdfast.protocol.order.latch import Latch
 from holdfast.protocol.order.settings import LatchSettings
+from holdfast_papers.fifo.overtaking import SCENARIOS, ReplayOutcome, Stream, TravelScenario, draw, replay
 
 EACH = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name.partition(",")[0])
 SHORT, LONG = 20_000, 120_000
 
 
 @cache
-def stream(scenario: Scenario, publications: int, drift: float = 50e-6) -> Stream:
+def stream(scenario: TravelScenario, publications: int, drift: float = 50e-6) -> Stream:
     return draw(scenario, publications, seed=1, drift=drift)
 
 
 @cache
-def outcome(scenario: Scenario, publications: int, estimator: str, target: float, of: str = "missing") -> Outcome:
+def outcome(
+    scenario: TravelScenario, publications: int, estimator: str, target: float, of: str = "missing"
+) -> ReplayOutcome:
     settings = LatchSettings(estimator=estimator, target=target, of=of)  # type: ignore[arg-type]
     return replay(stream(scenario, publications), Latch(settings))
 
 
 @EACH
-def test_all_that_arrives_is_delivered(scenario: Scenario) -> None:
+def test_all_that_arrives_is_delivered(scenario: TravelScenario) -> None:
     assert outcome(scenario, SHORT, "age-conformal", 0.05).delivered == len(stream(scenario, SHORT).order)
 
 
 @EACH
 @pytest.mark.parametrize("estimator", ["age-conformal", "late-conformal"])
-def test_conformal_latches_keep_a_share_of_5_percent_within_a_tenth(scenario: Scenario, estimator: str) -> None:
+def test_conformal_latches_keep_a_share_of_5_percent_within_a_tenth(scenario: TravelScenario, estimator: str) -> None:
     assert outcome(scenario, SHORT, estimator, 0.05).share == pytest.approx(0.05, rel=0.1)
 
 
@@ -41,7 +43,9 @@ def test_conformal_latches_keep_a_share_of_5_percent_within_a_tenth(scenario: Sc
 @EACH
 @pytest.mark.parametrize("estimator", ["age-conformal", "late-conformal"])
 @pytest.mark.parametrize("target", [0.05, 0.005])
-def test_conformal_latches_keep_their_share_within_a_tenth(scenario: Scenario, estimator: str, target: float) -> None:
+def test_conformal_latches_keep_their_share_within_a_tenth(
+    scenario: TravelScenario, estimator: str, target: float
+) -> None:
     found = outcome(scenario, LONG, estimator, target)
     assert found.share == pytest.approx(target, rel=0.1)
     assert found.removed == pytest.approx(1 - target, abs=target / 10)
@@ -49,19 +53,19 @@ def test_conformal_latches_keep_their_share_within_a_tenth(scenario: Scenario, e
 
 @pytest.mark.slow
 @EACH
-def test_at_4_in_1000_the_default_removes_99_5_percent_of_the_violations(scenario: Scenario) -> None:
+def test_at_4_in_1000_the_default_removes_99_5_percent_of_the_violations(scenario: TravelScenario) -> None:
     assert outcome(scenario, LONG, "age-conformal", 0.004).removed >= 0.995
 
 
 @EACH
 @pytest.mark.parametrize("target", [0.05, 0.005])
-def test_bernstein_keeps_below_its_target(scenario: Scenario, target: float) -> None:
+def test_bernstein_keeps_below_its_target(scenario: TravelScenario, target: float) -> None:
     assert outcome(scenario, SHORT, "bernstein", target).share <= target
     assert outcome(scenario, SHORT, "bernstein", target, of="all").of_all <= target
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS[:3], ids=lambda each: each.name.partition(",")[0])
-def test_the_default_adds_at_most_60_percent_of_bernsteins_delay(scenario: Scenario) -> None:
+def test_the_default_adds_at_most_60_percent_of_bernsteins_delay(scenario: TravelScenario) -> None:
     ours, bound = (outcome(scenario, SHORT, name, 0.05).added_ms for name in ("age-conformal", "bernstein"))
     assert ours <= 0.6 * bound
 

@@ -31,7 +31,8 @@ def test_a_loss_is_repaired_by_a_holder() -> None:
     # known at D, asked at 3 D, heard at 4 D, answered after the distance to the one who asks
     assert room.said == [(3 * D, "a", "request"), (5 * D, "h", "repair")]
     assert room.nodes["a"].got == [2, 1]
-    assert list(room.nodes["a"].machine.answered_us) == [3 * D]
+    took_us = {phase: list(times_us) for phase, times_us in room.nodes["a"].machine.phases_us.items()}
+    assert took_us["request"] == [2 * D] and took_us["repair"] == [2 * D] and took_us["answer"] == [3 * D]
     assert room.nodes["a"].machine.settled and room.nodes["h"].machine.settled
 
 

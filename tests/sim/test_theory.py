@@ -64,27 +64,44 @@ def test_an_event_that_expires_on_its_way_is_late_not_lost() -> None:
     assert (outcome.owed, outcome.delivered, outcome.late, outcome.lost) == (100, 0, 100, 0)
 
 
-def test_a_single_broker_waits_as_the_m_m_1_formula_says() -> None:
-    rate_per_s, service_us, seconds = 500.0, 1_000, 120
-    duration_us = seconds * SECOND
-    network = Network(
-        name="M/M/1",
+def one_broker(spec: BrokerSpec, rate_per_s: float, seconds: int) -> Network:
+    return Network(
+        name="a queue",
         seed=5,
-        duration_us=duration_us,
+        duration_us=seconds * SECOND,
         routing="subscriptions",
-        brokers=(BrokerSpec("b", service_us=service_us, service="exponential", queue_max=10**6),),
+        brokers=(spec,),
         links=(),
         clients=(ClientSpec("c", "b", (SubscriptionSpec("s", "p1 = TRUE"),), publishes=True, works=True),),
         workload=Patterns(Traffic(rate_per_s), patterns=1, per_event=1, per_client=1),
-        window=PublishingWindow(SECOND, duration_us),
+        window=PublishingWindow(SECOND, seconds * SECOND),
     )
-    outcome = Simulation(network).run()
+
+
+def test_a_single_broker_waits_as_the_m_m_1_formula_says() -> None:
+    rate_per_s, service_us = 500.0, 1_000
+    spec = BrokerSpec("b", service_us=service_us, service="exponential", queue_max=10**6)
+    outcome = Simulation(one_broker(spec, rate_per_s, 120)).run()
+    assert outcome.fifo_violations == 0
     # Sojourn times of M/M/1 are exponential with rate mu - lambda: here mean 2 ms, median 2 ms * ln 2.
     mean_us = 1 / (1e6 / service_us - rate_per_s) * 1e6
     median_us = mean_us * 0.693
     # Successive waits are correlated; at load 1/2 about (1 + rho) / (1 - rho) squared customers make one sample.
     error_us = 1.25 * mean_us / sqrt(outcome.owed / 9)
     assert abs(outcome.delay_us["p50"] - median_us) <= 3 * error_us + 0.02 * median_us
+
+
+def test_messages_overtake_each_other_where_servers_are_many() -> None:
+    rate_per_s, service_us = 100.0, 10_000
+    spec = BrokerSpec("b", service_us=service_us, service="exponential", queue_max=10**6, servers=50)
+    outcome = Simulation(one_broker(spec, rate_per_s, 60)).run()
+    # Nobody waits, so that the time here is the service time: its median is 10 ms * ln 2.
+    error_us = 1.25 * service_us / sqrt(outcome.owed)
+    assert abs(outcome.delay_us["p50"] - 0.693 * service_us) <= 3 * error_us + 0.02 * service_us
+    # A message violates the order when the one behind it is through first, or one further behind: of two that leave an
+    # exponential gap apart (mean 10 ms), the second is ahead with chance 1/2 * lambda / (lambda + mu) = 1/4, and at
+    # most as many again come from further behind.
+    assert 0.25 <= outcome.fifo_violations / outcome.owed <= 0.5
 
 
 def test_memory_of_the_books_is_bounded_by_the_age_of_events() -> None:

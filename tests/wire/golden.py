@@ -47,7 +47,7 @@ from holdfast.model.messages import (
     StoredAck,
     TableRefused,
 )
-from holdfast.wire.signals import Ack, Hello, Hold, Mark, Missed, Ping, Pong, Refusal, Signal, Welcome
+from holdfast.wire.signals import Ack, Challenge, Hello, Hold, Mark, Missed, Ping, Pong, Refusal, Signal, Welcome
 
 MOMENT = datetime(2020, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -192,20 +192,28 @@ MESSAGES: list[tuple[str, Message]] = [
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [
-    ("01 01 9e a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2 c0 00 00 c0 c2", Hello("b1", "broker", 5)),
     (
-        "01 01 9e a568656c6c6f a163 a6636c69656e74 05 c0 09 07 03 c3 c0 00 00 c0 c3",
+        "01 01 dc0012 a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2 c0 00 00 c0 c2 c400 c400 a0 00",
+        Hello("b1", "broker", 5),
+    ),
+    (
+        "01 01 dc0012 a568656c6c6f a163 a6636c69656e74 05 c0 09 07 03 c3 c0 00 00 c0 c3 c400 c400 a0 00",
         Hello("c", "client", 5, None, 9, 7, 3, True, repairs=True),
     ),
     (
-        "01 01 9e a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c3 00 00 c0 c2",
+        "01 01 dc0012 a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c3 00 00 c0 c2 c400 c400 a0 00",
         Hello("c", "client", 5, durable=True),
     ),
-    ("01 01 9a a777656c636f6d65 a26232 a662726f6b6572 06 c3 00 00 00 00 c2", Welcome("b2", "broker", 6, True)),
+    ("01 01 9b a777656c636f6d65 a26232 a662726f6b6572 06 c3 00 00 00 00 c2 c400", Welcome("b2", "broker", 6, True)),
     (
-        "01 01 9a a777656c636f6d65 a26232 a662726f6b6572 06 c0 07 03 08 00 c3",
+        "01 01 9b a777656c636f6d65 a26232 a662726f6b6572 06 c0 07 03 08 00 c3 c400",
         Welcome("b2", "broker", 6, None, 7, 3, 8, repairs=True),
     ),
+    (
+        "01 01 dc0012 a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c0 00 00 c0 c2 c4016e c40170 a174 07",
+        Hello("c", "client", 5, nonce=b"n", proof=b"p", token="t", secret=7),
+    ),
+    ("01 01 92 a96368616c6c656e6765 c4016e", Challenge(b"n")),
     (
         "01 01 93 a77265667573616c a574616b656e"
         "d923616e6f7468657220636c69656e74206e616d6564207820697320636f6e6e6563746564",

@@ -23,13 +23,13 @@ NAMING = frozenset({"unrecoverable", "out_of_order"})  # it names the event that
 ERASING = frozenset({"retention_expired", "stored_events_dropped", "backlog_dropped"})  # stored events, as counted
 COSTING_ONE = ERASING | {  # each of `count` costs one event
     *("queue_full", "dropped", "unsent", "oversized", "events_dropped", "no_route", "too_many_hops", "bad_frames"),
-    *("link_repair_failed", "published_while_detached", "unacknowledged_limit", "forged_source"),
+    *("link_repair_failed", "published_while_detached", "unacknowledged_limit", "forged_source", "forged_number"),
     *("replica_not_ready", "replica_backlog_overflow", "replica_cache_overflow", "replica_backlog_dropped"),
 }
 HARMLESS = frozenset(
     {
         *("duplicate", "not_subscribed", "acknowledged", "neighbour_restarted", "connected", "replica_wanted"),
-        *("reloaded", "reload_refused", "refused", "tls_refused", "bad_record", "store_full"),
+        *("reloaded", "reload_refused", "refused", "tls_refused", "bad_record", "store_full", "routing_circle"),
     }
 )
 DISTURBING = KINDS.keys() - NAMING_FOR_ALL - NAMING - COSTING_ONE - HARMLESS  # for a while after it, and just before

@@ -41,6 +41,8 @@ class Ledger(LiveSubscriptions):
 
     def published(self, publication: Publication, now_us: int) -> None:
         self.outcome.published += 1
+        if self._slice_us is not None:
+            self._count_slice("published", publication.time_us)
         owed = self.owed_to(publication.attributes)
         if owed:
             self.outcome.owed += len(owed)
@@ -114,6 +116,7 @@ class Ledger(LiveSubscriptions):
         """The same by time: when events were published and to how many they were owed; and, of what was delivered."""
         if self._slice_us is not None:
             for time_us, count in zip(times_us.tolist(), owed.tolist(), strict=True):
+                self._count_slice("published", time_us)
                 self._count_slice("owed", time_us, count)
             for time_us, count in zip(*(each.tolist() for each in np.unique(got_us, return_counts=True)), strict=True):
                 self._count_slice("delivered", time_us, count)

@@ -33,9 +33,9 @@ class Outcome:
     held_us: dict[str, int] = field(default_factory=dict)  # of what was held back
     messages: dict[str, dict[str, int]] = field(default_factory=dict)
     recovery: dict[str, int] = field(default_factory=dict)  # what clients did to recover, by their own count
-    answer_us: dict[str, int] = field(default_factory=dict)  # from a client's first request to the repair
+    phases_us: dict[str, dict[str, int]] = field(default_factory=dict)  # of recoveries: detection, request, repair
     leaf_recovery_ratio: float | None = None  # bytes about recovery for each byte of events, on the worst leaf link
-    slices: dict[str, dict[str, int]] = field(default_factory=dict)  # "owed" and "delivered", by slice of time
+    slices: dict[str, dict[str, int]] = field(default_factory=dict)  # by slice of time: events, and counts of recovery
     incidents: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -6,7 +6,17 @@ from typing import Annotated, Any
 import typer
 
 from holdfast.cli.broker_process import Log, Metrics, Operation, serve
-from holdfast.cli.connection_options import DEFAULT_BROKER, Authority, Certificate, Directory, HopsOf, PrivateKey
+from holdfast.cli.connection_options import (
+    DEFAULT_BROKER,
+    Authority,
+    BrokerKey,
+    Certificate,
+    Directory,
+    HopsOf,
+    PrivateKey,
+    Rights,
+    TokenKeys,
+)
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peers_from
 from holdfast.model.errors import InputError
@@ -57,6 +67,9 @@ def run(
     ca: Authority = None,
     mqtt_topic: MqttTopic = MqttSettings.topic,
     mqtt_json: MqttJson = None,
+    broker_key: BrokerKey = None,
+    token_keys: TokenKeys = None,
+    rights: Rights = None,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
@@ -64,8 +77,8 @@ def run(
     """Run one broker until Ctrl-C or SIGTERM. Peers may start in any order; the broker dials a missing one again.
 
     Prints a line when it is ready and one with its counters when it has stopped, and logs incidents to stderr. On
-    SIGHUP it reads the --peers file again: it dials new peers, disconnects removed ones, and leaves the others
-    alone.
+    SIGHUP it reads its files again: it dials new peers, disconnects removed ones and those who could not prove any more
+    who they are, and leaves the others alone.
 
     \b
     Example:
@@ -77,6 +90,7 @@ def run(
     from holdfast.net.event_loop import run as run_loop
     from holdfast.net.http import parse_place
     from holdfast.net.tls import TlsFiles
+    from holdfast.trust.settings import TrustSettings
 
     _check_store(hops, store)
 
@@ -89,6 +103,7 @@ def run(
         read_peers(),
         routing,
         tls=TlsFiles(certificate, key, ca),
+        trust=TrustSettings(broker_key, token_keys, rights),
         push_back=push_back,
         hops=HopSettings(hops),
         store=store,

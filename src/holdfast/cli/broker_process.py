@@ -97,11 +97,12 @@ async def _tick(node: "BrokerNode", journal: Journal) -> None:
 
 @contextmanager
 def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> Iterator[Callable[[], None]]:
-    """At SIGHUP the peers are read again; if they cannot be, those there are stay.
+    """At SIGHUP peers, keys, rights and certificates are read again; what cannot be read stays as it is.
 
     Yields what is to be called once the broker has started: who asks before that is answered then.
     """
-    if operation.peers is None:  # then SIGHUP means what it always does
+    trust = node.settings.trust.files or (node.settings.tls is not None and node.settings.tls.certificate is not None)
+    if operation.peers is None and not trust:  # then SIGHUP means what it always does
         yield lambda: None
         return
     from holdfast.net.setup import check_peers
@@ -116,14 +117,22 @@ def _reloading(node: "BrokerNode", operation: Operation, journal: Journal) -> It
             reload()
 
     def reload() -> None:
-        try:
-            peers = read()
-            check_peers(node.settings.name, node.settings.listen, peers)
-        except InputError as problem:
-            journal.note(Note("reload_refused", "", f"peers unchanged: {problem}"))
-            return
-        node.set_peers(peers)
-        journal.note(Note("reloaded", "", f"peers are now {', '.join(peers) or 'none'}"))
+        if read is not None:
+            try:
+                peers = read()
+                check_peers(node.settings.name, node.settings.listen, peers)
+            except InputError as problem:
+                journal.note(Note("reload_refused", "", f"peers unchanged: {problem}"))
+            else:
+                node.set_peers(peers)
+                journal.note(Note("reloaded", "", f"peers are now {', '.join(peers) or 'none'}"))
+        if trust:
+            try:
+                node.read_trust()
+            except InputError as problem:
+                journal.note(Note("reload_refused", "", f"keys and rights unchanged: {problem}"))
+            else:
+                journal.note(Note("reloaded", "", "keys, rights and certificates read"))
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, on_signal)

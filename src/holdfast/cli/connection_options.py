@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from holdfast.cli.flags import flag
 from holdfast.net.settings import ClientSettings
 from holdfast.protocol.hops.settings import Hops
 from holdfast.protocol.replication.settings import ReplicationSettings
+from holdfast.trust.settings import TrustSettings
 
 if TYPE_CHECKING:
     from holdfast.net.client import Client
@@ -30,6 +32,10 @@ Name = Annotated[str | None, flag(ClientSettings, "name")]
 Certificate = Annotated[str | None, flag(ClientSettings, "certificate", "--certificate", metavar="FILE")]
 PrivateKey = Annotated[str | None, flag(ClientSettings, "key", "--key", metavar="FILE")]
 Authority = Annotated[str | None, flag(ClientSettings, "ca", "--ca", metavar="FILE")]
+Token = Annotated[str | None, flag(ClientSettings, "token", "--token", metavar="FILE")]
+BrokerKey = Annotated[Path | None, flag(TrustSettings, "broker_key", "--broker-key", metavar="FILE")]
+TokenKeys = Annotated[Path | None, flag(TrustSettings, "token_keys", "--token-keys", metavar="FILE")]
+Rights = Annotated[Path | None, flag(TrustSettings, "rights", "--rights", metavar="FILE")]
 Directory = Annotated[str | None, flag(ReplicationSettings, "directory", metavar="ADDRESS")]
 Recovery = Annotated[bool, flag(ClientSettings, "recovery", "--recovery")]
 InOrder = Annotated[str, flag(ClientSettings, "order", "--order", metavar="none|fifo|strict")]

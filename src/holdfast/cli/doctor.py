@@ -41,11 +41,12 @@ def run(
         _compile()
         return
     from holdfast.cli import machine_checks
+    from holdfast.cli.running_brokers import brokers
 
     asked = tuple(port or ())
     without = no_spark or os.environ.get("HOLDFAST_NO_SPARK") == "1"
     findings: list[Finding] = []
-    for check in machine_checks.CHECKS:
+    for check in (*machine_checks.CHECKS, brokers):
         if check is machine_checks.java and without:
             continue
         for finding in machine_checks.ports(asked) if check is machine_checks.ports else check():

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.connection_options import DEFAULT_BROKER, Authority, Broker, Certificate, PrivateKey
+from holdfast.cli.connection_options import DEFAULT_BROKER, Authority, Broker, Certificate, PrivateKey, Token
 from holdfast.cli.flags import flag
 from holdfast.gateway.gateway import GatewaySettings
 from holdfast.gateway.log import Retention
@@ -46,6 +46,7 @@ def run(
     certificate: Certificate = None,
     key: PrivateKey = None,
     ca: Authority = None,
+    token: Token = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
     """Log events for readers who come later, publish batches once.
@@ -81,6 +82,7 @@ def run(
         ledger_bytes=int(outgoing_mb * 2**20),
         advertise=tuple(advertise or ()),
         tls=TlsFiles(certificate, key, ca),
+        token=token,
     )
     run_loop(_serve(settings, as_json))
 

@@ -22,6 +22,7 @@ from holdfast.cli.connection_options import (
     Name,
     PrivateKey,
     Recovery,
+    Token,
     client_of,
 )
 from holdfast.cli.json_events import read_event
@@ -44,6 +45,7 @@ def run(
     certificate: Certificate = None,
     key: PrivateKey = None,
     ca: Authority = None,
+    token: Token = None,
     recovery: Recovery = False,
     hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
@@ -72,6 +74,7 @@ def run(
         certificate=certificate,
         key=key,
         ca=ca,
+        token=token,
         recovery=recovery,
         order=order,
         hops=hops,

@@ -5,7 +5,15 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.broker_process import Log, Metrics, Operation, serve
-from holdfast.cli.connection_options import Authority, Certificate, Directory, PrivateKey
+from holdfast.cli.connection_options import (
+    Authority,
+    BrokerKey,
+    Certificate,
+    Directory,
+    PrivateKey,
+    Rights,
+    TokenKeys,
+)
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peer_of
 from holdfast.model.errors import InputError
@@ -35,6 +43,9 @@ def run(
     certificate: Certificate = None,
     key: PrivateKey = None,
     ca: Authority = None,
+    broker_key: BrokerKey = None,
+    token_keys: TokenKeys = None,
+    rights: Rights = None,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
@@ -53,6 +64,7 @@ def run(
     from holdfast.net.http import parse_place
     from holdfast.net.tls import TlsFiles
     from holdfast.protocol.replication.settings import Role
+    from holdfast.trust.settings import TrustSettings
     from holdfast.wire.event_encoding import sendable_name
 
     peers = dict(peer_of(each) for each in peer)
@@ -72,6 +84,7 @@ def run(
         peers,
         routing,
         tls=TlsFiles(certificate, key, ca),
+        trust=TrustSettings(broker_key, token_keys, rights),
         replication=ReplicationSettings(copying=protocol, directory=directory),
         directory=None if directory is None else directory_at(directory),
         role=Role(faulty, tuple(peers), protocol, use),

@@ -19,6 +19,7 @@ from holdfast.cli.connection_options import (
     Name,
     PrivateKey,
     Recovery,
+    Token,
     client_of,
 )
 from holdfast.cli.json_events import event_for_json, timestamp_for_json
@@ -40,6 +41,7 @@ def run(
     certificate: Certificate = None,
     key: PrivateKey = None,
     ca: Authority = None,
+    token: Token = None,
     recovery: Recovery = False,
     hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
@@ -73,6 +75,7 @@ def run(
         certificate=certificate,
         key=key,
         ca=ca,
+        token=token,
         recovery=recovery,
         order=order,
         hops=hops,

@@ -68,6 +68,9 @@ class GatewaySettings(Settings):
         (), "conditions that describe what is published, where brokers route by advertisements", "most do not"
     )
     tls: TlsFiles | None = setting(None, "for addresses that begin with tls://", "other addresses need none")
+    token: str | None = setting(
+        None, "file with the token that says who it is to its brokers", "not every broker asks for one"
+    )
 
     def problems(self) -> list[str]:
         found = []
@@ -145,6 +148,7 @@ class Gateway:
             self.disk,
             self._report,
             self.settings.advertise,
+            self.settings.token,
         )
         self._tasks = [asyncio.create_task(each) for each in (self._stay(), self.publisher.run(), self._tidy())]
 
@@ -195,7 +199,8 @@ class Gateway:
         backoff = Backoff(Random(f"{self.name}/gateway"))
         reported = ""
         while self._client is None:
-            client = Client(self.settings.brokers, f"{self.name}.reads", self.settings.tls, ProtocolSettings())
+            own = self.settings.brokers, f"{self.name}.reads", self.settings.tls, ProtocolSettings()
+            client = Client(*own, token=self.settings.token)
             try:
                 await client.__aenter__()
             except TransportError as problem:

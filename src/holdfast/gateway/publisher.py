@@ -35,11 +35,13 @@ class LedgerPublisher:
         disk: OneThread,
         report: Callable[[str], None],
         advertise: Sequence[str] = (),
+        token: str | None = None,
     ) -> None:
         self.sent_again = 0  # chunks whose connection broke before the broker had confirmed them
         self._identity = identity
         self._brokers = brokers
         self._tls = tls
+        self._token = token
         self._ledger = ledger
         self._disk = disk
         self._report = report
@@ -80,8 +82,8 @@ class LedgerPublisher:
         if chunk is None:
             return
         first_seq = self._identity.first_seq + chunk[0]
-        settings = ProtocolSettings()
-        async with Client(self._brokers, self._identity.name, self._tls, settings, first_seq=first_seq) as client:
+        own = self._brokers, self._identity.name, self._tls, ProtocolSettings()
+        async with Client(*own, first_seq=first_seq, token=self._token) as client:
             for condition in self._advertise:
                 client.advertise(condition)
             while chunk is not None:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from holdfast.model.errors import MissingExtraError
 
-# By the name that is imported. An extra includes those above it, but for zookeeper; nemesis includes broker.
+# By the name that is imported. An extra includes those above it, but for zookeeper; nemesis and trust include broker.
 EXTRA_OF = {
     "rich": "broker",
     "typer": "broker",
@@ -22,6 +22,8 @@ EXTRA_OF = {
     "pyspark": "spark",
     "kazoo": "zookeeper",
     "duckdb": "nemesis",
+    "cryptography": "trust",
+    "jwt": "trust",
 }
 
 

@@ -4,7 +4,7 @@ What a client had handed over under quality 2 is compared with how far the broke
 was stored is not taken a second time, and one that was not is taken as if it had never come.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -29,7 +29,6 @@ _decode = msgspec.msgpack.decode
 def restore(
     notes: Mapping[bytes, bytes],
     taken: Mapping[str, tuple[int, int]],
-    name_of: Callable[[str], str],
     retained: Retained,
 ) -> list[tuple[MqttSession, int]]:
     """The sessions, each with the time when its connection ended or 0, and into `retained` the events of topics."""
@@ -48,7 +47,7 @@ def restore(
         known = sessions.get(key[1])
         if known is not None and key[0] == INCOMING:
             handed = _decode(value, type=IncomingNote)
-            stream, seq = taken.get(name_of(key[1]), (0, 0))
+            stream, seq = taken.get(key[1], (0, 0))
             known.restore_incoming(key[2], stream == handed.stream and seq >= handed.seq)
         elif known is not None and key[0] == OUTGOING:
             known.restore_outgoing((key[2], key[3]), _decode(value, type=OutgoingNote))

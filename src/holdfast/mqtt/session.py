@@ -68,8 +68,8 @@ class _Incoming:
 
 
 class MqttSession:
-    def __init__(self, client_id: str, has_notes: bool = False) -> None:
-        self.client_id = client_id
+    def __init__(self, name: str, has_notes: bool = False) -> None:
+        self.name = name  # of the client among those of its broker
         self.expiry_s = 0  # after its connection has ended; 0: at once
         self.subscriptions: dict[str, MqttSubscription] = {}  # by the filter as it was written
         self._outgoing: dict[int, _Outgoing] = {}  # by identifier, in the order in which they were sent
@@ -178,7 +178,7 @@ class MqttSession:
     def release(self, packet_id: int) -> bool:
         """Whether the identifier was in use."""
         if self._has_notes:
-            self._notes[key_of(INCOMING, self.client_id, packet_id)] = None
+            self._notes[key_of(INCOMING, self.name, packet_id)] = None
         return self._incoming.pop(packet_id, None) is not None
 
     # What they want ------------------------------------------------------------------------------
@@ -204,30 +204,30 @@ class MqttSession:
                 ]
             )
             note = SessionNote(self.expiry_s, left_us, subscriptions)
-            self._notes[key_of(SESSION, self.client_id)] = value_of(note)
+            self._notes[key_of(SESSION, self.name)] = value_of(note)
 
     def note_incoming(self, packet_id: int, stream: int, seq: int) -> None:
         """A publication of quality 2 is about to be handed over under this number."""
-        self._notes[key_of(INCOMING, self.client_id, packet_id)] = value_of(IncomingNote(stream, seq))
+        self._notes[key_of(INCOMING, self.name, packet_id)] = value_of(IncomingNote(stream, seq))
 
     def _note_outgoing(self, packet_id: int, key: EventKey, phase: Phase) -> None:
         if not self._has_notes:
             return
-        self._notes[key_of(OUTGOING, self.client_id, *key)] = value_of(OutgoingNote(packet_id, phase))
+        self._notes[key_of(OUTGOING, self.name, *key)] = value_of(OutgoingNote(packet_id, phase))
         if phase == "done":
             self._done[key] = None
             if len(self._done) > _DONE_MAX:
                 oldest = next(iter(self._done))
                 del self._done[oldest]
-                self._notes[key_of(OUTGOING, self.client_id, *oldest)] = None
+                self._notes[key_of(OUTGOING, self.name, *oldest)] = None
 
     def note_end(self) -> None:
         """The session is over: nothing is to be found of it."""
         if self._has_notes:
-            self._notes[key_of(SESSION, self.client_id)] = None
-            self._notes |= {key_of(INCOMING, self.client_id, each): None for each in self._incoming}
+            self._notes[key_of(SESSION, self.name)] = None
+            self._notes |= {key_of(INCOMING, self.name, each): None for each in self._incoming}
             keys = [*self._by_key, *self._done]
-            self._notes |= {key_of(OUTGOING, self.client_id, *each): None for each in keys}
+            self._notes |= {key_of(OUTGOING, self.name, *each): None for each in keys}
 
     def restore(self, note: SessionNote) -> None:
         self.expiry_s = note.expiry_s
@@ -240,7 +240,7 @@ class MqttSession:
         if stored:
             self._incoming[packet_id] = _Incoming(b"", stored=True)
         else:
-            self._notes[key_of(INCOMING, self.client_id, packet_id)] = None
+            self._notes[key_of(INCOMING, self.name, packet_id)] = None
 
     def restore_outgoing(self, key: EventKey, note: OutgoingNote) -> None:
         if note.phase == "done":

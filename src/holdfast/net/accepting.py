@@ -31,7 +31,7 @@ class Acceptor:
         paused: Paused,
     ) -> None:
         self.port: int = sockets[0].getsockname()[1]
-        self._context = context
+        self.context = context
         self._new = new  # the protocol of a connection that is through
         self._refused = refused
         self._paused = paused
@@ -69,13 +69,13 @@ class Acceptor:
         connection.setblocking(False)
         with suppress(OSError):  # it is gone already, as the handshake will find
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        limit_s = None if self._context is None else _HANDSHAKE_S_MAX
+        limit_s = None if self.context is None else _HANDSHAKE_S_MAX
         try:
             await self._loop.connect_accepted_socket(
-                self._new, connection, ssl=self._context, ssl_handshake_timeout=limit_s
+                self._new, connection, ssl=self.context, ssl_handshake_timeout=limit_s
             )
         except OSError as problem:  # errors of TLS and timeouts as well
-            if self._context is not None:
+            if self.context is not None:
                 self._refused(who, problem)
 
     def close(self) -> None:

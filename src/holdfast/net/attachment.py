@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
+from secrets import randbits
 
 from msgspec.structs import replace
 
@@ -20,6 +21,7 @@ from holdfast.net.backoff import Backoff
 from holdfast.net.client_driver import ClientDriver
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
+from holdfast.net.denials import Denial, Denials
 from holdfast.net.link import Link
 from holdfast.net.pings import Pings
 from holdfast.net.public_names import public_names
@@ -28,10 +30,14 @@ from holdfast.net.session import SILENT_LEASES, Session, open_session
 from holdfast.net.states import Callback, ConnectionState, StateChanges
 from holdfast.net.stream import SessionStream
 from holdfast.net.tls import TlsFiles
-from holdfast.protocol.effects import LinkDown
+from holdfast.protocol.effects import LinkDown, Lost
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Refusal, Welcome
+from holdfast.trust.gate import Gate
+from holdfast.trust.settings import TrustSettings
+from holdfast.trust.token import read_token
+from holdfast.wire.signals import LEVEL, Denied, Hello, Mark, Missed, Refusal, Welcome
 
+_SECRET_BITS = 62  # fits in the numbers of messages, and is not guessed
 CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
 
 
@@ -41,14 +47,22 @@ class Attachment(ABC):
     driver: ClientDriver  # runs its machine
 
     def __init__(
-        self, addresses: Sequence[Address], name: str, tls: TlsFiles | None, settings: ProtocolSettings, clock: Clock
+        self,
+        addresses: Sequence[Address],
+        name: str,
+        tls: TlsFiles | None,
+        settings: ProtocolSettings,
+        clock: Clock,
+        token: str | None,
     ) -> None:
         self.name = name
+        self.gate = Gate(TrustSettings(), tls is not None and tls.ca is not None)
         self.counters = Counters()
         self.connections = 0  # that began a session: the same number before and after a flush means that nothing broke
         self._addresses = list(addresses)
         self._at: Address | None = None  # where we were last let in
         self._tls = tls
+        self._token = token
         self._settings = settings
         self._clock = clock
         self._session: Session | None = None
@@ -64,7 +78,7 @@ class Attachment(ABC):
         self._resumed = False  # the present session goes on from an earlier connection
 
     def __dir__(self) -> list[str]:
-        return public_names(super().__dir__(), "driver")
+        return public_names(super().__dir__(), "driver", "gate")
 
     @property
     @abstractmethod
@@ -94,10 +108,38 @@ class Attachment(ABC):
     def on_refused(self, session: Session, refusal: Refusal) -> None:
         """A broker does not let us in."""
 
+    @abstractmethod
+    def on_lost(self, lost: Lost, now_us: int) -> None:
+        """Something was lost for good, or may have been."""
+
+    # Rights --------------------------------------------------------------------------------------
+
+    def denials(self) -> list[Denial]:
+        """Subscriptions and events that this client has no right to, as its broker has said; the latest thousand."""
+        self._check_open()
+        return list(self._denials.all)
+
+    def on_denied(self, denied: Denied) -> None:
+        self._denials.on_denied(denied)
+
+    def _on_denied_all(self, reason: str) -> None:
+        now_us = self._clock.now_us()
+        self.on_lost(Lost("", 0, 0, reason, now_us), now_us)
+
     # Coming and going ----------------------------------------------------------------------------
 
     async def _enter(self, epoch: int, lossless: bool, stored: bool, repairs: bool) -> None:
-        self._hello = Hello(self.name, "client", epoch, lossless=lossless, durable=stored, level=LEVEL, repairs=repairs)
+        self._hello = Hello(
+            self.name,
+            "client",
+            epoch,
+            lossless=lossless,
+            durable=stored,
+            level=LEVEL,
+            repairs=repairs,
+            secret=randbits(_SECRET_BITS),
+        )
+        self._denials = Denials(self.driver.give, self._on_denied_all)
         self._stored = stored  # our broker keeps events for us whatever happens, and we for it: no session is needed
         self._attached = asyncio.Event()
         self._wanted = asyncio.Event()  # a connection is
@@ -247,7 +289,7 @@ class Attachment(ABC):
 
     def on_dial(self) -> Hello:
         hello = self._hello if self._stored else self._returning.hello(self._hello)
-        return replace(hello, repairs=self._hello.repairs)
+        return hello if self._token is None else replace(hello, token=read_token(self._token))
 
     def on_hello(self, session: Session, hello: Hello) -> Link | Refusal:
         return Refusal("not here", "this is a client")

@@ -33,6 +33,7 @@ from holdfast.net.watching import watch
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.settings import ProtocolSettings, Routing
+from holdfast.trust.settings import TrustSettings
 
 T = TypeVar("T")
 
@@ -59,6 +60,9 @@ class EmbeddedBroker(ABC):
         certificate: str | None = None,
         key: str | None = None,
         ca: str | None = None,
+        broker_key: str | os.PathLike[str] | None = None,
+        token_keys: str | os.PathLike[str] | None = None,
+        rights: str | os.PathLike[str] | None = None,
         metrics: str | None = None,
         mqtt: MqttSettings | None = None,
     ) -> None:
@@ -80,6 +84,7 @@ class EmbeddedBroker(ABC):
             hops if isinstance(hops, HopSettings) else HopSettings(hops),
             None if store is None else Path(store),
             tls=TlsFiles(certificate, key, ca),
+            trust=TrustSettings(*[None if each is None else Path(each) for each in (broker_key, token_keys, rights)]),
             queue_bytes=queue_bytes,
             push_back=push_back,
             mqtt=mqtt or MqttSettings(),
@@ -142,6 +147,10 @@ class EmbeddedBroker(ABC):
         parsed = _parsed(peers)
         check_peers(self.name, self._settings.listen, parsed)
         self._do(lambda: self.node.set_peers(parsed))
+
+    def read_trust(self) -> None:
+        """Read keys, rights and certificates again; an InputError when one is no good, and then nothing has changed."""
+        self._do(self.node.read_trust)
 
     def __repr__(self) -> str:
         if self._node is None:

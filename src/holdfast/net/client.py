@@ -18,7 +18,6 @@ from datetime import timedelta
 from functools import partial
 from itertools import count
 from random import Random
-from secrets import token_hex
 
 from msgspec.structs import astuple
 
@@ -41,7 +40,7 @@ from holdfast.net.losses import Growing, Loss, Losses
 from holdfast.net.publish_many import check_events, publish_many
 from holdfast.net.session import Session
 from holdfast.net.settings import ClientSettings, renamed
-from holdfast.net.setup import brokers_at, check_tls, parsed_condition
+from holdfast.net.setup import brokers_at, check_tls, made_up_name, parsed_condition
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.conditions import ConditionBook
@@ -76,6 +75,7 @@ def connect(
     certificate: str | None = None,
     key: str | None = None,
     ca: str | None = None,
+    token: str | None = None,
     settings: ProtocolSettings | None = None,
     recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
     order: Order | LatchSettings = "none",
@@ -90,9 +90,10 @@ def connect(
     come or is lost ("strict"). With `hops="nack"` its link to a broker of the same hops repairs over UDP what it loses,
     and `losses` names the rest. With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
     returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
-    what its application was not done with. `private_key` and `authority` are former names of `key` and `ca`.
+    what its application was not done with. `token` is a file. A client without a name gets one that its certificate or
+    token allows. `private_key` and `authority` are former names of `key` and `ca`.
     """
-    given = {"name": name, "certificate": certificate, "key": key, "ca": ca, "settings": settings}
+    given = {"name": name, "certificate": certificate, "key": key, "ca": ca, "token": token, "settings": settings}
     choices = {"recovery": recovery, "order": order, "hops": hops, "durable": durable}
     of = ClientSettings(**(given | choices | renamed(former, ClientSettings, "connect")))
     if name is not None:
@@ -100,7 +101,7 @@ def connect(
     protocol = settings or ProtocolSettings()
     brokers = brokers_at(address)
     check_tls(of.tls, brokers)
-    return Client(brokers, name, of.tls, protocol, guarantees=of.guarantees, hops=of.hop_settings)
+    return Client(brokers, name, of.tls, protocol, guarantees=of.guarantees, hops=of.hop_settings, token=token)
 
 
 class Client(Attachment):
@@ -118,8 +119,9 @@ class Client(Attachment):
         tallied: bool = False,
         guarantees: Guarantees = BEST_EFFORT,
         hops: HopSettings = BASIC,
+        token: str | None = None,
     ) -> None:
-        super().__init__(addresses, name or f"client-{token_hex(6)}", tls, settings, clock or Clock())
+        super().__init__(addresses, name or made_up_name(tls, token), tls, settings, clock or Clock(), token)
         # A name that was given may have been used before, and then its numbers are taken: count from the time of day.
         self._first_seq = first_seq if first_seq is not None else 1 if name is None else self._clock.now_us()
         self._observer = observer
@@ -368,6 +370,7 @@ class Client(Attachment):
         id_ = f"s{next(self._ids)}"
         overflow = partial(self._overflow, text)
         inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)
+        self._denials.on_subscribed(id_, text)
         self.driver.give(SubscribeCall(id_, text))
         account = partial(self._account_of, id_, inbox, self._clock.now_us())
         return Subscription(text, inbox, partial(self._unsubscribe, id_), account)
@@ -419,7 +422,7 @@ class Client(Attachment):
         return loss
 
     def _unsubscribe(self, id_: str) -> None:
-        if self._inboxes.pop(id_, None) is not None and not self._closed:
+        if self._inboxes.pop(id_, None) is not None and not self._closed and self._denials.on_unsubscribed(id_):
             self.driver.give(UnsubscribeCall(id_))
 
     @property

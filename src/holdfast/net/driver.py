@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.books.tally import Tally
-from holdfast.model.messages import Batch, Message, NodeKind, Publication, Publish, with_statement
+from holdfast.model.messages import Batch, Heartbeat, Message, NodeKind, Publication, Publish, with_statement
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
@@ -21,6 +21,7 @@ from holdfast.protocol.effects import (
     Acknowledged,
     Delivered,
     DeliveredBatch,
+    Deny,
     Effect,
     HandedOut,
     Incident,
@@ -46,7 +47,7 @@ from holdfast.wire.codec import (
     encode_message,
     framed,
 )
-from holdfast.wire.signals import STATEMENTS, Hold, encode_signal
+from holdfast.wire.signals import STATEMENTS, Denied, Hold, encode_signal
 
 WAKE = Wake()
 _HOLD = encode_signal(Hold())
@@ -129,8 +130,11 @@ class Driver:
             messages = self._one_by_one(messages)
             for message in messages:
                 self._tally(classify(message)[0]).received += 1
-        for message in messages:
+        for at, message in enumerate(messages):
             self.counters.received += len(message.seqs) if type(message) is Batch else 1
+            if type(message) is Heartbeat and link is not None and message.kind != link.kind:
+                # What it is was settled when it came.
+                messages[at] = Heartbeat(message.epoch, message.heard, message.known, link.kind)
         self._handled = messages, frame
         self._perform(self.machine.receive(sender, messages, now_us), now_us)
         self._handled, self._relay = _NO_FRAME, None
@@ -241,6 +245,8 @@ class Driver:
             elif type(effect) is Persist:
                 assert self._committer is not None
                 self._committer.persist(effect)
+            elif type(effect) is Deny:
+                self._deny(effect)
             elif type(effect) is ReplicaWanted:
                 self.on_replica_wanted(effect)
             elif type(effect) is Register:
@@ -254,6 +260,12 @@ class Driver:
                     self._application.on_lost(effect, now_us)
                 elif type(effect) is Acknowledged:
                     self._application.on_acknowledged(effect, now_us)
+
+    def _deny(self, denied: Deny) -> None:
+        link = self.links.get(denied.client)
+        if link is not None and link.hears_outages and link.writable:  # else it is older, or reads nothing
+            said = denied.condition, denied.instead, denied.reason, denied.seq, denied.events
+            link.wire.send(encode_signal(Denied(*said)))
 
     def _put(self, to: str, encoded: bytes) -> None:
         if to in self._outgoing:

@@ -1,7 +1,8 @@
 """Just enough HTTP to be asked how one is: GET and HEAD of a few fixed paths, one request a connection.
 
 For monitoring systems on a trusted network: no TLS, no authentication, nothing can be changed through it. Requests
-are small and few; whoever sends a long one, a slow one, or too many at once is cut off.
+are small and few; whoever sends a long one or a slow one is cut off, and where there are too many at once, who has been
+there longest without asking.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from holdfast.net.tcp import why_not
 
 _REQUEST_BYTES_MAX = 8 * 1024  # what the usual servers allow for a request's head
 _REQUEST_S_MAX = 5.0  # from connecting to the end of the head, and again for the answer to leave
-_CONNECTIONS_MAX = 32  # a few monitoring systems that ask once every few seconds
+_CONNECTIONS_MAX = 256  # a few monitoring systems that ask once every few seconds, and those that hang
 
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
@@ -52,17 +53,20 @@ class HttpServer:
 
 async def listen(place: Address, pages: Pages) -> HttpServer:
     """Serve these pages; a TransportError when the port is not to be had."""
-    open_now = 0
+    silent: dict[asyncio.StreamWriter, None] = {}  # who has not asked yet, the longest there first
 
     async def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal open_now
-        open_now += 1
+        silent[writer] = None
+        if len(silent) > _CONNECTIONS_MAX:
+            next(iter(silent)).transport.abort()  # who asks does so at once
         try:
-            if open_now <= _CONNECTIONS_MAX:
-                with suppress(TimeoutError, OSError, asyncio.LimitOverrunError, asyncio.IncompleteReadError):
-                    await _answer(reader, writer, pages)
+            with suppress(TimeoutError, OSError, asyncio.LimitOverrunError, asyncio.IncompleteReadError):
+                async with asyncio.timeout(_REQUEST_S_MAX):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                silent.pop(writer, None)
+                await _answer(head, writer, pages)
         finally:
-            open_now -= 1
+            silent.pop(writer, None)
             writer.close()
 
     try:
@@ -73,9 +77,7 @@ async def listen(place: Address, pages: Pages) -> HttpServer:
     return HttpServer(server, place.host)
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pages: Pages) -> None:
-    async with asyncio.timeout(_REQUEST_S_MAX):
-        head = await reader.readuntil(b"\r\n\r\n")
+async def _answer(head: bytes, writer: asyncio.StreamWriter, pages: Pages) -> None:
     method, answer = _asked(head.split(b"\r\n", 1)[0].decode("latin-1"), pages)
     body = answer.body.encode()
     lines = [

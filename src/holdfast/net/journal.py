@@ -80,7 +80,8 @@ class Journal:
         times = f", {incident.count:,} times" if incident.count > 1 else ""
         about = _about(incident)
         shown = f" ({about})" if about else ""
-        self.note(Note(incident.kind, about, f"{incident.kind}{shown}{times}"), incident.count)
+        why = f": {incident.reason}" if incident.reason else ""
+        self.note(Note(incident.kind, about, f"{incident.kind}{shown}{times}{why}"), incident.count)
 
     def on_published(self, publication: Publication, now_us: int) -> None: ...
     def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...

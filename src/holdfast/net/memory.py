@@ -12,6 +12,7 @@ from holdfast.model.errors import MisuseError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.tcp import FRAME_AIM
 from holdfast.net.wire import CLOSED, Accept, Receiver
+from holdfast.trust.certificate import Certificate
 
 _WAITING_BYTES_MAX = 1024 * 1024  # handed over and not yet received: as many as a socket may hold
 _SLICE_S = 0.01  # of handling before others get their turn
@@ -25,6 +26,7 @@ class MemoryWire:
 
     def __init__(self, far: str) -> None:
         self.far = far
+        self.certificate: Certificate = {}
         self.heard_s = monotonic()
         self.other: MemoryWire
         self.receiver: Receiver
@@ -117,9 +119,13 @@ class MemoryWire:
             self.receiver.on_closed(reason)
 
 
-def joined(far: str, accept: Accept, near: Accept) -> MemoryWire:
-    """Connect two ends: who accepts is told where the other is, for people; the wire of who dials."""
+def joined(far: str, accept: Accept, near: Accept, certificate: Certificate | None = None) -> MemoryWire:
+    """Connect two ends: the wire of who dials.
+
+    Who accepts is told where the other is, for people, and the certificate of whoever is behind it, checked by TLS.
+    """
     wires = MemoryWire(far), MemoryWire("here")
+    wires[0].certificate = certificate or {}
     wires[0].other, wires[1].other = wires[1], wires[0]
     wires[0].receiver = accept(wires[0])
     wires[1].receiver = near(wires[1])

@@ -20,7 +20,7 @@ from holdfast.mqtt.connection import Open
 from holdfast.mqtt.events import RETAIN, event_of, topic_of
 from holdfast.mqtt.notes import Notes
 from holdfast.mqtt.packets import PublishPacket, Will
-from holdfast.mqtt.reasons import CLIENT_ID_INVALID, SHUTTING_DOWN, TAKEN_OVER, MqttError
+from holdfast.mqtt.reasons import CLIENT_ID_INVALID, NOT_AUTHORIZED, SHUTTING_DOWN, TAKEN_OVER, MqttError
 from holdfast.mqtt.restoring import restore
 from holdfast.mqtt.retained import Retained
 from holdfast.mqtt.session import MqttSession
@@ -35,6 +35,7 @@ from holdfast.net.seat import Seat
 from holdfast.net.settings import NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
+from holdfast.trust.certificate import Certificate, certified
 
 _PREFIX = "mqtt:"
 _RETAINED = "retained"
@@ -58,16 +59,18 @@ class Door:
         self._taken = taken
         self._log = log
         self._file = None if settings.store is None else NoteFile(_beside(settings.store), partial(self.note, ""))
-        self._places: dict[str, ClientPlace] = {}  # by client identifier
+        self._places: dict[str, ClientPlace] = {}  # by the name of the client
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # as long as somebody has one
-        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}  # of sessions and wills, by client identifier
+        self._timers: dict[
+            tuple[str, str], asyncio.TimerHandle
+        ] = {}  # of sessions and wills, by the name of the client
         self._tasks: set[asyncio.Task[None]] = set()
         self._own: Seat
         self.closed = False
 
     async def open(self) -> None:
         """Take our own seat, and find the sessions of an earlier process."""
-        for restored in [] if self._file is None else restore(self._file.load(), self._taken, name_of, self.retained):
+        for restored in [] if self._file is None else restore(self._file.load(), self._taken, self.retained):
             self._restore(*restored)
         self._own = self._new_seat(f"mqtt-door:{self._node.name}", "the door itself")
         await self._own.__aenter__()
@@ -76,17 +79,15 @@ class Door:
         self._run(self._follow_retained())
 
     def _restore(self, session: MqttSession, left_us: int) -> None:
-        client_id = session.client_id
-        self._places[client_id] = self._new_place(session, "the door itself")
+        name = session.name
+        self._places[name] = self._new_place(session, "the door itself")
         away_s = (self._clock.now_us() - left_us) / 1e6 if left_us else 0.0
         left_s = max(0.0, session.expiry_s - away_s)
-        self._later("session", client_id, left_s, lambda: self._run(self._expire(client_id)))
+        self._later("session", name, left_s, lambda: self._run(self._expire(name)))
 
     def _new_place(self, session: MqttSession, far: str) -> ClientPlace:
-        name = name_of(session.client_id)
-        return ClientPlace(
-            session, name, lambda: self._new_seat(name, far), self._clock, self.settings.topic, self.write
-        )
+        new_seat = partial(self._new_seat, session.name, far)
+        return ClientPlace(session, new_seat, self._clock, self.settings.topic, self.write)
 
     async def write(self, notes: Notes) -> None:
         """Until these are safe; at once where the broker has no store, and a session lasts as long as its process."""
@@ -95,7 +96,7 @@ class Door:
 
     def _new_seat(self, name: str, far: str) -> Seat:
         async def dial(address: Address, near: Accept, tls: TlsFiles | None) -> Wire:
-            return joined(far, self._accept, near)
+            return joined(far, self._accept, near, _vouched(name))
 
         publishes = f"{TOPIC} IS NOT NULL" if self._node.routing == "advertisements" else ""
         seat = Seat(name, dial, self._node.protocol, self._clock, self._node.hops, publishes)
@@ -118,103 +119,115 @@ class Door:
 
     # Sessions ------------------------------------------------------------------------------------
 
-    async def sit(self, line: ClientLine, wish: Open, far: str) -> tuple[ClientPlace, bool, str]:
+    async def sit(
+        self, line: ClientLine, wish: Open, far: str, certificate: Certificate
+    ) -> tuple[ClientPlace, bool, str]:
         """The place of a client, whether it had one before, and the identifier that it was given.
 
         A MqttError when its identifier cannot be one, another HoldfastError when the broker does not take it.
         """
         connect = wish.connect
         assigned = "" if connect.client_id else f"auto-{token_hex(8)}"
-        client_id = connect.client_id or assigned
-        if len(name_of(client_id)) > NAME_CHARACTERS_MAX:
-            raise MqttError(CLIENT_ID_INVALID, f"a client identifier of {len(client_id)} characters", connect.version)
-        async with self._lock_of(client_id):
-            place = await self._vacant(client_id, connect.clean)
+        name = self._name_of(connect.client_id or assigned, certificate)
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise MqttError(CLIENT_ID_INVALID, f"a client identifier of {len(connect.client_id)} characters")
+        async with self._lock_of(name):
+            place = await self._vacant(name, connect.clean)
             present = place is not None
             if place is None:
-                place = self._new_place(MqttSession(client_id, has_notes=self._file is not None), far)
+                place = self._new_place(MqttSession(name, has_notes=self._file is not None), far)
             await place.sit(afresh=not present)
             place.session.expiry_s = wish.expiry_s
             place.session.note_session()
             await self.write(place.session.notes())
             place.line = line
-            self._places[client_id] = place
+            self._places[name] = place
         return place, present, assigned
 
-    def _lock_of(self, client_id: str) -> asyncio.Lock:
-        """One at a time comes, goes or is forgotten."""
-        return self._locks.setdefault(client_id, asyncio.Lock())
+    def _name_of(self, client_id: str, certificate: Certificate) -> str:
+        """Printable and without white space; where there are certificates, who has none is anonymous."""
+        who = client_id
+        if self._node.tls is not None and self._node.tls.ca is not None:
+            if not certificate:
+                who = f"anonymous.{client_id}"
+            elif certified(certificate).identity("client", client_id) is None:
+                raise MqttError(NOT_AUTHORIZED, f"its certificate is for {certified(certificate)}, not for {client_id}")
+        return _PREFIX + quote(who, safe=":/@!$&'()*+,;=?[]~^{}|<>#")
 
-    async def _vacant(self, client_id: str, clean: bool) -> ClientPlace | None:
+    def _lock_of(self, name: str) -> asyncio.Lock:
+        """One at a time comes, goes or is forgotten."""
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    async def _vacant(self, name: str, clean: bool) -> ClientPlace | None:
         """The place that a client had, if it is to go on."""
         for kind in ("session", "will"):
-            timer = self._timers.pop((kind, client_id), None)
+            timer = self._timers.pop((kind, name), None)
             if timer is not None:
                 timer.cancel()
-        place = self._places.get(client_id)
+        place = self._places.get(name)
         if place is None:
             return None
         if place.line is not None:
             line = place.line
             line.end(TAKEN_OVER, "another connection has taken the session over")
-            await self._empty(client_id, place, line)
-            place = self._places.get(client_id)
+            await self._empty(name, place, line)
+            place = self._places.get(name)
         if place is not None and (clean or not place.session.expiry_s):
-            del self._places[client_id]
+            del self._places[name]
             await place.forget()
             return None
         return place
 
     async def leave(self, line: ClientLine, place: ClientPlace, with_will: bool) -> None:
         """A connection is over."""
-        client_id = place.session.client_id
-        async with self._lock_of(client_id):
+        name = place.session.name
+        async with self._lock_of(name):
             goes = place.line is line
             if goes:
-                await self._empty(client_id, place, line)
+                await self._empty(name, place, line)
             will = None if line.machine.connect is None else line.machine.connect.will
             if will is not None and with_will and not self.closed:
-                self._will(client_id, will, place.session.expiry_s, goes)
+                self._will(name, will, place.session.expiry_s, goes)
 
-    async def _empty(self, client_id: str, place: ClientPlace, line: ClientLine) -> None:
+    async def _empty(self, name: str, place: ClientPlace, line: ClientLine) -> None:
         place.session.expiry_s = line.machine.expiry_s
         if self.closed:
             return
         if place.session.expiry_s:
             await place.detach()
-            self._later("session", client_id, place.session.expiry_s, lambda: self._run(self._expire(client_id)))
+            self._later("session", name, place.session.expiry_s, lambda: self._run(self._expire(name)))
         else:
-            self._places.pop(client_id, None)
+            self._places.pop(name, None)
             await place.forget()
 
-    async def _expire(self, client_id: str) -> None:
-        async with self._lock_of(client_id):
-            place = self._places.get(client_id)
+    async def _expire(self, name: str) -> None:
+        async with self._lock_of(name):
+            place = self._places.get(name)
             if place is not None and place.line is None:
-                del self._places[client_id]
+                del self._places[name]
                 await place.forget()
 
-    def _later(self, kind: str, client_id: str, after_s: float, call: Callable[[], None]) -> None:
-        self._timers[kind, client_id] = asyncio.get_running_loop().call_later(after_s, call)
+    def _later(self, kind: str, name: str, after_s: float, call: Callable[[], None]) -> None:
+        self._timers[kind, name] = asyncio.get_running_loop().call_later(after_s, call)
 
     # Wills ---------------------------------------------------------------------------------------
 
-    def _will(self, client_id: str, will: Will, expiry_s: float, goes: bool) -> None:
+    def _will(self, name: str, will: Will, expiry_s: float, goes: bool) -> None:
         """Published after the delay that the client asked for, unless it is back by then, or when its session ends."""
         delay_s = min(will.properties.get("will_delay_interval", 0), expiry_s)
         properties = {name: value for name, value in will.properties.items() if name != "will_delay_interval"}
         packet = PublishPacket(will.topic, will.payload, will.qos, will.retain, properties=properties)
         if delay_s and goes:
-            self._later("will", client_id, delay_s, lambda: self._run(self._publish_will(client_id, packet)))
+            self._later("will", name, delay_s, lambda: self._run(self._publish_will(name, packet)))
         elif not delay_s:
-            self._run(self._publish_will(client_id, packet))
+            self._run(self._publish_will(name, packet))
 
-    async def _publish_will(self, client_id: str, packet: PublishPacket) -> None:
-        self._timers.pop(("will", client_id), None)
+    async def _publish_will(self, name: str, packet: PublishPacket) -> None:
+        self._timers.pop(("will", name), None)
         try:
             await self.publish(self._own, packet)
         except InputError as problem:
-            self._log(Note("mqtt_client", client_id, f"the will of {client_id} was not published: {problem}"))
+            self._log(Note("mqtt_client", name, f"the will of {name} was not published: {problem}"))
 
     # Publishing ----------------------------------------------------------------------------------
 
@@ -273,9 +286,9 @@ class Door:
             await self._file.close()
 
 
-def name_of(client_id: str) -> str:
-    """The name of a client of MQTT among the clients of its broker: printable, and without white space."""
-    return _PREFIX + quote(client_id, safe=":/@!$&'()*+,;=?[]~^{}|<>#")
+def _vouched(name: str) -> Certificate:
+    """The door has checked who its clients are, and vouches for each under its name."""
+    return {"subjectAltName": (("URI", f"holdfast:client:{name}"),)}
 
 
 def _beside(store: Path) -> Path:

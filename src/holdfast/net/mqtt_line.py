@@ -14,6 +14,7 @@ from holdfast.mqtt.packets import PublishPacket
 from holdfast.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED, SERVER_UNAVAILABLE, MqttError
 from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_place import ClientPlace
+from holdfast.trust.certificate import Certificate
 
 GREETING_S = 5.0  # who has not said CONNECT by then never will
 _PATIENCE = 1.5  # keep-alive times without a packet end a connection: the specification's number
@@ -22,6 +23,7 @@ _CLOSE_S = 2.0  # that a closing connection is given to send what waits
 
 class Stream(Protocol):
     far: str
+    certificate: Certificate
 
     async def read(self) -> bytes: ...
     def write(self, data: bytes) -> None: ...
@@ -116,7 +118,9 @@ class MqttLine:
 
     async def _open(self, wish: Open) -> None:
         try:
-            place, present, assigned = await self._door.sit(self, wish, f"{self._stream.far}, MQTT")
+            place, present, assigned = await self._door.sit(
+                self, wish, f"{self._stream.far}, MQTT", self._stream.certificate
+            )
         except MqttError as problem:
             self.perform(self.machine.refuse(problem.reason, str(problem)))
             return

@@ -13,6 +13,7 @@ from holdfast.net.mqtt_line import GREETING_S, MqttLine
 from holdfast.net.tcp import TcpListener, why_not
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Paused, Refused
+from holdfast.trust.certificate import Certificate
 
 _BACKLOG = 1_024  # many clients dial at once when a broker comes back
 _READ_BYTES = 64 * 1024
@@ -27,6 +28,7 @@ class PlainStream:
         self._writer = writer
         far = writer.get_extra_info("peername")
         self.far = f"{far[0]}:{far[1]}" if far else "?"
+        self.certificate: Certificate = writer.get_extra_info("peercert") or {}
 
     async def opened(self) -> bool:
         """Whether the client may go on."""

@@ -39,14 +39,12 @@ class ClientPlace:
     def __init__(
         self,
         session: MqttSession,
-        name: str,
         new_seat: Callable[[], Seat],
         clock: Clock,
         topic: str,
         write: Callable[[Notes], Awaitable[None]],
     ) -> None:
         self.session = session
-        self.name = name
         self.seat: Seat | None = None
         self.line: ClientLine | None = None
         self._new_seat = new_seat
@@ -211,6 +209,6 @@ class ClientPlace:
         if event.expired(now_us):
             return [Done((self._token,))]
         topic = topic_of(event, self._topic)
-        wanted = self.session.chosen(one.subscriptions, topic, event.source == self.name)
+        wanted = self.session.chosen(one.subscriptions, topic, event.source == self.session.name)
         packet = publish_of(event, topic, now_us)
         return line.machine.deliver(packet, wanted, self._token, (event.source, event.seq))

@@ -14,9 +14,10 @@ from functools import partial
 from random import Random
 
 from holdfast.matching.levels import Levels
-from holdfast.model.errors import InputError, TransportError
+from holdfast.model.errors import TransportError
 from holdfast.model.messages import Detach
-from holdfast.net.address import Address
+from holdfast.net.address import ENCRYPTED, Address
+from holdfast.net.admission import SESSIONS_MAX, AdmissionControl, is_full
 from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
@@ -28,6 +29,7 @@ from holdfast.net.journal import Note
 from holdfast.net.link import Link
 from holdfast.net.listening import listeners
 from holdfast.net.lost_peers import LostPeers
+from holdfast.net.opening import open_store
 from holdfast.net.resumption import Absent, may_resume
 from holdfast.net.session import SILENT_LEASES, Session, open_session
 from holdfast.net.settings import NodeSettings
@@ -35,18 +37,18 @@ from holdfast.net.setup import check_broker
 from holdfast.net.stream import SessionStream
 from holdfast.net.wire import Listener, Wire
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Gauges, NeighboursListed, Persist, Received, Register, Save
+from holdfast.protocol.effects import Gauges, NeighboursListed, Received, Register, Save
 from holdfast.protocol.node import BrokerMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import Reliability
 from holdfast.protocol.stack import new_broker
 from holdfast.protocol.store_changes import Stored
-from holdfast.store.sqlite import SqliteStore
+from holdfast.trust.enforcement import RightsInForce
+from holdfast.trust.gate import Gate, NotTrustedError
+from holdfast.trust.identity import Principal
 from holdfast.wire.codec import encode_message
-from holdfast.wire.event_encoding import sendable_name
-from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Refusal, Welcome
+from holdfast.wire.signals import LEVEL, Denied, Hello, Mark, Missed, Refusal, Welcome
 
-_SESSIONS_MAX = 10_000  # open connections; the usual limit on open files is lower still
 _GREETING_MAX = 1_000  # more that have not said who they are; they get a few seconds for it
 _QUIET_S = 0.02  # the event loop reads all sockets many times in this time
 _DRAIN_S = 2.0  # what waits for others when we stop is given this long to leave
@@ -66,11 +68,12 @@ class BrokerNode:
         check_broker(settings)
         self.settings = settings
         self.counters = Counters()
+        self.gate = Gate(settings.trust, settings.tls is not None and settings.tls.ca is not None)
+        self._rights = None if self.gate.rights is None else RightsInForce(self.gate.rights)
         self.listening: tuple[Address, ...] = ()
         self._clock = clock or Clock()
         self._log = log or (lambda note: None)
-        self._committer = self._open_store()
-        stored = None if self._committer is None else self._load(self._committer)
+        self._committer, stored, self._clock = open_store(settings, self._clock, self._log)
         self._taken = {} if stored is None else stored.taken()
         epoch = self._clock.now_us()
         machine = self._machine = self._new_machine(epoch, stored)
@@ -88,6 +91,7 @@ class BrokerNode:
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet
         self._absent = Absent(settings.protocol.session_us, self.driver.detach)
         self.peers: dict[str, Address] = {}  # those it dials
+        self._admission = AdmissionControl(settings, self.gate, self._sessions, self.peers, self._needs_other)
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()  # from peers that are gone
         self._watching: asyncio.Task[None] | None = None
@@ -96,40 +100,15 @@ class BrokerNode:
         self._refused_since_s = 0.0
         self.given_up = asyncio.Event()  # because of it
 
-    def _open_store(self) -> Committer | None:
-        """An InputError when the store cannot be used."""
-        if not self.settings.hops.durable:
-            if self.settings.store is not None:
-                stores = '"retransmission" and "hybrid"'
-                hops = f'hops = "{self.settings.hops.hops}" stores nothing, but {self.settings.name} has a store'
-                raise InputError(f"{hops} ({self.settings.store}): only {stores} use one")
-            return None
-        if self.settings.store is None:
-            hops = f'hops = "{self.settings.hops.hops}" stores events'
-            raise InputError(f"{hops}: {self.settings.name} needs a store (store=FILE or --store FILE)")
-        store = SqliteStore(self.settings.store)
-        if store.incomplete:
-            self._log(Note("store_incomplete", "", f"{self.settings.store}: {store.incomplete}; it is left out"))
-        return Committer(store, lambda line: self._log(Note("store", "", line)))
-
-    def _load(self, committer: Committer) -> Stored:
-        """What is stored; the clock continues that of the process that has stored it."""
-        stored = committer.store.load()
-        if stored.bodies:
-            last_us = max(kept_us for kept_us, _ in stored.bodies.values())
-            self._clock, set_us = self._clock.continued(stored.clock, last_us)
-            if set_us:
-                way = "ahead" if set_us > 0 else "back"
-                text = f"the clock was set {way} by {abs(set_us) / 1e6:,.0f} s; stored events are no older for it"
-                self._log(Note("clock_was_set", "", text))
-        committer.persist(Persist(0, (self._clock.reading(),)))
-        return stored
+    def _needs_other(self, hello: Hello) -> str:
+        return needs_other(hello, self._machine, self._committer is not None)
 
     def _new_machine(self, epoch: int, stored: Stored | None) -> BrokerMachine:
         settings = self.settings
         dice = Random(f"{epoch}/{settings.name}/heartbeat")
         own = settings.name, settings.routing, settings.protocol
-        parts = BrokerParts(*own, ConditionBook(), partial(Levels, threaded=True), epoch, dice, self._queue_length)
+        index = partial(Levels, threaded=True)
+        parts = BrokerParts(*own, ConditionBook(), index, epoch, dice, self._queue_length, self._rights)
         reliability = Reliability(settings.hops, gossip=settings.gossip, replication=settings.replication)
         return new_broker(parts, reliability, stored, settings.role)
 
@@ -189,6 +168,30 @@ class BrokerNode:
             if before.get(name) != address:
                 self._log(Note("peer_added", name, f"peer {name} at {address} added"))
                 self.add_peer(name, address)
+
+    def read_trust(self) -> None:
+        """Read keys, rights and certificates again; an InputError when one is no good, and then nothing has changed.
+
+        Who could not prove any more what it has proved when it came is sent away.
+        """
+        tls = self.settings.tls
+        contexts = [(each, tls.for_listening()) for each in self._listeners if tls and each.address.scheme in ENCRYPTED]
+        self.gate.read()
+        for listener, context in contexts:
+            listener.renew(context)
+        for session in list(self._sessions.values()):
+            try:
+                if session.dialled:
+                    self.gate.check_dialled(session.credentials)
+                else:
+                    session.identity = self.gate.identity(session.credentials, self.peers)
+            except NotTrustedError as problem:
+                session.expel(str(problem))
+        if self._rights is not None and self.gate.rights is not None:
+            for name in self._rights.change(self.gate.rights):  # they come back and begin anew
+                self._absent.forget(name)
+                if name in self._sessions:
+                    self._sessions[name].expel("its rights have changed")
 
     def _stop_dialling(self, name: str) -> None:
         self.peers.pop(name, None)
@@ -277,7 +280,7 @@ class BrokerNode:
 
     def _accept(self, wire: Wire) -> Session:
         session = Session(wire, self, dialled=False)
-        if len(self._wires) >= _SESSIONS_MAX + _GREETING_MAX:
+        if is_full(self._wires, wire, SESSIONS_MAX + _GREETING_MAX):
             self.counters.refused += 1
             asyncio.get_running_loop().call_soon(session.end, "too many connections", True)
         self._wires[session] = None
@@ -325,34 +328,12 @@ class BrokerNode:
             await self._changed.wait()
 
     def on_hello(self, session: Session, hello: Hello) -> Link | Refusal | None:
-        try:
-            sendable_name(hello.node, hello.kind)
-        except InputError as problem:
-            return Refusal("not here", str(problem))
-        if hello.node == self.settings.name:
-            return Refusal("taken", f"a broker named {hello.node} is this broker itself")
-        if hello.expects not in (None, self.settings.name):  # the connection that there is stays
-            return Refusal("not here", f"it is {self.settings.name}, not {hello.expects}")
-        if self._name_refusals and hello.kind == "client":
-            return Refusal("not here", f"{self.settings.name} cannot join its network: {self.name_taken}")
-        if hello.kind == "client" and (why := needs_other(hello, self._machine, self._committer is not None)):
-            return Refusal("not here", why)
-        known = self._sessions.get(hello.node)
-        if known is None and len(self._sessions) >= _SESSIONS_MAX:
-            return Refusal("full", f"{self.settings.name} has {_SESSIONS_MAX} connections already")
-        if known is not None and known.far is not None:
-            lease_s = self.settings.protocol.lease_us / 1e6
-            other = known.far.epoch != hello.epoch and known.silent_s < lease_s
-            answers = known.answers() if other and not session.wire.reliable else other
-            if answers is None:  # a hello over datagrams is repeated; by then we know more
-                return None
-            if answers:
-                reason = f"another {known.far.kind} named {hello.node} is connected to {self.settings.name}"
-                return Refusal("taken", reason)
-            if known.dialled and known.far.epoch == hello.epoch and self.settings.name < hello.node:
-                return Refusal(
-                    "other connection", f"duplicate connection: {self.settings.name} has dialled {hello.node}"
-                )
+        decided = self._admission.decide(session, hello, self.name_taken)
+        if not isinstance(decided, Principal):
+            return decided
+        session.identity = decided
+        if self._rights is not None:
+            self._rights.set(hello.node, decided)
         return self._take(session, hello)
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
@@ -424,6 +405,7 @@ class BrokerNode:
     def on_open(self, session: Session) -> None: ...
     def on_missed(self, session: Session, missed: Missed) -> None: ...
     def on_mark(self, session: Session, mark: Mark) -> None: ...
+    def on_denied(self, denied: Denied) -> None: ...
     @property
     def name_taken(self) -> str:
         """By whom, as a peer says that does not let us in; empty while all do."""

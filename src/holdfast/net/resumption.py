@@ -11,12 +11,14 @@ from collections.abc import Callable
 from secrets import randbits
 from time import monotonic
 
+from msgspec.structs import replace
+
 from holdfast.net.clock import Clock
 from holdfast.net.link import Link
 from holdfast.net.session import Session
 from holdfast.protocol.effects import Absence, Gauges
 from holdfast.protocol.settings import ProtocolSettings
-from holdfast.wire.signals import LEVEL, Hello, Mark, Missed, Welcome
+from holdfast.wire.signals import Hello, Mark, Missed, Welcome
 
 _ID_BITS = 61  # nobody guesses one, so nobody takes over a session that is not his
 _ABSENT_MAX = 10_000  # as many as may be connected
@@ -49,9 +51,7 @@ class Returning:
         """The same with what we would go on with."""
         stream = None if self.link is None else self.link.stream
         resumes = (0, 0) if stream is None else (stream.id, stream.received)
-        return Hello(
-            own.node, own.kind, own.epoch, None, randbits(_ID_BITS) | 1, *resumes, own.lossless, own.durable, LEVEL
-        )
+        return replace(own, session=randbits(_ID_BITS) | 1, resumes=resumes[0], received=resumes[1])
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | None:
         """The link that goes on; None when the session is a new one."""

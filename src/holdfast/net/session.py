@@ -9,7 +9,8 @@ breaks without that may have a link that outlives it (`resumption`).
 import asyncio
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
-from time import monotonic
+from secrets import token_bytes
+from time import monotonic, time
 from typing import Protocol
 
 import msgspec
@@ -17,15 +18,21 @@ import msgspec
 from holdfast.model.errors import PeerError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.counters import Counters
+from holdfast.net.credentials import answer_words, credentials_of, dial_words
 from holdfast.net.driver import Driver
 from holdfast.net.link import Link
 from holdfast.net.skew import skew_us
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial
 from holdfast.net.wire import CLOSED, Accept, Wire
+from holdfast.trust.gate import Credentials, Gate, NotTrustedError
+from holdfast.trust.identity import ANONYMOUS, Principal
+from holdfast.trust.shared_key import NONCE_BYTES
 from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
 from holdfast.wire.signals import (
     Ack,
+    Challenge,
+    Denied,
     Hello,
     Hold,
     Mark,
@@ -43,6 +50,7 @@ SILENT_LEASES = 2  # after this many leases without a word a connection is close
 _GREETING_S = 5.0  # who has not said hello by then never will
 _REPEAT_S = 0.25  # between hellos where they can be lost: a few round trips across the world
 _UNANSWERED_S = 1.0  # four pings, or a heartbeat: at 20 % loss one in fifty living nodes gets none of them answered
+_EXPIRY_S_MAX = 3_600.0  # between looks at the time of day, which may be set
 _PING = encode_signal(Ping(0))
 
 
@@ -56,6 +64,7 @@ class Owner(Protocol):
     """The node that a session belongs to."""
 
     counters: Counters
+    gate: Gate  # who is believed what
 
     @property
     def driver(self) -> Driver: ...
@@ -77,6 +86,7 @@ class Owner(Protocol):
 
     def on_missed(self, session: "Session", missed: Missed) -> None: ...
     def on_mark(self, session: "Session", mark: Mark) -> None: ...
+    def on_denied(self, denied: Denied) -> None: ...
     def on_refused(self, session: "Session", refusal: Refusal) -> None:
         """Whom we dialled does not let us in, or the other end says that it goes."""
 
@@ -91,6 +101,9 @@ class Session:
         self.dialled = dialled
         self.expected = expected  # whom we mean to reach, if it matters
         self.far: Hello | Welcome | None = None  # who is at the other end
+        self.identity: Principal = ANONYMOUS  # and who that is, once it was let in
+        self._nonce = token_bytes(NONCE_BYTES)  # nobody can have used it before
+        self._challenge = b""  # of whichever end was dialled, if it has made one
         self.link: Link | None = None
         self.phase = Phase.GREETING
         self.opened: asyncio.Future[None] = loop.create_future()
@@ -112,7 +125,8 @@ class Session:
         self._timers = [loop.call_later(_GREETING_S, self._give_up)]
         self.opened.add_done_callback(_observed)
         if dialled:
-            self._greet(owner.on_dial())
+            self._hello = owner.on_dial()
+            self._greet()
 
     @property
     def silent_s(self) -> float:
@@ -160,6 +174,11 @@ class Session:
         """Close without taking leave: after what has been handed over is sent, or at once."""
         self._close(reason, now)
 
+    def expel(self, reason: str) -> None:
+        """Close at once and for good: nothing more of what waits for it leaves."""
+        self.for_good = True
+        self._close(reason, now=True)
+
     def give_over(self, reason: str) -> None:
         """Close at once, because the link goes on over another connection."""
         self.phase, self.link = Phase.ENDED, None
@@ -174,13 +193,34 @@ class Session:
 
     # The greeting --------------------------------------------------------------------------------
 
-    def _greet(self, hello: Hello) -> None:
+    def _greet(self) -> None:
         if self.phase is Phase.GREETING:
-            self._greeted_us = self._owner.driver.now_us()
-            greeting = msgspec.structs.replace(hello, now_us=self._greeted_us, expects=self.expected)
-            self.wire.send(encode_signal(greeting))
+            self._say_hello()
             if not self.wire.reliable:
-                self._timers.append(self._loop.call_later(_REPEAT_S, self._greet, hello))
+                self._timers.append(self._loop.call_later(_REPEAT_S, self._greet))
+
+    def _say_hello(self) -> None:
+        self._greeted_us = self._owner.driver.now_us()
+        hello = msgspec.structs.replace(
+            self._hello, now_us=self._greeted_us, expects=self.expected, nonce=self._nonce, proof=b""
+        )
+        if self._challenge:
+            proof = self._owner.gate.proof(dial_words(hello, self._challenge))
+            hello = msgspec.structs.replace(hello, proof=proof)
+        self.wire.send(encode_signal(hello))
+
+    def challenge(self) -> None:
+        """Ask whoever has dialled us to prove that it has the key of the brokers."""
+        self._challenge = self._nonce
+        self.wire.send(encode_signal(Challenge(self._nonce)))
+
+    @property
+    def credentials(self) -> Credentials:
+        """What the other end says of itself, with its proofs."""
+        assert self.far is not None
+        if isinstance(self.far, Hello):
+            return credentials_of(self.far, self.wire.certificate, dial_words(self.far, self._challenge))
+        return credentials_of(self.far, self.wire.certificate, answer_words(self.far, self._nonce, self._challenge))
 
     def _give_up(self) -> None:
         if self.phase is Phase.GREETING:
@@ -201,13 +241,21 @@ class Session:
             if answer is None:
                 return
             if not isinstance(answer, Refusal):
-                self._answer = encode_signal(self._owner.on_let_in(answer))
+                welcome = self._owner.on_let_in(answer)
+                if signal.kind == "broker":
+                    proof = self._owner.gate.proof(answer_words(welcome, signal.nonce, self._challenge))
+                    welcome = msgspec.structs.replace(welcome, proof=proof)
+                self._answer = encode_signal(welcome)
                 self.wire.send(self._answer)
         elif isinstance(signal, Welcome) and self.dialled:
             self.far = signal
             now_us = self._owner.driver.now_us()
             self._skew_us = skew_us(signal.now_us, now_us, now_us - self._greeted_us)
             answer = self._on_welcome(signal)
+        elif isinstance(signal, Challenge) and self.dialled:
+            self._challenge = signal.nonce
+            self._say_hello()
+            return
         elif isinstance(signal, Refusal) and self.dialled:
             self._owner.on_refused(self, signal)
             self.end(signal.reason)
@@ -224,6 +272,10 @@ class Session:
             return Refusal("not here", f"it is {welcome.node}, not {self.expected}")
         if welcome.kind != "broker":
             return Refusal("not here", f"it is a {welcome.kind}, not a broker")
+        try:
+            self._owner.gate.check_dialled(self.credentials)
+        except NotTrustedError as problem:
+            return Refusal("not here", str(problem))
         return self._owner.on_welcome(self, welcome)
 
     def _refuse(self, refusal: Refusal, why: str) -> None:
@@ -238,8 +290,19 @@ class Session:
         link.skew_us = self._skew_us
         self._cancel_timers()
         self.opened.set_result(None)
+        self._check_expiry()
         self._owner.driver.attach(link)
         self._owner.on_open(self)
+
+    def _check_expiry(self) -> None:
+        expires_s = self.identity.expires_s
+        if expires_s is None:
+            return
+        left_s = expires_s - time()
+        if left_s <= 0:
+            self.hang_up("its token has expired")  # with a new one it may go on
+        else:
+            self._timers.append(self._loop.call_later(min(left_s, _EXPIRY_S_MAX), self._check_expiry))
 
     # What the wire calls -------------------------------------------------------------------------
 
@@ -275,10 +338,14 @@ class Session:
                 self._owner.on_missed(self, signal)
             case Mark():
                 self._owner.on_mark(self, signal)
+            case Denied():
+                self._owner.on_denied(signal)
             case Hello() if _again(signal, self.far):
                 self.wire.send(self._answer)  # the first one was lost
             case Welcome() if signal == self.far:
                 pass  # a second answer to a hello that we repeated
+            case Challenge() if self.dialled:
+                pass  # likewise
             case Refusal():
                 self._owner.on_refused(self, signal)
                 self.for_good = True

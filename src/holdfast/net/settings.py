@@ -18,6 +18,7 @@ from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.replication.settings import ReplicationSettings, Role
 from holdfast.protocol.settings import ClientReliability, ProtocolSettings, Routing
+from holdfast.trust.settings import TrustSettings
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class NodeSettings(Settings):
     )
     role: Role | None = setting(None, "which broker it is a replica of", "most brokers are none")
     tls: TlsFiles | None = setting(None, "for addresses that begin with tls://", "other addresses need none")
+    trust: TrustSettings = setting(
+        TrustSettings(), "who has to prove what, and who may do what", "on one machine everybody may be trusted"
+    )
     queue_bytes: int = setting(
         BYTES_MAX, "that may wait for one neighbour", "about 50,000 small events: half a second at full speed"
     )
@@ -82,6 +86,12 @@ class ClientSettings(ClientReliability, TlsSettings):
         "the client's name; without one it gets one",
         "a client that nobody looks for needs none",
         unchecked=True,
+    )
+    token: str | None = setting(
+        None,
+        "file with the token that says who we are; read again at each connection",
+        "not every broker asks for one",
+        expects="a path in quotes",
     )
     settings: ProtocolSettings | None = setting(
         None, "heartbeats, leases and limits, as in the brokers", "as declared there"

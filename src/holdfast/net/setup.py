@@ -6,6 +6,7 @@ running system can tell (a port in use, a name that somebody else has) is told w
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
+from secrets import token_hex
 
 from holdfast.language.parser import parse
 from holdfast.language.subscription import Subscription
@@ -16,6 +17,8 @@ from holdfast.mqtt.settings import MqttSettings
 from holdfast.mqtt.topics import is_filter, is_name, is_reserved
 from holdfast.net.address import ENCRYPTED, MQTT_SCHEMES, Address, parse_address
 from holdfast.net.settings import NodeSettings
+from holdfast.trust.certificate import own_client_name
+from holdfast.trust.token import own_name, read_token
 from holdfast.wire.event_encoding import sendable_name
 
 
@@ -35,6 +38,14 @@ def parsed_condition(text: str) -> Subscription:
     return condition
 
 
+def made_up_name(tls: TlsSettings | None, token: str | None) -> str:
+    """A name for a client without one, below that of its certificate or token."""
+    own = own_client_name(tls.certificate) if tls is not None and tls.certificate is not None else None
+    if own is None and token is not None:
+        own = own_name(read_token(token))
+    return f"client-{token_hex(6)}" if own is None else f"{own}.{token_hex(6)}"
+
+
 def check_tls(tls: TlsSettings | None, addresses: Iterable[Address]) -> None:
     """Who names a certificate and then connects in plain text has made a mistake."""
     given = [] if tls is None else [name for name in ("certificate", "key", "ca") if getattr(tls, name) is not None]
@@ -48,6 +59,10 @@ def check_broker(settings: NodeSettings) -> None:
     _check_once(settings.listen, f"{settings.name} listens")
     check_peers(settings.name, settings.listen, settings.peers)
     _check_mqtt(settings.mqtt)
+    served = any(each.scheme in MQTT_SCHEMES for each in settings.listen)
+    if served and (settings.trust.rights is not None or settings.trust.token_keys is not None):
+        reason = "retained events and wills would pass them by"
+        raise InputError(f"{settings.name} has rights or keys for tokens, which do not hold for MQTT yet: {reason}")
 
 
 def _check_mqtt(mqtt: MqttSettings) -> None:

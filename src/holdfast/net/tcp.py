@@ -19,6 +19,7 @@ from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import Address
 from holdfast.net.wire import CLOSED, Accept, Paused, Receiver, Refused
+from holdfast.trust.certificate import Certificate
 
 FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
 _BUFFER_BYTES_MAX = 1024 * 1024  # about to go to the kernel; more waits in the outbox, where it can be dropped
@@ -38,6 +39,7 @@ class TcpWire(asyncio.Protocol):
 
     def __init__(self, accept: Accept, now_s: Callable[[], float] = monotonic) -> None:
         self.far = "?"
+        self.certificate: Certificate = {}
         self._accept = accept
         self._now_s = now_s  # not that of the event loop, which may stand still while a callback runs
         self.heard_s = self._now_s()
@@ -56,6 +58,7 @@ class TcpWire(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_BUFFER_BYTES_MAX)
         self._socket = transport.get_extra_info("socket")
+        self.certificate = transport.get_extra_info("peercert") or {}
         name = transport.get_extra_info("peername")
         self.far = f"{name[0]}:{name[1]}" if name else "?"
         self._receiver = self._accept(self)
@@ -190,6 +193,9 @@ class TcpListener:
     def __init__(self, server: Acceptor, address: Address) -> None:
         self._server = server
         self.address = address
+
+    def renew(self, context: ssl.SSLContext) -> None:
+        self._server.context = context
 
     def close(self) -> None:
         self._server.close()

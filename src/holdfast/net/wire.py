@@ -4,11 +4,13 @@ A wire carries frames, whole, to one other node. What arrives is handed to a rec
 and no copy in between. `holdfast.testing.transports` holds the rules as checks that any implementation can be put to.
 """
 
+import ssl
 from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.model.errors import PeerError
 from holdfast.net.address import Address
+from holdfast.trust.certificate import Certificate
 
 CLOSED = "closed by the other end"  # the reason when there is no better one
 
@@ -33,6 +35,7 @@ class Wire(Protocol):
     reliable: bool  # everything arrives, once and in order, until the wire breaks
     frame_aim: int  # the size up to which messages are put together
     frame_max: int  # a larger frame is our own mistake: MisuseError
+    certificate: Certificate  # of the other end, checked by TLS; empty where there is none
     heard_s: float  # when anything last came, by `time.monotonic`: also a part of a frame
 
     @property
@@ -60,6 +63,9 @@ Paused = Callable[[str], None]  # why nobody is accepted for a second
 
 class Listener(Protocol):
     address: Address  # with the port that was really taken
+
+    def renew(self, context: ssl.SSLContext) -> None:
+        """Take new wires with these certificates; for a listener with TLS."""
 
     def close(self) -> None:
         """Take no new wires. Those that are open live on."""

@@ -15,6 +15,7 @@ DURATION_S_MAX = 1_000_000_000  # 30 years: room for 10,000 failures a component
 DELAY_S_MAX = 3_600  # of a message on a link or in a broker; longer is an outage, not a delay
 RATE_PER_S_MAX = 1_000_000  # of one publisher: one publication in a microsecond, the clock's step
 BYTES_MAX = 2**30  # of a payload; the simulator only counts them
+SERVERS_MAX = 1_000  # of a simulated broker; more is no queue at all
 QUEUE_MAX = 10_000_000  # messages that wait in one place: gigabytes when they are real
 ATTRIBUTES_MAX = 1_000  # of one generated event
 PROBLEMS_MAX = 1_000  # kept; a file of a million wrong rows must not fill the memory with messages

@@ -1,8 +1,9 @@
 """Which link takes the place of one that breaks (paper 001's reconfiguration).
 
-The new link joins the two halves that the old one held together, somewhere else than before, at brokers that
-have a link to spare. A link that breaks while others are still to appear is judged by the graph as it will be, so
-that once all have appeared a tree is a tree again.
+The new link joins the two halves that the old one held together, somewhere else than before, at brokers that have a
+link to spare, as near to the middle of each half as may be. So a tree keeps its shape: with ends drawn from all brokers
+its paths are twice as long after some seconds of the paper's reconfigurations. A link that breaks while others are
+still to appear is judged by the graph as it will be, so that once all have appeared a tree is a tree again.
 """
 
 from collections.abc import Iterable
@@ -44,21 +45,30 @@ class Replacer:
     def _elsewhere(self, old: Pair) -> Pair:
         one_side = distances(self._neighbours, old[0])
         joined = old[1] in one_side  # a graph with cycles holds together without it
-        here = list(one_side)
-        there = here if joined else [each for each in self._neighbours if each not in one_side]
-        spare = [each for each in here if self._has_spare(each)]
-        other_spare = [each for each in there if self._has_spare(each)]
+        other_side = one_side if joined else distances(self._neighbours, old[1])
+        here, there = self._from_the_middle(list(one_side)), self._from_the_middle(list(other_side))
+        spare, other_spare = ([each for each in side if self._has_spare(each)] for side in (here, there))
         return self._pair(spare, other_spare, old) or self._pair(here, there, old) or old
+
+    def _from_the_middle(self, side: list[str]) -> list[str]:
+        """Those in the middle first, as near ones at random: there a new link makes paths least longer."""
+        far = distances(self._neighbours, side[0])
+        far = distances(self._neighbours, max(far, key=far.__getitem__))  # from one end of a longest path
+        middle = max(far, key=far.__getitem__)
+        for steps in range(far[middle], far[middle] // 2, -1):  # half the way back from the other end
+            middle = next(each for each in self._neighbours[middle] if far[each] == steps - 1)
+        near = distances(self._neighbours, middle)
+        return sorted(self._dice.sample(side, len(side)), key=near.__getitem__)
 
     def _has_spare(self, broker: str) -> bool:
         return len(self._neighbours[broker]) < self._degree_max
 
     def _pair(self, here: list[str], there: list[str], old: Pair) -> Pair | None:
-        """A random pair that is not linked, not one broker twice, and not the old pair."""
-        for a in self._dice.sample(here, len(here)):
-            free = [b for b in there if b != a and {a, b} != set(old) and b not in self._neighbours[a]]
-            if free:
-                return a, self._dice.choice(free)
+        """The first pair that is not linked, not one broker twice, and not the old pair."""
+        for a in here:
+            for b in there:
+                if b != a and {a, b} != set(old) and b not in self._neighbours[a]:
+                    return a, b
         return None
 
     def _add(self, link: Pair) -> None:

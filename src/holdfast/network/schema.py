@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from holdfast.model.settings import setting
 from holdfast.network.graph import neighbours_of
-from holdfast.network.limits import DELAY_S_MAX, QUEUE_MAX
+from holdfast.network.limits import DELAY_S_MAX, QUEUE_MAX, SERVERS_MAX
 from holdfast.network.replacement import Replacer
 from holdfast.network.settings import PlanSettings, TransportSettings
 from holdfast.network.workload.listed import Scheduled, scheduled
@@ -68,6 +68,14 @@ class BrokerSpec:
     mtbf_us: int | None = None  # mean time up between random crashes; None never crashes by itself
     mttr_us: int | None = None  # mean time down
     listen: str | None = None  # host:port of the live broker; None lets the driver choose
+    servers: int = setting(
+        1,
+        "messages that a broker with a service time handles at a time; with several, later ones overtake earlier ones",
+        "most brokers keep the order of a link",
+        unit="messages",
+        at_most=SERVERS_MAX,
+        key="servers",
+    )
 
 
 class Burst(NamedTuple):

@@ -42,6 +42,7 @@ from holdfast.protocol.outages import LinkOutages
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.reach import Behind, Complete, Reach, known_everywhere
 from holdfast.protocol.router import Router
+from holdfast.protocol.vouching import not_vouched_for
 
 _AWAY_MAX = 10_000  # clients; as many as may be connected, and then who has been away longest is forgotten
 
@@ -123,19 +124,15 @@ class CoreBroker:
     def refusal(self, sender: str, message: Publish | Stamped | Batch, now_us: int) -> Incident | None:
         """Why an event that has come goes no further; None when it is to be forwarded."""
         neighbour = self._neighbours.get(sender)
-        if type(message) is Batch:
-            if neighbour is None:
-                return Incident("unknown_neighbour", sender, len(message.seqs))
-            forged = neighbour.kind == "client" and message.source != sender
-            return Incident("forged_source", sender, len(message.seqs)) if forged else None
         if neighbour is None:
-            return Incident("unknown_neighbour", sender)
-        publication = message.publication  # type: ignore[union-attr]
+            return Incident("unknown_neighbour", sender, len(message.seqs) if type(message) is Batch else 1)
         if neighbour.kind == "client":
-            if publication.source != sender:
-                return Incident("forged_source", sender)  # its numbers would silence the real source
-            if type(message) is Stamped:
-                return Incident("unexpected_message", sender)  # stamps are given by brokers
+            refused = not_vouched_for(sender, message, now_us)
+            if refused is not None:
+                return refused
+        if type(message) is Batch:
+            return None
+        publication = message.publication  # type: ignore[union-attr]
         if publication.lifetime_us is not None and publication.expired(now_us):
             self._router.on_dropped(publication)
             return Incident("expired", source=publication.source, first=publication.seq)

@@ -149,8 +149,8 @@ class CoreClient:
         return {}
 
     @property
-    def answered_us(self) -> Iterable[int]:
-        return ()
+    def phases_us(self) -> Mapping[str, Iterable[int]]:
+        return {}
 
     @property
     def is_known(self) -> bool:

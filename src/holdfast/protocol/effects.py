@@ -200,6 +200,17 @@ class Incident(msgspec.Struct, frozen=True):
     since_us: int = 0  # of events that nobody can number: they may have been published since then
 
 
+class Deny(msgspec.Struct, frozen=True):
+    """A client is to be told that it may not have this subscription, or publish these events."""
+
+    client: str
+    condition: str  # empty: it is about events
+    instead: str  # what it may subscribe to instead; empty: nothing
+    reason: str
+    seq: int = 0  # of the first of these events
+    events: int = 0
+
+
 class Lost(msgspec.Struct, frozen=True):
     """Publications that were owed to us, or may have been, and will not come: by number, or by when they may have left.
 
@@ -260,6 +271,7 @@ Effect = (
     | Published
     | Lost
     | Incident
+    | Deny
     | Acknowledged
     | HandedOut
     | Persist

@@ -78,8 +78,8 @@ class Asks(Protocol):
     """What a node offers besides if it asks others for what it has lost."""
 
     @property
-    def answered_us(self) -> Iterable[int]:
-        """How long its last requests took to be answered."""
+    def phases_us(self) -> Mapping[str, Iterable[int]]:
+        """How long each phase of its last recoveries took, by the phase's name."""
         ...
 
 
@@ -276,5 +276,5 @@ class ClientLayer(Layer[ClientMachine]):
         return self.inner.held(id_)
 
     @property
-    def answered_us(self) -> Iterable[int]:
-        return self.inner.answered_us
+    def phases_us(self) -> Mapping[str, Iterable[int]]:
+        return self.inner.phases_us

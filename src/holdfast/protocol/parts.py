@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from holdfast.protocol.client_rights import ClientRights
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.settings import ProtocolSettings, Routing
 
@@ -24,3 +25,4 @@ class BrokerParts:
     epoch: int  # when its life began
     rng: Random
     queue_length: Callable[[str], int] = _none_waiting  # messages that wait for a neighbour, as the driver sees it
+    rights: ClientRights | None = None  # of its clients; None: they may do everything

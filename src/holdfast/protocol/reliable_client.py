@@ -75,8 +75,8 @@ class Recovering(ClientLayer):
         return self._recovery.counts
 
     @property
-    def answered_us(self) -> Iterable[int]:
-        return self._recovery.answered_us
+    def phases_us(self) -> Mapping[str, Iterable[int]]:
+        return self._recovery.phases_us
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         match given:

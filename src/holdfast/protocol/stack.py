@@ -18,6 +18,7 @@ from holdfast.protocol.gossip.classes import Classes
 from holdfast.protocol.gossip.gossip import Gossip
 from holdfast.protocol.gossip.layer import GossipLayer
 from holdfast.protocol.gossip.settings import GossipSettings
+from holdfast.protocol.guard import GuardLayer
 from holdfast.protocol.hops.durable import DurableLayer
 from holdfast.protocol.hops.durable_client import BATCH_STORED_MAX, DurableClient
 from holdfast.protocol.hops.hybrid import HybridLayer
@@ -51,6 +52,12 @@ def new_broker(
     role: Role | None = None,
 ) -> BrokerMachine:
     """With what it has stored in an earlier life, if it stores anything; with a role, it is a replica."""
+    broker = _trusting(parts, reliability, stored, role)
+    return broker if parts.rights is None else GuardLayer(broker, parts.rights, parts.book)
+
+
+def _trusting(parts: BrokerParts, reliability: Reliability, stored: Stored | None, role: Role | None) -> BrokerMachine:
+    """The same, whose clients may do everything."""
     hops = reliability.hops
     if hops.durable:
         return _storing(parts, hops, stored or Stored())

@@ -23,6 +23,7 @@ from holdfast.model.messages import (
     Table,
     with_statement,
 )
+from holdfast.protocol.circles import Circles
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
 from holdfast.protocol.effects import Effect, Incident, Multicast, Send
@@ -62,6 +63,7 @@ class TreeRouter:
         self._book = book
         self._statements = Statements() if states else None
         self._hops_max = hops_max
+        self._circles = Circles()
         self._advertised_only = advertised_only
         self._interests = Interests(book, new_index, watch)
         self._new_cover = Cover if watch is None else Everything
@@ -271,6 +273,8 @@ class TreeRouter:
         if publish.hops > self._hops_max:  # somebody has linked brokers in a circle
             return [Incident("too_many_hops", source=publish.publication.source)]
         publication = publish.publication
+        if publish.via != "replica" and not self._circles.is_first(sender, publication):
+            return [Incident("routing_circle", sender, source=publication.source, first=publication.seq)]
         wanting = self._interests.wanting_bits(publication.attributes)
         if self._statements is not None and publication.record is not None and publication.seq:
             self._statements.on_alone(sender, publication.source, self._interests.asking(wanting))
@@ -292,6 +296,15 @@ class TreeRouter:
         count = len(batch.seqs)
         if batch.hops > self._hops_max:
             return [Incident("too_many_hops", source=batch.source, count=count)]
+        places_new = self._circles.first_of(sender, batch)
+        if places_new is not None:
+            old = Incident("routing_circle", sender, count - len(places_new), batch.source, batch.seqs[0])
+            return [old, *self._forward_new(sender, batch.picked(places_new))] if places_new else [old]
+        return self._forward_new(sender, batch)
+
+    def _forward_new(self, sender: str, batch: Batch) -> list[Effect]:
+        """The events of a batch, of which none has come before."""
+        count = len(batch.seqs)
         stream = None if self._statements is None else self._statements.on_batch(sender, batch)
         if not count:
             return [] if stream is None else self._pass_statement_on(batch.source, stream, sender, batch.hops)

@@ -31,8 +31,8 @@ class OwnClock(Layer[Node]):
         return self.inner.has_settled(now_us + self._own_us)
 
     @property
-    def answered_us(self) -> Iterable[int]:
-        return self.inner.answered_us if isinstance(self.inner, Asks) else ()
+    def phases_us(self) -> Mapping[str, Iterable[int]]:
+        return self.inner.phases_us if isinstance(self.inner, Asks) else {}
 
     def _in_true_time(self, effect: Effect) -> Effect:
         if isinstance(effect, Published | Delivered):

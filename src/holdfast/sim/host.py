@@ -13,6 +13,7 @@ from holdfast.protocol.node import Node
 from holdfast.sim.links import SimLink
 
 _NOBODY_WAITS = deque[tuple[str, Message]](maxlen=0)  # one for all without a service time: each takes half a kilobyte
+_NOBODY_IS_SERVED: list[tuple[str, Message]] = []
 
 
 @final
@@ -21,19 +22,24 @@ class Host:
     name: str
     kind: NodeKind
     machine: Node
-    has_service_time: bool = False  # messages are served one after the other
+    has_service_time: bool = False  # messages wait for a server, and take it some time
     channels: dict[str, "Channel"] = field(default_factory=dict)
     up: bool = True
     wake_us: int = -1  # the wake-up that counts; earlier ones still in the queue are stale
     waiting: deque[tuple[str, Message]] = field(default_factory=lambda: _NOBODY_WAITS)  # messages for a busy broker
-    busy: bool = False
+    served: list[tuple[str, Message]] = field(default_factory=lambda: _NOBODY_IS_SERVED)  # what servers are busy with
+    busy: int = 0  # servers
     held: "list[Input | Parcel] | None" = None  # it hangs: what has come for it since, and waits until it goes on
     incarnation: int = 0  # counts crashes: work begun before one is not finished after it
     tallies: defaultdict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))  # by the kind of message
 
     def __post_init__(self) -> None:
         if self.has_service_time:
-            self.waiting = deque()
+            self.waiting, self.served = deque(), []
+
+    @property
+    def queue_length(self) -> int:
+        return len(self.waiting) + len(self.served)
 
     def has_settled(self, now_us: int) -> bool:
         """Whether nothing more is to be expected of it when nothing is on its way."""

@@ -1,8 +1,12 @@
-"""Brokers that take their time: messages wait in a queue and are served one after the other."""
+"""Brokers that take their time: messages wait in a queue, and one or several servers handle them.
+
+With several servers, as in brokers that match in parallel, a message that takes long is overtaken by those behind it.
+"""
 
 from random import Random
 from typing import TYPE_CHECKING
 
+from holdfast.model.messages import Message
 from holdfast.network.schema import BrokerSpec
 from holdfast.protocol.effects import Incident, Received
 from holdfast.protocol.message_kind import classify
@@ -23,42 +27,53 @@ class Serving:
         self._dice[spec.id] = Random(f"{self._simulation.seed}/{spec.id}/service")
 
     def places(self, host: Host) -> int:
-        """How many messages may be here at a time: those that wait, and the one being served."""
-        return self._specs[host.name].queue_max + 1
+        """How many messages may be here at a time: those that wait, and those being served."""
+        spec = self._specs[host.name]
+        return spec.queue_max + spec.servers
 
     def on_message(self, host: Host, parcel: Parcel) -> None:
         """It is served at once, waits, or finds no place."""
-        if host.busy and len(host.waiting) >= self._specs[host.name].queue_max:
+        spec = self._specs[host.name]
+        if host.busy == spec.servers and len(host.waiting) >= spec.queue_max:
             self._simulation.flying -= parcel.flies
             self._simulation.note(host.name, Incident("queue_full", parcel.sender))
             return
         host.waiting.append((parcel.sender, parcel.messages[0]))
-        if not host.busy:
-            self._serve(host)
+        self.go_on(host)
 
-    def time_us(self, host: Host) -> int:
-        """How long the first message in the queue takes."""
+    def time_us(self, host: Host, message: Message) -> int:
+        """How long a message takes."""
         spec = self._specs[host.name]
         if spec.service == "exponential":
             return max(1, int(self._dice[host.name].expovariate(1 / spec.service_us)))
         return spec.service_us
 
-    def finish(self, host: Host) -> None:
-        """The first message has been served: go on with the next."""
-        host.busy = False
-        if host.waiting:
+    def go_on(self, host: Host) -> None:
+        """Every server that is free takes a message."""
+        while host.waiting and host.busy < self._specs[host.name].servers:
             self._serve(host)
 
-    def _serve(self, host: Host) -> None:
-        host.busy = True
-        incarnation = host.incarnation
-        self._simulation.at(self._simulation.now_us + self.time_us(host), lambda: self._served(host, incarnation))
+    def finish(self, host: Host) -> None:
+        """A server is free again."""
+        host.busy -= 1
+        self.go_on(host)
 
-    def _served(self, host: Host, incarnation: int) -> None:
-        if host.held is not None:
-            host.busy = False  # it hangs, and serves this message again when it goes on
-        elif incarnation == host.incarnation:  # or it has crashed meanwhile
-            sender, message = host.waiting.popleft()
-            self._simulation.flying -= classify(message)[1]
-            self._simulation.give(host, Received(sender, message))
-            self.finish(host)
+    def _serve(self, host: Host) -> None:
+        one = host.waiting.popleft()
+        host.served.append(one)
+        host.busy += 1
+        incarnation, simulation = host.incarnation, self._simulation
+        simulation.at(simulation.now_us + self.time_us(host, one[1]), lambda: self._served(host, one, incarnation))
+
+    def _served(self, host: Host, one: tuple[str, Message], incarnation: int) -> None:
+        if incarnation != host.incarnation:
+            return  # it has crashed meanwhile
+        host.served.remove(one)
+        if host.held is not None:  # it hangs, and serves this message again when it goes on
+            host.waiting.appendleft(one)
+            host.busy -= 1
+            return
+        sender, message = one
+        self._simulation.flying -= classify(message)[1]
+        self._simulation.give(host, Received(sender, message))
+        self.finish(host)

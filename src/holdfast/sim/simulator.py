@@ -59,7 +59,7 @@ from holdfast.sim.host import Host, Parcel
 from holdfast.sim.keyed_dice import EventLuck
 from holdfast.sim.provisioner import Provisioner
 from holdfast.sim.serving import Serving
-from holdfast.sim.tallies import add_recovery, take_tallies, write_samples
+from holdfast.sim.tallies import add_recovery, recovery_counts, take_tallies, write_samples
 from holdfast.sim.topology import Topology
 from holdfast.sim.unicast import UnicastNetwork
 from holdfast.store.memory import MemoryStore
@@ -139,6 +139,8 @@ class Simulation:
     def _run(self, progress: Callable[[int], None] | None) -> None:
         end_us = self.network.duration_us
         self.at(0, lambda: self._each_second(progress))
+        if self.network.slice_us is not None and self.network.reliability.guarantees != BEST_EFFORT:
+            self.at(self.network.slice_us, partial(self._each_slice, self.network.slice_us))
         for planned in self.network.publications(self.seed):
             if planned.at_us > end_us:
                 break
@@ -181,6 +183,15 @@ class Simulation:
             write_samples(self.hosts.values(), self._serving, self._trace, self.now_us)
         self.at(self.now_us + _TALLY_US, lambda: self._each_second(progress))
 
+    def _each_slice(self, slice_us: int) -> None:
+        """What nodes have done to recover up to the end of each slice of the run."""
+        slices, name = self.ledger.outcome.slices, f"{self.now_us // slice_us - 1:06d}"
+        for what, count in recovery_counts(self.hosts.values()).items():
+            if count:
+                slices.setdefault(what, {})[name] = count
+        if self.now_us + slice_us <= self.network.duration_us:
+            self.at(self.now_us + slice_us, partial(self._each_slice, slice_us))
+
     def _publish(self, planned: ScheduledEvent) -> None:
         call = PublishCall(planned.attributes, bytes(planned.payload_bytes), planned.lifetime_us)  # type: ignore[arg-type]
         self.give(self.hosts[planned.client], call)
@@ -221,7 +232,7 @@ class Simulation:
 
     def _queue_length(self, name: str) -> int:
         host = self.hosts.get(name)
-        return len(host.waiting) if host is not None else 0
+        return host.queue_length if host is not None else 0
 
     def _schedule_calls(self, client: ClientSpec) -> None:
         host = self.hosts[client.id]
@@ -317,8 +328,7 @@ class Simulation:
                 self._arrive(host, given)
             else:
                 self.give(host, given)
-        if not host.busy:
-            self._serving.finish(host)
+        self._serving.go_on(host)
         self.give(host, _WAKE)
 
     def heal(self) -> None:

@@ -29,21 +29,35 @@ def write_samples(hosts: Iterable[Host], serving: Serving, trace: TraceWriter, n
         if host.up:
             gauges = host.machine.gauges()
             if host.has_service_time:
-                gauges["queue"] = len(host.waiting), serving.places(host)
+                gauges["queue"] = host.queue_length, serving.places(host)
             for row in sample_rows(host.name, now_us, gauges):
                 trace.add(*row)
 
 
 def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:
     """What recovery did, counted by nodes, and how much of it the most burdened leaf of the network carried."""
-    answers = DelayHistogram()
+    phases: dict[str, DelayHistogram] = {}
     for host in hosts:
-        for answer_us in host.machine.answered_us if isinstance(host.machine, Asks) else ():
-            answers.add(answer_us)
-        for name, count in host.machine.counts.items():
-            outcome.recovery[name] = outcome.recovery.get(name, 0) + count
-    outcome.answer_us = answers.summary((50, 80, 99))  # the paper tells the 80th percentile
+        for phase, times_us in (host.machine.phases_us if isinstance(host.machine, Asks) else {}).items():
+            for time_us in times_us:
+                phases.setdefault(phase, DelayHistogram()).add(time_us)
+    outcome.recovery = recovery_counts(hosts)
+    outcome.phases_us = {phase: each.summary((50, 80, 99)) for phase, each in phases.items()}  # paper 000 tells p80
     outcome.leaf_recovery_ratio = max(map(_leaf_ratio, hosts), default=0.0)
+
+
+def recovery_counts(hosts: Iterable[Host]) -> dict[str, int]:
+    """What nodes did to recover: the sum, but of the longest the longest, and of the shortest the shortest."""
+    found: dict[str, int] = {}
+    for host in hosts:
+        for name, count in host.machine.counts.items():
+            if name not in found:
+                found[name] = count
+            elif name.startswith(("longest", "shortest")):
+                found[name] = max(found[name], count) if name.startswith("longest") else min(found[name], count)
+            else:
+                found[name] += count
+    return found
 
 
 def _leaf_ratio(host: Host) -> float:

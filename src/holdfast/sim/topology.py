@@ -47,11 +47,12 @@ class Topology:
     def stop(self, host: Host) -> list[Message]:
         """A node is gone at once; what waited for it is returned."""
         self.version += 1
-        dropped = [message for _, message in host.waiting]
+        dropped = [message for _, message in [*host.served, *host.waiting]]
         dropped += [each.messages[0] for each in host.held or () if isinstance(each, Parcel)]
+        host.served.clear()
         host.waiting.clear()
         host.held = None
-        host.up = host.busy = False
+        host.up, host.busy = False, 0
         host.incarnation += 1
         return dropped
 

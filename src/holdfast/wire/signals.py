@@ -1,6 +1,7 @@
 """What the ends of a connection say to each other before and beside the messages of the protocol.
 
-Who dials says hello, the other end answers with a welcome or a refusal. A ping is answered with a pong once everything
+Who dials says hello, the other end answers with a welcome or a refusal; a broker may have to prove first that it is
+one, in answer to a challenge. A ping is answered with a pong once everything
 sent before it has been handled, which is how a client learns that its publications have reached the broker. Where a
 session outlives its connection, its frames are counted in each direction and acknowledged. Machines never see a signal.
 """
@@ -11,14 +12,19 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.model.errors import PeerError
+from holdfast.model.limits import CONDITION_CHARACTERS_MAX
 from holdfast.model.messages import Count, NodeKind, NodeName
 from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 
+TOKEN_CHARACTERS_MAX = 8_192  # what web servers take as a header
 SIGNAL: Final = 1  # the kind of a frame that holds one signal
 # Of what we know: 3 adds outages that last, and who is reached (0.3); 2 added statements, outages that are over and
 # `Hold` (0.2); 0 is a peer that names no level (0.1).
 LEVEL: Final = 3
 STATEMENTS: Final = 2
+
+Nonce = Annotated[bytes, Meta(max_length=32)]
+Proof = Annotated[bytes, Meta(max_length=64)]
 
 RefusalCode = Literal[
     "version",  # the two do not speak the same protocol
@@ -45,6 +51,10 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     now_us: Count = 0  # by its clock; 0 from one that does not say
     expects: NodeName | None = None  # whom it means to reach; None: whoever is there
     repairs: bool = False  # it numbers what it sends, asks for what it misses, and names what does not come
+    nonce: Nonce = b""  # for the broker that is dialled to prove itself with
+    proof: Proof = b""  # of a broker, once it was challenged: that it has the key which brokers share
+    token: Annotated[str, Meta(max_length=TOKEN_CHARACTERS_MAX)] = ""  # of a client: who it is
+    secret: Count = 0  # drawn when the node began: who comes back knows it, and nobody else; 0 from one without
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
@@ -57,6 +67,13 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
     now_us: Count = 0  # by the broker's clock
     level: Count = 0  # of the messages that it knows: it is sent no others
     repairs: bool = False  # the same of this end
+    proof: Proof = b""  # to a broker: that this one has the key which brokers share
+
+
+class Challenge(msgspec.Struct, frozen=True, array_like=True, tag="challenge"):
+    """Say hello again, with a proof about this and about what you say of yourself."""
+
+    nonce: Nonce
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="refusal"):
@@ -88,11 +105,21 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, tag="mark"):
     now_us: Count  # by the broker's clock: what came for the client before then stands before this
 
 
+class Denied(msgspec.Struct, frozen=True, array_like=True, tag="denied"):
+    """To a client: you have no right to this subscription, or to publish these events."""
+
+    condition: Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]  # empty: it is about events
+    instead: Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]  # which may be subscribed to; empty: nothing
+    reason: Annotated[str, Meta(max_length=1_000)]  # one line for a person
+    seq: Count = 0  # of the first of these events
+    events: Count = 0
+
+
 class Hold(msgspec.Struct, frozen=True, array_like=True, tag="hold"):
     """From broker to broker: somebody behind us is to lose nothing; hold others up rather than drop what is for us."""
 
 
-Signal = Hello | Welcome | Refusal | Ping | Pong | Ack | Missed | Mark | Hold
+Signal = Hello | Welcome | Challenge | Refusal | Ping | Pong | Ack | Missed | Mark | Denied | Hold
 
 _HEAD = bytes([VERSION, SIGNAL])
 _encoder = msgspec.msgpack.Encoder()

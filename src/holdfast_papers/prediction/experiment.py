@@ -22,6 +22,8 @@ from holdfast.planner.overlay import Overlay, OverlayLink
 from holdfast_papers.claims import Claim
 from holdfast_papers.estimates import Estimate, Interval, difference, estimate, exact, extreme, ratio_of_sums
 from holdfast_papers.models import Cell, measured
+from holdfast_papers.prediction import dependence, protocol
+from holdfast_papers.prediction.dependence import dependence_claims, dependence_figures
 from holdfast_papers.prediction.failures import SCHEMES
 from holdfast_papers.prediction.live import LIVE_SEEDS, live_claims, live_rows
 from holdfast_papers.prediction.losses import loss_claims, loss_plans
@@ -34,6 +36,7 @@ from holdfast_papers.prediction.networks import (
     hop_errors,
     rows_of,
 )
+from holdfast_papers.prediction.protocol import protocol_claims
 from holdfast_papers.study import Row, Runs, Scale, Study, WatchParts
 from holdfast_papers.verdicts import about, at_least, at_most, less_than, more_than
 
@@ -61,9 +64,13 @@ def _graphs_of(scale: Scale) -> list[Cell]:
     return [{"quality": quality, "seed": seed} for quality in CLASSES for seed in range(1, _GRAPHS[scale] + 1)]
 
 
+_MODELS = {"dependence": (dependence.cells, dependence.measure), "protocol": (protocol.cells, protocol.measure)}
+
+
 def _cells(scale: Scale) -> Mapping[str, int]:
     live = len(SCHEMES) * LIVE_SEEDS[scale]
-    return {"subscribers": len(_settings_of(scale)), "orders": len(_graphs_of(scale)), "live": live}
+    sizes = {name: len(cells(scale)) for name, (cells, _) in _MODELS.items()}
+    return {"subscribers": len(_settings_of(scale)), "orders": len(_graphs_of(scale)), **sizes, "live": live}
 
 
 def _measured(spark: "SparkSession", scale: Scale, out: Path, part: WatchParts) -> Mapping[str, Runs]:
@@ -74,6 +81,10 @@ def _measured(spark: "SparkSession", scale: Scale, out: Path, part: WatchParts) 
         found = measured(spark, cells, _subscribers, tables / "subscribers.parquet", watch)
     with part("orders") as watch:
         orders = measured(spark, _graphs_of(scale), _order, tables / "orders.parquet", watch)
+    others = {}
+    for name, (cells_of, measure) in _MODELS.items():
+        with part(name) as watch:
+            others[name] = Runs(measured(spark, cells_of(scale), measure, tables / f"{name}.parquet", watch))
     with part("live") as watch:
         live = live_rows(scale, out, watch)
     return {
@@ -81,6 +92,7 @@ def _measured(spark: "SparkSession", scale: Scale, out: Path, part: WatchParts) 
         "exact": Runs(list(_exact_times())),
         "shared": Runs([row for setting in settings if setting.seed == 1 for row in hop_errors(setting)]),
         "orders": Runs(orders),
+        **others,
         "live": live,
     }
 
@@ -90,7 +102,7 @@ def _subscribers(cell: Cell) -> dict[str, Any]:
 
 
 def _order(cell: Cell) -> dict[str, Any]:
-    return exact_misses(cell["quality"], cell["seed"])
+    return exact_misses(PredictionSetting("graphs", cell["quality"], cell["seed"], 0))
 
 
 def _exact_times() -> Iterator[dict[str, float]]:
@@ -119,6 +131,8 @@ def _claims(runs: Mapping[str, Runs]) -> Iterator[Claim]:
             yield _magnitude(rows, quality, reading)
         yield from _low_end(runs["orders"], reading)
         yield from _high_end(runs["orders"], reading)
+    yield from dependence_claims(runs["dependence"])
+    yield from protocol_claims(runs["protocol"])
     yield from _errors(rows)
     yield from _of_slides(rows)
     yield from loss_claims(runs["losses"])
@@ -359,6 +373,7 @@ def _figures(runs: Mapping[str, Runs]) -> Iterator[LineChart]:
     ):
         for reading in READINGS:
             yield _scatter(rows, f"{title}, end brokers {reading} (paper 004)", topology, qualities, reading)
+    yield from dependence_figures(runs["dependence"])
 
 
 def _scatter(rows: Runs, title: str, topology: str, qualities: tuple[str, ...], reading: str) -> LineChart:

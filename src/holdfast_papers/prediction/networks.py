@@ -26,7 +26,7 @@ READINGS: tuple[Endpoints, ...] = ("counted", "assumed-up")
 CLASSES = {"low-end": (0.90, 0.95), "high-end": (0.99, 0.999)}
 TOPOLOGIES: dict[str, dict[str, object]] = {
     "trees": {"kind": "tree", "shape": "attached"},
-    "graphs": {"kind": "random", "mean_degree": 4},
+    "graphs": {"kind": "random"},
 }
 
 
@@ -36,28 +36,35 @@ class PredictionSetting:
     quality: str
     seed: int
     worlds: int
+    lifetime_s: float = LIFETIME_S
+    mean_degree: float = 4  # of graphs
 
 
-def network_of(setting: PredictionSetting) -> Network:
+def network_file(setting: PredictionSetting, every_s: float = 100.0) -> dict[str, Any]:
     names = [f"b{at + 1}" for at in range(BROKERS)]
     low, high = CLASSES[setting.quality]
-    published = {"every_s": 100.0, "lifetime_s": LIFETIME_S}
+    published = {"every_s": every_s, "lifetime_s": setting.lifetime_s}
     clients: list[dict[str, object]] = [
         {"id": f"from-{name}", "broker": name, "publish": [{**published, "attributes": {"home": name}}]}
         for name in names
     ]
     clients += [{"id": f"at-{name}", "broker": name, "subscriptions": [f"home <> '{name}'"]} for name in names]
-    return parse_text(
-        {
-            "seed": setting.seed,
-            "duration_s": 600_000.0,
-            "routing": "destinations",
-            "topology": {**TOPOLOGIES[setting.topology], "brokers": names},
-            "brokers": {"availability": [low, high], "cycle_s": 60_000},
-            "links": {"delay_ms": 0, "availability": 0.99, "cycle_s": 60_000},
-            "client": clients,
-        }
+    shape = TOPOLOGIES[setting.topology] | (
+        {"mean_degree": setting.mean_degree} if setting.topology == "graphs" else {}
     )
+    return {
+        "seed": setting.seed,
+        "duration_s": 600_000.0,
+        "routing": "destinations",
+        "topology": {**shape, "brokers": names},
+        "brokers": {"availability": [low, high], "cycle_s": 60_000},
+        "links": {"delay_ms": 0, "availability": 0.99, "cycle_s": 60_000},
+        "client": clients,
+    }
+
+
+def network_of(setting: PredictionSetting) -> Network:
+    return parse_text(network_file(setting))
 
 
 def rows_of(setting: PredictionSetting) -> Iterator[dict[str, Any]]:
@@ -97,18 +104,14 @@ def rows_of(setting: PredictionSetting) -> Iterator[dict[str, Any]]:
                 }
 
 
-def exact_misses(quality: str, seed: int) -> dict[str, Any]:
-    """What the prediction alone says of a graph: the mean share missed by scheme and reading, without a simulation."""
-    case = case_of(network_of(PredictionSetting("graphs", quality, seed, 0)))
+def exact_misses(setting: PredictionSetting) -> dict[str, Any]:
+    """What the prediction alone says of a network, without a simulation: mean shares missed, by scheme and reading."""
+    case = case_of(network_of(setting))
     found = list(predict(case, Predictor(case.overlay)))
     return {
-        "quality": quality,
-        "seed": seed,
-        **{
-            f"{endpoints}/{scheme}": fmean(1 - each.of(scheme, endpoints) for each in found)
-            for endpoints in READINGS
-            for scheme in SCHEMES
-        },
+        f"{endpoints}/{scheme}": fmean(1 - each.of(scheme, endpoints) for each in found)
+        for endpoints in READINGS
+        for scheme in SCHEMES
     }
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast.language.limits import FILTERS_MAX
 from holdfast.model.errors import InputError
 from holdfast.model.validation import did_you_mean
 from holdfast.network.building.clients import Draft, add_subscription
@@ -11,6 +12,7 @@ from holdfast.network.keys.declared import fields_of
 from holdfast.network.limits import PAIRS_MAX, SUBSCRIPTIONS_MAX
 from holdfast.network.problems import KeyPath, Problems
 from holdfast.network.tables import Values
+from holdfast.network.workload.content import Content
 from holdfast.network.workload.files import Files
 from holdfast.network.workload.patterns import Patterns
 from holdfast.network.workload.publication import PublishingWindow
@@ -56,6 +58,8 @@ def build_workload(values: Values, drafts: list[Draft], folder: Path, problems: 
             return Stock(_traffic(values), **fields_of(Stock, values))
         case "rates":
             return _rates(values, drafts, problems)
+        case "content":
+            return _content(values, drafts, problems)
         case "files":
             return _files(values, folder, problems)
     return Silent()
@@ -66,18 +70,34 @@ def _traffic(values: Values) -> Traffic:
 
 
 def _rates(values: Values, drafts: list[Draft], problems: Problems) -> Rates:
-    low, high = values["rates_per_s"]
     subscribers = sum(draft.wants for draft in drafts)
     if subscribers * sum(draft.works for draft in drafts) > PAIRS_MAX:
         problems.add(("workload",), f"more than {PAIRS_MAX:,} pairs of publisher and subscriber")
-    profile = Profile(
+    return Rates(_profile(values), tuple(values["match"]), subscribers=subscribers, **fields_of(Rates, values))
+
+
+def _content(values: Values, drafts: list[Draft], problems: Problems) -> Workload:
+    publishers = tuple(draft.id for draft in drafts if draft.works)
+    if values["tests"] > values["attributes"]:
+        problems.add(("workload", "tests"), f"{values['tests']} of {values['attributes']} attributes")
+    wanted = values["kinds"] * values["match"][1] * len(publishers)
+    if wanted > FILTERS_MAX:
+        message = f"a condition would have up to {wanted:,.0f} conjunctions; the limit is {FILTERS_MAX:,}"
+        problems.add(("workload", "kinds"), message, "fewer kinds, or a lower match")
+    if problems:
+        return Silent()  # conditions are drawn next, and might take long
+    return Content(_profile(values), tuple(values["match"]), publishers=publishers, **fields_of(Content, values))
+
+
+def _profile(values: Values) -> Profile:
+    low, high = values["rates_per_s"]
+    return Profile(
         low_per_s=low,
         high_per_s=high,
         hold_us=tuple(values["hold_us"]),
         spike_ratio=values["spikes"],
         **fields_of(TrafficTraits, values),
     )
-    return Rates(profile, tuple(values["match"]), subscribers=subscribers, **fields_of(Rates, values))
 
 
 def _files(values: Values, folder: Path, problems: Problems) -> Files:

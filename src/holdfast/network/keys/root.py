@@ -20,7 +20,7 @@ ROOT = Table(
         Key(
             "slices_s",
             SPAN,
-            "the outcome also tells what was owed and delivered of the events of every so many seconds",
+            "the outcome also tells what was owed, delivered and done to recover in every so many seconds",
             default_words="only of all together",
         ),
         Key(

@@ -4,6 +4,7 @@ from holdfast.network.keys.declared import keys_of
 from holdfast.network.keys.units import MOMENT, RATE, SHARE, SPAN, START, STOP
 from holdfast.network.shapes import Bounds, Choice, Text
 from holdfast.network.tables import Key, Table
+from holdfast.network.workload.content import Content
 from holdfast.network.workload.patterns import Patterns
 from holdfast.network.workload.rates import Rates
 from holdfast.network.workload.stock import Stock
@@ -20,6 +21,12 @@ _TRAFFIC = (
     ),
     *keys_of(TrafficTraits),
 )
+_JUMPS = (
+    Key("rates_per_s", Bounds(RATE), "between which the rate jumps; as in paper 000", [20, 500]),
+    Key("hold_s", Bounds(SPAN), "how long a rate lasts; short against a run, long against a gap", [0.5, 2]),
+    Key("spikes", SHARE, "share of these times in which the rate is the highest there is; 0: jumps alone", 0),
+    Key("match", Bounds(SHARE), "chance that a subscriber wants an event, drawn for each pair", [0, 0.1]),
+)
 
 
 def _rate(default: int, why: str) -> Key:
@@ -32,7 +39,7 @@ WORKLOAD = Table(
     (
         Key(
             "kind",
-            Choice(("none", "patterns", "zipf", "rates", "stock", "files")),
+            Choice(("none", "patterns", "zipf", "rates", "content", "stock", "files")),
             'what events look like; "none": only what clients publish by themselves',
             "none",
         ),
@@ -45,14 +52,8 @@ WORKLOAD = Table(
             _rate(10, "a second of 100 publishers is the paper's 1,000 pending ones"),
             *_TRAFFIC,
         ),
-        "rates": (
-            Key("rates_per_s", Bounds(RATE), "between which the rate jumps; as in paper 000", [20, 500]),
-            Key("hold_s", Bounds(SPAN), "how long a rate lasts; short against a run, long against a gap", [0.5, 2]),
-            Key("spikes", SHARE, "share of these times in which the rate is the highest there is; 0: jumps alone", 0),
-            Key("match", Bounds(SHARE), "chance that a subscriber wants an event, drawn for each pair", [0, 0.1]),
-            *keys_of(Rates),
-            *_TRAFFIC,
-        ),
+        "rates": (*_JUMPS, *keys_of(Rates), *_TRAFFIC),
+        "content": (*_JUMPS, *keys_of(Content), *_TRAFFIC),
         "stock": (*keys_of(Stock), _rate(10, "to begin with"), *_TRAFFIC),
         "files": (
             Key("events", Text("a path in quotes"), "a .parquet or .jsonl file, a column an attribute"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
+from holdfast.network.workload.content import Content
 from holdfast.network.workload.files import Files
 from holdfast.network.workload.patterns import Patterns
 from holdfast.network.workload.publication import PublishingWindow, ScheduledEvent
@@ -33,4 +34,4 @@ class Silent:
         return "FALSE"
 
 
-Workload = Patterns | Zipf | Rates | Stock | Files | Silent
+Workload = Patterns | Zipf | Rates | Content | Stock | Files | Silent

@@ -44,7 +44,7 @@ from holdfast.pipeline.audit.trace_tables import TraceRun, open_runs, together
 from holdfast.pipeline.spark_errors import explained
 
 # Counted by clients themselves and link by link, which is not in a trace; and what the table of seconds tells instead.
-_NOT_IN_SUMMARY = ("recovery", "answer_us", "leaf_recovery_ratio", "slices")
+_NOT_IN_SUMMARY = ("recovery", "phases_us", "leaf_recovery_ratio", "slices")
 _EVENTS = ("Publish", "Deliver")  # kinds of message that carry events; the others are the price of getting them there
 _NOTHING_ASKED = Asked()
 _AT_ONCE = 3  # small jobs that run side by side: most of their time is planning, and there are seldom more cores idle

@@ -79,11 +79,18 @@ class Repair(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
     gone: Annotated[tuple[Count, ...], Meta(max_length=ASKED_MAX)] = ()  # numbers that are not kept any more
 
 
-Control = Digest | Greeting | Request | Repair
+class Probe(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
+    """How far are you? (`srm` alone.) The answer is the same, marked as one."""
+
+    sent_us: Count  # by the clock of the one who asks
+    answers: bool = False
+
+
+Control = Digest | Greeting | Request | Repair | Probe
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Control).decode
-_KINDS: dict[type, str] = {Digest: "d", Greeting: "g", Request: "q", Repair: "r"}
+_KINDS: dict[type, str] = {Digest: "d", Greeting: "g", Request: "q", Repair: "r", Probe: "p"}
 KINDS = {letter: kind.__name__ for kind, letter in _KINDS.items()}  # by how a control publication is marked
 
 

@@ -11,6 +11,7 @@ from holdfast.protocol.node import sooner
 from holdfast.protocol.recovery.control import (
     Digest,
     Greeting,
+    Repair,
     Request,
     address_condition,
     decode_untrusted,
@@ -101,7 +102,9 @@ class EndToEndRecovery:
         if isinstance(control, Greeting):
             self._publisher.on_greeting(publication.source, control, now_us)
             return [], []
-        return self._subscriber.on_repair(publication, control)
+        if isinstance(control, Repair):
+            return self._subscriber.on_repair(publication, control)
+        return [], []  # of the paper's scheme
 
     def on_repaired(self, publication: Publication, now_us: int) -> None:
         self._subscriber.on_repaired(publication, now_us)
@@ -131,5 +134,5 @@ class EndToEndRecovery:
         return {}  # what it does is seen in the traffic
 
     @property
-    def answered_us(self) -> Iterable[int]:
-        return ()
+    def phases_us(self) -> Mapping[str, Iterable[int]]:
+        return {}

@@ -20,9 +20,19 @@ HITS = "cache hits"  # requests for what we keep
 MISSES = "cache misses"  # requests for what we had and keep no longer; the ratio is the hit ratio of the node
 SOFT_STATE = "records sent alone"
 
-# Gauges, of which the ratio is the mean length of a ring.
+# Gauges: how much is kept, and how much caches may hold (K), of all publishers that are followed.
 KEPT = "publications kept"
 FOLLOWED = "publishers followed"
+LENGTHS = "lengths of caches"  # in all
+LONGEST = "longest cache"
+SHORTEST = "shortest cache"
+
+# What a recovery consists of, for the one whose own request was answered.
+DETECTION = "detection"  # from the departure of the publication
+REQUEST = "request"  # from there to our request
+REPAIR = "repair"  # from our request to the sending of the repair, as the paper counts
+ANSWER = "answer"  # from our request to the arrival of the repair
+PHASES = (DETECTION, REQUEST, REPAIR, ANSWER)
 
 _ALL = (
     DETECTED,

@@ -15,9 +15,10 @@ from holdfast.language.constraint import Constraint
 from holdfast.model.errors import PeerError
 from holdfast.model.event import RESERVED
 from holdfast.model.limits import ATTRIBUTES_MAX
-from holdfast.model.messages import Count, Publication, Scalar
+from holdfast.model.messages import Count, Publication, Scalar, skew_of, with_skew
 from holdfast.protocol.records import Codebook, Entry, request_attributes
-from holdfast.protocol.recovery.control import KIND, OF, SEQ, Request, labels, openly
+from holdfast.protocol.recovery import control
+from holdfast.protocol.recovery.control import KIND, OF, SEQ, Repair, Request, labels, openly, repaired
 
 Routing = dict[str, Scalar]
 
@@ -26,6 +27,7 @@ DISTANCE = f"{RESERVED}d"  # a repair: from the one who asked to the one who rep
 _MARKS = 5  # attributes that a repair adds to the event's own
 
 _REQUEST = labels(Request(()), ())[KIND]
+_REPAIR = labels(Repair(), ())[KIND]
 
 
 class Wanted(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -69,6 +71,28 @@ def repair_attributes(publication: Publication, distance_us: int) -> Routing | N
     if len(publication.attributes) > ATTRIBUTES_MAX - _MARKS:
         return None
     return {**openly(publication), DISTANCE: distance_us}
+
+
+def addressed(publication: Publication, to: tuple[str, ...], distance_us: int) -> tuple[Routing, bytes]:
+    """A repair for those who asked, and nobody else: the event is its payload."""
+    event = repaired(publication)
+    if skew_of(publication):
+        event = msgspec.structs.replace(event, lifetime_us=None)  # it would be by the clock of who repairs it
+    return {**labels(Repair(), to, publication.source), DISTANCE: distance_us}, control.encoded(Repair((event,)))
+
+
+def is_addressed(publication: Publication) -> bool:
+    return publication.attributes.get(KIND) == _REPAIR
+
+
+def from_addressed_untrusted(repair: Publication) -> Publication:
+    """The publication that such a repair brings; raises only PeerError."""
+    source, found = repair.attributes.get(OF), control.decode_untrusted(repair)
+    if not isinstance(source, str) or not isinstance(found, Repair) or len(found.publications) != 1:
+        raise PeerError("a repair without a publisher, or not of one event")
+    (event,) = found.publications
+    publication = Publication(source, event.seq, event.time_us, event.lifetime_us, event.attributes, event.payload, b"")
+    return publication if event.lifetime_us is None else with_skew(publication, skew_of(repair))
 
 
 def repair_distance_us(repair: Publication) -> int:

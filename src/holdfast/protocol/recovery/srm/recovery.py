@@ -1,6 +1,7 @@
 """Recovery as in paper 000, of one client: what arrives goes to who asks, who answers, and who listens."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 from holdfast.language.subscription import Subscription
@@ -11,10 +12,14 @@ from holdfast.protocol.effects import Effect, Gauges, Incident
 from holdfast.protocol.records import Record, RecordReader, first_book
 from holdfast.protocol.recovery.control import (
     Digest,
+    Probe,
+    address_condition,
     decode_untrusted,
     digest_condition,
+    encoded,
     from_open_untrusted,
     is_open_repair,
+    labels,
 )
 from holdfast.protocol.recovery.publisher_state import NEVER_US, Interest
 from holdfast.protocol.recovery.recovery import ControlChannel, Gaps
@@ -23,6 +28,8 @@ from holdfast.protocol.recovery.srm.announcer import Announcer
 from holdfast.protocol.recovery.srm.distances import PeerDistances
 from holdfast.protocol.recovery.srm.event_cache import Rings
 from holdfast.protocol.recovery.srm.messages import (
+    from_addressed_untrusted,
+    is_addressed,
     is_request,
     own_repairs,
     own_requests,
@@ -50,6 +57,10 @@ class SrmRecovery:
     ) -> None:
         self._name = name
         self._channel = channel
+        is_cache = settings.caches is not None and name in settings.caches.split()
+        self._volunteers = is_cache or settings.volunteers >= 1 or rng.random() < settings.volunteers
+        if is_cache:
+            settings = replace(settings, kept_min=settings.kept_max, kept_first=settings.kept_max)
         self._settings = settings
         self._seen = seen
         self._counts = c.new_counts()
@@ -58,16 +69,19 @@ class SrmRecovery:
         self._interest = Interest(())
         self._listening = Listening(first_book(settings.records.encoding), channel)
         self._sources = Sources(settings)
-        self._distances = PeerDistances(settings.distance_us)
+        self._asks_distances = settings.distances == "round-trips"
+        self._distances = PeerDistances(settings.distance_us, settings.probe_us if self._asks_distances else None)
         self._requester = Requester(name, settings, self._sources, self._distances, rng, self._counts, channel)
         self._repairer = Repairer(name, settings, rng, self._counts, channel)
         self._rings = Rings(settings.kept_bytes_max)
 
     def start(self, now_us: int) -> list[Effect]:
-        if not self._settings.publisher_cache:
-            return []
-        follow = self._channel.follow
-        return follow(own_requests(self._name), now_us) + follow(own_repairs(self._name), now_us)
+        follow, effects = self._channel.follow, list[Effect]()
+        if self._settings.repairs == "addressed" or self._asks_distances:
+            effects += follow(address_condition(self._name), now_us)
+        if self._settings.publisher_cache:
+            effects += follow(own_requests(self._name), now_us) + follow(own_repairs(self._name), now_us)
+        return effects
 
     def next_due_us(self) -> int | None:
         due = self._announcer.next_due_us(), self._requester.next_due_us(), self._repairer.next_due_us()
@@ -87,12 +101,15 @@ class SrmRecovery:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        now = {c.KEPT: len(self._rings), c.FOLLOWED: len(self._sources)}
+        lengths = [int(known.ring.length) for known in self._sources]
+        now = {c.KEPT: len(self._rings), c.FOLLOWED: len(lengths), c.LENGTHS: sum(lengths)}
+        if lengths:
+            now |= {c.LONGEST: max(lengths), c.SHORTEST: min(lengths)}
         return self._counts | {f"{name} at the end": count for name, count in now.items()}
 
     @property
-    def answered_us(self) -> Iterable[int]:
-        return self._requester.answered_us
+    def phases_us(self) -> Mapping[str, Iterable[int]]:
+        return self._requester.phases_us
 
     def record_for(self, seq: int, now_us: int) -> bytes:
         return self._announcer.record_for(seq, now_us)
@@ -169,9 +186,11 @@ class SrmRecovery:
         if is_new and self._settings.soft_state_us:
             effects += self._channel.follow(digest_condition(known.name), now_us)
         self._requester.on_arrived(known, publication.seq, is_repair, now_us)
-        self._rings.add(known.ring, publication, now_us)
+        if self._volunteers:
+            self._rings.add(known.ring, publication, now_us)
         if not is_repair:
             self._distances.on_heard(known.name, publication.time_us, now_us)
+            effects += self._probes(now_us)
         if publication.record:
             try:
                 record = self._reader.read_untrusted(
@@ -187,14 +206,34 @@ class SrmRecovery:
             return [], []
         if is_open_repair(publication.attributes):
             return self._on_repair(publication, from_open_untrusted(publication), now_us)
+        if is_addressed(publication):
+            return self._on_repair(publication, from_addressed_untrusted(publication), now_us)
         if is_request(publication):
-            return self._on_request(publication, now_us), []
+            return self._on_request(publication, now_us) + self._probes(now_us), []
         control = decode_untrusted(publication)
+        if isinstance(control, Probe):
+            return self._on_probe(publication.source, control, now_us), []
         known = self._sources.get(publication.source)
         if known is None or not isinstance(control, Digest):
             return [], []
         record = self._reader.read_untrusted(known.name, control.record, control.last_seq, publication.time_us)
         return self._on_record(known, record, now_us), []
+
+    def _probes(self, now_us: int) -> list[Effect]:
+        """Ask those whose distance is not known, or was measured long ago."""
+        probe = Probe(now_us)
+        return [
+            each
+            for name in self._distances.take_due(now_us)
+            for each in self._channel.send_control(labels(probe, (name,)), encoded(probe), now_us)
+        ]
+
+    def _on_probe(self, peer: str, probe: Probe, now_us: int) -> list[Effect]:
+        if probe.answers:
+            self._distances.on_answer(peer, probe.sent_us, now_us)
+            return []
+        answer = Probe(probe.sent_us, answers=True)
+        return self._channel.send_control(labels(answer, (peer,)), encoded(answer), now_us)
 
     def _heard(self, source: str, now_us: int) -> tuple[SrmSource, list[Effect]]:
         known, forgotten = self._sources.heard(source)
@@ -239,14 +278,16 @@ class SrmRecovery:
 
     def _look_up(self, known: SrmSource, seq: int, requester: str, now_us: int) -> None:
         """Someone asks for what we have had."""
-        if self._repairer.is_answered(known.name, seq, now_us):
+        if not self._volunteers and known.name != self._name:
+            return
+        if self._repairer.is_answered(known.name, seq, requester, now_us):
             return
         held = self._announcer.published.get(seq) if known.name == self._name else known.ring.kept.get(seq)
         if held is not None or known.name != self._name:
             known.ring.on_hit(held is not None)
             self._counts[c.MISSES if held is None else c.HITS] += 1
         if held is not None or self._settings.provider_by_miss:
-            self._repairer.on_request(known, seq, held, self._distances.to_us(requester), now_us)
+            self._repairer.on_request(known, seq, held, requester, self._distances.to_us(requester), now_us)
 
     def _on_repair(
         self, repair: Publication, publication: Publication, now_us: int
@@ -255,6 +296,8 @@ class SrmRecovery:
         self._distances.on_heard(repair.source, repair.time_us, now_us)
         known.group.on_heard(repair.source, now_us)
         seq, is_own = publication.seq, publication.source == self._name
+        if (gap := known.gaps.get(seq)) is not None:
+            gap.repaired_us = repair.time_us
         near = repair.source if is_own else publication.source  # whose distance the hold-down is counted in
         others_us, own_us = repair_distance_us(repair), self._distances.to_us(near)
         self._repairer.on_repair(known, seq, others_us, own_us, repair.source, repair.time_us, now_us)

@@ -13,7 +13,7 @@ from holdfast.model.messages import Publication
 from holdfast.protocol.effects import Effect
 from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.srm import counts as c
-from holdfast.protocol.recovery.srm.messages import repair_attributes
+from holdfast.protocol.recovery.srm.messages import addressed, repair_attributes
 from holdfast.protocol.recovery.srm.settings import SrmSettings
 from holdfast.protocol.recovery.srm.source import SrmSource
 from holdfast.protocol.recovery.srm.timers import Alarms
@@ -26,12 +26,14 @@ class _Pending(msgspec.Struct, gc=False):
     publication: Publication | None  # None: we had it and keep it no longer
     distance_us: int  # to the one who asks
     asked_us: int
+    to: dict[str, None]  # all who have asked
 
 
 class _Held(msgspec.Struct, gc=False):
     until_us: int
     distance_us: int
-    sent_us: int | None  # by us
+    sent_us: int | None  # by us,
+    to: dict[str, None] | None = None  # and to whom, unless to all
     is_twice: bool = False
 
 
@@ -54,13 +56,23 @@ class Repairer:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def is_answered(self, source: str, seq: int, now_us: int) -> bool:
-        """Whether a repair is about to be sent, or was a moment ago."""
+    def is_answered(self, source: str, seq: int, requester: str, now_us: int) -> bool:
+        """Whether a repair for this one is about to be sent, or was a moment ago."""
+        pending = self._pending.get((source, seq))
+        if pending is not None:
+            pending.to[requester] = None
+            return True
         held = self._held.get((source, seq))
-        return (source, seq) in self._pending or (held is not None and now_us < held.until_us)
+        return held is not None and now_us < held.until_us and (held.to is None or requester in held.to)
 
     def on_request(
-        self, known: SrmSource, seq: int, publication: Publication | None, distance_us: int, now_us: int
+        self,
+        known: SrmSource,
+        seq: int,
+        publication: Publication | None,
+        requester: str,
+        distance_us: int,
+        now_us: int,
     ) -> None:
         """Somebody at this distance asks for what we hold, or held: then we find out whether another does."""
         if len(self._pending) >= self._settings.repairs_max:
@@ -69,7 +81,7 @@ class Repairer:
         if publication is not None:
             known.repairs.on_new_loss(known.group.size(now_us), known.group.log_size())
         key = known.name, seq
-        self._pending[key] = _Pending(known, publication, distance_us, now_us)
+        self._pending[key] = _Pending(known, publication, distance_us, now_us, {requester: None})
         self._alarms.set(key, now_us + known.repairs.draw_us(self._rng, distance_us))
 
     def on_timer(self, now_us: int) -> list[Effect]:
@@ -83,15 +95,18 @@ class Repairer:
 
     def _repair(self, key: _Id, pending: _Pending, publication: Publication, now_us: int) -> list[Effect]:
         distance_us, window = pending.distance_us, pending.known.repairs
-        attributes = repair_attributes(publication, distance_us)
+        to = pending.to if self._settings.repairs == "addressed" else None
+        attributes, payload = repair_attributes(publication, distance_us), publication.payload
+        if to is not None:
+            attributes, payload = addressed(publication, tuple(to), distance_us)
         if attributes is None:
             self._counts[c.NOT_REPAIRED] += 1
             return []
         window.on_first(now_us - pending.asked_us, distance_us)
         window.on_sent()
-        self._hold(key, _Held(self._held_until_us(distance_us, now_us), distance_us, now_us))
+        self._hold(key, _Held(self._held_until_us(distance_us, now_us), distance_us, now_us, to))
         self._counts[c.REPAIRED] += 1
-        return self._channel.send_control(attributes, publication.payload, now_us)
+        return self._channel.send_control(attributes, payload, now_us)
 
     def on_repair(
         self, known: SrmSource, seq: int, others_us: int, own_us: int, sender: str, sent_us: int, now_us: int

@@ -21,7 +21,7 @@ from holdfast.protocol.recovery.srm.source import Gap, SrmSource
 from holdfast.protocol.recovery.srm.sources import Sources
 from holdfast.protocol.recovery.srm.timers import Alarms
 
-_ANSWERS_MAX = 4_096  # of the last ones it is known how long they took, for the figures
+_TIMES_MAX = 4_096  # of the last recoveries it is known how long they took, for the figures
 
 
 class Requester:
@@ -44,7 +44,7 @@ class Requester:
         self._counts = counts
         self._alarms: Alarms[tuple[str, int]] = Alarms()
         self._abandoned: dict[tuple[str, int], None] = {}
-        self.answered_us: deque[int] = deque(maxlen=_ANSWERS_MAX)  # from the first request to the repair
+        self.phases_us: dict[str, deque[int]] = {phase: deque(maxlen=_TIMES_MAX) for phase in c.PHASES}
 
     def next_due_us(self) -> int | None:
         return self._alarms.next_due_us()
@@ -95,7 +95,19 @@ class Requester:
             self._counts[c.CAME_LATE] += 1
         elif gap.asked_us:
             self._counts[c.ANSWERED] += 1
-            self.answered_us.append(now_us - gap.asked_us)
+            if not gap.is_twice:
+                self._note_phases(gap, now_us)
+
+    def _note_phases(self, gap: Gap, now_us: int) -> None:
+        """Clocks are taken to agree; where they do not, no time is below 0."""
+        times_us = (
+            gap.detected_us - gap.departure_us,
+            gap.asked_us - gap.detected_us,
+            gap.repaired_us - gap.asked_us,
+            now_us - gap.asked_us,
+        )
+        for phase, took_us in zip(c.PHASES, times_us, strict=True):
+            self.phases_us[phase].append(max(0, took_us))
 
     def forget(self, known: SrmSource) -> list[Effect]:
         """Too many publishers: what is missing of this one is given up."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from holdfast.model.settings import Settings, Wrong, setting
 from holdfast.protocol.records import PAPER, RecordSettings
@@ -119,6 +120,18 @@ class SrmSettings(Settings):
         at_most=100,
         key="srm_hold_down",
     )
+    distances: Literal["clocks", "round-trips"] = setting(
+        "clocks",
+        "srm: how far others are; clocks: by the times on their messages; round-trips: by asking them",
+        "costs nothing where clocks agree",
+        key="srm_distances",
+    )
+    probe_us: int = setting(
+        10_000_000,
+        "round-trips: how often a node asks one that it hears",
+        "a few messages for each pair in a minute",
+        key="srm_probe_s",
+    )
     distance_us: int = setting(1_000_000, "to a node that has not been heard", "SRM's default")
 
     # Keeping, at every subscriber: Algorithm 1
@@ -159,6 +172,29 @@ class SrmSettings(Settings):
         "srm: how often it adjusts the length of its cache",
         "the paper says periodically",
         key="srm_adjust_s",
+    )
+    volunteers: float = setting(
+        1.0,
+        "srm: share of the subscribers that keep events for others, drawn for each",
+        "in the paper's experiments all do",
+        at_least=0,
+        at_most=1,
+        key="srm_volunteers",
+    )
+    caches: str | None = setting(
+        None,
+        "srm: names of clients, with spaces between, that keep K_max events of every publisher they follow and always "
+        "volunteer: designated caches, which subscribe to what they are to keep",
+        "the paper only suggests them",
+        key="srm_caches",
+        otherwise="nobody",
+    )
+    repairs: Literal["published", "addressed"] = setting(
+        "published",
+        "srm: published: a repair reaches all whom the event matches; addressed: only those who asked, but then no "
+        "holder hears that another has answered",
+        "as in the paper's experiments",
+        key="srm_repairs",
     )
     provider_us: int = setting(
         10_000_000, "age of the repair that makes its sender the closest provider", "ten adjustments"

@@ -23,6 +23,7 @@ class Gap:
         "heard",
         "ignore_until_us",
         "is_twice",
+        "repaired_us",
         "round",
     )
 
@@ -39,6 +40,7 @@ class Gap:
         self.ignore_until_us = 0  # requests until then belong to the round that has begun
         self.asked_us = 0  # when we asked in the first round
         self.is_twice = False  # another had asked before that
+        self.repaired_us = 0  # when the repair was sent that has come
 
     @property
     def alike(self) -> Hashable:

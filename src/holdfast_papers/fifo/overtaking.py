@@ -1,4 +1,4 @@
-"""Publications that overtake each other, and what a latch makes of them: the Monte-Carlo behind bench/fifo.py.
+"""Publications that overtake each other, and what a latch makes of them: a Monte-Carlo without a network.
 
 One publisher, 200 publications a second, half of them relevant to the one subscriber; four brokers, each of which
 keeps every message for a random time of its own (mean 4 ms), so that messages overtake each other as they do where
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from holdfast.protocol.order.latch import Dropped, Latch, Release
 
@@ -23,12 +24,12 @@ SHIFT_S = 30.0  # the load changes twice a minute
 CLOCK_OFFSET_US = 5 * 3_600_000_000
 CLOCK_DRIFT = 50e-6
 
-Floats = np.ndarray
+Floats = npt.NDArray[np.float64]
 Travel = Callable[[np.random.Generator, Floats], Floats]  # departures to travel times, in seconds
 
 
 def exponential(dice: np.random.Generator, departures: Floats) -> Floats:
-    return dice.exponential(PROCESSING_S, (len(departures), BROKERS)).sum(axis=1)
+    return np.asarray(dice.exponential(PROCESSING_S, (len(departures), BROKERS)).sum(axis=1))
 
 
 def shifting(dice: np.random.Generator, departures: Floats) -> Floats:
@@ -38,7 +39,8 @@ def shifting(dice: np.random.Generator, departures: Floats) -> Floats:
 
 def pareto(dice: np.random.Generator, departures: Floats) -> Floats:
     shape = 2.6
-    return PROCESSING_S * (shape - 1) / shape * (1 + dice.pareto(shape, (len(departures), BROKERS))).sum(axis=1)
+    times = (1 + dice.pareto(shape, (len(departures), BROKERS))).sum(axis=1)
+    return np.asarray(PROCESSING_S * (shape - 1) / shape * times)
 
 
 def jittery(dice: np.random.Generator, departures: Floats) -> Floats:
@@ -46,17 +48,17 @@ def jittery(dice: np.random.Generator, departures: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class TravelScenario:
     name: str
     travel: Travel
     loss: float
 
 
 SCENARIOS = (
-    Scenario("loss 5 %", exponential, 0.05),
-    Scenario("load x3 shifts, loss 5 %", shifting, 0.05),
-    Scenario("Pareto 2.6, loss 5 %", pareto, 0.05),
-    Scenario("jitter 5 ms, loss 1 %", jittery, 0.01),
+    TravelScenario("loss 5 %", exponential, 0.05),
+    TravelScenario("load x3 shifts, loss 5 %", shifting, 0.05),
+    TravelScenario("Pareto 2.6, loss 5 %", pareto, 0.05),
+    TravelScenario("jitter 5 ms, loss 1 %", jittery, 0.01),
 )
 
 
@@ -71,7 +73,7 @@ class Stream:
     order: list[int]  # the numbers that arrive, in the order in which they do
 
 
-def draw(scenario: Scenario, publications: int, seed: int, drift: float = CLOCK_DRIFT) -> Stream:
+def draw(scenario: TravelScenario, publications: int, seed: int, drift: float = CLOCK_DRIFT) -> Stream:
     dice = np.random.default_rng([seed, len(scenario.name)])
     departures = np.cumsum(dice.exponential(1 / RATE, publications))
     arrivals_us = ((departures + scenario.travel(dice, departures)) * 1e6).astype(np.int64)
@@ -88,7 +90,7 @@ def draw(scenario: Scenario, publications: int, seed: int, drift: float = CLOCK_
 
 
 @dataclass
-class Outcome:
+class ReplayOutcome:
     delivered: int = 0
     late: int = 0
     late_without: int = 0  # what the network alone would have delivered late
@@ -114,9 +116,9 @@ class Outcome:
         return self.held_us / self.delivered / 1_000
 
 
-def replay(stream: Stream, latch: Latch[int], source: str = "publisher", foresight: bool = False) -> Outcome:
+def replay(stream: Stream, latch: Latch[int], source: str = "publisher", foresight: bool = False) -> ReplayOutcome:
     """With foresight the subscriber knows what is lost, and does not wait for it."""
-    outcome = Outcome()
+    outcome = ReplayOutcome()
     come = bytearray(len(stream.relevant))
     noticed = bytearray(len(stream.relevant))
     newest = -1
