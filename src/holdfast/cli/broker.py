@@ -34,6 +34,9 @@ Listen = Annotated[
         f"[default: {DEFAULT_BROKER}]",
     ),
 ]
+Peer = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=ADDRESS", help="A broker to connect to; may be repeated.")
+]
 MqttTopic = Annotated[str, flag(MqttSettings, "topic", "--mqtt-topic", metavar="TEMPLATE")]
 MqttJson = Annotated[
     list[str] | None,
@@ -44,9 +47,7 @@ MqttJson = Annotated[
 def run(
     id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
     listen: Listen = None,
-    peer: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=ADDRESS", help="A broker to connect to; may be repeated.")
-    ] = None,
+    peer: Peer = None,
     peers: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A file with more peers, NAME = ADDRESS on each line; read again on SIGHUP."),

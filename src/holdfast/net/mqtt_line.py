@@ -21,7 +21,7 @@ _PATIENCE = 1.5  # keep-alive times without a packet end a connection: the speci
 _CLOSE_S = 2.0  # that a closing connection is given to send what waits
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     far: str
     certificate: Certificate
 
@@ -33,7 +33,7 @@ class Stream(Protocol):
 
 
 class MqttLine:
-    def __init__(self, stream: Stream, door: Door) -> None:
+    def __init__(self, stream: ByteStream, door: Door) -> None:
         self.machine = Connection(door.settings)
         self._stream = stream
         self._door = door
