@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from holdfast.pipeline.charts.lines import svg
+from holdfast_papers.prediction import dependence, protocol
 from holdfast_papers.prediction.experiment import STUDY
 from holdfast_papers.prediction.failures import SCHEMES
 from holdfast_papers.prediction.networks import (
     CLASSES,
+    READINGS,
     TOPOLOGIES,
     PredictionSetting,
     exact_misses,
@@ -36,7 +38,25 @@ OTHERS = {
             for seed in SEEDS
         ]
     ),
-    "orders": Runs([exact_misses(quality, seed) for quality in CLASSES for seed in SEEDS]),
+    "orders": Runs(
+        [
+            {"quality": quality, "seed": seed, **exact_misses(PredictionSetting("graphs", quality, seed, 0))}
+            for quality in CLASSES
+            for seed in SEEDS
+        ]
+    ),
+    "dependence": Runs(
+        [
+            {**cell, **{f"{reading}/{scheme}": 1 / cell["lifetime_s"] for reading in READINGS for scheme in SCHEMES}}
+            for cell in dependence.cells("quick")
+        ]
+    ),
+    "protocol": Runs(
+        [
+            {**cell, "simulated": 0.9, "expected": 0.905, "predicted": 0.8, "owed": 100}
+            for cell in protocol.cells("quick")
+        ]
+    ),
     "shared": Runs(list(hop_errors(PredictionSetting("trees", "low-end", 1, 1)))),
     "losses": Runs(
         [
@@ -98,6 +118,9 @@ def test_claims_say_what_holds_and_what_does_not(rows: list[dict[str, Any]]) -> 
     assert claims["ours-exact-30"].ours == pytest.approx(0.5)
     assert claims["ours-shared-brokers"].verdict == "holds"
     assert claims["live-basic"].verdict == "holds"
+    assert claims["004-lifetime-hybrid-low-end-counted"].verdict == "holds"
+    assert claims["004-lifetime-multipath-low-end-counted"].verdict == "does not hold"  # it waits in these rows
+    assert claims["004-degree-hybrid-low-end-counted"].verdict == "does not hold"  # more links bring nothing in them
     assert claims["slides-basic-low-end"].ours < -0.5
     assert claims["loss-nack-0.1"].verdict == "holds"
     assert (
@@ -114,6 +137,6 @@ def test_a_prediction_that_is_off_is_told(rows: list[dict[str, Any]]) -> None:
 
 
 def test_figures_show_every_scheme_beside_the_diagonal(rows: list[dict[str, Any]]) -> None:
-    charts = list(STUDY.figures({"subscribers": Runs(rows)}))
-    assert len(charts) == 6
-    assert all("as predicted" in svg(chart) for chart in charts)
+    charts = list(STUDY.figures({"subscribers": Runs(rows), **OTHERS}))
+    assert len(charts) == 10
+    assert sum("as predicted" in svg(chart) for chart in charts) == 6  # and four of what it depends on

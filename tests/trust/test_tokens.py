@@ -85,7 +85,7 @@ async def test_who_has_no_token_or_that_of_another_is_refused(keys: Path) -> Non
         ({"sub": "client-1"}, "`sub` is not the name"),
         ({"aud": "another service"}, "Audience"),
         ({"iss": "somebody else"}, "issuer"),
-        ({"nbf": datetime.now(UTC) + timedelta(minutes=5)}, "not yet valid"),
+        ({"nbf": datetime.now(UTC) + timedelta(hours=1)}, "not yet valid"),
         ({"groups": "traders"}, "`groups` is not a list"),
     ],
 )
