@@ -102,7 +102,7 @@ def sharded(folder: Path, conditions: dict[int, str], shards: int) -> ShardedInd
     return ShardedIndex(attributes, shards, tuple(files))
 
 
-@pytest.mark.parametrize("shards", [2, 5])
+@pytest.mark.parametrize("shards", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_shards_find_the_same_pairs(tmp_path: Path, shards: int) -> None:
     keyed = {1_000 + number: f"id = {number} AND (price > 0 OR {CONDITIONS[number]})" for number in range(100)}
     several = sharded(tmp_path, CONDITIONS | keyed, shards)
