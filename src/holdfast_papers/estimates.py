@@ -1,7 +1,7 @@
 """What runs give: a value, its 95 % interval, and how many independent runs both come from."""
 
 from collections.abc import Callable, Sequence
-from math import sqrt
+from math import isnan, sqrt
 from statistics import fmean, stdev
 from typing import NamedTuple
 
@@ -37,9 +37,9 @@ def extreme(value: float, runs: int) -> Estimate:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The mean of some runs and its 95 % interval (Student's); one run has none."""
+    """The mean of some runs and its 95 % interval (Student's). One run has none, nor have runs without a value."""
     mean = fmean(values)
-    if len(values) < 2:
+    if len(values) < 2 or isnan(mean):
         return Estimate(mean, None, len(values))
     half = half_width_factor(len(values)) * stdev(values)
     return Estimate(mean, (mean - half, mean + half), len(values))

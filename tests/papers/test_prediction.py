@@ -20,6 +20,7 @@ from holdfast_papers.prediction.networks import (
 )
 from holdfast_papers.study import Runs
 
+pytestmark = pytest.mark.xdist_group("prediction")  # its rows take seconds, and are made once in each process
 SEEDS = range(1, 6)
 VARIANTS = ("best effort", "nack", "digests", "records, R = 1", "records, R = 10", "push")
 OTHERS = {

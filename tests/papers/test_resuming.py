@@ -66,6 +66,7 @@ def _measured(spark: SparkSession, scale: Scale, out: Path, part: WatchParts) ->
     return {"third": Runs(rows)}
 
 
+@pytest.mark.slow
 def test_a_study_tells_how_far_it_is_over_all_its_parts(spark: SparkSession, tmp_path: Path) -> None:
     study = Study("tiny", "A tiny study", _plans, _claims, measured=_measured, cells=lambda scale: {"third": 40})
     told: list[tuple[int, int, str]] = []

@@ -152,7 +152,7 @@ def in_order(deliveries: list[tuple[str, str, int]]) -> bool:
     )
 
 
-@pytest.mark.parametrize("order", ["none", "strict"])
+@pytest.mark.parametrize("order", [pytest.param("none", marks=pytest.mark.slow), "strict"])
 def test_what_links_lose_is_recovered(order: str) -> None:
     network = lossy_story(order)
     expected = simulated(network)
