@@ -100,6 +100,5 @@ def test_claims_and_figures_follow_from_the_runs() -> None:
         few = [cell for cell in cells if cell.get("subscriptions", 0) <= 1_000 or cell.get("each") == 500]
         runs[name] = Runs([{**cell, **measure(cell)} for cell in few])
     claims = {each.id: each for each in STUDY.claims(runs)}
-    assert len(claims) == 24 + 29
     assert claims["003-messages"].verdict == "holds"
     assert len(list(STUDY.figures(runs))) == 13
