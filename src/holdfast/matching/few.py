@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from holdfast.matching.columns import Columns
 from holdfast.matching.kernels import Ints, Patterns, match_few
+from holdfast.matching.levels import ROWS_MAX
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.placing import place_texts
 from holdfast.matching.slots import EXACT, FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
 from holdfast.model.event import Attributes
 from holdfast.model.values import microseconds
 
-ROWS_MAX = 64  # events in one call: enough that the call's own cost vanishes
 _TEXTS_MAX = 4_096  # per slot and pattern column; then all are forgotten. Events repeat most of their texts.
 _ROOM = 4_096  # pairs, to begin with; grows as needed
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Filter
+from holdfast.matching.marks import Marked
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.predicates import Predicate, PredicateOfEach, predicate, predicate_of_each
 from holdfast.matching.residuals import Residuals, to_index
@@ -130,8 +131,9 @@ class _Access(NamedTuple):
     weight: float  # how many ways the test splits the events: more is better
 
 
-class Index(Generic[K]):
+class Index(Marked[K]):
     def __init__(self) -> None:
+        super().__init__()
         self._doors: dict[str, _Doors[K]] = {}
         self._missing: dict[str, _Doors[K]] = {}  # those of _doors that an absent attribute opens
         # The filters behind those doors in a row: most events pass most of them, and calls would cost the most.
@@ -143,7 +145,6 @@ class Index(Generic[K]):
         self._tiny: list[tuple[Filter, K]] | None = []  # all filters, as long as they are so few that doors do not pay
         self._tests: list[tuple[Predicate, K]] | None = None
         self._test_each: PredicateOfEach | None = None  # of the only filter
-        self._marks: dict[K, int] = {}
         self._residuals: Residuals[K] = Residuals()
 
     def add(self, key: K, filters: Sequence[Filter]) -> None:
@@ -210,15 +211,6 @@ class Index(Generic[K]):
         if self._test_each is None:
             self._test_each = predicate_of_each(filter_)
         return self._test_each(events, [key], [])
-
-    def mark(self, key: K, filters: Sequence[Filter], bits: int) -> None:
-        self._marks[key] = bits
-
-    def marks(self, attributes: Attributes) -> int:
-        bits, marks = 0, self._marks
-        for key in self.match(attributes):
-            bits |= marks[key]
-        return bits
 
     def _match_by_doors(self, attributes: Attributes) -> list[K]:
         out: list[K] = []

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from holdfast.language.subscription import Filter
 from holdfast.matching.index import Index
+from holdfast.matching.marks import Marked
 from holdfast.model.event import Attributes
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ RECENT_MAX = 256  # filters in the index in Python: compiling so few takes some 
 _TIER = 8  # levels become one when there are so many whose sizes are within this factor
 _THREADED_MAX = 65_536  # filters of a level that a thread makes: more would keep the interpreter's lock too long
 _PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
-_ROWS = 64  # events that a level is asked about at a time
+ROWS_MAX = 64  # events that a level is asked about at a time: enough that the call's own cost vanishes
 
 
 def _least(tier: int) -> int:
@@ -207,10 +208,11 @@ class _Job(Generic[K]):
             self.problem = problem
 
 
-class Levels(Generic[K]):
+class Levels(Marked[K]):
     """The index. With `threaded` a thread compiles; otherwise the next event that asks does."""
 
     def __init__(self, threaded: bool = False) -> None:
+        super().__init__()
         self.levels: list[CompiledLevel[K]] = []
         self.filters: dict[K, Filters] = {}
         self.changes = 0  # goes up with every change, so that others can keep what they made
@@ -218,7 +220,6 @@ class Levels(Generic[K]):
         self._job: _Job[K] | None = None
         self._threaded = threaded
         self._compiles = True
-        self._marks: dict[K, int] = {}
 
     @property
     def recent(self) -> dict[K, Filters]:
@@ -246,15 +247,6 @@ class Levels(Generic[K]):
                     self.levels.remove(level)
                 return
 
-    def mark(self, key: K, filters: Filters, bits: int) -> None:
-        self._marks[key] = bits
-
-    def marks(self, attributes: Attributes) -> int:
-        bits, marks = 0, self._marks
-        for key in self.match(attributes):
-            bits |= marks[key]
-        return bits
-
     def match(self, attributes: Attributes) -> list[K]:
         self.settle()
         if not self.levels and self._job is None:
@@ -265,7 +257,7 @@ class Levels(Generic[K]):
         self.settle()
         if not self.levels and self._job is None:
             return self._recent.index().match_each(events)
-        return [each for at in range(0, len(events), _ROWS) for each in self._match(events[at : at + _ROWS])]
+        return [each for at in range(0, len(events), ROWS_MAX) for each in self._match(events[at : at + ROWS_MAX])]
 
     def _match(self, events: Sequence[Attributes]) -> list[list[K]]:
         recent = [self._recent] if self._job is None else [self._recent, self._job.recent]

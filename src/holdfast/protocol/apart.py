@@ -10,11 +10,10 @@ import msgspec
 
 from holdfast.model.messages import Heartbeat, Outage
 from holdfast.protocol.effects import Absence, Lost
-from holdfast.protocol.outages import GONE_US, REACHABLE_MAX
+from holdfast.protocol.outages import GONE_US, LASTING_MAX, REACHABLE_MAX
 from holdfast.protocol.reach import Complete
 
 _Link = tuple[str, str]
-_OUTAGES_MAX = 1_000  # as many as a broker remembers
 
 
 class _Unended(msgspec.Struct):
@@ -86,7 +85,7 @@ class Apart:
         if known is not None:
             since_us = min(since_us, known.since_us)
         reason = f"the link between {outage.one} and {outage.other} was down"
-        if not outage.lasts or len(self._outages) >= _OUTAGES_MAX:
+        if not outage.lasts or len(self._outages) >= LASTING_MAX:
             return [_named(reason, since_us, now_us)]
         self._outages[link] = _Unended(since_us, reason, 0 if known is None else known.named_us)
         return []

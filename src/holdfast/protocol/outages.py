@@ -16,7 +16,7 @@ import msgspec
 from holdfast.model.messages import Outage
 from holdfast.protocol.statements import NEVER
 
-_LASTING_MAX = 1_000  # outages that are remembered: beyond that, the network is no more
+LASTING_MAX = 1_000  # outages that are remembered: beyond that, the network is no more
 REACHABLE_MAX = 256  # brokers that are missed by name; in a larger network none are
 GONE_US = 24 * 3600 * 1_000_000  # who was not seen for a day is not missed any more, and new when it comes
 
@@ -51,7 +51,7 @@ class LinkOutages:
         told_by = [each for each, lasting in self._lasting.items() if lasting.via == broker and each != link]
         ended = [self._told(each, self._lasting.pop(each), False, now_us) for each in told_by]
         if link not in self._lasting:
-            if len(self._lasting) >= _LASTING_MAX:
+            if len(self._lasting) >= LASTING_MAX:
                 return ended
             self._lasting[link] = _Lasting(heard_us, broker)
         lost = self._lasting[link]
@@ -65,7 +65,7 @@ class LinkOutages:
         if link in self._lasting:
             self._lasting[link].needed = needed
             return []
-        if now_us - self._began_us > GONE_US or len(self._lasting) >= _LASTING_MAX:
+        if now_us - self._began_us > GONE_US or len(self._lasting) >= LASTING_MAX:
             return []
         met = self._lasting[link] = _Lasting(self._began_us, broker, True, needed)
         return [self._told(link, met, True, now_us)]
@@ -107,7 +107,7 @@ class LinkOutages:
             self._before.pop(broker, set()) if any(each.via == broker for each in self._lasting.values()) else set()
         )
         self._before[broker] = before | reachable if len(before) < 2 * REACHABLE_MAX else reachable
-        if len(self._before) > _LASTING_MAX:
+        if len(self._before) > LASTING_MAX:
             del self._before[next(iter(self._before))]
         lasting = self._lasting.get((self._name, broker))
         return [] if lasting is None else self._ended(broker, lasting, now_us)
@@ -149,7 +149,7 @@ class LinkOutages:
         if known is not None:
             since_us = min(since_us, known.since_us)
         told = _Lasting(since_us, neighbour, outage.first)
-        if outage.lasts and len(self._lasting) < _LASTING_MAX:
+        if outage.lasts and len(self._lasting) < LASTING_MAX:
             self._lasting[link] = told
         return [self._told(link, told, outage.lasts, now_us, outage.hops + 1)]
 
@@ -163,7 +163,7 @@ class LinkOutages:
         if not lasts:
             self._over.pop(link, None)
             self._over[link] = since_us
-            if len(self._over) > _LASTING_MAX:
+            if len(self._over) > LASTING_MAX:
                 del self._over[next(iter(self._over))]
         return False
 

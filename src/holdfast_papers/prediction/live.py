@@ -18,7 +18,7 @@ from holdfast.planner.plan import case_of, plan
 from holdfast_papers.claims import Claim
 from holdfast_papers.estimates import difference, estimate
 from holdfast_papers.live import kept_runs, run_up
-from holdfast_papers.prediction.outages import arrives, outages_of
+from holdfast_papers.prediction.outages import outages_of, share_in_time
 from holdfast_papers.study import Runs, Scale
 from holdfast_papers.verdicts import about
 
@@ -97,7 +97,7 @@ def _expected(network: Network, scheme: str) -> float:
     path = overlay.path(0, 2)
     assert path is not None
     times_s = [publication.at_us / 1e6 for publication in network.publications()]
-    return sum(arrives(overlay, path, outages, at_s, _LIFETIME_S)[scheme] for at_s in times_s) / len(times_s)
+    return share_in_time(overlay, path, outages, times_s, _LIFETIME_S, scheme)
 
 
 def live_claims(rows: Runs) -> Iterator[Claim]:

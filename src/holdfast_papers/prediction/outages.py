@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from math import inf
 from random import Random
+from statistics import fmean
 
 from holdfast.network.schema import Network
 from holdfast.planner.components import US_PER_S
@@ -61,6 +62,13 @@ def arrives(overlay: Overlay, path: Path, outages: Outages, at_s: float, lifetim
         "retransmission": in_time,
         "hybrid": in_time or connected,
     }
+
+
+def share_in_time(
+    overlay: Overlay, path: Path, outages: Outages, times_s: Sequence[float], lifetime_s: float, scheme: str
+) -> float:
+    """Of events that are published at these times on this path, those that arrive in time."""
+    return fmean(arrives(overlay, path, outages, at_s, lifetime_s)[scheme] for at_s in times_s)
 
 
 def _connected(overlay: Overlay, source: int, target: int, outages: Outages, at_s: float) -> bool:

@@ -21,7 +21,7 @@ from holdfast_papers.claims import Claim
 from holdfast_papers.estimates import difference, estimate
 from holdfast_papers.models import Cell
 from holdfast_papers.prediction.networks import LIFETIME_S, PredictionSetting, network_file
-from holdfast_papers.prediction.outages import Outages, arrives, outages_of
+from holdfast_papers.prediction.outages import outages_of, share_in_time
 from holdfast_papers.study import Runs, Scale
 from holdfast_papers.verdicts import about
 
@@ -79,8 +79,7 @@ def _expected(network: Network, overlay: Overlay, scheme: str) -> float:
     """Of all events and subscribers, those that the rules let arrive in time with the outages of this run."""
     outages = outages_of(network)
     times_s = sorted({publication.at_us / 1e6 for publication in network.publications()})
-    shares = [fmean(_arrived(overlay, path, outages, times_s, scheme)) for path in _paths(overlay)]
-    return fmean(shares)
+    return fmean(share_in_time(overlay, path, outages, times_s, LIFETIME_S, scheme) for path in _paths(overlay))
 
 
 def _paths(overlay: Overlay) -> Iterator[Path]:
@@ -89,11 +88,6 @@ def _paths(overlay: Overlay) -> Iterator[Path]:
         for target in brokers:
             if source != target and (path := overlay.path(source, target)) is not None:
                 yield path
-
-
-def _arrived(overlay: Overlay, path: Path, outages: Outages, times_s: list[float], scheme: str) -> Iterator[bool]:
-    for at_s in times_s:
-        yield arrives(overlay, path, outages, at_s, LIFETIME_S)[scheme]
 
 
 def protocol_claims(rows: Runs) -> Iterator[Claim]:
