@@ -15,16 +15,30 @@ from tests.house.tree import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 INCLUDED = {
-    "broker": ["sim", "spark", "nemesis", "trust", "all"],
+    "broker": ["sim", "spark", "nemesis", "trust", "console", "all"],
     "sim": ["spark", "all"],
     "spark": ["all"],
     "zookeeper": ["all"],
     "nemesis": ["all"],
     "trust": ["all"],
+    "nats": ["all"],
+    "mqtt": ["all"],
+    "redis": ["all"],
+    "rabbitmq": ["all"],
+    "zenoh": ["all"],
+    "stomp": ["all"],
+    "console": ["all"],
+    "regex": ["all"],
 }
 NOT_IMPORTED = {"uvloop"}  # taken where it is installed, and not missed elsewhere
 BY_ANOTHER = {"llvmlite"}  # comes with numba
-DISTRIBUTIONS = {"pyjwt": "jwt"}  # that are called otherwise than what they bring
+DISTRIBUTIONS = {  # that are called otherwise than what they bring
+    "pyjwt": "jwt",
+    "nats-py": "nats",
+    "aio-pika": "aio_pika",
+    "eclipse-zenoh": "zenoh",
+    "google-re2": "re2",
+}
 
 
 def names(requirements: list[str]) -> set[str]:

@@ -24,6 +24,14 @@ EXTRA_OF = {
     "duckdb": "nemesis",
     "cryptography": "trust",
     "jwt": "trust",
+    "nats": "nats",
+    "aiomqtt": "mqtt",
+    "redis": "redis",
+    "aio_pika": "rabbitmq",
+    "zenoh": "zenoh",
+    "stomp": "stomp",
+    "aiohttp": "console",
+    "re2": "regex",
 }
 
 
