@@ -7,7 +7,6 @@ twice because an answer was lost gets the same answer: every request may be repe
 Both ends decode what they did not write themselves, with types and limits checked: only PeerError comes out.
 """
 
-from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -15,7 +14,7 @@ from msgspec import Meta
 
 from holdfast.model import limits
 from holdfast.model.errors import PeerError
-from holdfast.model.messages import Condition, Count, NodeName, Via
+from holdfast.model.messages import Condition, Count, NodeName, Via, odd_attribute
 from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 
 GATEWAY: Final = 2  # the kind of a frame that holds a request or an answer; 0 and 1 are the brokers'
@@ -30,7 +29,7 @@ STREAMS_MAX = 1_000  # that an answer may list
 
 Name = Annotated[str, Meta(max_length=limits.NAME_CHARACTERS_MAX)]
 LogId = Annotated[str, Meta(max_length=32)]
-Attributes = Annotated[dict[str, Any], Meta(max_length=limits.ATTRIBUTES_MAX)]  # scalars, which _check_rows looks at
+Attributes = Annotated[dict[str, Any], Meta(max_length=limits.ATTRIBUTES_MAX)]  # values, which _check_rows looks at
 Payload = Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES_MAX)]
 
 
@@ -201,7 +200,6 @@ Answer = StreamState | Streams | EventRows | Staged | Committed | Confirmed | Co
 # Bytes ---------------------------------------------------------------------------------------------------------
 
 _HEAD = bytes([VERSION, GATEWAY])
-_SCALARS = frozenset({bool, int, float, str, datetime, type(None)})
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
@@ -249,7 +247,7 @@ def decode_outgoing(data: bytes) -> list[EventToPublish]:
 
 def _check_rows(rows: list[EventToPublish] | list[Logged]) -> None:
     for row in rows:
-        if not _SCALARS.issuperset(map(type, row.attributes.values())):
-            raise PeerError("an attribute that is not a scalar")
+        if odd_attribute(row.attributes) is not None:
+            raise PeerError("an attribute that is neither a scalar nor a list of scalars")
         if len(max(row.attributes, key=len, default="")) > limits.NAME_CHARACTERS_MAX:
             raise PeerError(f"an attribute's name of more than {limits.NAME_CHARACTERS_MAX} characters")

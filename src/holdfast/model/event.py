@@ -1,7 +1,8 @@
-"""An event's attributes: a flat map from names to scalars.
+"""An event's attributes: a flat map from names to scalars and lists of scalars.
 
 Nested maps flatten to dotted names, so `{"home": {"team": "Yankees"}}` is `home.team`. Anything that is not a
-scalar or a map is refused with the name of the attribute. For applications dotted names are nested again (`nested`).
+scalar, a list of scalars or a map is refused with the name of the attribute. For applications dotted names are nested
+again (`nested`).
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ def attributes_of(event: Mapping[str, object]) -> Attributes:
                 return _flatten(event)  # which says what is wrong
         elif type(value) not in _PLAIN:
             return _flatten(event)
-    return event  # type: ignore[return-value]  # every value was just seen to be a plain scalar
+    return event  # type: ignore[return-value]  # every value was just seen to be a plain one
 
 
 def _flatten(event: Mapping[str, object]) -> Attributes:
