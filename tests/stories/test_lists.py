@@ -23,7 +23,7 @@ async def test_a_subscriber_gets_the_lists_that_hold_what_it_looks_for() -> None
     async with lab() as net:
         first, second = await net.pair()
         publisher, subscriber = await net.client(first), await net.client(second, recovery=True)
-        wanted = await subscriber.subscribe("'b' = ANY(tags) OR 5 < ALL(sizes) AND CARDINALITY(sizes) > 0")
+        wanted = subscriber.subscribe("'b' = ANY(tags) OR 5 < ALL(sizes) AND CARDINALITY(sizes) > 0")
         await settled(subscriber, publisher)
         await publisher.publish_many(EVENTS)
         got = [await wanted.next(timeout=10) for _ in range(3)]
