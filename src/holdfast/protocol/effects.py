@@ -79,6 +79,7 @@ class GroupDone(msgspec.Struct, frozen=True):
 
 class UnsubscribeCall(msgspec.Struct, frozen=True):
     id: str
+    lasts: bool = False  # of a group's: we leave, and the group need not end even if we are the last
 
 
 class AdvertiseCall(msgspec.Struct, frozen=True):

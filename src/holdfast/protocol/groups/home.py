@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from holdfast.model.messages import Publication
 from holdfast.protocol.effects import Effect, Incident
-from holdfast.protocol.groups.messages import HANDED_MAX, Hand, Join, MemberId, Report, Stranger, handed
+from holdfast.protocol.groups.messages import Hand, Join, MemberId, Report, Stranger, handed
+from holdfast.protocol.groups.settings import HANDED_MAX
 
 WAITING_MAX = 10_000  # events without a member that has room for them: as many as wait for any client
 MEMBERS_MAX = 10_000  # of one group: as many clients as a broker lets in

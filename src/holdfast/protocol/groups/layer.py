@@ -36,7 +36,6 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.groups.home import MEMBERS_MAX, WAITING_MAX, GroupHome, Handing
 from holdfast.protocol.groups.messages import (
-    HOMES,
     Announce,
     Join,
     Report,
@@ -48,6 +47,7 @@ from holdfast.protocol.groups.messages import (
     is_group_message,
     key_of,
 )
+from holdfast.protocol.groups.settings import HOMES
 from holdfast.protocol.node import BrokerLayer, BrokerMachine, ClientMachine
 from holdfast.protocol.recovery.control import address_condition, address_of
 from holdfast.protocol.settings import ProtocolSettings
@@ -277,7 +277,7 @@ class GroupLayer(BrokerLayer[BrokerMachine]):
         if isinstance(message, Report) and message.member.client == publication.source:
             answers = home.on_report(message, now_us)
             effects = self._send(seat, answers, now_us)
-            if message.leaves and not home.members:
+            if message.leaves and not message.lasts and not home.members:
                 return effects + self._end(seat, now_us)
             return effects + self._hand_out(seat, now_us)
         return [Incident("bad_group_message", source=publication.source)]

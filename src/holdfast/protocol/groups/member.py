@@ -26,7 +26,6 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.groups.messages import (
-    HANDED_MAX,
     Announce,
     GroupMessage,
     Hand,
@@ -42,6 +41,7 @@ from holdfast.protocol.groups.messages import (
     key_of,
     publication_of,
 )
+from holdfast.protocol.groups.settings import HANDED_MAX
 from holdfast.protocol.node import ClientLayer, ClientMachine, sooner
 from holdfast.protocol.recovery.control import address_condition
 from holdfast.protocol.settings import ProtocolSettings
@@ -120,7 +120,7 @@ class GroupMember(ClientLayer):
             case SubscribeCall() if given.group:
                 return self._join(given, now_us)
             case UnsubscribeCall() if given.id in self._of:
-                return self._leave(given.id, now_us)
+                return self._leave(given, now_us)
             case GroupDone():
                 return self._on_done(given, now_us)
             case Wake():
@@ -161,9 +161,9 @@ class GroupMember(ClientLayer):
         broker = self._core.broker
         return [] if broker is None else [Send(broker, envelope(self.name, message, to, now_us))]
 
-    def _leave(self, id_: str, now_us: int) -> list[Effect]:
-        each = self._of.pop(id_)
-        effects = self._report(each, now_us, leaves=True)
+    def _leave(self, call: UnsubscribeCall, now_us: int) -> list[Effect]:
+        each = self._of.pop(call.id)
+        effects = self._report(each, now_us, True, call.lasts)
         if all(other.key != each.key for other in self._of.values()):
             effects += self._core.unfollow(channel_of(each.key), now_us)
         return effects
@@ -228,11 +228,11 @@ class GroupMember(ClientLayer):
         if self._report_us is None:
             self._report_us = now_us + _REPORT_US
 
-    def _report(self, each: _Membership, now_us: int, leaves: bool = False) -> list[Effect]:
+    def _report(self, each: _Membership, now_us: int, leaves: bool = False, lasts: bool = False) -> list[Effect]:
         if each.home is None:
             return []
         each.reported = each.done_here
-        report = Report(each.key, each.member, each.stream, each.received, each.done_here, leaves)
+        report = Report(each.key, each.member, each.stream, each.received, each.done_here, leaves, lasts)
         return self._send(report, each.home.home, now_us)
 
     # Time ----------------------------------------------------------------------------------------

@@ -16,10 +16,9 @@ from holdfast.language.subscription import subscription_of
 from holdfast.model.errors import PeerError
 from holdfast.model.limits import ATTRIBUTES_MAX, CONDITION_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
 from holdfast.model.messages import SCALAR_TYPES, Count, NodeName, Publication, Publish, Scalar, skew_of, with_skew
+from holdfast.protocol.groups.settings import GROUP_CHARACTERS_MAX, HANDED_MAX, HOMES
 from holdfast.protocol.recovery.control import CONTROL_SEQ, GROUP, KIND, OF, address_of
 
-HANDED_MAX = 256  # events in one message, and those that a member may have and not be done with
-GROUP_CHARACTERS_MAX = 128  # of a group's name: it stands in logs
 _SHOWN = 24  # characters of the name that are part of the key, for people
 _SKEW = Annotated[int, Meta(ge=-TIME_US_MAX, le=TIME_US_MAX)]
 
@@ -83,6 +82,7 @@ class Report(msgspec.Struct, frozen=True, array_like=True, tag=4):
     received: Count
     done: Count
     leaves: bool = False
+    lasts: bool = False  # who leaves will be back: the group goes on without members
 
 
 class Stranger(msgspec.Struct, frozen=True, array_like=True, tag=5):
@@ -109,9 +109,6 @@ def key_of(group: str, condition: str) -> str:
 def home_of(key: str, broker: str) -> str:
     """The name of a group's home at a broker: to the broker it is a client."""
     return f"{HOMES}{key}@{broker}"
-
-
-HOMES = "group:"  # what the names of homes begin with
 
 
 def desk_of(broker: str) -> str:

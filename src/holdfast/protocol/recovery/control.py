@@ -92,7 +92,9 @@ Control = Digest | Greeting | Request | Repair | Probe
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Control).decode
 _KINDS: dict[type, str] = {Digest: "d", Greeting: "g", Request: "q", Repair: "r", Probe: "p"}
-KINDS = {letter: kind.__name__ for kind, letter in _KINDS.items()} | {GROUP: "GroupMessage"}  # by how a control publication is marked
+KINDS = {letter: kind.__name__ for kind, letter in _KINDS.items()} | {
+    GROUP: "GroupMessage"
+}  # by how a control publication is marked
 
 
 def address_of(name: str) -> str:
