@@ -39,7 +39,7 @@ SEES: dict[str, frozenset[str]] = {
 }
 
 DRIVERS = ("sim", "net")
-CONTRACT = frozenset("store_changes conditions effects message_kind node parts settings stack".split())
+CONTRACT = frozenset("client_rights store_changes conditions effects message_kind node parts settings stack".split())
 """What drivers may import of protocol, beside the settings of each mechanism: a driver knows nodes and no mechanism."""
 PAPERS = "holdfast_papers"  # imports the product; the product finds its verb by an entry point and imports none of it
 _APART = {"holdfast.pipeline.audit": "holdfast.pipeline.report"}  # a report shows an audit, which knows no report
