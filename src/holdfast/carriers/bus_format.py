@@ -61,7 +61,7 @@ _layout = msgspec.msgpack.Decoder(Layout | None).decode
 
 
 def events_payload(encoded: Sequence[bytes]) -> bytes:
-    """CarriedEvents that stand or fall together, each message encoded already."""
+    """Events that stand or fall together, each message encoded already."""
     return b"".join((_EVENTS, array_head(len(encoded)), *encoded))
 
 

@@ -136,7 +136,7 @@ class StubBroker:
         return [BusMessage(self._lane, events_payload(parts))]
 
     def _on_events(self, publications: list[Publication]) -> list[BusMessage]:
-        """CarriedEvents lane by lane."""
+        """Events lane by lane."""
         by_lane: dict[Lane, list[Publication]] = {}
         for each in publications:
             by_lane.setdefault(self._terms.template.lane(each.attributes), []).append(each)
@@ -275,7 +275,7 @@ def _of_events(condition: Subscription) -> Subscription:
 
 
 def _encoded(events: list[Publication], since: int) -> list[bytes]:
-    """CarriedEvents of one lane, in a batch if all are plain; and what is stated of them, where their publisher keeps them."""
+    """Events of one lane, in a batch if all are plain; and what is stated of them, where their publisher keeps them."""
     first = events[0]
     stated = (since, events[-1].seq) if first.record is not None else (0, 0)
     if all(each.lifetime_us is None and not each.record for each in events):
