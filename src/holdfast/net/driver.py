@@ -239,9 +239,7 @@ class Driver:
                     continue
                 self._put(effect.to, self._encoded(effect.message))
             elif type(effect) is Incident:
-                self.counters.note(effect.kind, effect.count)
-                if self._application is not None:  # by now: a large table takes a while to handle
-                    self._application.on_incident(effect, self._clock.now_us())
+                self.report(effect)
             elif type(effect) is Persist:
                 assert self._committer is not None
                 self._committer.persist(effect)
@@ -260,6 +258,11 @@ class Driver:
                     self._application.on_lost(effect, now_us)
                 elif type(effect) is Acknowledged:
                     self._application.on_acknowledged(effect, now_us)
+
+    def report(self, incident: Incident) -> None:
+        self.counters.note(incident.kind, incident.count)
+        if self._application is not None:  # by now: a large table takes a while to handle
+            self._application.on_incident(incident, self._clock.now_us())
 
     def _deny(self, denied: Deny) -> None:
         link = self.links.get(denied.client)

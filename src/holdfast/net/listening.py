@@ -7,6 +7,7 @@ from holdfast.net.clock import Clock
 from holdfast.net.journal import Note
 from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_listener import listen_for_mqtt
+from holdfast.net.mqtt_trust import DoorTrust
 from holdfast.net.settings import NodeSettings
 from holdfast.net.transport import listen
 from holdfast.net.wire import Accept, Listener, Paused, Refused
@@ -17,6 +18,7 @@ async def listeners(
     accept: Accept,
     clock: Clock,
     taken: Mapping[str, tuple[int, int]],
+    trust: DoorTrust,
     log: Callable[[Note], None],
     refused: Refused,
     paused: Paused,
@@ -31,6 +33,6 @@ async def listeners(
             yield await listen(address, accept, settings.tls, refused, paused)
             continue
         if door is None:  # for all of them: a client may come back another way
-            door = Door(settings, accept, clock, taken, log)
+            door = Door(settings, accept, clock, taken, trust, log)
             await door.open()
         yield await listen_for_mqtt(address, door, settings.tls, refused, paused)

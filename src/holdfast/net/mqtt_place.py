@@ -18,8 +18,10 @@ from holdfast.mqtt.notes import Notes
 from holdfast.mqtt.retained import Retained
 from holdfast.mqtt.session import MqttSession, MqttSubscription
 from holdfast.net.clock import Clock
+from holdfast.net.mqtt_trust import Guest
 from holdfast.net.seat import Matched, Seat
 from holdfast.net.subscription import Delivery, Inbox
+from holdfast.trust.identity import ANONYMOUS, Principal
 
 _AT_ONCE_MAX = 64  # events that are written to a client before others get their turn
 _REPLAY = 0  # the token of an event that nobody keeps for us
@@ -29,6 +31,7 @@ class ClientLine(Protocol):
     """Where a client's connection is written to."""
 
     machine: Connection
+    guest: Guest | None  # who it is, once it was let in
 
     def perform(self, effects: list[Effect]) -> None: ...
     async def drained(self) -> None: ...
@@ -39,12 +42,13 @@ class ClientPlace:
     def __init__(
         self,
         session: MqttSession,
-        new_seat: Callable[[], Seat],
+        new_seat: Callable[[Principal], Seat],
         clock: Clock,
         topic: str,
         write: Callable[[Notes], Awaitable[None]],
     ) -> None:
         self.session = session
+        self.identity: Principal = ANONYMOUS  # of whoever has sat here last in this process
         self.seat: Seat | None = None
         self.line: ClientLine | None = None
         self._new_seat = new_seat
@@ -60,11 +64,12 @@ class ClientPlace:
 
     # Coming and going ----------------------------------------------------------------------------
 
-    async def sit(self, afresh: bool) -> None:
+    async def sit(self, identity: Principal, afresh: bool) -> None:
         """Take a seat, and want again what the session wants; afresh, nothing that the broker may have kept."""
+        self.identity = identity
         if self.seat is not None:
             return
-        seat = self._new_seat()
+        seat = self._new_seat(identity)
         seat.on_put = self._stirred.set
         await seat.__aenter__()
         if afresh and seat.is_durable:
@@ -95,7 +100,7 @@ class ClientPlace:
         """The session is over."""
         self._stop_pumping()
         if self.seat is None:  # the broker keeps something for it
-            await self.sit(afresh=True)
+            await self.sit(self.identity, afresh=True)
         assert self.seat is not None
         seat, self.seat = self.seat, None
         await seat.leave(for_good=True)

@@ -29,6 +29,7 @@ from holdfast.net.journal import Note
 from holdfast.net.link import Link
 from holdfast.net.listening import listeners
 from holdfast.net.lost_peers import LostPeers
+from holdfast.net.mqtt_trust import DoorTrust
 from holdfast.net.opening import open_store
 from holdfast.net.resumption import Absent, may_resume
 from holdfast.net.session import SILENT_LEASES, Session, open_session
@@ -83,6 +84,7 @@ class BrokerNode:
         self.hello = Hello(settings.name, "broker", epoch, faulty, level=LEVEL, repairs=settings.hops.hops == "nack")
         self.driver = Driver(machine, self._clock, self.counters, application, tallied, self._committer)
         self.driver.passes_on_hold = settings.routing != "destinations"
+        self._door_trust = DoorTrust(self.gate, self._rights, self.driver.report)
         self._directory: DirectoryService | None = None
         self.driver.on_register = self._register
         self._listeners: list[Listener] = []
@@ -121,7 +123,7 @@ class BrokerNode:
     async def start(self) -> None:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
-            tell = self._log, self._on_tls_refused, self._on_accept_paused
+            tell = self._door_trust, self._log, self._on_tls_refused, self._on_accept_paused
             async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *tell):
                 self._listeners.append(listener)
         except BaseException:
@@ -183,15 +185,18 @@ class BrokerNode:
             try:
                 if session.dialled:
                     self.gate.check_dialled(session.credentials)
-                else:
+                elif session.wire.vouched is None:  # the others are the door's
                     session.identity = self.gate.identity(session.credentials, self.peers)
             except NotTrustedError as problem:
                 session.expel(str(problem))
+        changed: list[str] = []
         if self._rights is not None and self.gate.rights is not None:
-            for name in self._rights.change(self.gate.rights):  # they come back and begin anew
-                self._absent.forget(name)
-                if name in self._sessions:
-                    self._sessions[name].expel("its rights have changed")
+            changed = self._rights.change(self.gate.rights)
+        self._door_trust.on_change(frozenset(changed))
+        for name in changed:  # they come back and begin anew
+            self._absent.forget(name)
+            if name in self._sessions and self._sessions[name].wire.vouched is None:
+                self._sessions[name].expel("its rights have changed")
 
     def _stop_dialling(self, name: str) -> None:
         self.peers.pop(name, None)

@@ -20,6 +20,7 @@ from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import Address
 from holdfast.net.wire import CLOSED, Accept, Paused, Receiver, Refused
 from holdfast.trust.certificate import Certificate
+from holdfast.trust.identity import Principal
 
 FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
 _BUFFER_BYTES_MAX = 1024 * 1024  # about to go to the kernel; more waits in the outbox, where it can be dropped
@@ -36,6 +37,7 @@ class TcpWire(asyncio.Protocol):
     reliable = True
     frame_aim = FRAME_AIM
     frame_max = FRAME_BYTES_MAX
+    vouched: Principal | None = None
 
     def __init__(self, accept: Accept, now_s: Callable[[], float] = monotonic) -> None:
         self.far = "?"

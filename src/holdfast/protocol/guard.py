@@ -30,9 +30,9 @@ from holdfast.model.messages import (
     Stamped,
     with_statement,
 )
-from holdfast.protocol.client_rights import ClientRights
+from holdfast.protocol.client_rights import ClientRights, publication_refused, subscription_denied
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Deny, Effect, Incident, Input, Multicast, Received, Send
+from holdfast.protocol.effects import Deny, Effect, Input, Multicast, Received, Send
 from holdfast.protocol.node import BrokerLayer, BrokerMachine
 from holdfast.protocol.recovery.control import (
     CONTROL_SEQ,
@@ -53,7 +53,6 @@ _LETTERS = {name: letter for letter, name in KINDS.items()}  # by the name of a 
 _DIGEST, _REPAIR = _LETTERS[Digest.__name__], _LETTERS[Repair.__name__]
 _TO_CLIENTS = (Deliver, Batch, Numbered, Handover)
 _NOTHING = encoded(Repair())
-_SHOWN_MAX = 200  # characters of a reason that a client is told
 
 
 class GuardLayer(BrokerLayer[BrokerMachine]):
@@ -129,9 +128,8 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
             if instead is None:
                 kept.append(each)
             else:
-                kind = "subscription_narrowed" if instead else "subscription_refused"
-                reason = f"it may subscribe to {instead or 'nothing of this'} instead of {each}"[:_SHOWN_MAX]
-                effects += [Incident(kind, client, reason=reason), Deny(client, each, instead, reason)]
+                incident = subscription_denied(client, each, instead)
+                effects += [incident, Deny(client, each, instead, incident.reason)]
         if len(kept) == len(given):
             return change
         if isinstance(change, Delta):
@@ -214,9 +212,8 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
 
 
 def _refuse(client: str, seq: int, count: int, why: str, effects: list[Effect]) -> None:
-    reason = why[:_SHOWN_MAX]
-    effects.append(Incident("publication_refused", client, count, client, seq, reason=reason))
-    effects.append(Deny(client, "", "", reason, seq, count))
+    incident = publication_refused(client, why, seq, count)
+    effects += [incident, Deny(client, "", "", incident.reason, seq, count)]
 
 
 def _events(batch: Batch) -> Iterable[tuple[int, Attributes]]:
