@@ -19,6 +19,7 @@ from holdfast.net.driver import Driver
 from holdfast.net.tcp import FRAME_AIM
 from holdfast.net.wire import CLOSED, Accept, Receiver
 from holdfast.trust.certificate import Certificate
+from holdfast.trust.identity import Principal
 from holdfast.wire.codec import MESSAGES
 from holdfast.wire.signals import LEVEL, Hello, Missed, Ping, Pong, Welcome, decode_signal_untrusted, encode_signal
 
@@ -36,6 +37,7 @@ class BusWire:
     frame_aim = FRAME_AIM
     frame_max = FRAME_BYTES_MAX
     unanswered_s = 0.0  # the carrier says when its bus is gone
+    vouched: Principal | None = None
 
     def __init__(
         self,
