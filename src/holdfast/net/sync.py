@@ -13,6 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from time import monotonic
 
@@ -242,10 +243,11 @@ class SyncClient:
         return SyncAdvertisement(self._thread.call(lambda: self._client.advertise(condition)), self._thread)
 
     def subscribe(
-        self, condition: str, *, queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
+        self, condition: str, *, group: str = "", queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
     ) -> SyncSubscription:
         parsed_condition(condition)  # here, where a warning finds the line of the caller
-        made = self._thread.call(lambda: self._client.subscribe(condition, queue_max=queue_max, when_full=when_full))
+        wanted = partial(self._client.subscribe, condition, group=group, queue_max=queue_max, when_full=when_full)
+        made = self._thread.call(wanted)
         return SyncSubscription(made, self._thread, self._at_once)
 
     @property
