@@ -8,10 +8,11 @@ from holdfast.carriers.carrier import BusCarrier
 from holdfast.carriers.lane_book import LaneBook
 from holdfast.carriers.lanes import Template
 from holdfast.carriers.stub import Body, BusTerms, StubBroker
-from holdfast.model.errors import MisuseError
+from holdfast.model.errors import InputError, MisuseError
 from holdfast.net.address import Address
 from holdfast.net.client import Client
 from holdfast.net.session import open_session
+from holdfast.net.subscription import QUEUE_MAX, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
@@ -63,3 +64,11 @@ class BusClient(Client):
 
     async def forget(self) -> None:
         raise MisuseError("forget() needs brokers that store events; a bus keeps nothing for its clients")
+
+    def subscribe(
+        self, condition: str, *, group: str = "", queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
+    ) -> Subscription:
+        """The events that a SQL condition describes, from now on; a bus has no groups."""
+        if group:
+            raise InputError("groups need Holdfast's brokers, which hand each event to one member; a bus does not")
+        return super().subscribe(condition, queue_max=queue_max, when_full=when_full)
