@@ -9,7 +9,7 @@ wire format can encode them without conversion. The limits in the types are chec
 cost nothing elsewhere.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import repeat
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -26,20 +26,6 @@ else:
     # msgspec takes no timestamp beside a string; wire/codec.py adds it.
     Element = bool | int | float | str | None
     Scalar = Element | Annotated[list[Element], Meta(max_length=limits.LIST_ELEMENTS_MAX)]
-
-_are_scalars = frozenset({bool, int, float, str, datetime, type(None)}).issuperset
-
-
-def odd_attribute(attributes: Mapping[str, object]) -> str | None:
-    """The name of an attribute that is neither a scalar nor a list of scalars; None when there is none."""
-    if _are_scalars(map(type, attributes.values())):
-        return None
-    for name, value in attributes.items():
-        elements = value if type(value) is list else (value,)
-        if len(elements) > limits.LIST_ELEMENTS_MAX or not _are_scalars(map(type, elements)):
-            return name
-    return None
-
 
 NodeName = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARACTERS_MAX)]
 NodeNames = Annotated[tuple[NodeName, ...], Meta(max_length=limits.NODES_MAX)]

@@ -19,6 +19,7 @@ from msgspec import Meta
 
 from holdfast.model.encoded import array_head
 from holdfast.model.errors import InputError, PeerError
+from holdfast.model.event import odd_attribute
 from holdfast.model.limits import (
     ATTRIBUTES_BYTES_MAX,
     ATTRIBUTES_MAX,
@@ -40,7 +41,6 @@ from holdfast.model.messages import (
     SkewedPublication,
     Stamp,
     Stamped,
-    odd_attribute,
     with_skew,
 )
 

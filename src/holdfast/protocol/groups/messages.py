@@ -14,8 +14,9 @@ from msgspec import Meta
 from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import subscription_of
 from holdfast.model.errors import PeerError
+from holdfast.model.event import odd_attribute
 from holdfast.model.limits import ATTRIBUTES_MAX, CONDITION_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
-from holdfast.model.messages import Count, NodeName, Publication, Publish, Scalar, odd_attribute, skew_of, with_skew
+from holdfast.model.messages import Count, NodeName, Publication, Publish, Scalar, skew_of, with_skew
 from holdfast.protocol.groups.settings import GROUP_CHARACTERS_MAX, HANDED_MAX, HOMES
 from holdfast.protocol.recovery.control import CONTROL_SEQ, GROUP, KIND, OF, address_of
 

@@ -16,9 +16,9 @@ from msgspec import Meta
 from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Subscription, subscription_of
 from holdfast.model.errors import PeerError
-from holdfast.model.event import RESERVED, Attributes
+from holdfast.model.event import RESERVED, Attributes, odd_attribute
 from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
-from holdfast.model.messages import Count, Publication, Scalar, odd_attribute, skew_of, with_skew
+from holdfast.model.messages import Count, Publication, Scalar, skew_of, with_skew
 
 KIND = RESERVED  # what a control publication is; a repair that goes to all has none
 OF = f"{RESERVED}of"  # the publisher that a digest or a repair is about
