@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from holdfast.net.address import MQTT_SCHEMES
 from holdfast.net.clock import Clock
+from holdfast.net.half_open import HalfOpen
 from holdfast.net.journal import Note
 from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_listener import listen_for_mqtt
@@ -19,6 +20,7 @@ async def listeners(
     clock: Clock,
     taken: Mapping[str, tuple[int, int]],
     trust: DoorTrust,
+    half_open: HalfOpen,
     log: Callable[[Note], None],
     refused: Refused,
     paused: Paused,
@@ -30,9 +32,9 @@ async def listeners(
     door: Door | None = None
     for address in settings.listen:
         if address.scheme not in MQTT_SCHEMES:
-            yield await listen(address, accept, settings.tls, refused, paused)
+            yield await listen(address, accept, settings.tls, half_open, refused, paused)
             continue
         if door is None:  # for all of them: a client may come back another way
             door = Door(settings, accept, clock, taken, trust, log)
             await door.open()
-        yield await listen_for_mqtt(address, door, settings.tls, refused, paused)
+        yield await listen_for_mqtt(address, door, settings.tls, half_open, refused, paused)
