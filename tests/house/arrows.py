@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from tests.house.tree import imports
 
 _BELOW_CLI = frozenset(
-    "model language matching protocol wire mqtt trust network store books sim net gateway planner pipeline".split()
+    "model language matching protocol wire mqtt trust network store books sim net carriers gateway planner "
+    "pipeline".split()
 )
 _DRIVER = frozenset({"model", "language", "matching", "protocol", "wire", "network", "store", "books"})
 
@@ -23,6 +24,8 @@ SEES: dict[str, frozenset[str]] = {
     "books": _DRIVER - {"store", "books"},  # of a run, whoever drove it
     "sim": _DRIVER,
     "net": _DRIVER | {"trust", "mqtt"},  # mqtt: what a broker says to clients of MQTT
+    # Clients of a bus; the stub broker that stands for it knows tables and control messages, as brokers and clients do.
+    "carriers": frozenset({"model", "language", "protocol", "wire", "trust", "net"}),
     "gateway": frozenset(
         {"model", "language", "protocol", "wire", "store", "net"}
     ),  # a client of a network, with a log

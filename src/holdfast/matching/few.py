@@ -167,6 +167,7 @@ def _constants(slots: Sequence[Slot]) -> tuple[npt.NDArray[np.float64], npt.NDAr
     sizes = [0 if each is None else each.values.size for each in edges]
     starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
     together = np.concatenate([np.zeros(0), *(each.values for each in edges if each is not None)])
+    together.flags.writeable = False  # as those of a saved matcher are: one type for numba
     for each, start, size in zip(edges, starts.tolist(), sizes, strict=False):
         if each is not None:
             each.values = together[start : start + size]

@@ -138,7 +138,9 @@ def _restore(at: int, about: dict[str, Any], arrays: dict[str, Array]) -> Slot:
 
 def _view(data: pa.Buffer, kind: str, shape: list[int]) -> Array:
     size = int(np.prod(shape))
-    return np.frombuffer(data, np.dtype(kind), size).reshape(shape)
+    array = np.frombuffer(data, np.dtype(kind), size).reshape(shape)
+    array.flags.writeable = False  # whether Arrow's is depends on compression: another type would be compiled for
+    return array
 
 
 def _text_arrays(name: str, texts: pa.Array) -> Iterator[tuple[str, Array]]:

@@ -26,6 +26,7 @@ SEQ = f"{RESERVED}seq"  # a repair that goes to all: the number, time and lifeti
 TIME = f"{RESERVED}time"
 LIFETIME = f"{RESERVED}life"
 CONTROL_SEQ = 0
+GROUP = "w"  # the kind of what homes and members of groups say: protocol/groups
 CONTROL_ADVERTISEMENT = str(Constraint(KIND, "IS NOT NULL", None))  # of every recovering client
 
 ASKED_MAX = 4_096  # numbers or ranges in one request
@@ -91,7 +92,9 @@ Control = Digest | Greeting | Request | Repair | Probe
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Control).decode
 _KINDS: dict[type, str] = {Digest: "d", Greeting: "g", Request: "q", Repair: "r", Probe: "p"}
-KINDS = {letter: kind.__name__ for kind, letter in _KINDS.items()}  # by how a control publication is marked
+KINDS = {letter: kind.__name__ for kind, letter in _KINDS.items()} | {
+    GROUP: "GroupMessage"
+}  # by how a control publication is marked
 
 
 def address_of(name: str) -> str:
