@@ -48,6 +48,12 @@ MqttJson = Annotated[
 ]
 
 
+Replaceable = Annotated[
+    bool,
+    typer.Option(
+        "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
+    ),
+]
 Budget = Annotated[
     list[str] | None,
     typer.Option(
@@ -69,12 +75,7 @@ def run(
     push_back: Annotated[bool, flag(NodeSettings, "push_back", "--push-back")] = NodeSettings.push_back,
     hops: HopsOf = HopSettings.hops,
     store: Annotated[Path | None, flag(NodeSettings, "store", metavar="FILE")] = NodeSettings.store,
-    replaceable: Annotated[
-        bool,
-        typer.Option(
-            "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
-        ),
-    ] = False,
+    replaceable: Replaceable = False,
     directory: Directory = None,
     certificate: Certificate = None,
     key: PrivateKey = None,
@@ -108,6 +109,7 @@ def run(
     from holdfast.trust.settings import TrustSettings
 
     _check_store(hops, store)
+    place = None if metrics is None else parse_place(metrics)
 
     def read_peers() -> dict[str, Address]:
         return peers_from(peer or (), peers)
@@ -126,7 +128,6 @@ def run(
         mqtt=MqttSettings(mqtt_topic, tuple(mqtt_json or ())),
         **_replication(replaceable, directory, routing, hops),
     )
-    place = None if metrics is None else parse_place(metrics)
     run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
 
 

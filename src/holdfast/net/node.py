@@ -18,6 +18,7 @@ from holdfast.model.errors import TransportError
 from holdfast.model.messages import Detach
 from holdfast.net.address import ENCRYPTED, Address
 from holdfast.net.admission import SESSIONS_MAX, AdmissionControl, is_full
+from holdfast.net.arrivals import Arrivals
 from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
@@ -87,7 +88,8 @@ class BrokerNode:
         self.driver = Driver(machine, self._clock, self.counters, application, tallied, self._committer)
         self.driver.passes_on_hold = settings.routing != "destinations"
         self._throttles = Throttles(settings.budgets, self.driver.report)
-        self._half_open = HalfOpen(settings.budgets.half_open, self._on_half_open_closed)
+        arrivals = self._arrivals = Arrivals(self.counters, self._log, lambda: self.connections)
+        self._half_open = HalfOpen(settings.budgets.half_open, arrivals.on_half_open_closed)
         self._door_trust = DoorTrust(self.gate, self._rights, self._throttles.budgets, self.driver.report)
         self._directory: DirectoryService | None = None
         self.driver.on_register = self._register
@@ -129,8 +131,8 @@ class BrokerNode:
     async def start(self) -> None:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
-            tell = self._door_trust, self._half_open, self._log, self._on_tls_refused, self._on_accept_paused
-            async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *tell):
+            about = self._door_trust, self._half_open, self._arrivals, self._log
+            async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *about):
                 self._listeners.append(listener)
         except BaseException:
             self._stop_listening()
@@ -298,20 +300,6 @@ class BrokerNode:
         if wire.reliable and wire.vouched is None:  # over datagrams a cookie has come first
             self._half_open.enter(session, wire.far, lambda: session.end("too many have not greeted", now=True))
         return session
-
-    def _on_tls_refused(self, far: str, why: str) -> None:
-        self.counters.tls_refused += 1
-        self._log(Note("tls_refused", far, f"{far} failed the TLS handshake: {why}"))
-
-    def _on_half_open_closed(self, far: str) -> None:
-        self.counters.note("half_open_closed")
-        text = f"{far} was closed: it had not said who it is for longest, and too many have not"
-        self._log(Note("half_open_closed", far, text))
-
-    def _on_accept_paused(self, why: str) -> None:
-        self.counters.note("accept_paused")
-        text = f"no connection is accepted for a second: {why}, {len(self._wires):,} are open"
-        self._log(Note("accept_paused", "", text))
 
     # Connections ---------------------------------------------------------------------------------
 
