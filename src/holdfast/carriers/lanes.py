@@ -34,6 +34,7 @@ _HASHED = 18  # what that adds, and a separator
 _PLACES_MAX = 8  # attributes in a template: with more, hardly anything of a value would stay readable
 _MISSING = "~"
 _EMPTY = "~0"
+_LIST = "~l"  # any list: which elements a condition asks for is no matter of lanes
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -109,7 +110,8 @@ class Template:
     def lane(self, attributes: Mapping[str, Value | None]) -> Lane:
         """The lane of an event."""
         values = tuple([attributes.get(name) for name in self.attributes])
-        key = (*values, *map(type, values))  # 1 is True to Python
+        kinds = tuple(map(type, values))
+        key = (*(values if list not in kinds else map(token_of, values)), *kinds)  # 1 is True to Python
         found = self._cache.get(key)
         if found is None:
             tokens = [token_of(each, self._token_max) for each in values]
@@ -172,6 +174,8 @@ def token_of(value: Value | None, most: int = _TOKEN_MAX) -> str:
     """A value as a token, of so many characters and a hash. Values that are equal in a condition have equal tokens."""
     if value is None:
         return _MISSING
+    if isinstance(value, list):
+        return _LIST
     text = _text_of(value)
     return _cut(escaped(text), most) if text else _EMPTY
 
@@ -195,7 +199,7 @@ def _readable(token: str, most: int) -> str:
     return cut[: cut.rindex("%")] if "%" in cut[-2:] else cut
 
 
-def _text_of(value: Value) -> str:
+def _text_of(value: str | float | bool | datetime) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

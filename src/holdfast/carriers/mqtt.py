@@ -46,7 +46,7 @@ class MqttCarrier:
         self._passenger = passenger
         on_full = passenger.on_dropped
 
-        class Queue(asyncio.Queue[Message]):
+        class Counting(asyncio.Queue[Message]):
             """aiomqtt drops what does not fit and says so in a log alone."""
 
             def put_nowait(self, item: Message) -> None:
@@ -63,7 +63,7 @@ class MqttCarrier:
             protocol=self._version,
             keepalive=_KEEPALIVE_S,
             timeout=_CONNECT_S,
-            queue_type=Queue,
+            queue_type=Counting,
             max_queued_incoming_messages=_QUEUED_MAX,
             tls_params=aiomqtt.TLSParameters() if self._address.kind == "mqtts" else None,
             clean_session=True
