@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from holdfast.protocol.order.settings import LatchSettings
     from holdfast.protocol.recovery.settings import RecoverySettings
     from holdfast.protocol.settings import ProtocolSettings
+    from holdfast.trust.budget import BudgetSettings
 
 __version__ = "0.2.0"
 __all__ = [
     "Account",
     "Broker",
+    "BudgetSettings",
     "Client",
     "ConditionError",
     "Delivery",
@@ -76,6 +78,7 @@ __all__ = [
 _HOMES = {
     "Account": "holdfast.net.accounting",
     "Broker": "holdfast.net.broker",
+    "BudgetSettings": "holdfast.trust.budget",
     "Client": "holdfast.net.client",
     "ConditionError": "holdfast.language.problems",
     "Delivery": "holdfast.net.subscription",
