@@ -39,12 +39,17 @@ _SURELY_FITS = TEXT_CHARACTERS_MAX // 16
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-def parse(text: str, *, blind: bool = False) -> Subscription:
-    """Read a condition; a ConditionError lists everything that is wrong with it.
+def parse(text: str) -> Subscription:
+    """Read a condition; a ConditionError lists everything that is wrong with it."""
+    return _read(text, blind=False)
 
-    With `blind`, tests for which a package is missing are taken as passed: for who passes events on to others that
-    test again.
-    """
+
+def parse_to_pass_on(text: str) -> Subscription:
+    """The same for who passes events on to others that test again: tests that need a missing package count as passed."""
+    return _read(text, blind=True)
+
+
+def _read(text: str, blind: bool) -> Subscription:
     if not isinstance(text, str):
         raise MisuseError(f"a condition is a string, not {type(text).__name__}")
     if len(text) > TEXT_CHARACTERS_MAX:
@@ -109,7 +114,7 @@ def as_subscription(given: Subscription | str) -> Subscription:
 
 def expression_of(text: str) -> Expression:
     """An expression from its canonical text."""
-    (((_, _, found),),) = parse(text, blind=True).filters
+    (((_, _, found),),) = parse_to_pass_on(text).filters
     assert isinstance(found, Expression)
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from holdfast.language.covering import covers, overlaps
-from holdfast.language.parser import parse
+from holdfast.language.parser import parse_to_pass_on
 from holdfast.language.subscription import Filter, Subscription, apart
 from holdfast.model.event import Attributes
 
@@ -47,7 +47,7 @@ class ConditionBook:
         """The parsed condition; a ConditionError for a text that is none."""
         found = self._parsed.get(text)
         if found is None:
-            found = parse(text, blind=True)  # who passes events on may pass too many: the subscriber tests again
+            found = parse_to_pass_on(text)
             self._keep(text, found)
         return found
 
