@@ -45,7 +45,7 @@ def parse(text: str) -> Subscription:
 
 
 def parse_to_pass_on(text: str) -> Subscription:
-    """The same for who passes events on to others that test again: tests that need a missing package count as passed."""
+    """The same for who passes events on to others that test again: a test that needs a missing package is passed."""
     return _read(text, blind=True)
 
 
