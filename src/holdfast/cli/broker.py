@@ -22,9 +22,12 @@ from holdfast.cli.peers import peers_from
 from holdfast.model.errors import InputError
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address, parse_address
+from holdfast.net.history_settings import HistorySettings
 from holdfast.net.settings import NodeSettings
+from holdfast.net.setup import finite
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
 from holdfast.protocol.settings import Routing
+from holdfast.store.log import Retention
 
 Listen = Annotated[
     list[str] | None,
@@ -71,6 +74,14 @@ def run(
     broker_key: BrokerKey = None,
     token_keys: TokenKeys = None,
     rights: Rights = None,
+    history: Annotated[Path | None, flag(HistorySettings, "folder", "--history", metavar="FOLDER")] = None,
+    history_of: Annotated[
+        str, flag(HistorySettings, "condition", "--history-of", metavar="CONDITION")
+    ] = HistorySettings.condition,
+    history_mb: Annotated[float, flag(Retention, "keep_bytes", "--history-mb", unit="megabytes")] = Retention.keep_bytes
+    / 2**20,
+    history_hours: Annotated[float, flag(Retention, "keep_s", "--history-hours", unit="hours")] = Retention.keep_s
+    / 3_600,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
@@ -86,6 +97,7 @@ def run(
       holdfast broker --id b1 --listen tcp://127.0.0.1:7001
       holdfast broker --id b2 --listen tcp://127.0.0.1:7002 --peer b1=tcp://127.0.0.1:7001
       holdfast broker --id b1 --listen tcp://127.0.0.1:7001 --listen mqtt://127.0.0.1:1883
+      holdfast broker --id b1 --listen tcp://127.0.0.1:7001 --history past --history-of "class = 'order'"
       holdfast broker --id b3 --listen tcp://127.0.0.1:7003 --peers peers.txt --metrics 127.0.0.1:9103 --log json
     """
     from holdfast.net.event_loop import run as run_loop
@@ -109,10 +121,21 @@ def run(
         hops=HopSettings(hops),
         store=store,
         mqtt=MqttSettings(mqtt_topic, tuple(mqtt_json or ())),
+        history=_history(history, history_of, history_mb, history_hours),
         **_replication(replaceable, directory, routing, hops),
     )
     place = None if metrics is None else parse_place(metrics)
     run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
+
+
+def _history(folder: Path | None, condition: str, megabytes: float, hours: float) -> HistorySettings | None:
+    finite(megabytes, "--history-mb", "megabytes")
+    finite(hours, "--history-hours", "hours")
+    if folder is None:
+        if condition != HistorySettings.condition:
+            raise InputError("--history-of: say where events are kept with --history FOLDER")
+        return None
+    return HistorySettings(folder, condition, Retention(int(megabytes * 2**20), hours * 3_600))
 
 
 def _check_store(hops: Hops, store: Path | None) -> None:

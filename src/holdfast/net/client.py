@@ -14,7 +14,7 @@ the way to the broker.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import count
 from random import Random
@@ -38,10 +38,11 @@ from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
 from holdfast.net.link import Link
 from holdfast.net.losses import Growing, Loss, Losses
 from holdfast.net.publish_many import check_events, publish_many
+from holdfast.net.replaying import PastReader, ReplayInbox, checked_start
 from holdfast.net.session import Session
 from holdfast.net.settings import ClientSettings, renamed
 from holdfast.net.setup import brokers_at, check_tls, made_up_name, parsed_condition
-from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
+from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull, put_batch
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -136,6 +137,7 @@ class Client(Attachment):
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
         self._full: set[Inbox] = set()
+        self._past_reader = PastReader(self._ask_past, self._clock.now_us, self.on_lost)
 
     # Coming and going ------------------------------------------------------------------------------
 
@@ -216,6 +218,7 @@ class Client(Attachment):
         return f"<Client {self.name}, {where}, {len(self._inboxes)} subscriptions>"
 
     async def _leave(self) -> None:
+        self._past_reader.close()
         if self._durable is not None:  # whoever waits for a broker to store something learns that it will not
             self._durable.close()
         try:
@@ -362,14 +365,30 @@ class Client(Attachment):
     # Subscribing ---------------------------------------------------------------------------------
 
     def subscribe(
-        self, condition: str, *, queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
+        self,
+        condition: str,
+        *,
+        queue_max: int = QUEUE_MAX,
+        when_full: WhenFull = "drop-oldest",
+        last: int | None = None,
+        since: datetime | timedelta | float | None = None,
     ) -> Subscription:
-        """The events that a SQL condition describes, from now on; a ConditionError when it is not one."""
+        """The events that a SQL condition describes, from now on; a ConditionError when it is not one.
+
+        With `last` or `since` it begins with what its broker has kept of them: the last so many, or those published
+        since a moment, or since so many seconds ago. What is new follows without a gap. `losses` says why it begins
+        later when the broker keeps no such history.
+        """
         self._check_open()
         text = str(parsed_condition(condition))
+        start = checked_start(last, since, self._clock.now_us(), self._durable is not None)
         id_ = f"s{next(self._ids)}"
-        overflow = partial(self._overflow, text)
-        inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)
+        queue = queue_max, when_full, self._on_level, partial(self._overflow, text)
+        if start is None:
+            inbox = new_inbox(self._durable, *queue)
+        else:
+            inbox = self._past_reader.begin(text, ReplayInbox(*queue, self._settings), *start)
+        self._inboxes[id_] = inbox
         self._denials.on_subscribed(id_, text)
         self.driver.give(SubscribeCall(id_, text))
         account = partial(self._account_of, id_, inbox, self._clock.now_us())
@@ -462,25 +481,7 @@ class Client(Attachment):
             for each, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
                 self.on_delivered(Delivered(each, tuple(ids), "original"), now_us)
             return
-        first = delivered.subscriptions[0]
-        if delivered.subscriptions.count(first) == len(delivered.subscriptions):  # all for the same, as is usual
-            all_of_them = [Delivery(each, "original", now_us) for each in delivered.publications]
-            for id_ in first:
-                if id_ in self._inboxes:
-                    self._inboxes[id_].put_all(all_of_them)
-            return
-        waiting: dict[str, list[Delivery]] = {}
-        for publication, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
-            delivery = Delivery(publication, "original", now_us)
-            for id_ in ids:
-                if id_ in waiting:
-                    waiting[id_].append(delivery)
-                else:
-                    waiting[id_] = [delivery]
-        for id_, deliveries in waiting.items():
-            inbox = self._inboxes.get(id_)
-            if inbox is not None:
-                inbox.put_all(deliveries)
+        put_batch(self._inboxes, delivered, now_us)
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
         self._losses.put(Loss(*astuple(lost)), now_us)

@@ -19,6 +19,7 @@ from holdfast.model.messages import Publication, Via
 from holdfast.net.accounting import Account
 from holdfast.net.deadline import within
 from holdfast.net.losses import Growing
+from holdfast.protocol.effects import DeliveredBatch
 
 QUEUE_MAX = 10_000  # deliveries that wait for the application: a tenth of a second at full speed, a few MB
 _IN_FLIGHT_MAX = 10_000  # more that is kept when pushing back: what a frame can hold that had come already
@@ -177,6 +178,29 @@ class Inbox:
             self.full = False
             self._on_level(self)
         self._filled.set()
+
+
+def put_batch(inboxes: Mapping[str, Inbox], delivered: DeliveredBatch, now_us: int) -> None:
+    """Each of these publications into the queues of its subscriptions."""
+    first = delivered.subscriptions[0]
+    if delivered.subscriptions.count(first) == len(delivered.subscriptions):  # all for the same, as is usual
+        all_of_them = [Delivery(each, "original", now_us) for each in delivered.publications]
+        for id_ in first:
+            if id_ in inboxes:
+                inboxes[id_].put_all(all_of_them)
+        return
+    waiting: dict[str, list[Delivery]] = {}
+    for publication, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
+        delivery = Delivery(publication, "original", now_us)
+        for id_ in ids:
+            if id_ in waiting:
+                waiting[id_].append(delivery)
+            else:
+                waiting[id_] = [delivery]
+    for id_, deliveries in waiting.items():
+        inbox = inboxes.get(id_)
+        if inbox is not None:
+            inbox.put_all(deliveries)
 
 
 class Subscription:

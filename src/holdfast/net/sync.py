@@ -12,7 +12,8 @@ Each call hands its work to that thread and waits, which costs some 50 microseco
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from time import monotonic
 
@@ -273,10 +274,17 @@ class SyncClient:
         return SyncAdvertisement(self._thread.call(lambda: self._client.advertise(condition)), self._thread)
 
     def subscribe(
-        self, condition: str, *, queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
+        self,
+        condition: str,
+        *,
+        queue_max: int = QUEUE_MAX,
+        when_full: WhenFull = "drop-oldest",
+        last: int | None = None,
+        since: datetime | timedelta | float | None = None,
     ) -> SyncSubscription:
         parsed_condition(condition)  # here, where a warning finds the line of the caller
-        made = self._thread.call(lambda: self._client.subscribe(condition, queue_max=queue_max, when_full=when_full))
+        wanted = partial(self._client.subscribe, condition, queue_max=queue_max, when_full=when_full)
+        made = self._thread.call(lambda: wanted(last=last, since=since))
         return SyncSubscription(made, self._thread, self._at_once)
 
     @property

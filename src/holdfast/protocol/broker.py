@@ -99,6 +99,9 @@ class CoreBroker:
     def keeps_for(self, client: str) -> bool:
         return False
 
+    def last_kept_for(self, client: str) -> tuple[str, int] | None:
+        return None
+
     @property
     def routes_version(self) -> int:
         """Goes up whenever an event may begin to take another way from here; 0 where ways follow from more."""

@@ -129,6 +129,10 @@ class BrokerMachine(Node, Protocol):
         """Whether it has anything that a durable client of this name would come back to."""
         ...
 
+    def last_kept_for(self, client: str) -> tuple[str, int] | None:
+        """Source and number of the last event that a client is still to get from its store; events keep their order."""
+        ...
+
 
 B = TypeVar("B", bound=BrokerMachine)
 
@@ -144,6 +148,9 @@ class BrokerLayer(Layer[B]):
 
     def keeps_for(self, client: str) -> bool:
         return self.inner.keeps_for(client)
+
+    def last_kept_for(self, client: str) -> tuple[str, int] | None:
+        return self.inner.last_kept_for(client)
 
 
 class ClientMachine(Node, Asks, Protocol):
