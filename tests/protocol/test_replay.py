@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.replay import Replay
+from holdfast.protocol.settings import ProtocolSettings
 
 
 class Numbered(NamedTuple):
@@ -16,7 +16,7 @@ def events(*numbers: int) -> list[Numbered]:
 
 
 def replay(held_max: int = 10) -> Replay[Numbered]:
-    return Replay(Seen(1_000, 10), held_max)
+    return Replay(ProtocolSettings(), held_max)
 
 
 def test_what_comes_live_waits_for_the_past_and_follows_it() -> None:

@@ -46,6 +46,17 @@ MqttJson = Annotated[
     typer.Option("--mqtt-json", metavar="FILTER", help="Read payloads of these topics as JSON; may be repeated."),
 ]
 
+Replaceable = Annotated[
+    bool,
+    typer.Option(
+        "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
+    ),
+]
+HistoryFolder = Annotated[Path | None, flag(HistorySettings, "folder", "--history", metavar="FOLDER")]
+HistoryOf = Annotated[str, flag(HistorySettings, "condition", "--history-of", metavar="CONDITION")]
+HistoryMegabytes = Annotated[float, flag(Retention, "keep_bytes", "--history-mb", unit="megabytes")]
+HistoryHours = Annotated[float, flag(Retention, "keep_s", "--history-hours", unit="hours")]
+
 
 def run(
     id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
@@ -59,12 +70,7 @@ def run(
     push_back: Annotated[bool, flag(NodeSettings, "push_back", "--push-back")] = NodeSettings.push_back,
     hops: HopsOf = HopSettings.hops,
     store: Annotated[Path | None, flag(NodeSettings, "store", metavar="FILE")] = NodeSettings.store,
-    replaceable: Annotated[
-        bool,
-        typer.Option(
-            "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
-        ),
-    ] = False,
+    replaceable: Replaceable = False,
     directory: Directory = None,
     certificate: Certificate = None,
     key: PrivateKey = None,
@@ -74,14 +80,10 @@ def run(
     broker_key: BrokerKey = None,
     token_keys: TokenKeys = None,
     rights: Rights = None,
-    history: Annotated[Path | None, flag(HistorySettings, "folder", "--history", metavar="FOLDER")] = None,
-    history_of: Annotated[
-        str, flag(HistorySettings, "condition", "--history-of", metavar="CONDITION")
-    ] = HistorySettings.condition,
-    history_mb: Annotated[float, flag(Retention, "keep_bytes", "--history-mb", unit="megabytes")] = Retention.keep_bytes
-    / 2**20,
-    history_hours: Annotated[float, flag(Retention, "keep_s", "--history-hours", unit="hours")] = Retention.keep_s
-    / 3_600,
+    history: HistoryFolder = None,
+    history_of: HistoryOf = HistorySettings.condition,
+    history_mb: HistoryMegabytes = Retention.keep_bytes / 2**20,
+    history_hours: HistoryHours = Retention.keep_s / 3_600,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,

@@ -26,6 +26,7 @@ CONNECTIONS: Final = {
     "neighbour_down": "A neighbour is silent; events take another route.",
     "neighbour_up": "A neighbour answers again; events go through it again.",
     "unknown_neighbour": "A message came from a node that has not connected, or was forgotten.",
+    "history": "A broker's history could not be written, or lacks events that the broker dropped; the log says which.",
     "reloaded": "The broker has read its peers again.",
     "reload_refused": "The file of `--peers` is wrong; the peers stay as they were.",
     "peer_added": "The file of `--peers` has a new peer.",
@@ -49,6 +50,11 @@ EVENTS: Final = {
     "out_of_order": "An event came after later ones had been delivered in strict order.",
     "bad_record": "A publisher's record of earlier events cannot be read; the event itself was delivered.",
     "bad_recovery_message": "A control message of recovery cannot be read.",
+    "group_handed_on": "A member of a group is gone; the events that it was not done with go to other members.",
+    "group_events_dropped": "No member of a group had room; the oldest events that waited for one were dropped.",
+    "group_yielded": "A group had two homes, as after a partition; the younger one ended, with so many events left.",
+    "group_full": "A broker has as many groups as it may have, or a group as many members; one more was not let in.",
+    "bad_group_message": "A message to or from a group's home cannot be read, or was not its sender's to send.",
     "queue_full": "A simulated broker dropped a message because its queue was full.",
 }
 

@@ -235,7 +235,6 @@ class Connection:
                 "receive_maximum": self._settings.receive_max,
                 "maximum_packet_size": self._settings.packet_bytes_max,
                 "topic_alias_maximum": self._settings.alias_max,
-                "shared_subscription_available": 0,
             }
             if self._method:
                 properties["authentication_method"] = self._method
@@ -320,8 +319,9 @@ class Connection:
         why: list[str] = []
         for asked in packet.asked:
             try:
-                wanted.append(wanted_of(packet, asked, self._version, self._settings.topic))
-                reasons.append(asked.qos)
+                found = wanted_of(packet, asked, self._version, self._settings.topic)
+                wanted.append(found)
+                reasons.append(found.asked.qos)
             except SubscriptionRefused as refused:
                 reasons.append(refused.reason)
                 why.append(refused.text)
@@ -362,7 +362,7 @@ class Connection:
             return [Done((token,))]
         if not qos:
             return [*self._answer(packet), Done((token,))]
-        numbered, done = self.session.number(packet, token, key)
+        numbered, done = self.session.number(packet, token, key, any(each.group for each in wanted))
         if done:
             return [Done((token,))]
         return [] if numbered is None else self._answer(numbered)

@@ -10,6 +10,7 @@ from holdfast.model.errors import InputError
 from holdfast.net.session import Session
 from holdfast.net.settings import NodeSettings
 from holdfast.net.wire import Wire
+from holdfast.protocol.groups.settings import HOMES
 from holdfast.trust.gate import Gate, NotTrustedError
 from holdfast.trust.identity import Principal
 from holdfast.wire.event_encoding import sendable_name
@@ -64,6 +65,8 @@ class AdmissionControl:
             sendable_name(hello.node, hello.kind)
         except InputError as problem:
             return Refusal("not here", str(problem))
+        if hello.kind == "client" and hello.node.startswith(HOMES):
+            return Refusal("not here", f"names that begin with {HOMES} are those of homes of groups")
         if hello.node == self._own:
             return Refusal("taken", f"a broker named {hello.node} is this broker itself")
         if hello.expects not in (None, self._own):  # the connection that there is stays

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from holdfast.language.subscription import Subscription
+from holdfast.model.extras import extras_named
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
-from holdfast.net.history_keeper import HistoryKeeper
 from holdfast.net.journal import Note
 from holdfast.net.memory import joined
 from holdfast.net.seat import Seat
@@ -20,6 +21,9 @@ from holdfast.protocol.node import BrokerMachine
 from holdfast.trust.enforcement import RightsInForce
 from holdfast.trust.identity import Principal
 from holdfast.wire.signals import AskPast, Past, encode_signal
+
+if TYPE_CHECKING:
+    from holdfast.net.history_keeper import HistoryKeeper
 
 
 class BrokerHistory:
@@ -47,14 +51,17 @@ class BrokerHistory:
         settings = self._settings
         if settings.history is None:
             return
+        with extras_named():
+            from holdfast.net.history_keeper import HistoryKeeper  # noqa: PLC0415  # a broker without does not need NumPy
+
         name = f"history:{settings.name}"
 
         async def dial(address: Address, near: Accept, tls: TlsFiles | None) -> Wire:
             return joined("history", self._accept, near, Principal(name, is_broker_itself=True))
 
         seat = Seat(name, dial, settings.protocol, self._clock, settings.hops, when_full="push-back")
-        last = partial(self._machine.last_kept_for, name)
-        keeper = HistoryKeeper(settings.history, seat, last, self._clock, self._report)
+        backlog = partial(self._machine.backlog, name)
+        keeper = HistoryKeeper(settings.history, seat, backlog, self._clock, self._report)
         await keeper.open()
         self._keeper = keeper
 

@@ -9,7 +9,7 @@ before the broker forgets it, so that a crash leaves no gap.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 
@@ -18,16 +18,14 @@ from holdfast.language.parser import parse
 from holdfast.language.problems import ConditionError
 from holdfast.language.subscription import Subscription
 from holdfast.model.errors import InputError, TransportError
-from holdfast.model.extras import require
-from holdfast.model.messages import Deliver, Publication
+from holdfast.model.messages import Batch, Deliver, Publication
 from holdfast.net.clock import Clock
 from holdfast.net.disk_thread import OneThread
 from holdfast.net.history_settings import HistorySettings
 from holdfast.net.seat import Seat
 from holdfast.net.subscription import Delivery
-from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Gauges
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.store_changes import Body
 from holdfast.store.history import History
 from holdfast.store.log import GoneError
 from holdfast.store.logged import Logged
@@ -39,7 +37,6 @@ _ANSWER_BYTES = 256 * 1024  # of events in an answer: a few frames, so that live
 _ANSWER_EVENTS_MAX = 1_000
 _TRY_AGAIN_S = 1.0  # when the disk refuses a write
 _TIDY_S = 10.0  # how often old events are looked for where none come
-_REMEMBERED_BYTES = 64 * 2**20  # of the end whose events are recognised after a restart: read in half a second
 _REASON_MAX = 1_000  # characters of a condition that a refusal shows
 
 
@@ -48,15 +45,14 @@ class HistoryKeeper:
         self,
         settings: HistorySettings,
         seat: Seat,
-        last_stored: Callable[[], tuple[str, int] | None],
+        backlog: Callable[[], list[Body]],
         clock: Clock,
         report: Callable[[str], None],
     ) -> None:
-        require("numpy")
         self._settings = settings
         self._wanted = settings.wanted()
         self._seat = seat
-        self._last_stored = last_stored  # of what the broker has stored and not yet handed over to the seat
+        self._backlog = backlog  # what the broker has stored and not yet handed over to the seat
         self._clock = clock
         self._report = report
         self._disk = OneThread("history")
@@ -82,17 +78,13 @@ class HistoryKeeper:
             self._report(f"no longer kept, because of an internal error: {task.exception()!r}")
 
     def _open(self) -> History:
-        folder, settings = self._settings.folder, ProtocolSettings()
+        folder = self._settings.folder
         id_ = sha256(str(self._wanted).encode()).hexdigest()[:32]  # another condition is another history
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            history = History(folder, id_, self._settings.retention, self._clock.now_us())
+            return History(folder, id_, self._settings.retention, self._clock.now_us())
         except OSError as problem:
             raise InputError(f"{folder}: cannot keep history there: {problem.strerror}") from None
-        self._seen = Seen(settings.dedup_window, settings.dedup_sources)
-        for source, seq in history.log.recent_ids(_REMEMBERED_BYTES):
-            self._seen.first_time(source, seq)
-        return history
 
     async def close(self) -> None:
         """Write what has come, and end."""
@@ -121,20 +113,20 @@ class HistoryKeeper:
     async def _fill(self) -> None:
         queue = self._seat.queue
         while await queue.wait():
-            taken = [queue.take_one() for _ in range(min(len(queue), _BATCH_MAX))]
+            taken = [self._seat.take() for _ in range(min(len(queue), _BATCH_MAX))]
             await self._append(self._rows(taken))
             self._seat.finish(len(taken))
             self._handled += len(taken)
             self._progress.set()
 
-    def _rows(self, deliveries: list[Delivery]) -> list[Logged]:
-        now_us, first_time = self._clock.now_us(), self._seen.first_time
+    def _rows(self, deliveries: Sequence[Delivery]) -> list[Logged]:
+        now_us, is_new = self._clock.now_us(), self._history.is_new
         return [
             Logged(
                 each.source, each.seq, each.time_us, now_us, each.via, dict(each.publication.attributes), each.payload
             )
             for each in deliveries
-            if first_time(each.source, each.seq)
+            if is_new(each.source, each.seq)
         ]
 
     async def _append(self, rows: list[Logged]) -> None:
@@ -160,9 +152,11 @@ class HistoryKeeper:
 
     async def _written(self) -> int:
         """Wait until all that has passed the broker so far is on disk; where the history ends then."""
-        last = self._last_stored()
+        stored = self._backlog()
         await self._seat.told()  # what was on its way to us has come
-        await self._until(lambda: last is None or self._seen.has(*last))  # and so has what the broker had stored
+        if stored:
+            last = _last_id(stored[-1])
+            await self._until(lambda: self._history.has(*last))
         upto = self._seat.queue.came
         await self._until(lambda: self._handled >= upto)
         return self._history.log.end
@@ -216,6 +210,12 @@ class HistoryKeeper:
         while left and at > self._history.log.oldest:
             at, left = await self._disk.do(self._history.search_back, wanted, at, left)
         return at
+
+
+def _last_id(message: Body) -> tuple[str, int]:
+    if isinstance(message, Batch):
+        return message.source, message.seqs[-1]
+    return message.publication.source, message.publication.seq
 
 
 def _as_sent(event: Logged) -> Deliver:

@@ -90,7 +90,8 @@ class Door:
 
     def _new_place(self, session: MqttSession, far: str) -> ClientPlace:
         new_seat = partial(self._new_seat, session.name, far)
-        return ClientPlace(session, new_seat, self._clock, self.settings.topic, self.write)
+        most = self.settings.in_flight_max
+        return ClientPlace(session, new_seat, self._clock, self.settings.topic, self.write, most)
 
     async def write(self, notes: Notes) -> None:
         """Until these are safe; at once where the broker has no store, and a session lasts as long as its process."""
@@ -278,7 +279,7 @@ class Door:
         queue = self._own.queue
         while True:
             await queue.wait()
-            event = queue.take_one().publication
+            event = self._own.take().publication
             topic = topic_of(event, self.settings.topic)
             self.retained.put(topic, event)
             await self.write(self.retained.notes(topic))

@@ -128,7 +128,7 @@ class DoorTrust:
                 incident = subscription_denied(name, each.condition, instead)
                 self._report(incident)
                 texts.append(incident.reason)
-            if instead == "":
+            if instead == "" or (instead is not None and each.group):  # all members of a group share its condition
                 reasons[at] = NOT_AUTHORIZED
             else:
                 wanted.append(each if instead is None else replace(each, condition=instead))

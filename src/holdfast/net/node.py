@@ -112,7 +112,7 @@ class BrokerNode:
         dice = Random(f"{epoch}/{settings.name}/heartbeat")
         own = settings.name, settings.routing, settings.protocol
         index = partial(Levels, threaded=True)
-        parts = BrokerParts(*own, ConditionBook(), index, epoch, dice, self._queue_length, self._rights)
+        parts = BrokerParts(*own, ConditionBook(), index, epoch, dice, self._queue_length, self._rights, True)
         reliability = Reliability(settings.hops, gossip=settings.gossip, replication=settings.replication)
         return new_broker(parts, reliability, stored, settings.role)
 

@@ -14,7 +14,6 @@ from holdfast.model.errors import InputError, MisuseError, PeerError, TransportE
 from holdfast.model.messages import Deliver
 from holdfast.net.losses import Growing
 from holdfast.net.subscription import Delivery, Inbox, WhenFull
-from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Lost
 from holdfast.protocol.replay import Replay
 from holdfast.protocol.settings import ProtocolSettings
@@ -26,10 +25,10 @@ _PART_MAX = 1_000  # events asked for at once
 _ANSWER_S = 30.0  # a broker whose disk does not answer for so long is asked again
 _UNKNOWN = -1  # where the history ends
 
+Since = datetime | timedelta | float | None  # a moment, or how long ago
 
-def checked_start(
-    last: int | None, since: datetime | timedelta | float | None, now_us: int, is_durable: bool
-) -> tuple[int, int] | None:
+
+def checked_start(last: int | None, since: Since, now_us: int, is_durable: bool) -> tuple[int, int] | None:
     """With how many of the last events a subscription begins (0: all), and since when; None: with the next one.
 
     An InputError or MisuseError when it cannot be.
@@ -63,7 +62,7 @@ class ReplayInbox(Inbox):
         settings: ProtocolSettings,
     ) -> None:
         super().__init__(queue_max, when_full, on_level, on_overflow)
-        self.replay: Replay[Delivery] = Replay(Seen(settings.dedup_window, settings.dedup_sources), queue_max)
+        self.replay: Replay[Delivery] = Replay(settings, queue_max)
         self.most = queue_max
         self._room = asyncio.Event()
 
@@ -117,12 +116,12 @@ class PastReader:
         self._turn = asyncio.Lock()  # a broker answers one question of a client at a time
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, condition: str, inbox: ReplayInbox, last: int, since_us: int) -> Inbox:
-        """Read into this queue, from now on."""
-        reading = asyncio.create_task(self._read(condition, inbox, last, since_us))
-        self._tasks.add(reading)
-        reading.add_done_callback(self._tasks.discard)
-        return inbox
+    def begin(self, condition: str, inbox: Inbox, start: tuple[int, int] | None) -> None:
+        """Read into the queue of a subscription, if that begins in the past."""
+        if start is not None and isinstance(inbox, ReplayInbox):
+            reading = asyncio.create_task(self._read(condition, inbox, *start))
+            self._tasks.add(reading)
+            reading.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
         for each in self._tasks:

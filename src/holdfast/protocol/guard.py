@@ -33,9 +33,11 @@ from holdfast.model.messages import (
 from holdfast.protocol.client_rights import ClientRights, publication_refused, subscription_denied
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Deny, Effect, Input, Multicast, Received, Send
+from holdfast.protocol.groups import rights as group_rights
 from holdfast.protocol.node import BrokerLayer, BrokerMachine
 from holdfast.protocol.recovery.control import (
     CONTROL_SEQ,
+    GROUP,
     KIND,
     KINDS,
     OF,
@@ -101,6 +103,8 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
         attributes = publication.attributes
         if publication.seq != CONTROL_SEQ:
             return self._rights.why_not(client, attributes)
+        if attributes.get(KIND) == GROUP:
+            return group_rights.why_not(client, publication, self._rights, self._book)
         if is_open_repair(attributes) or attributes.get(KIND) == _DIGEST:
             if attributes.get(OF, client) != client:
                 return "only its publisher repairs an event, and tells of it"
@@ -204,6 +208,8 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
             return publication if self._rights.may_see(client, _bare(attributes)) else None
         if attributes.get(KIND) == _DIGEST:
             return publication if self._rights.sees_digests(client) else None
+        if attributes.get(KIND) == GROUP:
+            return publication if group_rights.may_have(client, publication, self._rights) else None
         if attributes.get(KIND) != _REPAIR:
             return publication
         inside = _repaired(publication)

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from holdfast.model.messages import Message, NodeKind, Scalar
 from holdfast.protocol.effects import Effect, Gauges, Input, Received
+from holdfast.protocol.store_changes import Body
 
 
 def sooner(one_us: int | None, other_us: int | None) -> int | None:
@@ -129,8 +130,8 @@ class BrokerMachine(Node, Protocol):
         """Whether it has anything that a durable client of this name would come back to."""
         ...
 
-    def last_kept_for(self, client: str) -> tuple[str, int] | None:
-        """Source and number of the last event that a client is still to get from its store; events keep their order."""
+    def backlog(self, neighbour: str) -> list[Body]:
+        """What a neighbour is still to get from its store, in the order in which it will get it."""
         ...
 
 
@@ -149,8 +150,8 @@ class BrokerLayer(Layer[B]):
     def keeps_for(self, client: str) -> bool:
         return self.inner.keeps_for(client)
 
-    def last_kept_for(self, client: str) -> tuple[str, int] | None:
-        return self.inner.last_kept_for(client)
+    def backlog(self, neighbour: str) -> list[Body]:
+        return self.inner.backlog(neighbour)
 
 
 class ClientMachine(Node, Asks, Protocol):

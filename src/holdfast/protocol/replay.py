@@ -11,22 +11,23 @@ from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
 from holdfast.protocol.duplicates import Seen
+from holdfast.protocol.settings import ProtocolSettings
 
 
-class Event(Protocol):
+class NumberedEvent(Protocol):
     @property
     def source(self) -> str: ...
     @property
     def seq(self) -> int: ...
 
 
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound=NumberedEvent)
 
 
 class Replay(Generic[E]):
-    def __init__(self, seen: Seen, held_max: int) -> None:
+    def __init__(self, settings: ProtocolSettings, held_max: int) -> None:
         self.is_live = False
-        self._seen = seen
+        self._seen = Seen(settings.dedup_window, settings.dedup_sources)
         self._held: list[E] = []
         self._held_max = held_max
         self._let_go = False  # of what came live since the end of the history was asked for

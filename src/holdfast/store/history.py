@@ -16,20 +16,23 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from holdfast.language.subscription import Subscription
+from holdfast.language.subscription import Subscription, holds
+from holdfast.protocol.duplicates import Seen
+from holdfast.protocol.settings import ProtocolSettings
 from holdfast.store.log import GoneError, Log, Retention
 from holdfast.store.logged import Logged, encode_row
 from holdfast.store.zones import BLOCK, ZoneMap, opened
 
 _SUFFIX = ".zones"
 _ALL_BYTES = 2**62  # of a read that is not to stop early
+_REMEMBERED_BYTES = 64 * 2**20  # of the end whose events are recognised after a restart: read in half a second
 _READ_MAX = 16_384  # events looked at in one go: some fifty milliseconds, then whoever appends has a turn
 
 _row: msgspec.msgpack.Decoder[Logged] = msgspec.msgpack.Decoder(Logged)
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """Events that were searched for, and where to go on."""
 
     events: list[Logged]
@@ -43,8 +46,20 @@ class History:
         self.log = Log(folder, id_, retention, now_us)
         self._folder = folder
         self._zones: dict[int, ZoneMap] = {}  # by the first offset of a file
+        settings = ProtocolSettings()
+        self._seen = Seen(settings.dedup_window, settings.dedup_sources)
+        for source, seq in self.log.recent_ids(_REMEMBERED_BYTES):
+            self._seen.first_time(source, seq)
         self._active = self.log.firsts[-1]
         self._zones[self._active] = self._made(self._active, self.log.end)
+
+    def is_new(self, source: str, seq: int) -> bool:
+        """Note an event that is about to be appended; False when it was before, in this process or the last."""
+        return self._seen.first_time(source, seq)
+
+    def has(self, source: str, seq: int) -> bool:
+        """Whether an event was noted."""
+        return self._seen.has(source, seq)
 
     def append(self, events: Sequence[Logged], now_us: int) -> None:
         """Behind all others, and on disk when this returns; after an OSError, the first of them may be."""
@@ -82,7 +97,9 @@ class History:
 
     # Searching -----------------------------------------------------------------------------------
 
-    def search(self, wanted: Subscription, lo: int, hi: int, since_us: int, events_max: int, bytes_aim: int) -> Found:
+    def search(
+        self, wanted: Subscription, lo: int, hi: int, since_us: int, events_max: int, bytes_aim: int
+    ) -> SearchResult:
         """Events from `lo` on, at most up to `hi`, of those published since then; GoneError when `lo` was dropped.
 
         It stops early when it has found or read enough: search again from `next`.
@@ -93,17 +110,17 @@ class History:
         read = size = 0
         for start, end in self._blocks(wanted, lo, hi, since_us):
             if read >= _READ_MAX:
-                return Found(found, start, read)
+                return SearchResult(found, start, read)
             rows = self.log.read(start, end, _ALL_BYTES)
             read += len(rows)
             for offset, row in enumerate(rows, start):
                 event = _row.decode(row)
-                if event.time_us >= since_us and wanted.matches(event.attributes):
+                if event.time_us >= since_us and _matches(wanted, event):
                     found.append(event)
                     size += len(row)
                     if len(found) == events_max or size >= bytes_aim:
-                        return Found(found, offset + 1, read)
-        return Found(found, max(hi, lo), read)
+                        return SearchResult(found, offset + 1, read)
+        return SearchResult(found, max(hi, lo), read)
 
     def search_back(self, wanted: Subscription, hi: int, count: int) -> tuple[int, int]:
         """Go back from an offset until so many events are found; where that is, and how many are still to be found.
@@ -117,7 +134,7 @@ class History:
             rows = self.log.read(start, end, _ALL_BYTES)
             read += len(rows)
             for offset in range(end - 1, start - 1, -1):
-                if wanted.matches(_row.decode(rows[offset - start]).attributes):
+                if _matches(wanted, _row.decode(rows[offset - start])):
                     count -= 1
                     if not count:
                         return offset, 0
@@ -173,3 +190,9 @@ class History:
 
     def _path(self, first: int) -> Path:
         return self._folder / f"{first:020}{_SUFFIX}"
+
+
+def _matches(wanted: Subscription, event: Logged) -> bool:
+    """`wanted.matches` of an event whose attributes are known to be flat."""
+    attributes = event.attributes
+    return any(holds(each, attributes) for each in wanted.filters)

@@ -9,6 +9,7 @@ characters: both widen a range and never narrow it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from math import inf, nextafter
 from mmap import mmap
 from typing import Any
@@ -25,8 +26,8 @@ from holdfast.model.values import Kind
 
 BLOCK = 256  # events: a rare value is then in few blocks, and what a block knows is a tenth of its events' size
 ATTRIBUTES_MAX = 64  # that are known in one file; tests of others leave nothing out
-_BLOOM_BYTES = 256  # eight bits for each of 256 values: one block in forty is read for nothing
-_HASHES = 4
+_BLOOM_BYTES = 384  # twelve bits for each of 256 values: one block in three hundred is read for nothing
+_HASHES = 6
 
 Bits = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
@@ -185,7 +186,8 @@ def _text_key(text: str) -> bytes:
 
 def _bits(key: bytes) -> Iterable[int]:
     """Where a value stands in a Bloom filter: two hashes, and sums of them."""
-    one, other = crc32(key), crc32(key, 0x9E3779B9) | 1
+    hashes = blake2b(key, digest_size=8).digest()  # of a checksum with another start the second would follow from one
+    one, other = int.from_bytes(hashes[:4]), int.from_bytes(hashes[4:]) | 1
     return [(one + at * other) % (8 * _BLOOM_BYTES) for at in range(_HASHES)]
 
 

@@ -154,15 +154,6 @@ class DurableLayer(BrokerLayer[CoreBroker]):
         """What a neighbour is still to get."""
         return [kept.message for kept in self._outgoing[neighbour].kept()] if neighbour in self._outgoing else []
 
-    def last_kept_for(self, client: str) -> tuple[str, int] | None:
-        kept = self.backlog(client)
-        if not kept:
-            return None
-        last = kept[-1]
-        return (
-            (last.source, last.seqs[-1]) if isinstance(last, Batch) else (last.publication.source, last.publication.seq)
-        )
-
     def keeps_for(self, client: str) -> bool:
         if not self._acknowledges.get(client) or self.inner.kind_of(client) != "client":
             return False

