@@ -40,11 +40,13 @@ if TYPE_CHECKING:
     from holdfast.protocol.recovery.settings import RecoverySettings
     from holdfast.protocol.settings import ProtocolSettings
     from holdfast.store.log import Retention
+    from holdfast.trust.budget import BudgetSettings
 
 __version__ = "0.2.0"
 __all__ = [
     "Account",
     "Broker",
+    "BudgetSettings",
     "Client",
     "ConditionError",
     "Delivery",
@@ -80,6 +82,7 @@ __all__ = [
 _HOMES = {
     "Account": "holdfast.net.accounting",
     "Broker": "holdfast.net.broker",
+    "BudgetSettings": "holdfast.trust.budget",
     "Client": "holdfast.net.client",
     "ConditionError": "holdfast.language.problems",
     "Delivery": "holdfast.net.subscription",

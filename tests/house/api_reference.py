@@ -112,6 +112,7 @@ SECTIONS = (
             "holdfast.protocol.hops.settings:WatchSettings",
             "holdfast.protocol.gossip.settings:GossipSettings",
             "holdfast.mqtt.settings:MqttSettings",
+            "holdfast.trust.budget:BudgetSettings",
             "holdfast.protocol.replication.settings:ReplicationSettings",
         ),
     ),

@@ -1,5 +1,6 @@
 """`holdfast broker`: run one broker."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,8 @@ from holdfast.cli.connection_options import (
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peers_from
 from holdfast.model.errors import InputError
+from holdfast.model.settings import declared
+from holdfast.model.validation import did_you_mean
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address, parse_address
 from holdfast.net.history_settings import HistorySettings
@@ -28,6 +31,7 @@ from holdfast.net.setup import finite
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
 from holdfast.protocol.settings import Routing
 from holdfast.store.log import Retention
+from holdfast.trust.budget import BudgetSettings
 
 Listen = Annotated[
     list[str] | None,
@@ -46,11 +50,9 @@ MqttJson = Annotated[
     typer.Option("--mqtt-json", metavar="FILTER", help="Read payloads of these topics as JSON; may be repeated."),
 ]
 
-Replaceable = Annotated[
-    bool,
-    typer.Option(
-        "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
-    ),
+PeersFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A file with more peers, NAME = ADDRESS on each line; read again on SIGHUP."),
 ]
 HistoryFolder = Annotated[Path | None, flag(HistorySettings, "folder", "--history", metavar="FOLDER")]
 HistoryOf = Annotated[str, flag(HistorySettings, "condition", "--history-of", metavar="CONDITION")]
@@ -58,14 +60,26 @@ HistoryMegabytes = Annotated[float, flag(Retention, "keep_bytes", "--history-mb"
 HistoryHours = Annotated[float, flag(Retention, "keep_s", "--history-hours", unit="hours")]
 
 
+Replaceable = Annotated[
+    bool,
+    typer.Option(
+        "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
+    ),
+]
+Budget = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=NUMBER",
+        help="What a connection or an identity may cost, such as identity_connections=100; may be repeated.",
+    ),
+]
+
+
 def run(
     id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
     listen: Listen = None,
     peer: Peer = None,
-    peers: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with more peers, NAME = ADDRESS on each line; read again on SIGHUP."),
-    ] = None,
+    peers: PeersFile = None,
     routing: Annotated[Routing, flag(NodeSettings, "routing")] = NodeSettings.routing,
     push_back: Annotated[bool, flag(NodeSettings, "push_back", "--push-back")] = NodeSettings.push_back,
     hops: HopsOf = HopSettings.hops,
@@ -84,6 +98,7 @@ def run(
     history_of: HistoryOf = HistorySettings.condition,
     history_mb: HistoryMegabytes = Retention.keep_bytes / 2**20,
     history_hours: HistoryHours = Retention.keep_s / 3_600,
+    budget: Budget = None,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
@@ -108,6 +123,7 @@ def run(
     from holdfast.trust.settings import TrustSettings
 
     _check_store(hops, store)
+    place = None if metrics is None else parse_place(metrics)
 
     def read_peers() -> dict[str, Address]:
         return peers_from(peer or (), peers)
@@ -119,6 +135,7 @@ def run(
         routing,
         tls=TlsFiles(certificate, key, ca),
         trust=TrustSettings(broker_key, token_keys, rights),
+        budgets=_budgets(budget or ()),
         push_back=push_back,
         hops=HopSettings(hops),
         store=store,
@@ -126,7 +143,6 @@ def run(
         history=_history(history, history_of, history_mb, history_hours),
         **_replication(replaceable, directory, routing, hops),
     )
-    place = None if metrics is None else parse_place(metrics)
     run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
 
 
@@ -138,6 +154,19 @@ def _history(folder: Path | None, condition: str, megabytes: float, hours: float
             raise InputError("--history-of: say where events are kept with --history FOLDER")
         return None
     return HistorySettings(folder, condition, Retention(int(megabytes * 2**20), hours * 3_600))
+
+
+def _budgets(given: Sequence[str]) -> BudgetSettings:
+    numbers: dict[str, int] = {}
+    for each in given:
+        name, _, number = (part.strip() for part in each.partition("="))
+        if name not in declared(BudgetSettings):
+            near = did_you_mean(name, declared(BudgetSettings))
+            raise InputError(f"--budget {each}: {near or 'there are ' + ', '.join(declared(BudgetSettings))}")
+        if not number.isdecimal():
+            raise InputError(f"--budget {each}: expected NAME=NUMBER, such as {name}={getattr(BudgetSettings, name)}")
+        numbers[name] = int(number)
+    return BudgetSettings(**numbers)
 
 
 def _check_store(hops: Hops, store: Path | None) -> None:

@@ -5,6 +5,7 @@ reads nothing: so each end feels the other.
 """
 
 import asyncio
+from collections.abc import Callable
 from time import time
 from typing import Protocol
 
@@ -22,6 +23,8 @@ from holdfast.mqtt.reasons import (
 from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_place import ClientPlace
 from holdfast.net.mqtt_trust import Guest
+from holdfast.net.throttle import over_budget
+from holdfast.trust.budget import ConnectionBudget
 from holdfast.trust.certificate import Certificate
 
 GREETING_S = 5.0  # who has not said CONNECT by then never will
@@ -42,13 +45,15 @@ class ByteStream(Protocol):
 
 
 class MqttLine:
-    def __init__(self, stream: ByteStream, door: Door) -> None:
+    def __init__(self, stream: ByteStream, door: Door, on_let_in: Callable[[], None]) -> None:
         self.machine = Connection(door.settings)
         self._stream = stream
         self._door = door
         self._framer = Framer(door.settings.packet_bytes_max, self.machine.check_first_untrusted)
         self._place: ClientPlace | None = None
         self.guest: Guest | None = None
+        self._budget: ConnectionBudget | None = None
+        self._on_let_in = on_let_in
         self._loop = asyncio.get_running_loop()
         self._heard_s = self._loop.time()
         self._watch = self._loop.call_later(GREETING_S, self._check_silence)
@@ -84,10 +89,20 @@ class MqttLine:
                 for first, body in self._framer.feed_untrusted(data):
                     self._heard_s = self._loop.time()
                     await self._do(self.machine.on_packet_untrusted(first, body))
+                    await self._paid_for(len(body))
             except MqttError as problem:
                 self._door.note(self._stream.far, str(problem))
                 self.perform(self.machine.on_error(problem))
             await self._stream.drained()
+
+    async def _paid_for(self, size: int) -> None:
+        """Read nothing more until the budget has room again."""
+        wait_s = 0.0 if self._budget is None else self._budget.spend(size, self._heard_s)
+        if wait_s > 0 and self._budget is not None and self._place is not None:
+            why = self._budget.why_now(self._heard_s)
+            if why:
+                self._door.trust.report(over_budget(self._place.session.name, f"{why}: slowed"))
+            await asyncio.sleep(wait_s)
 
     # What the machine asks for -------------------------------------------------------------------
 
@@ -144,7 +159,8 @@ class MqttLine:
             self._door.note(self._stream.far, str(problem))
             self.perform(self.machine.refuse(SERVER_UNAVAILABLE, str(problem)))
             return
-        self._place, self.guest = place, guest
+        self._place, self.guest, self._budget = place, guest, self._door.trust.budget(guest)
+        self._on_let_in()
         self._arm()
         self._check_expiry()
         self.perform(self.machine.on_session(place.session, present, guest.assigned))

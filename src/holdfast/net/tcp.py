@@ -18,6 +18,7 @@ from holdfast.model.errors import MisuseError, PeerError, TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import Address
+from holdfast.net.half_open import HalfOpen
 from holdfast.net.wire import CLOSED, Accept, Paused, Receiver, Refused
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
@@ -207,6 +208,7 @@ async def listen(
     address: Address,
     accept: Accept,
     context: ssl.SSLContext | None,
+    half_open: HalfOpen,
     refused: Refused | None = None,
     paused: Paused | None = None,
 ) -> TcpListener:
@@ -220,6 +222,7 @@ async def listen(
             await bound(address.host, address.port, _BACKLOG),
             context,
             lambda: TcpWire(accept),
+            half_open,
             lambda far, problem: on_refused(far, _why(problem)),
             lambda problem: on_paused(why_not(problem)),
         )
