@@ -32,6 +32,7 @@ def test_nonsense_is_well_formed_and_of_every_kind() -> None:
     assert Nonsense(1).frame() == Nonsense(1).frame() != Nonsense(2).frame()
 
 
+@pytest.mark.slow
 def test_a_broker_with_all_doors_survives_a_little_nonsense() -> None:
     found = asyncio.run(run_mode("rights", 200, seed=1, parts=1))
     assert found["frames"] >= 200 and set(found["by_door"]) == set(SHARES)
