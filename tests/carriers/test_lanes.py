@@ -85,6 +85,7 @@ _values = st.one_of(
         ["", "a", "ab", "abc", "a.b", "*", ">", "#", "+", "~", "%", "1", "true", "é" * 80, "é" * 81, "x" * 70]
     ),
     st.just(datetime(2026, 1, 1, tzinfo=UTC)),
+    st.lists(st.sampled_from(["a", "ab"]), max_size=2),
 )
 
 
@@ -117,7 +118,7 @@ _names = st.sampled_from(["site", "kind", "temp"])
 
 @st.composite
 def _atoms(draw):
-    name, shape = draw(_names), draw(st.integers(0, 7))
+    name, shape = draw(_names), draw(st.integers(0, 8))
     value = draw(_literals)
     if shape == 0:
         return f"{name} = {_literal(value)}"
@@ -134,6 +135,8 @@ def _atoms(draw):
         return f"{name} > {draw(st.integers(-2, 2))}"
     if shape == 6:
         return f"{name} + 1 = {draw(st.integers(-2, 3))}"
+    if shape == 7:
+        return f"{_literal(value)} = ANY({name})"
     return f"NOT ({name} = {_literal(value)})"
 
 

@@ -163,10 +163,10 @@ def test_plain_clients_read_json_and_what_they_write_is_delivered_and_marked():
             await plain.subscribe([exactly(("plant", "a", "t"))])
             await pub.publish({"site": "a", "kind": "t", "temp": 4, "home": {"team": "x"}})
             await pub.flush()
-            await plain.publish(BusMessage(("plant", "a", "t"), b'{"temp": 5, "list": [1], "deep": {"er": true}}'))
-            await plain.publish(BusMessage(("plant", "a", "t"), b"\xff not json"))
-            await plain.publish(BusMessage(("plant", "a", "t"), b'{"temp": 2}'))
-            await plain.publish(BusMessage(("plant", "a", "t"), b'{"temp": 6}'))
+            await plain.publish([BusMessage(("plant", "a", "t"), b'{"temp": 5, "list": [{}], "deep": {"er": true}}')])
+            await plain.publish([BusMessage(("plant", "a", "t"), b"\xff not json")])
+            await plain.publish([BusMessage(("plant", "a", "t"), b'{"temp": 2}')])
+            await plain.publish([BusMessage(("plant", "a", "t"), b'{"temp": 6}')])
             return await taken(mine, 3), rider.came
 
     came, seen = asyncio.run(story())
@@ -225,7 +225,7 @@ def test_garbage_on_a_lane_harms_nobody():
                 b"{",
             ):
                 for lane in (("plant",), ("~plant", "all")):
-                    await rogue.publish(BusMessage(lane, payload, {"Holdfast": "x y"}))
+                    await rogue.publish([BusMessage(lane, payload, {"Holdfast": "x y"})])
             await published(pub, events(3))
             return numbers(await taken(mine, 3)), sub.broker
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from holdfast.carriers.carrier import BusCarrier
 from holdfast.model.errors import InputError
@@ -18,10 +18,21 @@ class BusKind:
     package: str  # that it needs
     port: int  # where such a bus usually is
     prefixes: bool = False  # whether a pattern can ask for the beginning of a token
+    options: tuple[str, ...] = ()  # that may stand behind the question mark of an address
 
 
-_NATS = BusKind("nats", "NatsCarrier", "nats", 4222)
-_KINDS = {"nats": _NATS, "nats+tls": _NATS}
+_KINDS = {
+    "nats": BusKind("nats", "NatsCarrier", "nats", 4222),
+    "nats+tls": BusKind("nats", "NatsCarrier", "nats", 4222),
+    "mqtt": BusKind("mqtt", "MqttCarrier", "aiomqtt", 1883, options=("version", "qos")),
+    "mqtts": BusKind("mqtt", "MqttCarrier", "aiomqtt", 8883, options=("version", "qos")),
+    "redis": BusKind("redis", "RedisCarrier", "redis", 6379, prefixes=True),
+    "rediss": BusKind("redis", "RedisCarrier", "redis", 6379, prefixes=True),
+    "amqp": BusKind("rabbitmq", "RabbitCarrier", "aio_pika", 5672, options=("exchange",)),
+    "amqps": BusKind("rabbitmq", "RabbitCarrier", "aio_pika", 5671, options=("exchange",)),
+    "zenoh": BusKind("zenoh", "ZenohCarrier", "zenoh", 7447, prefixes=True),
+    "stomp": BusKind("stomp", "StompCarrier", "stomp", 61613),
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +44,25 @@ class BusAddress(Address):
 
     def __str__(self) -> str:
         return f"{self.kind}://{self.host}:{self.port}{self.path}"
+
+    @property
+    def url_without_options(self) -> str:
+        """What other clients of the bus take."""
+        return self.url.partition("?")[0]
+
+    @property
+    def user(self) -> str | None:
+        name = urlsplit(self.url).username
+        return None if name is None else unquote(name)
+
+    @property
+    def password(self) -> str | None:
+        word = urlsplit(self.url).password
+        return None if word is None else unquote(word)
+
+    def option(self, name: str, default: str) -> str:
+        """What stands behind the question mark."""
+        return dict(parse_qsl(urlsplit(self.url).query)).get(name, default)
 
 
 def is_bus(address: object) -> bool:
@@ -48,7 +78,12 @@ def bus_address(text: str) -> BusAddress:
     except ValueError:
         host, port = None, None
     if not is_bus(text) or not host or not text.isprintable() or " " in text:
-        raise InputError(f"{text!r} is not the address of a bus; write it as nats://host:port")
+        kinds = ", ".join(f"{each}://" for each in _KINDS)
+        raise InputError(f"{text!r} is not the address of a bus; write it as nats://host:port, with one of {kinds}")
+    unknown = dict(parse_qsl(parts.query)).keys() - _KINDS[parts.scheme].options
+    if unknown:
+        known = ", ".join(_KINDS[parts.scheme].options) or "none"
+        raise InputError(f"{text!r}: {', '.join(sorted(unknown))} is no option of such an address; there are {known}")
     return BusAddress("tcp", host, port or _KINDS[parts.scheme].port, parts.path, parts.scheme, text)
 
 

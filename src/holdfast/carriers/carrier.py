@@ -5,7 +5,7 @@ the next one. It may lose, double and reorder messages; what it knows to have dr
 it to the checks of `holdfast.testing.carriers`.
 """
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from holdfast.carriers.lanes import Lane, Pattern
@@ -43,8 +43,8 @@ class BusCarrier(Protocol):
     async def connect(self, passenger: Passenger) -> None:
         """Connect, once; a TransportError that says in one line why that is not possible."""
 
-    async def publish(self, message: BusMessage) -> None:
-        """Hand over a message; it may wait until there is room. A TransportError when the connection is gone."""
+    async def publish(self, messages: Sequence[BusMessage]) -> None:
+        """Hand over messages in order, when there is room; a TransportError when the connection is gone."""
 
     async def subscribe(self, patterns: Iterable[Pattern]) -> None:
         """Whatever is published on these lanes from when this returns on comes, as long as the bus loses nothing."""

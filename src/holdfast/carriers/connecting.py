@@ -53,9 +53,9 @@ def connect(
     what its application was not done with. `token` is a file. A client without a name gets one that its certificate or
     token allows. `private_key` and `authority` are former names of `key` and `ca`.
 
-    On a bus (`nats://host:port`) clients of one `space` reach each other. `lanes` is a template such as
-    `plant.{site}.{kind}` for the subjects that events travel on. With `body="json"` other clients of the bus can read
-    them. All clients of a space use the same three.
+    On a bus (`nats://`, `mqtt://`, `redis://`, `amqp://`, `zenoh://`, `stomp://`) clients of one `space` reach each
+    other. `lanes` is a template such as `plant.{site}.{kind}` for the subjects that events travel on. With
+    `body="json"` other clients of the bus can read them. All clients of a space use the same three.
     """
     given = [address] if isinstance(address, str) else list(address)
     if not any(map(is_bus, given)):

@@ -97,7 +97,7 @@ def _number(text: str) -> int:
 
 
 def _plain_untrusted(document: dict[str, Any]) -> dict[str, Scalar]:
-    """The attributes of an event that somebody else has written: what cannot be one is left out, as lists are."""
+    """The attributes of an event that somebody else has written: what cannot be one is left out."""
     own: dict[str, Scalar] = {}
     try:
         return sendable(document)

@@ -28,10 +28,13 @@ from holdfast.model.values import Value, utc
 Lane = tuple[str, ...]
 
 PATTERNS_MAX = 256  # lanes of one condition: beyond that a wildcard costs less than keeping so many subscriptions
-_TOKEN_MAX = 64  # characters of a value that stay readable; the rest is hashed. AMQP takes 255 bytes for a whole lane
-_PLACES_MAX = 16  # attributes in a template: MQTT and NATS servers advise against deeper hierarchies
+_LANE_MAX = 240  # characters of a lane: AMQP takes 255 bytes
+_TOKEN_MAX = 64  # characters of a value that stay readable, in a lane with few attributes; the rest is hashed
+_HASHED = 18  # what that adds, and a separator
+_PLACES_MAX = 8  # attributes in a template: with more, hardly anything of a value would stay readable
 _MISSING = "~"
 _EMPTY = "~0"
+_LIST = "~l"  # any list: which elements a condition asks for is no matter of lanes
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -96,15 +99,23 @@ class Template:
             raise InputError(f"lanes {self.text!r}: an attribute stands in it twice; once is enough")
         if len(self.attributes) > _PLACES_MAX:
             raise InputError(f"lanes {self.text!r}: {len(self.attributes)} attributes; the limit is {_PLACES_MAX}")
+        left = _LANE_MAX - sum(len(name) + 1 for kind, name in self._tokens if kind == "literal")
+        self._token_max = min(_TOKEN_MAX, left // max(1, len(self.attributes)) - _HASHED)
+        if self._token_max < 8:
+            raise InputError(
+                f"lanes {self.text!r}: too long for {len(self.attributes)} values in {_LANE_MAX} characters"
+            )
         self._cache: dict[tuple[object, ...], Lane] = {}
 
     def lane(self, attributes: Mapping[str, Value | None]) -> Lane:
         """The lane of an event."""
         values = tuple([attributes.get(name) for name in self.attributes])
-        key = (*values, *map(type, values))  # 1 is True to Python
+        kinds = tuple(map(type, values))
+        key = (*(values if list not in kinds else map(token_of, values)), *kinds)  # 1 is True to Python
         found = self._cache.get(key)
         if found is None:
-            texts = dict(zip(self.attributes, map(token_of, values), strict=True))
+            tokens = [token_of(each, self._token_max) for each in values]
+            texts = dict(zip(self.attributes, tokens, strict=True))
             found = tuple(name if kind == "literal" else texts[name] for kind, name in self._tokens)
             if len(self._cache) >= 10_000:  # a megabyte or two; a template with more lanes pays for escaping each time
                 self._cache.clear()
@@ -131,7 +142,8 @@ class Template:
         return Covering(patterns, tuple(reasons))
 
     def _of_filter(self, filter_: Filter, prefixes: bool, reasons: dict[str, None]) -> list[Pattern]:
-        choices = [_tokens_for(name, filter_, prefixes, reasons) for name in self.attributes]
+        most = self._token_max
+        choices = [_tokens_for(name, filter_, prefixes, most, reasons) for name in self.attributes]
         while prod(map(len, choices)) > PATTERNS_MAX:
             widest = max(range(len(choices)), key=lambda at: len(choices[at]))
             count = len(choices[widest])
@@ -158,12 +170,14 @@ def without_covered(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
     return tuple(kept)
 
 
-def token_of(value: Value | None) -> str:
-    """A value as a token. Values that are equal in a condition have equal tokens; others may share one."""
+def token_of(value: Value | None, most: int = _TOKEN_MAX) -> str:
+    """A value as a token, of so many characters and a hash. Values that are equal in a condition have equal tokens."""
     if value is None:
         return _MISSING
+    if isinstance(value, list):
+        return _LIST
     text = _text_of(value)
-    return _cut(escaped(text)) if text else _EMPTY
+    return _cut(escaped(text), most) if text else _EMPTY
 
 
 def escaped(text: str) -> str:
@@ -173,19 +187,19 @@ def escaped(text: str) -> str:
     return text.replace("~", "%7E").replace(".", "%2E")
 
 
-def _cut(token: str) -> str:
-    if len(token) <= _TOKEN_MAX:
+def _cut(token: str, most: int) -> str:
+    if len(token) <= most:
         return token
-    return f"{_readable(token)}~{blake2b(token.encode(), digest_size=8).hexdigest()}"
+    return f"{_readable(token, most)}~{blake2b(token.encode(), digest_size=8).hexdigest()}"
 
 
-def _readable(token: str) -> str:
+def _readable(token: str, most: int) -> str:
     """Its beginning, so that prefixes still work."""
-    cut = token[:_TOKEN_MAX]
+    cut = token[:most]
     return cut[: cut.rindex("%")] if "%" in cut[-2:] else cut
 
 
-def _text_of(value: Value) -> str:
+def _text_of(value: str | float | bool | datetime) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -197,7 +211,7 @@ def _text_of(value: Value) -> str:
     return repr(value)
 
 
-def _tokens_for(name: str, filter_: Filter, prefixes: bool, reasons: dict[str, None]) -> list[Token]:
+def _tokens_for(name: str, filter_: Filter, prefixes: bool, most: int, reasons: dict[str, None]) -> list[Token]:
     """What a filter leaves of an attribute, as tokens."""
     about = [each for each in filter_ if each.op != IS_TRUE and each.attribute == name]
     if not about:
@@ -210,22 +224,22 @@ def _tokens_for(name: str, filter_: Filter, prefixes: bool, reasons: dict[str, N
     points = Domain(about).points
     if points is not None:
         reasons[f"{name}: {len(points)} value{'s' * (len(points) != 1)}"] = None
-        return [Token("exact", each) for each in sorted({token_of(each) for each in points})]
-    return [_prefix_token(name, about, prefixes, reasons)]
+        return [Token("exact", each) for each in sorted({token_of(each, most) for each in points})]
+    return [_prefix_token(name, about, most if prefixes else 0, reasons)]
 
 
-def _prefix_token(name: str, about: Sequence[Constraint], prefixes: bool, reasons: dict[str, None]) -> Token:
+def _prefix_token(name: str, about: Sequence[Constraint], most: int, reasons: dict[str, None]) -> Token:
     texts = [prefix_text(each.operand) for each in about if each.op == "LIKE"]
     longest = max((each for each in texts if each), key=len, default=None)
     if longest is None:
         reasons[f"{name}: {' AND '.join(map(str, about))} is neither an equality nor a prefix: any"] = None
         return ANY
-    if not prefixes:
+    if not most:
         reasons[f"{name}: the bus has no wildcard for the beginning {longest!r}: any"] = None
         return ANY
     reasons[f"{name}: begins with {longest!r}"] = None
     token = escaped(longest)
-    return Token("prefix", token if len(token) <= _TOKEN_MAX else _readable(token))
+    return Token("prefix", token if len(token) <= most else _readable(token, most))
 
 
 def _tokens_of(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """A bus in this process, for tests: it loses, doubles, delays and drops what it is told to, by its own dice."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -107,9 +107,10 @@ class MemoryCarrier:
         if not self._open:
             raise TransportError("the connection to the bus is gone")
 
-    async def publish(self, message: BusMessage) -> None:
+    async def publish(self, messages: Sequence[BusMessage]) -> None:
         self._check_open()
-        self._bus.publish(message)
+        for each in messages:
+            self._bus.publish(each)
 
     async def subscribe(self, patterns: Iterable[Pattern]) -> None:
         self._check_open()

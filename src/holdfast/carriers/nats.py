@@ -1,6 +1,6 @@
 """NATS core, by nats-py. At most once: a server that dies loses messages, and so does a slow consumer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
@@ -61,10 +61,11 @@ class NatsCarrier:
             self._closing = True
             self._passenger.on_down(f"{self._address}: {self._problem or 'closed by the server'}")
 
-    async def publish(self, message: BusMessage) -> None:
+    async def publish(self, messages: Sequence[BusMessage]) -> None:
         try:
-            headers = dict(message.headers) if message.headers else None
-            await self._client.publish(".".join(message.lane), message.payload, headers=headers)
+            for each in messages:
+                headers = dict(each.headers) if each.headers else None
+                await self._client.publish(".".join(each.lane), each.payload, headers=headers)
         except (NatsError, OSError) as problem:
             raise self._gone(problem) from None
 
@@ -73,9 +74,9 @@ class NatsCarrier:
             for each in patterns:
                 subject = ".".join(token.text if token.kind == "exact" else "*" for token in each)
                 self._subscriptions[each] = await self._client.subscribe(subject, cb=self._on_message)
-            await self._client.flush(_FLUSH_S)
         except (NatsError, OSError) as problem:
             raise self._gone(problem) from None
+        await self.flush()
 
     async def unsubscribe(self, patterns: Iterable[Pattern]) -> None:
         try:
@@ -92,6 +93,8 @@ class NatsCarrier:
 
     async def flush(self) -> None:
         try:
+            # nats-py writes its ping before what still waits to be written, so the first answer proves nothing.
+            await self._client.flush(_FLUSH_S)
             await self._client.flush(_FLUSH_S)
         except (NatsError, OSError) as problem:
             raise self._gone(problem) from None

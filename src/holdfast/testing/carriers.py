@@ -82,7 +82,7 @@ async def comes_as_it_left(new: NewConnection) -> None:
     payloads = [b"", b"\x00\xff\xc1hf", "text ä".encode(), bytes(range(256)) * 200]
     headers = {"Holdfast": "a-1 17 - %C3%A4"} if publisher.has_headers else {}
     for each in payloads:
-        await publisher.publish(BusMessage(lane, each, headers))
+        await publisher.publish([BusMessage(lane, each, headers)])
     await publisher.flush()
     await rider.has(len(payloads), "what is published comes")
     assert [each.payload for each in rider.came] == payloads, "payloads come as they left, in order"
@@ -100,12 +100,12 @@ async def only_wanted_lanes(new: NewConnection) -> None:
     one, any_second = exactly((base, "a", "x")), (Token("exact", base), ANY, Token("exact", "y"))
     await subscriber.subscribe([one, any_second])
     for tokens in (("a", "x"), ("b", "x"), ("a", "y"), ("b", "y"), ("b", "y", "z"), ("y",)):
-        await publisher.publish(BusMessage((base, *tokens), "/".join(tokens).encode()))
+        await publisher.publish([BusMessage((base, *tokens), "/".join(tokens).encode())])
     await publisher.flush()
     await rider.has(3, "patterns bring what they match")
     await subscriber.unsubscribe([one])
-    await publisher.publish(BusMessage((base, "a", "x"), b"left"))
-    await publisher.publish(BusMessage((base, "a", "y"), b"last"))
+    await publisher.publish([BusMessage((base, "a", "x"), b"left")])
+    await publisher.publish([BusMessage((base, "a", "y"), b"last")])
     await publisher.flush()
     await rider.has(4, "what is still wanted comes")
     assert sorted(each.payload for each in rider.came) == [b"a/x", b"a/y", b"b/y", b"last"], "nothing else comes"
@@ -121,7 +121,7 @@ async def any_value_can_be_a_token(new: NewConnection) -> None:
     assert len(set(lanes)) == len(lanes), "different values have different tokens"
     await subscriber.subscribe([exactly(lane) for lane in lanes])
     for at, lane in enumerate(lanes):
-        await publisher.publish(BusMessage(lane, str(at).encode()))
+        await publisher.publish([BusMessage(lane, str(at).encode())])
     await publisher.flush()
     await rider.has(len(lanes), "every value is a lane of its own")
     await asyncio.sleep(0)
@@ -138,8 +138,8 @@ async def prefixes_if_it_has_them(new: NewConnection) -> None:
     if publisher.prefixes:
         await subscriber.subscribe([(Token("exact", base), Token("prefix", "ab"), ANY)])
         for token in ("ab", "abc", "a", "xab"):
-            await publisher.publish(BusMessage((base, token, "x"), token.encode()))
-        await publisher.publish(BusMessage((base, "abz", "last"), b"last"))
+            await publisher.publish([BusMessage((base, token, "x"), token.encode())])
+        await publisher.publish([BusMessage((base, "abz", "last"), b"last")])
         await publisher.flush()
         await rider.has(3, "what begins with the prefix comes")
         assert sorted(each.payload for each in rider.came) == [b"ab", b"abc", b"last"], "and nothing else"
@@ -155,7 +155,7 @@ async def many_in_a_row(new: NewConnection) -> None:
     await subscriber.subscribe([exactly(lane)])
     await slow.subscribe([exactly(lane)])
     for at in range(_MANY):
-        await publisher.publish(BusMessage(lane, str(at).encode()))
+        await publisher.publish([BusMessage(lane, str(at).encode())])
     await publisher.flush()
     await rider.has(_MANY, "a slow subscriber holds up no other")
     assert [int(each.payload) for each in rider.came] == list(range(_MANY)), "in order"
@@ -175,11 +175,11 @@ async def leaving_is_silent(new: NewConnection) -> None:
     await publisher.close()
     await publisher.close()
     assert not rider.down, "closing is no failure"
-    await other.publish(BusMessage(lane, b"late"))
+    await other.publish([BusMessage(lane, b"late")])
     await other.flush()
     assert not rider.came, "nothing comes to who has left"
     try:
-        await publisher.publish(BusMessage(lane, b"late"))
+        await publisher.publish([BusMessage(lane, b"late")])
         await publisher.flush()
     except TransportError:
         pass

