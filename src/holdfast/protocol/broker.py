@@ -43,6 +43,7 @@ from holdfast.protocol.outages import LinkOutages
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.reach import Behind, Complete, Reach, known_everywhere
 from holdfast.protocol.router import Router
+from holdfast.protocol.store_changes import Body
 from holdfast.protocol.vouching import not_vouched_for
 
 _AWAY_MAX = 10_000  # clients; as many as may be connected, and then who has been away longest is forgotten
@@ -99,6 +100,9 @@ class CoreBroker:
 
     def keeps_for(self, client: str) -> bool:
         return False
+
+    def backlog(self, neighbour: str) -> list[Body]:
+        return []
 
     @property
     def routes_version(self) -> int:
