@@ -12,6 +12,7 @@ from datetime import datetime
 from holdfast.language.arithmetic import OPERATIONS, comparing, equal, negative, number
 from holdfast.language.constraint import name_text
 from holdfast.language.like import like_test, pattern_text
+from holdfast.language.numbers import Plan, written
 from holdfast.language.regexp import searching
 from holdfast.model.event import Attributes
 from holdfast.model.values import Kind, Value, canonical, kind_of, literal, utc
@@ -37,6 +38,7 @@ class Expression:
             "names",
             "needs",
             "patterns",
+            "plan",
             "run",
             "size",
         ),
@@ -59,6 +61,8 @@ class Expression:
     """The regular expressions in it."""
     blind: bool
     """Whether it cannot be worked out here, because a package is missing."""
+    plan: Plan | None
+    """Of arithmetic, how it is worked out; of a comparison of such, its sign and both plans."""
 
     def __init__(
         self,
@@ -72,7 +76,9 @@ class Expression:
         name: str | None = None,
         patterns: frozenset[str] = _NOTHING,
         blind: bool = False,
+        plan: Plan | None = None,
     ) -> None:
+        self.plan = plan
         self.text, self.run, self.level, self.kind, self.children, self.name = text, run, level, kind, children, name
         if children:
             self.names = _union(each.names for each in children)
@@ -158,7 +164,8 @@ def strict(text: str, run: Run, kind: Kind, operands: Sequence[Expression]) -> E
 def constant(value: Value) -> Expression:
     value = canonical(value)
     text = literal(value)
-    return Expression(text, lambda event: value, level=SIGN if text[0] == "-" else ATOM, kind=kind_of(value))
+    level = SIGN if text[0] == "-" else ATOM
+    return Expression(text, lambda event: value, level=level, kind=kind_of(value), plan=("constant", value))
 
 
 def attribute(name: str) -> Expression:
@@ -166,7 +173,8 @@ def attribute(name: str) -> Expression:
     if known is None:
         if len(_attributes) >= _ATTRIBUTES_MAX:
             _attributes.clear()
-        known = _attributes[name] = Expression(name_text(name), lambda event: event.get(name), name=name)
+        plan = "name", name
+        known = _attributes[name] = Expression(name_text(name), lambda event: event.get(name), name=name, plan=plan)
     return known
 
 
@@ -184,7 +192,8 @@ def negation(operand: Expression) -> Expression:
 
     # A constant is left in place only where its negative leaves 64 bits; without parentheses it would be one literal.
     text = f"-({operand})" if operand.constant else f"-{operand.at(ATOM)}"
-    made = Expression(text, run, level=SIGN, kind=Kind.NUMBER, children=(operand,))
+    plan = None if operand.plan is None else ("-", operand.plan)
+    made = Expression(text, run, level=SIGN, kind=Kind.NUMBER, children=(operand,), plan=plan)
     return settled(made, operand)
 
 
@@ -200,7 +209,8 @@ def arithmetic(sign: str, left: Expression, right: Expression) -> Expression:
         return None if a is None or b is None else operate(a, b)
 
     text = f"{left.at(level)} {sign} {right.at(level + 1)}"
-    return settled(Expression(text, run, level=level, kind=Kind.NUMBER, children=(left, right)), left, right)
+    plan = None if sign == "%" or left.plan is None or right.plan is None else (sign, left.plan, right.plan)
+    return settled(Expression(text, run, level=level, kind=Kind.NUMBER, children=(left, right), plan=plan), left, right)
 
 
 def comparison(op: str, left: Expression, right: Expression) -> Expression:
@@ -216,7 +226,10 @@ def comparison(op: str, left: Expression, right: Expression) -> Expression:
         def run(event: Attributes) -> Value | None:
             return compared(first(event), second(event))
 
-    made = settled(_test(text, run, (left, right)), left, right)
+    test = _test(text, run, (left, right))
+    if left.plan and right.plan and Kind.BOOLEAN not in (left.kind, right.kind):
+        test.run, test.plan = written(op, left.plan, right.plan, run), (op, left.plan, right.plan)
+    made = settled(test, left, right)
     apart = None not in (left.kind, right.kind) and left.kind is not right.kind
     return _never(made) if apart else made
 

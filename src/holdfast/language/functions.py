@@ -36,7 +36,10 @@ def _of_text(name: str, work: Callable[[str], Value], kind: Kind) -> Function:
 
 def _abs(given: Sequence[Expression]) -> Expression:
     inner = given[0].run
-    return strict(_call("ABS", given), lambda event: absolute(inner(event)), Kind.NUMBER, given)
+    made = strict(_call("ABS", given), lambda event: absolute(inner(event)), Kind.NUMBER, given)
+    if not made.constant and given[0].plan is not None:
+        made.plan = "ABS", given[0].plan
+    return made
 
 
 def _coalesce(given: Sequence[Expression]) -> Expression:

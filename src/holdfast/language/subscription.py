@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.language.constraint import IS_TRUE, Constraint
 from holdfast.language.domain import Domain
+from holdfast.language.implied import implied_range
 from holdfast.language.limits import PROBLEMS_MAX
 from holdfast.model.event import Attributes, attributes_of
+from holdfast.model.values import canonical
 
 if TYPE_CHECKING:
     from holdfast.language.explanation import Explanation
+    from holdfast.language.expression import Expression
 
 Filter = tuple[Constraint, ...]
 
@@ -89,13 +92,25 @@ def apart(filter_: Filter) -> tuple[Filter, Filter]:
 def necessary(filter_: Filter) -> Filter:
     """Tests of single attributes that every event passes for which the filter holds: what an index can ask.
 
-    The filter itself unless there are expressions in it; of those, the attributes that they cannot do without.
+    The filter itself unless there are expressions in it; of those, the ranges that they imply, and the attributes that
+    they cannot do without.
     """
     if not filter_ or filter_[-1].op != IS_TRUE:
         return filter_
-    plain, _ = apart(filter_)
-    tested = {each.attribute for each in plain}
-    return (*plain, *(each for each in _present(filter_) if each.attribute not in tested))
+    plain, tests = apart(filter_)
+    ranged = canonical_filter((*plain, *(each for test in tests for each in _implied(test.operand))))
+    found = plain if ranged is None else ranged  # None: it can never be true, which whoever asks finds out
+    tested = {each.attribute for each in found}
+    return (*found, *(each for each in _present(filter_) if each.attribute not in tested))
+
+
+def _implied(test: "Expression") -> list[Constraint]:
+    found = None if test.plan is None or test.untested or len(test.plan) != 3 else implied_range(*test.plan)
+    if found is None:
+        return []
+    name, (low, high) = found
+    edges = [] if low is None else [Constraint(name, ">=", canonical(low))]
+    return edges if high is None else [*edges, Constraint(name, "<=", canonical(high))]
 
 
 def filter_text(filter_: Filter) -> str:

@@ -20,12 +20,18 @@ K = TypeVar("K", bound=Hashable)
 def to_index(filters: Sequence[Filter]) -> Sequence[Filter]:
     """The filters as an index takes them: the same ones where there are no expressions.
 
-    Constraints are enough where there are any; an expression alone is filed under the attributes that it needs.
+    Constraints are enough where there are any, with the ranges that expressions imply; an expression without either is
+    filed under the attributes that it needs.
     """
     for each in filters:
         if each and each[-1].op == IS_TRUE:
-            return tuple(dict.fromkeys(apart(each)[0] or necessary(each) for each in filters))
+            return tuple(dict.fromkeys(map(_looked_up, filters)))
     return filters
+
+
+def _looked_up(filter_: Filter) -> Filter:
+    needed = necessary(filter_)
+    return tuple([each for each in needed if each.op != "IS NOT NULL"]) or needed
 
 
 class Residuals(Generic[K]):
@@ -57,6 +63,5 @@ def _left_to_ask(filters: Sequence[Filter]) -> Predicate:
 
 def _all_true(runs: list[Run]) -> Predicate:
     if len(runs) == 1:
-        run = runs[0]
-        return lambda event: run(event) is True
+        return runs[0]  # type: ignore[return-value]  # a test is True, False or None
     return lambda event: all([run(event) is True for run in runs])
