@@ -17,6 +17,7 @@ from holdfast.cli.connection_options import (
     Rights,
     TokenKeys,
 )
+from holdfast.cli.console_options import BrokerConsolePlace, console_place
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peers_from
 from holdfast.model.errors import InputError
@@ -37,6 +38,10 @@ Listen = Annotated[
 Peer = Annotated[
     list[str] | None, typer.Option(metavar="NAME=ADDRESS", help="A broker to connect to; may be repeated.")
 ]
+Peers = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A file with more peers, NAME = ADDRESS on each line; read again on SIGHUP."),
+]
 MqttTopic = Annotated[str, flag(MqttSettings, "topic", "--mqtt-topic", metavar="TEMPLATE")]
 MqttJson = Annotated[
     list[str] | None,
@@ -48,10 +53,7 @@ def run(
     id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
     listen: Listen = None,
     peer: Peer = None,
-    peers: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with more peers, NAME = ADDRESS on each line; read again on SIGHUP."),
-    ] = None,
+    peers: Peers = None,
     routing: Annotated[Routing, flag(NodeSettings, "routing")] = NodeSettings.routing,
     push_back: Annotated[bool, flag(NodeSettings, "push_back", "--push-back")] = NodeSettings.push_back,
     hops: HopsOf = HopSettings.hops,
@@ -72,6 +74,7 @@ def run(
     token_keys: TokenKeys = None,
     rights: Rights = None,
     metrics: Metrics = None,
+    console: BrokerConsolePlace = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
@@ -111,8 +114,8 @@ def run(
         mqtt=MqttSettings(mqtt_topic, tuple(mqtt_json or ())),
         **_replication(replaceable, directory, routing, hops),
     )
-    place = None if metrics is None else parse_place(metrics)
-    run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
+    places = None if metrics is None else parse_place(metrics), console_place(console)
+    run_loop(serve(settings, Operation(as_json, log, *places, None if peers is None else read_peers)))
 
 
 def _check_store(hops: Hops, store: Path | None) -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.console_options import Act, Console, console_of_run
 from holdfast.model.errors import InputError
 from holdfast.model.extras import require
 
 if TYPE_CHECKING:
+    from holdfast.console.run_console import RunConsole
     from holdfast.demo.prediction import DemoPrediction
     from holdfast.demo.screen import RunScreen
     from holdfast.demo.watch import RunWatch
@@ -33,6 +35,8 @@ def run(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="All brokers in this process instead of one process each.")
     ] = False,
+    console: Console = None,
+    act: Act = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a lossy live network, kill a broker, prove what arrived.
@@ -45,6 +49,7 @@ def run(
     \b
     Example:
       holdfast demo
+      holdfast demo --console
       holdfast demo --seed 8 --set links.loss=0.05 --out lossier
     """
     require("pyspark")  # before two minutes of work that could not be judged
@@ -59,7 +64,8 @@ def run(
     shape = NetworkOutline(f"Holdfast demo: {title}", network.neighbours(), root, network.duration_us / 1e6)
     with view_on_stderr(shape, watch) as view:
         view.show_step(f"starting {title}")
-        lag_us = _live(network, out, in_process, watch, view)
+        watched = console_of_run(network, console, act)
+        lag_us = _live(network, out, in_process, watch, view, watched)
         view.show_step("predicting with the planner")
         prediction = predict(network)
         audited, shown, expected = _audit(out, prediction, view)
@@ -104,7 +110,9 @@ def _loss(network: "Network") -> str:
     return f"links lose {low} %" if low == high else f"links lose {low} to {high} %"
 
 
-def _live(network: "Network", out: Path, in_process: bool, watch: "RunWatch", view: "RunScreen") -> int:
+def _live(
+    network: "Network", out: Path, in_process: bool, watch: "RunWatch", view: "RunScreen", console: "RunConsole | None"
+) -> int:
     """By how much the workload was behind its times at most."""
     from holdfast.books.live import LiveBooks
     from holdfast.books.trace import TraceWriter
@@ -115,7 +123,7 @@ def _live(network: "Network", out: Path, in_process: bool, watch: "RunWatch", vi
 
     clock = Clock()
     with TraceWriter(out / _RUN, about_run(network, "live", network.seed), overwrite=True) as trace:
-        books = LiveBooks(trace, watch.on_row)
+        books = LiveBooks(trace, watch.on_row, None if console is None else console.streams)
 
         def show(live: "LiveRun", books: LiveBooks) -> None:
             found = books.outcome
@@ -124,7 +132,7 @@ def _live(network: "Network", out: Path, in_process: bool, watch: "RunWatch", vi
 
         again = None if in_process else [str(out / _FILE), "--seed", str(network.seed)]
         new_host = hosts(network, again, impairments(network.seed), clock, books)
-        lag_us = run_loop(run_live(network, network.seed, new_host, books, clock, show))
+        lag_us = run_loop(run_live(network, network.seed, new_host, books, clock, show, console))
         if lag_us is None:
             raise KeyboardInterrupt
         books.close()

@@ -71,6 +71,7 @@ class Link:
         self.dirty = False  # waits for the next flush
         self.skew_us = 0  # how far the clock of the far end is ahead of ours
         self.held_up = False  # we do not read from it for now, to push back
+        self.sent = self.received = self.lost = self.repairs_sent = 0  # messages: in all, by injected faults, again
         self._clock = clock
         self._counters = counters
         self.impairment = impairment
