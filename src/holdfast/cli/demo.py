@@ -65,9 +65,9 @@ def run(
     with view_on_stderr(shape, watch) as view:
         view.show_step(f"starting {title}")
         watched = console_of_run(network, console, act)
-        lag_us = _live(network, out, in_process, watch, view, watched)
+        lag_us, start_us = _live(network, out, in_process, watch, view, watched)
         view.show_step("predicting with the planner")
-        prediction = predict(network)
+        prediction = predict(network, start_us)
         audited, shown, expected = _audit(out, prediction, view)
     from holdfast.demo.summary import as_json as summary_json
     from holdfast.demo.summary import summary
@@ -112,11 +112,12 @@ def _loss(network: "Network") -> str:
 
 def _live(
     network: "Network", out: Path, in_process: bool, watch: "RunWatch", view: "RunScreen", console: "RunConsole | None"
-) -> int:
-    """By how much the workload was behind its times at most."""
+) -> tuple[int, int]:
+    """By how much the workload was behind its times at most, and how long a process takes to start."""
     from holdfast.books.live import LiveBooks
     from holdfast.books.trace import TraceWriter
     from holdfast.cli.up import hosts, impairments, run_live
+    from holdfast.demo.process_start import measured_start_us
     from holdfast.net.clock import Clock
     from holdfast.net.event_loop import run as run_loop
     from holdfast.network.provenance import about_run
@@ -132,11 +133,17 @@ def _live(
 
         again = None if in_process else [str(out / _FILE), "--seed", str(network.seed)]
         new_host = hosts(network, again, impairments(network.seed), clock, books)
-        lag_us = run_loop(run_live(network, network.seed, new_host, books, clock, show, console))
+        start_us = 0
+
+        async def measure() -> None:
+            nonlocal start_us
+            start_us = await measured_start_us(network, new_host)
+
+        lag_us = run_loop(run_live(network, network.seed, new_host, books, clock, show, console, measure))
         if lag_us is None:
             raise KeyboardInterrupt
         books.close()
-    return lag_us
+    return lag_us, start_us
 
 
 def _audit(

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -148,6 +148,7 @@ async def run_live(
     clock: "Clock",
     show: "Callable[[LiveRun, LiveBooks], None] | None" = None,
     console: "RunConsole | None" = None,
+    on_started: "Callable[[], Awaitable[None]] | None" = None,
 ) -> int | None:
     """By how much the workload was behind its times at most; None if it was stopped before anything had begun."""
     from holdfast.cli.connection_options import stopping
@@ -165,6 +166,9 @@ async def run_live(
                 starting.cancel()
                 return None
             starting.result()
+            if on_started is not None:
+                await on_started()
+                live.zero_us = clock.now_us()  # the run begins now
             books.begin(live.zero_us)
             if console is not None:
                 tell_console(await console.start(live))

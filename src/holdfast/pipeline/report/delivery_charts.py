@@ -1,8 +1,9 @@
 """The audit's charts as SVG: what became of each second's events, and how long deliveries took.
 
-Drawn 640 wide, which is one column of the report on a wide screen. On a narrow one the style sheet makes letters larger,
-for which margins leave room. Legends are text of the page above a chart, so that they wrap and cover nothing. Colours are classes of the report's style sheet, light and dark; every mark says its numbers
-when the pointer rests on it.
+Drawn 640 wide, which is one column of the report on a wide screen. On a narrow one the style sheet makes letters
+larger, for which margins leave room. Legends are text of the page above a chart, so that they wrap and cover nothing.
+Colours are classes of the report's style sheet, light and dark; every mark says its numbers when the pointer rests on
+it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -115,7 +115,8 @@ polyline { fill: none; stroke-width: 2; stroke-linejoin: round; }
   .stacks tr { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 2px 14px; padding: 8px 0;
     border-bottom: 1px solid var(--edge); }
   .stacks td { border: 0; padding: 0; text-align: left; white-space: normal; }
-  .stacks td:first-child, .stacks .bar { grid-column: 1 / -1; width: auto; } .stacks td:first-child { font-weight: 600; }
+  .stacks td:first-child, .stacks .bar { grid-column: 1 / -1; width: auto; }
+  .stacks td:first-child { font-weight: 600; }
   .stacks td[data-label]:not([data-label=""])::before { content: attr(data-label); display: block; color: var(--soft);
     font-size: 12.5px; }
 }
