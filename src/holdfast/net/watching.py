@@ -9,6 +9,7 @@ from holdfast.net.http import HttpResponse, HttpServer
 from holdfast.net.metrics import CONTENT_TYPE, exposition
 from holdfast.net.node import BrokerNode
 from holdfast.net.status import status_of
+from holdfast.protocol.effects import Incident
 
 
 async def watch(node: BrokerNode, place: Address) -> HttpServer:
@@ -17,7 +18,11 @@ async def watch(node: BrokerNode, place: Address) -> HttpServer:
     A TransportError if the port is taken.
     """
     pages = {"/metrics": lambda: _metrics(node), "/health": lambda: _health(node), "/status": lambda: _status(node)}
-    return await http.listen(place, pages)
+
+    def refused(host: str) -> None:
+        node.driver.report(Incident("http_refused", host, reason="it asks more often than its budget allows"))
+
+    return await http.listen(place, pages, node.settings.budgets.http_requests_s, refused)
 
 
 def _metrics(node: BrokerNode) -> HttpResponse:

@@ -25,6 +25,30 @@ export function spread(names, links) {
   }]));
 }
 
+// Moves places that are closer than so many pixels apart, so that each can be seen and hit.
+export function separate(places, least, width, height) {
+  const all = [...places.values()];
+  for (let round = 0; round < 60; round += 1) {
+    let moved = false;
+    for (let one = 0; one < all.length; one += 1) {
+      for (let other = one + 1; other < all.length; other += 1) {
+        const [a, b] = [all[one], all[other]];
+        if (a === b) continue;
+        const [dx, dy] = [a.x - b.x || 0.01 * (one + 1), a.y - b.y || 0.01];
+        const apart = Math.hypot(dx, dy);
+        if (apart >= least) continue;
+        const by = (least - apart) / apart / 2;
+        a.x = Math.min(width - 8, Math.max(8, a.x + dx * by));
+        a.y = Math.min(height - 8, Math.max(8, a.y + dy * by));
+        b.x = Math.min(width - 8, Math.max(8, b.x - dx * by));
+        b.y = Math.min(height - 8, Math.max(8, b.y - dy * by));
+        moved = true;
+      }
+    }
+    if (!moved) return;
+  }
+}
+
 function step(x, y, ends, spacing, most) {
   const size = x.length;
   const pushX = new Float64Array(size);

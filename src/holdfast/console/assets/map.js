@@ -1,7 +1,7 @@
 // The map: brokers, their links and clients, and the details of what was chosen.
 
 import { h, s, put, setClass, rate, share, count } from "./dom.js";
-import { spread } from "./layout.js";
+import { separate, spread } from "./layout.js";
 import { details } from "./details.js";
 
 const EDGE = 52; // for names
@@ -89,7 +89,7 @@ class Picture {
     const clients = new Map();
     for (const each of this.state.all("client/")) clients.set(each.broker, (clients.get(each.broker) || 0) + 1);
     for (const node of nodes) {
-      const named = nodes.length <= NAMED_MAX || neighbours.has(node.name) || this.chosen === `broker/${node.name}`;
+      const named = nodes.length <= NAMED_MAX || node.state === "down" || node.state === "starting" || neighbours.has(node.name) || this.chosen === `broker/${node.name}`;
       kept.add(this.broker(node, clients.get(node.name) ?? node.clients ?? 0, named, nodes.length));
     }
     for (const [key, parts] of this.drawn) {
@@ -119,7 +119,9 @@ class Picture {
     const width = Math.round(this.element.clientWidth) || this.width;
     const height = width < NARROW ? 520 : this.units.size > NAMED_MAX ? 780 : 640;
     const side = Math.min(EDGE, width / 8);
-    this.places = new Map([...this.units].map(([name, at]) => [name, { x: side + at.x * (width - 2 * side), y: 44 + at.y * (height - 96) }]));
+    const made = new Map([...this.units.values()].map((at) => [at, { x: side + at.x * (width - 2 * side), y: 44 + at.y * (height - 96) }]));
+    this.places = new Map([...this.units].map(([name, at]) => [name, made.get(at)])); // a replica shares its place
+    separate(this.places, this.units.size > NAMED_MAX ? 13 : 34, width, height);
     const changed = width !== this.width || height !== this.height;
     [this.width, this.height] = [width, height];
     this.frame();
@@ -171,7 +173,7 @@ class Picture {
       clients: s("g", { class: "clients", "aria-hidden": "true" }), halo: s("circle"), dot: s("circle"), mark: s("text", { class: "mark", "aria-hidden": "true" }), label: s("text", { class: "name", "aria-hidden": "true" }), load: s("text", { class: "load", "aria-hidden": "true" }),
     }));
     const at = this.places.get(node.name);
-    const radius = (total > NAMED_MAX ? 7 : 12) + (total > NAMED_MAX ? 2 : 4) * Math.min(1.5, Math.log10(1 + (node.sent || 0)) / 2);
+    const radius = node.state === "down" && total > NAMED_MAX ? 9 : (total > NAMED_MAX ? 4 : 12) + (total > NAMED_MAX ? 1.5 : 4) * Math.min(1.5, Math.log10(1 + (node.sent || 0)) / 2);
     parts.group.setAttribute("transform", `translate(${at.x.toFixed(1)} ${at.y.toFixed(1)})`);
     parts.dot.setAttribute("r", radius.toFixed(1));
     parts.halo.setAttribute("r", (radius + 4).toFixed(1));
