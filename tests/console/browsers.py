@@ -94,7 +94,13 @@ def drive(script: str, browser: str, *arguments: str) -> Any:
 @contextmanager
 def console_of(network: Path, *options: str) -> Iterator[str]:
     """The address, with the token, of the console of a network that runs meanwhile."""
-    command = [*PROGRAM, "up", str(network), "--console", "127.0.0.1:0", "--act", *options]
+    with started([*PROGRAM, "up", str(network), "--console", "127.0.0.1:0", "--act", *options]) as url:
+        yield url
+
+
+@contextmanager
+def started(command: list[str]) -> Iterator[str]:
+    """The address of the console that this command serves until the end."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None

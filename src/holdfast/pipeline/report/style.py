@@ -112,7 +112,7 @@ polyline { fill: none; stroke-width: 2; stroke-linejoin: round; }
   svg text { font-size: 23px; } svg .tick { font-size: 22px; }
   .picture { overflow-x: auto; } .picture svg { min-width: 600px; } .picture svg text { font-size: 13.5px; }
   .stacks, .stacks tbody { display: block; } .stacks thead { display: none; }
-  .stacks tr { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 2px 14px; padding: 8px 0;
+  .stacks tr { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 2px 12px; padding: 8px 0;
     border-bottom: 1px solid var(--edge); }
   .stacks td { border: 0; padding: 0; text-align: left; white-space: normal; }
   .stacks td:first-child, .stacks .bar { grid-column: 1 / -1; width: auto; }
