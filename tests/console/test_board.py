@@ -3,7 +3,7 @@
 from math import nan
 
 from holdfast.console.board import Board
-from holdfast.console.history import History
+from holdfast.console.chart_points import ChartPoints
 
 
 def told(board: Board, version: int | None) -> dict[str, object]:
@@ -60,7 +60,7 @@ def test_a_removed_entry_that_comes_back_is_there() -> None:
 
 
 def test_history_keeps_the_last_points_with_gaps_where_nothing_was_told() -> None:
-    history = History(points=3)
+    history = ChartPoints(points=3)
     for second, number in enumerate([1.0, 2.0, nan, 4.0]):
         history.advance(second)
         if number == number:
@@ -70,7 +70,7 @@ def test_history_keeps_the_last_points_with_gaps_where_nothing_was_told() -> Non
 
 
 def test_history_has_room_for_so_many_series_and_counts_those_it_refuses() -> None:
-    history = History(points=2, series_max=2)
+    history = ChartPoints(points=2, series_max=2)
     history.advance(0)
     history.put("a", {"x": 1, "y": 2, "z": 3})
     assert history.refused == 1 and set(history.of("a")) == {"time_s", "x", "y"}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.console.board import Board
-from holdfast.console.history import History
+from holdfast.console.chart_points import ChartPoints
 from holdfast.console.network_view import LinkFacts, Look, NetworkView
 
 
@@ -28,7 +28,7 @@ def status(name: str, time_s: float, sent: int, links: dict[str, Any], **peers: 
 
 def view() -> tuple[Board, NetworkView]:
     board = Board()
-    return board, NetworkView(board, History())
+    return board, NetworkView(board, ChartPoints())
 
 
 def test_rates_are_by_how_much_counters_grew_in_the_time_of_the_broker() -> None:

@@ -15,7 +15,7 @@ from holdfast.console import server as serving  # noqa: E402
 from holdfast.console.access import ConsoleAccess  # noqa: E402
 from holdfast.console.board import Board  # noqa: E402
 from holdfast.console.broker_console import BrokerConsole, StatusPoller  # noqa: E402
-from holdfast.console.history import History  # noqa: E402
+from holdfast.console.chart_points import ChartPoints  # noqa: E402
 from holdfast.console.server import ConsoleServer  # noqa: E402
 from holdfast.model.errors import InputError, TransportError  # noqa: E402
 from holdfast.net.address import Address  # noqa: E402
@@ -32,7 +32,9 @@ async def echo(given: Mapping[str, Any]) -> Mapping[str, Any]:
 @asynccontextmanager
 async def served(host: str = "127.0.0.1", acts: bool = False) -> AsyncIterator[tuple[Board, ConsoleServer]]:
     board = Board()
-    made = ConsoleServer(board, History(), ConsoleAccess(host, acts), {"echo": echo}, {"echo": echo} if acts else None)
+    made = ConsoleServer(
+        board, ChartPoints(), ConsoleAccess(host, acts), {"echo": echo}, {"echo": echo} if acts else None
+    )
     await made.start(host, 0)
     try:
         yield board, made
@@ -169,7 +171,7 @@ async def test_only_so_many_pages_look_at_once(monkeypatch: pytest.MonkeyPatch) 
 async def test_a_port_in_use_is_told() -> None:
     async with served() as (_, made):
         with pytest.raises(TransportError, match="cannot serve the console"):
-            await ConsoleServer(Board(), History(), ConsoleAccess("127.0.0.1", False)).start(
+            await ConsoleServer(Board(), ChartPoints(), ConsoleAccess("127.0.0.1", False)).start(
                 "127.0.0.1", made.access.port
             )
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.console.asking import RoutingGraph, about_condition, explained, goes_to
 from holdfast.console.board import Board
-from holdfast.console.history import History
+from holdfast.console.chart_points import ChartPoints
 from holdfast.console.lamps import Promised, lamps
 from holdfast.console.stream_view import StreamView
 from holdfast.console.why_not import why_not
@@ -21,7 +21,7 @@ LINE = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
 
 def view() -> tuple[Board, StreamView]:
     board = Board()
-    streams = StreamView(board, History())
+    streams = StreamView(board, ChartPoints())
     streams.homes = {"p": "a", "s": "c"}
     streams.on_subscribed("s", "1", "price > 10", 0)
     return board, streams

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from holdfast.console.board import Board, Entry
-from holdfast.console.history import History
+from holdfast.console.chart_points import ChartPoints
 
 BrokerStatus = Mapping[str, Any]  # what a broker's /status tells
 BrokerState = Literal["up", "down", "replaced", "starting", "unwatched"]
@@ -48,7 +48,7 @@ def link_key(a: str, b: str) -> str:
 
 
 class NetworkView:
-    def __init__(self, board: Board, history: History) -> None:
+    def __init__(self, board: Board, history: ChartPoints) -> None:
         self._board = board
         self._history = history
         self._losses: dict[tuple[str, str], float] = {}  # of each link, smoothed: single seconds say little

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from holdfast.console.access import SESSION_S, ConsoleAccess, RequestRefused
 from holdfast.console.board import Board
-from holdfast.console.history import History
+from holdfast.console.chart_points import ChartPoints
 from holdfast.model.errors import HoldfastError, TransportError
 
 PAGES_MAX = 32  # that look at once; each costs a few kilobytes a second
@@ -43,7 +43,7 @@ class ConsoleServer:
     def __init__(
         self,
         board: Board,
-        history: History,
+        history: ChartPoints,
         access: ConsoleAccess,
         asks: Mapping[str, Answer] | None = None,
         acts: Mapping[str, Answer] | None = None,

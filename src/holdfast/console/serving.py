@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.console.access import ConsoleAccess
 from holdfast.console.board import Board
-from holdfast.console.history import History
+from holdfast.console.chart_points import ChartPoints
 from holdfast.console.network_view import Look, NetworkView
 from holdfast.console.server import Answer, ConsoleServer
 from holdfast.net.address import Address
@@ -22,7 +22,7 @@ class Console:
 
     def __init__(self) -> None:
         self.board = Board()
-        self.history = History()
+        self.history = ChartPoints()
         self.network = NetworkView(self.board, self.history)
         self.server: ConsoleServer | None = None
         self._ticking: asyncio.Task[None] | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.books.definitions import HARMLESS, HELD_BACK, NAMING, REPLACED
 from holdfast.console.board import Board, Entry
-from holdfast.console.history import History
+from holdfast.console.chart_points import ChartPoints
 from holdfast.console.recent_events import Arrival, RecentEvent, RecentEvents, SubscriptionId
 from holdfast.model.messages import Publication
 from holdfast.protocol.effects import Delivered
@@ -59,7 +59,7 @@ class PromiseNumbers:
 
 
 class StreamView:
-    def __init__(self, board: Board, history: History) -> None:
+    def __init__(self, board: Board, history: ChartPoints) -> None:
         self.events = RecentEvents()
         self.subscriptions: dict[SubscriptionId, _Subscribed] = {}
         self.incidents: deque[dict[str, Any]] = deque(maxlen=_INCIDENTS_MAX)

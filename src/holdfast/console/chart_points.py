@@ -8,7 +8,7 @@ POINTS = 300  # five minutes, a second each: as long as somebody looks back who 
 SERIES_MAX = 20_000  # 24 MB: 200 brokers with 1,000 links and 1,000 subscriptions take 9,000
 
 
-class History:
+class ChartPoints:
     def __init__(self, points: int = POINTS, series_max: int = SERIES_MAX) -> None:
         self._points = points
         self._series_max = series_max
