@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.carriers import deputy as timing
 from holdfast.carriers.carrier import BusMessage
-from holdfast.carriers.deputy import GRACE_US, SILENT_US, Asked, Deputy
+from holdfast.carriers.deputy import GRACE_US, SILENT_US, Deputy, Unanswered
 from holdfast.carriers.keeper import Keeper
 from holdfast.carriers.memory import MemoryBus
 from holdfast.model.errors import InputError
@@ -34,7 +34,7 @@ def test_who_asks_a_publisher_that_stays_silent_is_answered():
     known = deputy()
     known.on_request(PUB, "sub", Request((5, 1, 2), ((20, 30),)), 10)
     assert known.due(10 + GRACE_US - 1) == []
-    assert known.due(10 + GRACE_US) == [Asked("pub", "sub", ((20, 30), (5, 6), (8, 8)))]
+    assert known.due(10 + GRACE_US) == [Unanswered("pub", "sub", ((20, 30), (5, 6), (8, 8)))]
     assert known.due(10**9) == []
 
 

@@ -16,7 +16,7 @@ _PENDING_MAX = 10_000  # requests that wait; more are repeated by those who ask
 _RANGES_MAX = 64  # of one answer, as many as a subscriber has
 
 
-class Asked(NamedTuple):
+class Unanswered(NamedTuple):
     """What a subscriber wants of a publisher that does not answer: ranges of numbers, single ones as well."""
 
     source: str
@@ -37,7 +37,7 @@ class Deputy:
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
         self._by_address: dict[str, str] = {}
-        self._pending: dict[tuple[str, str], tuple[int, Asked]] = {}  # when to answer
+        self._pending: dict[tuple[str, str], tuple[int, Unanswered]] = {}  # when to answer
 
     def on_kept(self, source: str, epoch: int, first: int, last: int, heard_us: int) -> None:
         """There are events of this publisher."""
@@ -73,9 +73,9 @@ class Deputy:
             return
         ranges = (*request.unannounced, *ranges_of(numbers(request.wanted)))[:_RANGES_MAX]
         due_us = self._pending.get((source, by), (now_us + GRACE_US, None))[0]
-        self._pending[source, by] = due_us, Asked(source, by, ranges)
+        self._pending[source, by] = due_us, Unanswered(source, by, ranges)
 
-    def due(self, now_us: int) -> list[Asked]:
+    def due(self, now_us: int) -> list[Unanswered]:
         """Whom to answer now."""
         ripe = [key for key, (due_us, _) in self._pending.items() if due_us <= now_us]
         return [self._pending.pop(key)[1] for key in ripe]

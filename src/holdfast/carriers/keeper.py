@@ -15,7 +15,7 @@ from time import time_ns
 from holdfast.carriers.bus_format import Control, control_payload, events_payload, read_untrusted
 from holdfast.carriers.carrier import BusCarrier, BusMessage
 from holdfast.carriers.client import BusClient
-from holdfast.carriers.deputy import Asked, Deputy
+from holdfast.carriers.deputy import Deputy, Unanswered
 from holdfast.carriers.lane_accounts import ranges_of
 from holdfast.carriers.lanes import ANY, Token, exactly
 from holdfast.model.errors import PeerError, TransportError
@@ -160,7 +160,7 @@ class Keeper:
                 with suppress(TransportError):
                     await self._carrier.publish(messages)
 
-    async def _answers(self, asked: Asked) -> list[BusMessage]:
+    async def _answers(self, asked: Unanswered) -> list[BusMessage]:
         found: dict[int, Publication] = {}
         for first, last in asked.ranges:
             left = _ANSWER_EVENTS - len(found)
