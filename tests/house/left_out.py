@@ -15,12 +15,15 @@ BLOCKS = {  # page, the command that the block is about: reason
     "has a part of it",
     ("docs/reproduction.md", "./run holdfast reproduce end-to-end"): "takes a quarter of an hour; tests/papers "
     "takes a small study the same way",
+    ("docs/history.md", "holdfast broker --id b1"): "runs for ever; tests/net/test_history.py starts it the same way",
     ("docs/mqtt.md", "mosquitto_sub"): "Mosquitto's clients come with the system; tests/net/test_mqtt.py does the same",
     ("docs/mqtt.md", "paho.mqtt.client"): "runs for ever; tests/net/test_mqtt_clients.py does the same",
     ("docs/cluster.md", "SPARK_REMOTE=sc://"): "Spark Connect's client needs packages that the locks do not have",
 }
 
 COMMANDS = {  # how a command begins: reason
+    "holdfast keep": "needs a NATS server; tests/carriers/test_servers.py runs it",
+    'holdfast sub "temp > 30" --broker nats': "needs a NATS server",
     "git clone": "the tree is there",
     "cd ": "commands run in a folder of their own",
     "pip ": "installs",
