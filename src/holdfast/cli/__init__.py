@@ -35,6 +35,7 @@ VERBS: tuple[str, ...] = (
     "pub",
     "sub",
     "gateway",
+    "keep",
     "keys",
     "explain",
     "doctor",
