@@ -30,8 +30,9 @@ def to_index(filters: Sequence[Filter]) -> Sequence[Filter]:
 
 
 def _looked_up(filter_: Filter) -> Filter:
-    needed = necessary(filter_)
-    return tuple([each for each in needed if each.op != "IS NOT NULL"]) or needed
+    """All constraints, which nobody tests again; that attributes are there only where nothing else is known."""
+    needed, plain = necessary(filter_), apart(filter_)[0]
+    return tuple([each for each in needed if each.op != "IS NOT NULL" or each in plain]) or needed
 
 
 class Residuals(Generic[K]):
