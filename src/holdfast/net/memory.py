@@ -11,11 +11,11 @@ from time import monotonic
 from holdfast.model.errors import MisuseError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.tcp import FRAME_AIM
-from holdfast.net.wire import CLOSED, Accept, Receiver
+from holdfast.net.wire import CLOSED, SLICE_S, Accept, Receiver
 from holdfast.trust.certificate import Certificate
+from holdfast.trust.identity import Principal
 
 _WAITING_BYTES_MAX = 1024 * 1024  # handed over and not yet received: as many as a socket may hold
-_SLICE_S = 0.01  # of handling before others get their turn
 
 
 class MemoryWire:
@@ -24,9 +24,10 @@ class MemoryWire:
     frame_max = FRAME_BYTES_MAX
     unanswered_s = 0.0  # the other end is as alive as we are
 
-    def __init__(self, far: str) -> None:
+    def __init__(self, far: str, vouched: Principal | None) -> None:
         self.far = far
         self.certificate: Certificate = {}
+        self.vouched = vouched
         self.heard_s = monotonic()
         self.other: MemoryWire
         self.receiver: Receiver
@@ -91,7 +92,7 @@ class MemoryWire:
 
     def _look(self) -> None:
         self._due = False
-        end_s = monotonic() + _SLICE_S
+        end_s = monotonic() + SLICE_S
         while self._frames and not self._paused and not self._closing:
             frame = self._frames.popleft()
             self._waiting_bytes -= len(frame)
@@ -119,13 +120,12 @@ class MemoryWire:
             self.receiver.on_closed(reason)
 
 
-def joined(far: str, accept: Accept, near: Accept, certificate: Certificate | None = None) -> MemoryWire:
+def joined(far: str, accept: Accept, near: Accept, vouched: Principal | None = None) -> MemoryWire:
     """Connect two ends: the wire of who dials.
 
-    Who accepts is told where the other is, for people, and the certificate of whoever is behind it, checked by TLS.
+    Who accepts is told where the other is, for people, and who it is, if that is known already.
     """
-    wires = MemoryWire(far), MemoryWire("here")
-    wires[0].certificate = certificate or {}
+    wires = MemoryWire(far, vouched), MemoryWire("here", None)
     wires[0].other, wires[1].other = wires[1], wires[0]
     wires[0].receiver = accept(wires[0])
     wires[1].receiver = near(wires[1])

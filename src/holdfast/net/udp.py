@@ -20,9 +20,10 @@ from holdfast.model.errors import MisuseError, TransportError
 from holdfast.net import datagram
 from holdfast.net.address import Address
 from holdfast.net.tcp import why_not
-from holdfast.net.wire import Accept, Receiver
+from holdfast.net.wire import SLICE_S, Accept, Receiver
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.cookie import NONCE_BYTES, Cookies
+from holdfast.trust.identity import Principal
 from holdfast.wire.codec import VERSION
 from holdfast.wire.signals import Refusal, encode_signal
 
@@ -43,6 +44,7 @@ class UdpWire:
     frame_max = FRAME_MAX
     unanswered_s = 0.0
     certificate: Certificate = MappingProxyType({})
+    vouched: Principal | None = None
 
     def __init__(self, port: "_Port", remote: Any, accept: Accept, nonce: bytes, cookie: bytes = b"") -> None:
         """With a cookie it was dialled by the other end, whose address is known to be its own; otherwise we dial."""
@@ -127,8 +129,9 @@ class _Port:
     # Reading -------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
+        end_s = monotonic() + SLICE_S
         for _ in range(_DATAGRAMS_PER_TURN):
-            if self._socket.fileno() < 0:
+            if self._socket.fileno() < 0 or monotonic() >= end_s:
                 return
             try:
                 size, remote = self._socket.recvfrom_into(self._buffer)
