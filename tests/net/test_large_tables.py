@@ -53,17 +53,17 @@ async def crosses(scheme: str, number: int) -> None:
 
 
 def conditions(broker: BrokerNode) -> int:
-    return broker.driver.machine.gauges()["conditions of a neighbour"][0]
+    return broker.driver.machine.gauges()["filters of a neighbour"][0]
 
 
 @live
 async def test_a_client_learns_that_its_broker_has_no_room_for_its_conditions() -> None:
     async with lab() as net:
-        small = ProtocolSettings(heartbeat_us=QUICK.heartbeat_us, lease_us=QUICK.lease_us, conditions_max=2)
+        small = ProtocolSettings(heartbeat_us=QUICK.heartbeat_us, lease_us=QUICK.lease_us, filters_max=2)
         desk = await net.client(await net.broker("b1", protocol=small))
         wanted = [desk.subscribe(f"n = {n}") for n in range(3)]
         loss = await anext(desk.losses())
-        assert loss.reason == "b1 accepts at most 2 subscriptions of a neighbour"
+        assert loss.reason == "b1 accepts at most 2 filters of a neighbour's subscriptions (filters_max)"
         for n in range(3):
             await desk.publish({"n": n})
         assert [values(await take(each, 1)) for each in wanted[:2]] == [[0], [1]]

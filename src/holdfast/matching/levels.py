@@ -47,9 +47,15 @@ def _least(tier: int) -> int:
 class CompiledLevel(Generic[K]):
     """Keys whose filters were compiled together. One that was removed is None."""
 
-    def __init__(self, columns: "Columns", keys: Callable[[], list[K]]) -> None:
-        """`keys` is called when they are first needed: a table that is matched on a mapped file never needs them."""
+    def __init__(
+        self, columns: "Columns", keys: Callable[[], list[K]], filters: Callable[[int], Filters] | None = None
+    ) -> None:
+        """`keys` is called when they are first needed: a table that is matched on a mapped file never needs them.
+
+        `filters` says what was compiled, by number, where the index does not keep it.
+        """
         self.columns = columns
+        self.filters = filters
         self._make_keys = keys
         self.gone: list[int] = []
         self._numbers: dict[K, int] | None = None
@@ -77,6 +83,13 @@ class CompiledLevel(Generic[K]):
         if self._numbers is None:
             self._numbers = {key: number for number, key in enumerate(self.keys) if key is not None}
         return self._numbers
+
+    def items(self) -> Iterator[tuple[K, Filters]]:
+        """Its keys, with the filters that it has itself."""
+        assert self.filters is not None
+        for number, key in enumerate(self.keys):
+            if key is not None:
+                yield key, self.filters(number)
 
     def few(self) -> "Few":
         if self._few is None:
@@ -128,7 +141,7 @@ class CompiledLevel(Generic[K]):
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Building an index makes millions of objects and no garbage; looking for it would double the time."""
     enabled = gc.isenabled()
     gc.disable()
@@ -143,7 +156,7 @@ def compiled(filters: dict[K, Filters]) -> CompiledLevel[K]:
     from holdfast.matching.columns import Columns  # noqa: PLC0415  # loads numba
 
     keys = list(filters)
-    with _collector_paused():
+    with collector_paused():
         return CompiledLevel(Columns.of(filters.values()), lambda: keys)
 
 
@@ -214,7 +227,7 @@ class Levels(Marked[K]):
     def __init__(self, threaded: bool = False) -> None:
         super().__init__()
         self.levels: list[CompiledLevel[K]] = []
-        self.filters: dict[K, Filters] = {}
+        self.filters: dict[K, Filters] = {}  # without those that a level has itself
         self.changes = 0  # goes up with every change, so that others can keep what they made
         self._recent: _Recent[K] = _Recent(at_once=threaded)
         self._job: _Job[K] | None = None
@@ -226,13 +239,28 @@ class Levels(Marked[K]):
         """What is in no level yet."""
         return self._recent.filters
 
+    def __len__(self) -> int:
+        return len(self.filters) + sum(level.size for level in self._archives())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.filters or any(key in level.numbers() for level in self._archives())
+
+    def items(self) -> Iterator[tuple[K, Filters]]:
+        """All keys with their filters."""
+        for level in self._archives():
+            yield from level.items()
+        yield from self.filters.items()
+
+    def _archives(self) -> list[CompiledLevel[K]]:
+        return [level for level in self.levels if level.filters is not None]
+
     def add(self, key: K, filters: Filters) -> None:
         self.filters[key] = filters
         self._recent.add(key, filters)
         self.changes += 1
 
-    def remove(self, key: K, filters: Filters) -> None:
-        del self.filters[key]
+    def remove(self, key: K, filters: Filters = ()) -> None:
+        self.filters.pop(key, None)
         self._marks.pop(key, None)
         self.changes += 1
         if self._recent.remove(key):
@@ -293,6 +321,10 @@ class Levels(Marked[K]):
         while len(tiers.get(tier, [])) + 1 >= _TIER and not (self._threaded and _least(tier + 1) > _THREADED_MAX):
             replaced += tiers[tier]
             tier += 1
+        for level in replaced:
+            if level.filters is not None:
+                self.filters.update(level.items())
+                level.filters = None
         keys = [key for level in replaced for key in level.keys if key is not None]
         filters = {key: self.filters[key] for key in keys} | recent.filters
         self._job = _Job(recent, replaced, list(self._parts(filters)))
