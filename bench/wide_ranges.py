@@ -42,6 +42,7 @@ SINGLE = 200  # events that are matched one by one
 ROUNDS = 2
 SHAPED = 100_000  # conditions of the other shapes
 CHANGES = 2_000
+MADE_AT_ONCE = 1_000  # conditions whose numbers are Python objects at a time: all of them would take gigabytes
 PARTS = ("rows", "peers", "churn", "shapes")
 
 # What a size has to reach: milliseconds an event in batches and alone, megabytes, seconds to compile.
@@ -89,11 +90,14 @@ def columns_of(boxes: Boxes) -> Columns:
 
 def filters_of(boxes: Boxes) -> Iterator[tuple[tuple[Constraint, ...], ...]]:
     names = boxes.names
-    for slots, lows, highs in zip(boxes.slots.tolist(), boxes.lows.tolist(), boxes.highs.tolist(), strict=True):
-        tests = []
-        for slot, low, high in zip(slots, lows, highs, strict=True):
-            tests += [Constraint(names[slot], ">=", low), Constraint(names[slot], "<=", high)]
-        yield (tuple(tests),)
+    for first in range(0, boxes.shape.conditions, MADE_AT_ONCE):
+        part = slice(first, first + MADE_AT_ONCE)
+        given = (each[part].tolist() for each in (boxes.slots, boxes.lows, boxes.highs))
+        for slots, lows, highs in zip(*given, strict=True):
+            tests = []
+            for slot, low, high in zip(slots, lows, highs, strict=True):
+                tests += [Constraint(names[slot], ">=", low), Constraint(names[slot], "<=", high)]
+            yield (tuple(tests),)
 
 
 def index_mb(columns: Columns) -> float:

@@ -35,6 +35,7 @@ Filters = Sequence[Filter]
 RECENT_MAX = 256  # filters in the index in Python: compiling so few takes some milliseconds
 _TIER = 8  # levels become one when there are so many whose sizes are within this factor
 _THREADED_MAX = 65_536  # filters of a level that a thread makes: more would keep the interpreter's lock too long
+_YOUNG_MAX = 4_096  # filters of a broker that the garbage collector looks at: a million would stop it for a second
 _PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
 ROWS_MAX = 64  # events that a level is asked about at a time: enough that the call's own cost vanishes
 
@@ -167,11 +168,17 @@ class _Recent(Generic[K]):
         self.filters: dict[K, Filters] = {}
         self.count = 0  # of filters
         self._index: Index[K] | None = Index() if at_once else None
+        self._gone: dict[K, Filters] = {}  # removed, and still in the index: taking a filter out is as slow as adding
 
     def add(self, key: K, filters: Filters) -> None:
         self.filters[key] = filters
         self.count += len(filters)
         if self._index is not None:
+            before = self._gone.pop(key, None)
+            if before == filters:
+                return
+            if before is not None:
+                self._index.remove(key, before)
             self._index.add(key, filters)
 
     def remove(self, key: K) -> bool:
@@ -180,8 +187,15 @@ class _Recent(Generic[K]):
             return False
         self.count -= len(filters)
         if self._index is not None:
-            self._index.remove(key, filters)
+            self._gone[key] = filters
         return True
+
+    def match(self, attributes: Attributes) -> list[K]:
+        return self.match_each([attributes])[0]
+
+    def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
+        found = self.index().match_each(events)
+        return [[key for key in keys if key not in self._gone] for keys in found] if self._gone else found
 
     def index(self) -> Index[K]:
         if self._index is None:
@@ -233,6 +247,7 @@ class Levels(Marked[K]):
         self._job: _Job[K] | None = None
         self._threaded = threaded
         self._compiles = True
+        self._young = 0  # filters since the garbage collector was told to leave all there is alone
 
     @property
     def recent(self) -> dict[K, Filters]:
@@ -258,6 +273,12 @@ class Levels(Marked[K]):
         self.filters[key] = filters
         self._recent.add(key, filters)
         self.changes += 1
+        if self._threaded:
+            self._young += len(filters)
+            if self._young >= _YOUNG_MAX:
+                gc.freeze()
+                self._young = 0
+            self.settle()
 
     def remove(self, key: K, filters: Filters = ()) -> None:
         self.filters.pop(key, None)
@@ -278,13 +299,13 @@ class Levels(Marked[K]):
     def match(self, attributes: Attributes) -> list[K]:
         self.settle()
         if not self.levels and self._job is None:
-            return self._recent.index().match(attributes)
+            return self._recent.match(attributes)
         return self._match([attributes])[0]
 
     def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
         self.settle()
         if not self.levels and self._job is None:
-            return self._recent.index().match_each(events)
+            return self._recent.match_each(events)
         return [each for at in range(0, len(events), ROWS_MAX) for each in self._match(events[at : at + ROWS_MAX])]
 
     def _match(self, events: Sequence[Attributes]) -> list[list[K]]:
@@ -292,9 +313,8 @@ class Levels(Marked[K]):
         out: list[list[K]] = [[] for _ in events]
         for each in recent:
             if each.filters:
-                index = each.index()
-                for found, event in zip(out, events, strict=True):
-                    found += index.match(event)
+                for found, more in zip(out, each.match_each(events), strict=True):
+                    found += more
         for level in self.levels:
             level.collect(events, out)
         return out

@@ -37,7 +37,7 @@ from holdfast.protocol.effects import (
     Wake,
 )
 from holdfast.protocol.intake import SLICE_WORK, Intake
-from holdfast.protocol.neighbour import Neighbour, Presence
+from holdfast.protocol.neighbour import Neighbour, Presence, largest
 from holdfast.protocol.outages import LinkOutages
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.reach import Behind, Complete, Reach, known_everywhere
@@ -93,12 +93,9 @@ class CoreBroker:
         return {}
 
     def gauges(self) -> Gauges:
-        costs = [table.cost for each in self._neighbours.values() for table in each.heard.values()]
-        filters, sizes = [each.filters for each in costs], [each.bytes for each in costs]
-        return {
-            "filters of a neighbour": (max(filters, default=0), self._settings.filters_max),
-            "condition bytes of a neighbour": (max(sizes, default=0), self._settings.condition_bytes_max),
-        }
+        filters, size = largest(self._neighbours.values())
+        most, most_bytes = self._settings.filters_max, self._settings.condition_bytes_max
+        return {"filters of a neighbour": (filters, most), "condition bytes of a neighbour": (size, most_bytes)}
 
     def kind_of(self, neighbour: str) -> NodeKind | None:
         known = self._neighbours.get(neighbour)
@@ -425,7 +422,7 @@ class CoreBroker:
             table = step.message.table
             if step.problem:
                 effects += [Incident(step.problem, name), Send(name, TableRefused(table, step.reason))]
-                effects += self._on_change(name, neighbour, table, (), step.added, now_us) if step.added else []
+                effects += self._on_change(name, neighbour, table, (), step.added, now_us)
                 continue
             effects += self._on_change(name, neighbour, table, step.added, step.dropped, now_us)
             if step.is_last and neighbour.hears_outages:  # it may wait for this: what we state holds for what was added

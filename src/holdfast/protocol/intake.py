@@ -16,7 +16,7 @@ from holdfast.protocol.conditions import ConditionBook, Cost
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import ReceivedTable
 
-SLICE_WORK = 4_096  # tests to parse and index before others are heard: about 15 ms
+SLICE_WORK = 1_024  # tests to parse and index before others are heard: about 10 ms
 ALL_AT_ONCE = 2**62  # for brokers that store a change, or pass it on, before they answer
 _CONDITION_WORK = 8  # of each condition beside its tests
 _CHANGES_MAX = 4_096  # of one neighbour that wait; more are dropped, and sent again after a heartbeat: at 48 KiB 200 MB

@@ -32,7 +32,7 @@ from holdfast.protocol.interests import InterestObserver, Interests
 from holdfast.protocol.statements import NEVER, GaplessStream, Statements
 from holdfast.protocol.tables import SentTable
 
-SLICE = 500  # conditions looked at in one go: 25 ms, in which nothing else is heard
+SLICE = 200  # conditions looked at in one go: 10 ms, in which nothing else is heard
 _SPLITS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
