@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from tests.house.tree import imports
 
 _BELOW_CLI = frozenset(
-    "model language matching protocol wire mqtt trust network store books sim net gateway planner pipeline".split()
+    "model language matching protocol wire mqtt trust network store books sim net carriers gateway planner "
+    "pipeline".split()
 )
 _DRIVER = frozenset({"model", "language", "matching", "protocol", "wire", "network", "store", "books"})
 
@@ -23,7 +24,11 @@ SEES: dict[str, frozenset[str]] = {
     "books": _DRIVER - {"store", "books"},  # of a run, whoever drove it
     "sim": _DRIVER,
     "net": _DRIVER | {"trust", "mqtt"},  # mqtt: what a broker says to clients of MQTT
-    "gateway": frozenset({"model", "language", "protocol", "wire", "net"}),  # a client of a network, with a log
+    # Clients of a bus; the stub broker that stands for it knows tables and control messages, as brokers and clients do.
+    "carriers": frozenset({"model", "language", "protocol", "wire", "trust", "net"}),
+    "gateway": frozenset(
+        {"model", "language", "protocol", "wire", "store", "net"}
+    ),  # a client of a network, with a log
     # It starts nodes as their users do, with the settings of the file; its judge sees nothing of the product: _JUDGE.
     "nemesis": frozenset({"model", "protocol", "network", "net"}),
     "planner": frozenset({"model", "language", "matching", "network"}),  # it matches to learn who wants what
@@ -37,7 +42,7 @@ SEES: dict[str, frozenset[str]] = {
 }
 
 DRIVERS = ("sim", "net")
-CONTRACT = frozenset("store_changes conditions effects message_kind node parts settings stack".split())
+CONTRACT = frozenset("client_rights store_changes conditions effects message_kind node parts settings stack".split())
 """What drivers may import of protocol, beside the settings of each mechanism: a driver knows nodes and no mechanism."""
 PAPERS = "holdfast_papers"  # imports the product; the product finds its verb by an entry point and imports none of it
 _APART = {"holdfast.pipeline.audit": "holdfast.pipeline.report"}  # a report shows an audit, which knows no report

@@ -5,6 +5,11 @@ A block that says `notest` must be in `BLOCKS`, and so it stays a short list tha
 """
 
 BLOCKS = {  # page, the command that the block is about: reason
+    ("README.md", 'holdfast.connect("nats://'): "needs a NATS server; tests/carriers/test_servers.py does the same",
+    (
+        "docs/carriers.md",
+        'holdfast.connect("nats://',
+    ): "needs a NATS server; tests/carriers/test_servers.py does the same",
     ("docs/spark.md", "holdfast match trades wishes/ --stream"): "needs a Kafka, and a package from Maven's servers",
     ("docs/planning.md", "./run holdfast reproduce prediction"): "takes a quarter of an hour; tests/papers "
     "has a part of it",

@@ -18,7 +18,7 @@ SIGNS = ("=", "<>", "<", "<=", ">", ">=")
 
 
 def expression_test(dice: Random, attributes: Sequence["Attribute"], sql: bool) -> str:
-    by_kind = {kind: [each for each in attributes if each.kind is kind] for kind in Kind}
+    by_kind = {kind: [each for each in attributes if each.kind is kind] for kind in Kind if kind is not Kind.LIST}
     draw = _Draw(dice, {kind: found for kind, found in by_kind.items() if found}, sql)
     return draw.test(2)
 

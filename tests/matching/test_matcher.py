@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast import ConditionError, Matcher, parse
+from holdfast.matching import kernels, placing
 from holdfast.model.errors import InputError, MisuseError
 
 IBM = {"symbol": "IBM", "price": 99.5, "volume": 10}
@@ -191,6 +192,19 @@ def test_other_processes_share_the_file(tmp_path: Path) -> None:
     small().save(tmp_path / "m")
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.map(_count_pairs, [str(tmp_path / "m")]) == [3]
+
+
+def test_a_saved_matcher_runs_the_kernels_that_were_compiled_for_the_original(tmp_path: Path) -> None:
+    original = Matcher()
+    for number in range(300):
+        original.add(f"s{number}", f"symbol = 'S{number % 50}' AND price < {number}")
+    trades = pa.table({"symbol": ["S1", "S2"], "price": [5.0, 9.0]})
+    pairs = original.match_batch(trades).num_rows
+    compiled = [each for room in (kernels, placing) for each in vars(room).values() if hasattr(each, "signatures")]
+    before = [list(each.signatures) for each in compiled]
+    original.save(tmp_path / "m")
+    assert Matcher.open(tmp_path / "m").match_batch(trades).num_rows == pairs > 0
+    assert [list(each.signatures) for each in compiled] == before
 
 
 def test_a_damaged_or_foreign_file_is_refused_with_its_name(tmp_path: Path) -> None:

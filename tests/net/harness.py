@@ -48,12 +48,15 @@ class Lab:
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
 
-    async def broker(self, name: str, listen: str | Address = "tcp://127.0.0.1:0", **settings: Any) -> BrokerNode:
-        address = parse_address(listen) if isinstance(listen, str) else listen
+    async def broker(
+        self, name: str, listen: str | Address | tuple[str, ...] = "tcp://127.0.0.1:0", **settings: Any
+    ) -> BrokerNode:
+        given = listen if isinstance(listen, tuple) else (listen,)
+        addresses = tuple([parse_address(each) if isinstance(each, str) else each for each in given])
         recorder, log = settings.pop("recorder", None), settings.pop("log", None)
         clock = settings.pop("clock", None)
         settings.setdefault("protocol", QUICK)
-        node = BrokerNode(NodeSettings(name, (address,), **settings), recorder, log, clock)
+        node = BrokerNode(NodeSettings(name, addresses, **settings), recorder, log, clock)
         await node.start()
         self._stack.push_async_callback(node.stop, 0.1)
         return node

@@ -39,12 +39,14 @@ class MqttClient:
         clean: bool = True,
         will: Will | None = None,
         tls: ssl.SSLContext | None = None,
+        user: str | None = None,
+        password: bytes | None = None,
         **properties: Any,
     ) -> None:
         self._port = port
         self._tls = tls
         self.version = version
-        self._hello = Connect(client_id, version, clean, 0, will, properties=properties)
+        self._hello = Connect(client_id, version, clean, 0, will, user, password, properties)
         self._framer = Framer(2**24, lambda first: None)
         self._packets: list[Packet] = []
         self._numbers = 0

@@ -14,7 +14,6 @@ import pytest
 
 from holdfast.gateway.client import GatewayClient, RefusedError, connect_gateway
 from holdfast.gateway.gateway import Gateway, GatewaySettings
-from holdfast.gateway.log import GoneError, Retention
 from holdfast.gateway.messages import (
     AckOffset,
     AskCounts,
@@ -37,6 +36,7 @@ from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client
 from holdfast.net.node import BrokerNode
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.store.log import GoneError, Retention
 from tests.net.certificates import Authority
 from tests.net.harness import Lab, fails, lab, live, take, until, values
 from tests.net.raw import RawPeer

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from holdfast.gateway.folder import GatewayFolder
-from holdfast.gateway.log import GoneError, Log, Retention
-from holdfast.gateway.messages import Logged, encode_row
-from holdfast.gateway.segment import LogDamagedError
+from holdfast.store.log import GoneError, Log, Retention
+from holdfast.store.logged import Logged, encode_row
+from holdfast.store.segment import LogDamagedError
 
 ID = "0123456789abcdef0123456789abcdef"
 SMALL = Retention(keep_bytes=16_384, segment_bytes=4_096)
@@ -144,9 +144,9 @@ def test_another_version_or_another_file_is_refused_and_kept(tmp_path: Path) -> 
             good[:8] + struct.pack("<H", 7) + good[10:],
             "written in format 7, this version reads 1; use a newer Holdfast",
         ),
-        (b"PAR1" + good[4:], "not a file of a gateway's log"),
-        (good[:20], "not a file of a gateway's log"),
-        (b"", "not a file of a gateway's log"),
+        (b"PAR1" + good[4:], "not a file of a log"),
+        (good[:20], "not a file of a log"),
+        (b"", "not a file of a log"),
     ]:
         file.write_bytes(data)
         with pytest.raises(LogDamagedError, match=complaint):

@@ -14,10 +14,6 @@ import pytest
 import holdfast
 from holdfast import MqttSettings
 from holdfast.mqtt.packets import Disconnect, PublishAck, PublishPacket, Unsuback, Unsubscribe, Will
-from holdfast.net.address import parse_address
-from holdfast.net.node import BrokerNode
-from holdfast.net.settings import NodeSettings
-from holdfast.trust.settings import TrustSettings
 from tests.net.certificates import Authority
 from tests.net.harness import live, until
 from tests.net.mqtt_client import MqttClient, mqtt_port
@@ -308,7 +304,6 @@ async def test_what_cannot_be_an_event_is_refused_with_a_reason(tmp_path: Path) 
         assert ack is not None and ack.reason == 0x97 and "too many attributes" in ack.properties["reason_string"]
         ack = await m.publish("$SYS/x", b"x", 2)
         assert ack is not None and ack.reason == 0x87
-        assert (await m.subscribe("$share/g/a")).reasons == (0x9E,)
         assert (await m.subscribe("a#", "b")).reasons == (0x8F, 0)
 
 
@@ -373,13 +368,6 @@ async def test_certificates_say_who_a_client_is(authority: Authority) -> None:
                 assert not stranger.connack.session_present  # the session is not theirs
                 assert {"mqtt:client", "mqtt:anonymous.client"} <= set(b1.neighbours)
             assert await client.silent()
-
-
-def test_a_broker_with_rights_serves_no_mqtt_yet(tmp_path: Path) -> None:
-    (tmp_path / "rights.toml").write_text('[[right]]\nwho = "*"\npublish = "TRUE"\n')
-    settings = NodeSettings("b1", (parse_address(LISTEN[1]),), trust=TrustSettings(rights=tmp_path / "rights.toml"))
-    with pytest.raises(holdfast.InputError, match="do not hold for MQTT yet"):
-        BrokerNode(settings)
 
 
 @pytest.mark.parametrize(

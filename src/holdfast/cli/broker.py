@@ -1,5 +1,6 @@
 """`holdfast broker`: run one broker."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,11 +21,14 @@ from holdfast.cli.connection_options import (
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peers_from
 from holdfast.model.errors import InputError
+from holdfast.model.settings import declared
+from holdfast.model.validation import did_you_mean
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address, parse_address
 from holdfast.net.settings import NodeSettings
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
 from holdfast.protocol.settings import Routing
+from holdfast.trust.budget import BudgetSettings
 
 Listen = Annotated[
     list[str] | None,
@@ -44,6 +48,21 @@ MqttJson = Annotated[
 ]
 
 
+Replaceable = Annotated[
+    bool,
+    typer.Option(
+        "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
+    ),
+]
+Budget = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=NUMBER",
+        help="What a connection or an identity may cost, such as identity_connections=100; may be repeated.",
+    ),
+]
+
+
 def run(
     id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
     listen: Listen = None,
@@ -56,12 +75,7 @@ def run(
     push_back: Annotated[bool, flag(NodeSettings, "push_back", "--push-back")] = NodeSettings.push_back,
     hops: HopsOf = HopSettings.hops,
     store: Annotated[Path | None, flag(NodeSettings, "store", metavar="FILE")] = NodeSettings.store,
-    replaceable: Annotated[
-        bool,
-        typer.Option(
-            "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
-        ),
-    ] = False,
+    replaceable: Replaceable = False,
     directory: Directory = None,
     certificate: Certificate = None,
     key: PrivateKey = None,
@@ -71,6 +85,7 @@ def run(
     broker_key: BrokerKey = None,
     token_keys: TokenKeys = None,
     rights: Rights = None,
+    budget: Budget = None,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
@@ -94,6 +109,7 @@ def run(
     from holdfast.trust.settings import TrustSettings
 
     _check_store(hops, store)
+    place = None if metrics is None else parse_place(metrics)
 
     def read_peers() -> dict[str, Address]:
         return peers_from(peer or (), peers)
@@ -105,14 +121,27 @@ def run(
         routing,
         tls=TlsFiles(certificate, key, ca),
         trust=TrustSettings(broker_key, token_keys, rights),
+        budgets=_budgets(budget or ()),
         push_back=push_back,
         hops=HopSettings(hops),
         store=store,
         mqtt=MqttSettings(mqtt_topic, tuple(mqtt_json or ())),
         **_replication(replaceable, directory, routing, hops),
     )
-    place = None if metrics is None else parse_place(metrics)
     run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
+
+
+def _budgets(given: Sequence[str]) -> BudgetSettings:
+    numbers: dict[str, int] = {}
+    for each in given:
+        name, _, number = (part.strip() for part in each.partition("="))
+        if name not in declared(BudgetSettings):
+            near = did_you_mean(name, declared(BudgetSettings))
+            raise InputError(f"--budget {each}: {near or 'there are ' + ', '.join(declared(BudgetSettings))}")
+        if not number.isdecimal():
+            raise InputError(f"--budget {each}: expected NAME=NUMBER, such as {name}={getattr(BudgetSettings, name)}")
+        numbers[name] = int(number)
+    return BudgetSettings(**numbers)
 
 
 def _check_store(hops: Hops, store: Path | None) -> None:

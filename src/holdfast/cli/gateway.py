@@ -10,8 +10,8 @@ import typer
 from holdfast.cli.connection_options import DEFAULT_BROKER, Authority, Broker, Certificate, PrivateKey, Token
 from holdfast.cli.flags import flag
 from holdfast.gateway.gateway import GatewaySettings
-from holdfast.gateway.log import Retention
 from holdfast.model.errors import InputError
+from holdfast.store.log import Retention
 
 _DEFAULT_LISTEN = "tcp://127.0.0.1:7100"
 

@@ -46,6 +46,7 @@ def run(
     hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
     order: InOrder = "none",
+    group: Annotated[str, typer.Option(help="Share it: each event goes to one of all in this group.")] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each event with its source, sequence number, delay and payload.")
     ] = False,
@@ -81,12 +82,18 @@ def run(
         hops=hops,
         durable=durable,
     )
-    if not run_loop(_subscribe(client, condition, count, timeout, as_json, durable)):
+    if not run_loop(_subscribe(client, condition, count, timeout, as_json, durable, group)):
         raise typer.Exit(1)
 
 
 async def _subscribe(
-    client: "Client", condition: str, count: int | None, timeout: float | None, as_json: bool, durable: bool
+    client: "Client",
+    condition: str,
+    count: int | None,
+    timeout: float | None,
+    as_json: bool,
+    durable: bool,
+    group: str,
 ) -> bool:
     """Whether as many came as were asked for."""
     from holdfast.cli.connection_options import stopping
@@ -95,7 +102,7 @@ async def _subscribe(
         with stopping() as stop:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", HoldfastWarning)  # it was told in a line of its own
-                subscription = client.subscribe(condition)
+                subscription = client.subscribe(condition, group=group)
             await client.flush()
             print(f"subscribed at {client.broker}", file=sys.stderr, flush=True)
             printing = asyncio.create_task(_print(subscription, count, as_json))

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.gateway.log import GoneError
 from holdfast.gateway.messages import (
     STAGE_AIM,
     WAIT_US_MAX,
@@ -46,7 +45,6 @@ from holdfast.gateway.messages import (
     StreamState,
     decode_answer_untrusted,
     encode_gateway,
-    encode_row,
 )
 from holdfast.model.errors import HoldfastError, MisuseError, PeerError, TransportError
 from holdfast.model.event import Attributes
@@ -58,6 +56,8 @@ from holdfast.net.settings import renamed
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import dial
 from holdfast.net.wire import Wire
+from holdfast.store.log import GoneError
+from holdfast.store.logged import encode_row
 from holdfast.wire.event_encoding import sendable
 
 T = TypeVar("T")

@@ -10,7 +10,6 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from holdfast.gateway.ledger import LedgerFullError, NotStagedError
-from holdfast.gateway.log import GoneError
 from holdfast.gateway.messages import (
     REASON_CHARACTERS_MAX,
     Abort,
@@ -34,11 +33,12 @@ from holdfast.gateway.messages import (
     decode_request_untrusted,
     encode_gateway,
 )
-from holdfast.gateway.segment import LogDamagedError
 from holdfast.gateway.stream import GatewayStream
 from holdfast.model.errors import InputError, PeerError
 from holdfast.net.clock import Clock
 from holdfast.net.wire import Wire
+from holdfast.store.log import GoneError
+from holdfast.store.segment import LogDamagedError
 from holdfast.wire.codec import VERSION
 from holdfast.wire.event_encoding import sendable
 

@@ -18,9 +18,9 @@ from secrets import token_hex
 from time import sleep
 from typing import Any
 
-from holdfast.gateway.segment import sync_folder
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address
+from holdfast.store.segment import sync_folder
 
 FORMAT = 1
 NAME_CHARACTERS_MAX = 200  # of a gateway or stream: with what is added to it, still the name of a node or a file

@@ -17,10 +17,8 @@ from random import Random
 from typing import Annotated
 
 from holdfast.gateway.connections import Connections
-from holdfast.gateway.disk_thread import OneThread
 from holdfast.gateway.folder import GatewayFolder
 from holdfast.gateway.ledger import BYTES_MAX, STALE_S, CommitLedger
-from holdfast.gateway.log import SEGMENTS_MIN, Retention
 from holdfast.gateway.publisher import LedgerPublisher
 from holdfast.gateway.stream import GatewayStream, check_name, name_for
 from holdfast.language.parser import parse
@@ -30,10 +28,12 @@ from holdfast.net.address import Address
 from holdfast.net.backoff import Backoff
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
+from holdfast.net.disk_thread import OneThread
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wire import Listener
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.store.log import SEGMENTS_MIN, Retention
 from holdfast.wire.event_encoding import sendable_name
 
 _KEEP_BYTES_MIN = SEGMENTS_MIN * 64 * 1024  # files below this size would be little more than their frames

@@ -7,22 +7,22 @@ twice because an answer was lost gets the same answer: every request may be repe
 Both ends decode what they did not write themselves, with types and limits checked: only PeerError comes out.
 """
 
-from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from holdfast.model import limits
 from holdfast.model.errors import PeerError
-from holdfast.model.messages import Condition, Count, NodeName, Via
+from holdfast.model.event import odd_attribute
+from holdfast.model.messages import Condition, Count, NodeName
+from holdfast.store.logged import Logged, LoggedAttributes, LoggedPayload
 from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 
 GATEWAY: Final = 2  # the kind of a frame that holds a request or an answer; 0 and 1 are the brokers'
 
 FETCH_AIM = 2**20  # bytes of events in one answer: past this, larger answers gain nothing
 STAGE_AIM = 2**20  # the same for events to be published
-RECORD_BYTES_MAX = 8 * 2**20  # of one event in a log: an answer with one event must fit in a frame
 PARTS_MAX = 100_000  # partitions of one batch: Spark users are told to stay below 10,000 tasks
 WAIT_US_MAX = 30_000_000  # a request that waits for events is answered after this long, so that a dead peer is noticed
 REASON_CHARACTERS_MAX = 200_000  # of a refusal: it may show a long condition with what is wrong in it
@@ -30,27 +30,13 @@ STREAMS_MAX = 1_000  # that an answer may list
 
 Name = Annotated[str, Meta(max_length=limits.NAME_CHARACTERS_MAX)]
 LogId = Annotated[str, Meta(max_length=32)]
-Attributes = Annotated[dict[str, Any], Meta(max_length=limits.ATTRIBUTES_MAX)]  # scalars, which _check_rows looks at
-Payload = Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES_MAX)]
-
-
-class Logged(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An event as the log keeps it; where it stands says its offset."""
-
-    source: NodeName
-    seq: Count
-    time_us: Count  # when it was published, by the publisher's clock
-    logged_us: Count  # when the gateway got it, by the gateway's
-    via: Via
-    attributes: Attributes
-    payload: Payload = b""
 
 
 class EventToPublish(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An event to be published."""
 
-    attributes: Attributes
-    payload: Payload = b""
+    attributes: LoggedAttributes
+    payload: LoggedPayload = b""
     lifetime_us: Count | None = None
 
 
@@ -201,13 +187,10 @@ Answer = StreamState | Streams | EventRows | Staged | Committed | Confirmed | Co
 # Bytes ---------------------------------------------------------------------------------------------------------
 
 _HEAD = bytes([VERSION, GATEWAY])
-_SCALARS = frozenset({bool, int, float, str, datetime, type(None)})
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 _outgoing: msgspec.msgpack.Decoder[list[EventToPublish]] = msgspec.msgpack.Decoder(list[EventToPublish])
-
-encode_row = _encoder.encode  # one event without anything around it
 
 
 def encode_gateway(message: Request | Answer | EncodedRows) -> bytes:
@@ -249,7 +232,7 @@ def decode_outgoing(data: bytes) -> list[EventToPublish]:
 
 def _check_rows(rows: list[EventToPublish] | list[Logged]) -> None:
     for row in rows:
-        if not _SCALARS.issuperset(map(type, row.attributes.values())):
-            raise PeerError("an attribute that is not a scalar")
+        if odd_attribute(row.attributes) is not None:
+            raise PeerError("an attribute that is neither a scalar nor a list of scalars")
         if len(max(row.attributes, key=len, default="")) > limits.NAME_CHARACTERS_MAX:
             raise PeerError(f"an attribute's name of more than {limits.NAME_CHARACTERS_MAX} characters")

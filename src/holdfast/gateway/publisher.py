@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
-from holdfast.gateway.disk_thread import OneThread
 from holdfast.gateway.folder import Identity
 from holdfast.gateway.ledger import CommitLedger
 from holdfast.gateway.messages import decode_outgoing
@@ -19,6 +18,7 @@ from holdfast.model.errors import TransportError
 from holdfast.net.address import Address
 from holdfast.net.backoff import Backoff
 from holdfast.net.client import Client
+from holdfast.net.disk_thread import OneThread
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.settings import ProtocolSettings
 

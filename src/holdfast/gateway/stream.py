@@ -14,17 +14,18 @@ from secrets import token_hex
 
 import msgspec
 
-from holdfast.gateway.disk_thread import OneThread
 from holdfast.gateway.folder import NAME_CHARACTERS_MAX, read_json, write_json
-from holdfast.gateway.log import Log, Retention
-from holdfast.gateway.messages import FETCH_AIM, RECORD_BYTES_MAX, Logged, StreamState, encode_row
+from holdfast.gateway.messages import FETCH_AIM, StreamState
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError, MisuseError
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
+from holdfast.net.disk_thread import OneThread
 from holdfast.net.subscription import Delivery, Subscription
 from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.store.log import Log, Retention
+from holdfast.store.logged import RECORD_BYTES_MAX, Logged, encode_row
 
 FORMAT = 1
 _BATCH_MAX = 1_000  # deliveries written at once: past this, larger writes gain nothing

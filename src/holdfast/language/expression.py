@@ -224,6 +224,29 @@ def member(operand: Expression, listed: Sequence[Expression], negated: bool) -> 
     return settled(_test(text, run, (operand, *listed), operand.needs), operand)
 
 
+def quantified(op: str, operand: Expression, every: bool, of: Expression) -> Expression:
+    """x = ANY(tags), x <> ALL(tags): the comparison with each element, joined by OR or by AND.
+
+    So of an empty list nothing is asked, not even whether the operand is known: ANY is FALSE and ALL is TRUE.
+    """
+    compared, inner, listed = comparing(op), operand.run, of.run
+
+    def run(event: Attributes) -> Value | None:
+        found = listed(event)
+        if type(found) is not list:
+            return None
+        value, unsure = inner(event) if found else None, False
+        for each in found:
+            same = compared(value, each)
+            if same is not every and same is not None:
+                return same
+            unsure = unsure or same is None
+        return None if unsure else every
+
+    text = f"{operand.at(SUM)} {op} {'ALL' if every else 'ANY'}({of})"
+    return settled(_test(text, run, (operand, of), of.needs))
+
+
 def like(operand: Expression, pattern: str, negated: bool) -> Expression:
     """`pattern` is canonical, as `pattern_from` gives it."""
     inner, test = operand.run, like_test(pattern)

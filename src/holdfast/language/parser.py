@@ -10,7 +10,7 @@ import re
 from collections import Counter
 
 from holdfast.language import expression as made
-from holdfast.language.constraint import FLIPPED, IS_TRUE, NEGATED, Constraint, constraint
+from holdfast.language.constraint import CONTAINS, FLIPPED, IS_TRUE, NEGATED, Constraint, constraint
 from holdfast.language.diagnosis import Stumble, diagnose
 from holdfast.language.expression import TEST, Expression
 from holdfast.language.limits import (
@@ -269,6 +269,9 @@ class _Parser(Reader):
     def _disjunction(self, test: Test, negated: bool) -> Disjunction:
         """Tests of one attribute become constraints, which can be indexed; all others expressions."""
         left, right = test.left, test.right
+        if test.each:
+            op, every = NEGATED[test.form] if negated else test.form, (test.each == "ALL") is not negated
+            return self._looked_into(made.quantified(op, left, every, right[0]))
         match test.form:
             case "TRUE":
                 return self._lone(self.lone(test), negated)
@@ -295,6 +298,10 @@ class _Parser(Reader):
     def _lone(self, found: Expression, negated: bool) -> Disjunction:
         if found.level == TEST and len(found.children) == 1 and found == made.null_test(found.children[0], True):
             return self._disjunction(Test("IS NULL", found.children[0]), not negated)  # EXISTS(x)
+        if found.level == TEST and len(found.children) == 2:
+            wanted, listed = found.children
+            if found == made.quantified("=", wanted, False, listed):  # CONTAINS(tags, x)
+                return self._looked_into(made.quantified("<>", wanted, True, listed) if negated else found)
         return self._compared("=", found, made.constant(not negated))
 
     def _compared(self, op: str, left: Expression, right: Expression) -> Disjunction:
@@ -303,6 +310,14 @@ class _Parser(Reader):
         if left.name is not None and right.constant and not right.unknown:
             return [(constraint(left.name, op, right.value),)]
         return self._asked(made.comparison(op, left, right))
+
+    def _looked_into(self, test: Expression) -> Disjunction:
+        """A constant looked for in a list is a constraint; any other test of its elements an expression."""
+        wanted, listed = test.children
+        if listed.name is not None and wanted.constant and not wanted.unknown:
+            if test == made.quantified("=", wanted, False, listed):
+                return [(Constraint(listed.name, CONTAINS, wanted.value),)]
+        return self._asked(test)
 
     def _asked(self, test: Expression) -> Disjunction:
         """An expression that has to be true. One that is always unknown stays, to be warned of."""

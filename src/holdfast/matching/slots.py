@@ -28,6 +28,7 @@ class SlotKind(Enum):
     BOOLEAN = "boolean"
     TIMESTAMP = "timestamp"
     PRESENCE = "presence"
+    LIST = "list"  # of columns alone: what conditions ask of elements is a number of a pattern, see `elements`
 
 
 UNKNOWN = -1
@@ -42,6 +43,9 @@ class ConstantEdges:
     values: npt.NDArray[Any]
     exact: npt.NDArray[np.uint8]  # 1 where rounding changed nothing, so that equality is possible
     below: int  # constants smaller than any value of the type
+
+    def __post_init__(self) -> None:
+        self.values.flags.writeable = False  # as those of a saved matcher are: one type for numba
 
     def codes(self, column: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
         after = np.zeros(column.size, np.int32)
@@ -109,6 +113,7 @@ def _keep_texts(slot: Slot, distinct: Sequence[str]) -> None:
     slot.text = np.frombuffer(b"".join(encoded), np.uint8)
     slot.text_starts = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum([len(each) for each in encoded], out=slot.text_starts[1:])
+    slot.text_starts.flags.writeable = False
 
 
 def _edges_of_doubles(numbers: npt.NDArray[np.float64]) -> ConstantEdges:

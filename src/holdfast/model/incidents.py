@@ -18,6 +18,9 @@ CONNECTIONS: Final = {
     "mqtt_client": "A client of MQTT broke a rule or asked for something that it cannot have; the log says what.",
     "tls_refused": "A connection failed the TLS handshake: no certificate, an untrusted one, or no TLS at all.",
     "accept_paused": "The process has no file descriptor left; the broker accepts nobody for a second and tries again.",
+    "half_open_closed": "Too many connections had not said who they are; the one that was there longest was closed.",
+    "over_budget": "A client sends more than its budget and is slowed; over UDP the rest is dropped.",
+    "http_refused": "A host asks for /metrics or /health more often than its budget allows; it gets 429.",
     "session_lost": "A client's broker has not kept its session; events may be missing.",
     "events_dropped": "A client's broker has dropped events for it, because it read too slowly.",
     "backpressure_ended": "A neighbour read nothing for so long that the broker no longer waits for it.",
@@ -49,6 +52,11 @@ EVENTS: Final = {
     "out_of_order": "An event came after later ones had been delivered in strict order.",
     "bad_record": "A publisher's record of earlier events cannot be read; the event itself was delivered.",
     "bad_recovery_message": "A control message of recovery cannot be read.",
+    "group_handed_on": "A member of a group is gone; the events that it was not done with go to other members.",
+    "group_events_dropped": "No member of a group had room; the oldest events that waited for one were dropped.",
+    "group_yielded": "A group had two homes, as after a partition; the younger one ended, with so many events left.",
+    "group_full": "A broker has as many groups as it may have, or a group as many members; one more was not let in.",
+    "bad_group_message": "A message to or from a group's home cannot be read, or was not its sender's to send.",
     "queue_full": "A simulated broker dropped a message because its queue was full.",
 }
 

@@ -12,6 +12,7 @@ from holdfast.mqtt.decoding import AUTH, CONNACK, CONNECT, check_flags, decode_c
 from holdfast.mqtt.encoding import encode
 from holdfast.mqtt.packets import (
     AckKind,
+    Auth,
     Connack,
     Connect,
     Disconnect,
@@ -26,15 +27,19 @@ from holdfast.mqtt.packets import (
     Unsubscribe,
     replaced,
 )
-from holdfast.mqtt.properties import IDENTIFIER
+from holdfast.mqtt.properties import IDENTIFIER, NONE, Properties
 from holdfast.mqtt.reasons import (
+    BAD_AUTHENTICATION,
     CLIENT_ID_INVALID,
     ID_NOT_FOUND,
+    MAX_CONNECT_TIME,
     NO_SUBSCRIPTION,
     NOT_AUTHORIZED,
     OLD_VERSION,
+    QUOTA_EXCEEDED,
     RECEIVE_MAXIMUM,
     SUCCESS,
+    UNSPECIFIED,
     UNSUPPORTED_VERSION,
     WITH_WILL,
     MqttError,
@@ -49,6 +54,10 @@ from holdfast.mqtt.topics import is_reserved
 
 NEVER_S = 0xFFFFFFFF  # the expiry of a session that is to last
 _UNEXPECTED = (9, 11, 13)  # only brokers send these
+TOKEN_METHOD = "JWT"  # of extended authentication: its data is a token
+_RENEW = 0x19  # the reason of an AUTH with a new token
+_TOLD = (NOT_AUTHORIZED, QUOTA_EXCEEDED, MAX_CONNECT_TIME)  # with words, when we end a connection
+_PACKET_BYTES = 100  # of an answer, besides its reason string
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -85,6 +94,12 @@ class Unwant(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
+class Renew(msgspec.Struct, frozen=True):
+    """The client shows another token; call `on_renewed` if it is a good one, and `end` if not."""
+
+    token: str
+
+
 class Done(msgspec.Struct, frozen=True):
     """The client has these events, or does not want them: they need not be kept for it."""
 
@@ -98,7 +113,7 @@ class HangUp(msgspec.Struct, frozen=True):
     will: bool = True
 
 
-Effect = Write | Open | Take | Want | Unwant | Done | HangUp
+Effect = Write | Open | Take | Want | Unwant | Renew | Done | HangUp
 
 
 class Connection:
@@ -123,7 +138,7 @@ class Connection:
             if kind != CONNECT:
                 raise malformed(f"a packet of type {kind} before CONNECT")
             return
-        if kind in (0, CONNECT, CONNACK, AUTH) or (kind == 14 and first & 0x0F):
+        if kind in (0, CONNECT, CONNACK) or (kind == 14 and first & 0x0F) or (kind == AUTH and not self._method):
             raise protocol_error(f"a packet of type {kind} after CONNECT")
         check_flags(first)
         if kind in _UNEXPECTED:
@@ -149,6 +164,8 @@ class Connection:
                 return self._answer(Pingresp())
             case Disconnect():
                 return self._on_disconnect(packet)
+            case Auth():
+                return self._on_auth(packet)
             case _:
                 raise protocol_error(f"{type(packet).__name__} from a client")
 
@@ -166,32 +183,35 @@ class Connection:
             return []
         said: list[Effect] = []
         if self._version == 5 and self.connect is not None:
-            said = self._answer(Disconnect(reason))
+            said = self._answer(Disconnect(reason, self._why(why) if reason in _TOLD else NONE))
         self._ended = True
         return [*said, HangUp(why)]
 
     # CONNECT -------------------------------------------------------------------------------------
 
-    def _refuse(self, reason: int, why: str, version: int | None) -> list[Effect]:
+    def _refuse(self, reason: int, why: str, version: int | None, told: Properties = NONE) -> list[Effect]:
         self._ended = True
         code = reason if version == 5 or reason == OLD_VERSION else old_code(reason)
         if version is None or code is None:
             return [HangUp(why, will=False)]
-        written = encode(Connack(code), 5 if reason == UNSUPPORTED_VERSION else version)
+        written = encode(Connack(code, properties=told), 5 if reason == UNSUPPORTED_VERSION else version)
         return [Write(written), HangUp(why, will=False)]
 
     def refuse(self, reason: int, why: str) -> list[Effect]:
         """The broker does not let the client in."""
-        return self._refuse(reason, why, self._version)
+        return self._refuse(reason, why, self._version, self._why(why))
 
     def _on_connect(self, connect: Connect) -> list[Effect]:
         self._version = connect.version
+        self._limit = connect.properties.get("maximum_packet_size", 0)
+        method = connect.properties.get("authentication_method", TOKEN_METHOD)
+        if method != TOKEN_METHOD:
+            raise MqttError(BAD_AUTHENTICATION, f"extended authentication is by {TOKEN_METHOD}, not {method}", 5)
         if not connect.client_id and (connect.version == 3 or (connect.version == 4 and not connect.clean)):
             raise MqttError(CLIENT_ID_INVALID, "a session that lasts needs a client identifier", connect.version)
         if connect.will is not None and is_reserved(connect.will.topic):
             raise MqttError(NOT_AUTHORIZED, f"a will for {connect.will.topic}", 5 if connect.version == 5 else None)
         given = connect.properties
-        self._limit = given.get("maximum_packet_size", 0)
         self._in_flight_max = min(self._in_flight_max, given.get("receive_maximum", IDS_MAX))
         self._sent = SentAliases(given.get("topic_alias_maximum", 0))
         asked_s = given.get("session_expiry_interval", 0)
@@ -215,8 +235,9 @@ class Connection:
                 "receive_maximum": self._settings.receive_max,
                 "maximum_packet_size": self._settings.packet_bytes_max,
                 "topic_alias_maximum": self._settings.alias_max,
-                "shared_subscription_available": 0,
             }
+            if self._method:
+                properties["authentication_method"] = self._method
             if assigned:
                 properties["assigned_client_identifier"] = assigned
             if self.keep_alive_s != self.connect.keep_alive:
@@ -241,7 +262,7 @@ class Connection:
         publish = self._received.resolve_untrusted(publish)
         number, qos = publish.packet_id, publish.qos
         if is_reserved(publish.topic):
-            return self._acknowledge(publish, NOT_AUTHORIZED, f"{publish.topic} is not for clients") if qos else []
+            return self._acknowledge(publish, NOT_AUTHORIZED, "") if qos else []
         if qos == 2 and not self.session.take(publish):
             return self._answer(PublishAck("pubrec", number)) if self.session.is_stored(number) else []
         if qos:
@@ -271,14 +292,15 @@ class Connection:
         return self._acknowledge(publish, reason, why) if publish.qos else []
 
     def _acknowledge(self, publish: PublishPacket, reason: int, why: str) -> list[Effect]:
-        properties = {"reason_string": why} if why and reason != NOT_AUTHORIZED and self._told_why else {}
+        properties = self._why(why)
         kind: AckKind = "puback" if publish.qos == 1 else "pubrec"
         return self._answer(PublishAck(kind, publish.packet_id, reason, properties))
 
-    @property
-    def _told_why(self) -> bool:
-        """Whether the client wants to read why something did not work."""
-        return self.connect is not None and self.connect.properties.get("request_problem_information", 1) == 1
+    def _why(self, why: str) -> Properties:
+        """Why something did not work, if the client wants to read that, and takes a packet as large."""
+        wants = self.connect is None or self.connect.properties.get("request_problem_information", 1) == 1
+        fits = not self._limit or len(why.encode()) + _PACKET_BYTES <= self._limit
+        return {"reason_string": why} if why and wants and fits else NONE
 
     def _on_ack(self, ack: PublishAck) -> list[Effect]:
         assert self.session is not None
@@ -297,16 +319,19 @@ class Connection:
         why: list[str] = []
         for asked in packet.asked:
             try:
-                wanted.append(wanted_of(packet, asked, self._version, self._settings.topic))
-                reasons.append(asked.qos)
+                found = wanted_of(packet, asked, self._version, self._settings.topic)
+                wanted.append(found)
+                reasons.append(found.asked.qos)
             except SubscriptionRefused as refused:
                 reasons.append(refused.reason)
                 why.append(refused.text)
         return [Want(packet.packet_id, tuple(wanted), tuple(reasons), "\n".join(why))]
 
     def on_wanted(self, want: Want) -> list[Effect]:
-        properties = {"reason_string": want.text} if want.text and self._told_why else {}
-        return self._answer(Suback(want.packet_id, want.reasons, properties))
+        reasons = want.reasons
+        if self._version < 5:
+            reasons = tuple([min(each, UNSPECIFIED) for each in reasons])
+        return self._answer(Suback(want.packet_id, reasons, self._why(want.text)))
 
     def _on_unsubscribe(self, packet: Unsubscribe) -> list[Effect]:
         assert self.session is not None
@@ -337,7 +362,7 @@ class Connection:
             return [Done((token,))]
         if not qos:
             return [*self._answer(packet), Done((token,))]
-        numbered, done = self.session.number(packet, token, key)
+        numbered, done = self.session.number(packet, token, key, any(each.group for each in wanted))
         if done:
             return [Done((token,))]
         return [] if numbered is None else self._answer(numbered)
@@ -349,6 +374,22 @@ class Connection:
         if isinstance(packet, PublishPacket) and self._version == 5:
             packet = self._sent.shorten(packet)
         return [Write(encode(packet, self._version))]
+
+    # Extended authentication ---------------------------------------------------------------------
+
+    @property
+    def _method(self) -> str:
+        """Of extended authentication; empty: there is none on this connection."""
+        given = {} if self.connect is None else self.connect.properties
+        return str(given.get("authentication_method", ""))
+
+    def _on_auth(self, packet: Auth) -> list[Effect]:
+        if packet.reason != _RENEW or packet.properties.get("authentication_method") != self._method:
+            raise protocol_error("an AUTH that does not renew the authentication of this connection")
+        return [Renew(packet.properties.get("authentication_data", b"").decode("ascii", "replace"))]
+
+    def on_renewed(self) -> list[Effect]:
+        return self._answer(Auth(SUCCESS, {"authentication_method": self._method}))
 
     # The end -------------------------------------------------------------------------------------
 

@@ -30,7 +30,6 @@ from holdfast.mqtt.packets import (
 from holdfast.mqtt.properties import NONE, Properties
 from holdfast.mqtt.reasons import (
     ALLOWED,
-    BAD_AUTHENTICATION,
     CLIENT_ID_INVALID,
     OLD_VERSION,
     TOO_LARGE,
@@ -236,8 +235,6 @@ def _connect(reader: FieldReader, version: int) -> Connect:
     given = _properties(reader, "connect", version)
     if "authentication_data" in given and "authentication_method" not in given:
         raise protocol_error("authentication data without a method")
-    if "authentication_method" in given:
-        raise MqttError(BAD_AUTHENTICATION, "no method of extended authentication is known here")
     try:
         client_id = reader.name()
     except MqttError as problem:

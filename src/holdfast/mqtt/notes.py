@@ -26,6 +26,7 @@ class SubscriptionNote(msgspec.Struct, frozen=True, array_like=True):
     topic_filter: str
     condition: str
     identifier: int
+    group: str = ""
 
 
 class SessionNote(msgspec.Struct, frozen=True, array_like=True):

@@ -27,7 +27,7 @@ ALIAS_INVALID: Final = 0x94
 TOO_LARGE: Final = 0x95
 QUOTA_EXCEEDED: Final = 0x97
 FORMAT_INVALID: Final = 0x99
-NO_SHARED: Final = 0x9E
+MAX_CONNECT_TIME: Final = 0xA0
 
 # What CONNACK of 3.1 and 3.1.1 has instead.
 OLD_VERSION: Final = 1

@@ -43,6 +43,7 @@ class MqttSubscription(msgspec.Struct, frozen=True):
     topic_filter: str  # without a condition
     condition: str  # all of it, in the language
     identifier: int = 0  # 0: none
+    group: str = ""  # that it is shared with
 
     def wants(self, topic: str, is_own: bool) -> bool:
         """Whether an event of this topic, for which the condition holds, is for it."""
@@ -52,11 +53,14 @@ class MqttSubscription(msgspec.Struct, frozen=True):
 
 
 class _Outgoing:
-    def __init__(self, packet: PublishPacket | None, token: int, key: EventKey, phase: Phase = "sent") -> None:
+    def __init__(
+        self, packet: PublishPacket | None, token: int, key: EventKey, phase: Phase = "sent", shared: bool = False
+    ) -> None:
         self.packet = packet  # None: the broker has begun again, and the event has not come to us again
         self.token = token
         self.key = key
         self.phase = phase
+        self.shared = shared  # with a group: another member gets it when this one is gone
         self.qos = 2 if packet is None else packet.qos
 
 
@@ -99,7 +103,16 @@ class MqttSession:
             incoming.repeats = 0
         return again
 
-    def number(self, packet: PublishPacket, token: int, key: EventKey) -> tuple[PublishPacket | None, bool]:
+    def forget_shared(self) -> tuple[int, ...]:
+        """What was shared with others and not acknowledged is theirs now; the tokens of these events."""
+        shared = {number: each for number, each in self._outgoing.items() if each.shared}
+        for number, each in shared.items():
+            del self._outgoing[number], self._by_key[each.key]
+        return tuple([each.token for each in shared.values()])
+
+    def number(
+        self, packet: PublishPacket, token: int, key: EventKey, shared: bool = False
+    ) -> tuple[PublishPacket | None, bool]:
         """The packet with an identifier, None when it was sent before; and whether the client is done with it."""
         if key in self._done:
             return None, True
@@ -113,7 +126,7 @@ class MqttSession:
                 break
         self._last_id = number
         numbered = replaced(packet, packet_id=number)
-        self._outgoing[number] = _Outgoing(numbered, token, key)
+        self._outgoing[number] = _Outgoing(numbered, token, key, shared=shared)
         self._by_key[key] = number
         if packet.qos == 2:
             self._note_outgoing(number, key, "sent")
@@ -199,7 +212,7 @@ class MqttSession:
         if self._has_notes:
             subscriptions = tuple(
                 [
-                    SubscriptionNote(each.asked, each.topic_filter, each.condition, each.identifier)
+                    SubscriptionNote(each.asked, each.topic_filter, each.condition, each.identifier, each.group)
                     for each in self.subscriptions.values()
                 ]
             )
@@ -232,7 +245,7 @@ class MqttSession:
     def restore(self, note: SessionNote) -> None:
         self.expiry_s = note.expiry_s
         for each in note.subscriptions:
-            found = MqttSubscription(each.asked, each.topic_filter, each.condition, each.identifier)
+            found = MqttSubscription(each.asked, each.topic_filter, each.condition, each.identifier, each.group)
             self.subscriptions[each.asked.filter] = found
 
     def restore_incoming(self, packet_id: int, stored: bool) -> None:

@@ -4,15 +4,20 @@ A condition stands in the user property `$where`, or behind a `?` in the filter 
 narrows what the topic filter describes.
 """
 
+import msgspec
+
 from holdfast.language.parser import parse
 from holdfast.language.problems import ConditionError
 from holdfast.mqtt.packets import AskedFilter, Subscribe
 from holdfast.mqtt.properties import IDENTIFIER, USER
-from holdfast.mqtt.reasons import FILTER_INVALID, NO_SHARED, UNSPECIFIED, malformed, protocol_error
+from holdfast.mqtt.reasons import FILTER_INVALID, UNSPECIFIED, malformed, protocol_error
 from holdfast.mqtt.session import MqttSubscription
 from holdfast.mqtt.topics import SHARED, TOPIC, condition_of, is_filter, may_meet
 
 WHERE = "$where"
+# What a member that is gone has not acknowledged goes to another, and the specification forbids that for quality 2.
+SHARED_QOS_MAX = 1
+GROUP_CHARACTERS_MAX = 128  # of a group's name
 _REASON_CHARACTERS_MAX = 1_000  # of a reason string: it is for a person
 
 
@@ -28,16 +33,20 @@ class SubscriptionRefused(ValueError):
 def wanted_of(packet: Subscribe, asked: AskedFilter, version: int, template: str) -> MqttSubscription:
     """A `SubscriptionRefused` when it is not to be had, a MqttError when nobody may ask that way."""
     filter_, where = _parts(packet, asked, version)
+    group = ""
     if filter_.startswith(SHARED):
         if asked.no_local:
             raise protocol_error("a shared subscription with the option no-local")
-        raise SubscriptionRefused(NO_SHARED if version == 5 else UNSPECIFIED, "shared subscriptions are not supported")
+        group, _, filter_ = filter_.removeprefix(SHARED).partition("/")
+        if not group or {"+", "#"} & set(group) or not filter_ or len(group) > GROUP_CHARACTERS_MAX:
+            raise malformed(f"{asked.filter!r} is no shared subscription: write {SHARED}group/filter")
+        asked = msgspec.structs.replace(asked, qos=min(asked.qos, SHARED_QOS_MAX))
     if not is_filter(filter_):
         if version < 5:
             raise malformed(f"{filter_!r} is no topic filter")
         raise SubscriptionRefused(FILTER_INVALID, f"{filter_!r} is no topic filter")
     identifier = packet.properties.get(IDENTIFIER, (0,))[0]
-    return MqttSubscription(asked, filter_, _condition(filter_, where, version, template), identifier)
+    return MqttSubscription(asked, filter_, _condition(filter_, where, version, template), identifier, group)
 
 
 def _parts(packet: Subscribe, asked: AskedFilter, version: int) -> tuple[str, str]:

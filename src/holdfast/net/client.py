@@ -35,13 +35,14 @@ from holdfast.net.confirmations import Confirmations
 from holdfast.net.deadline import check_timeout, counted, within
 from holdfast.net.driver import Application
 from holdfast.net.durable import NEEDS_STORE, Durable, new_inbox
+from holdfast.net.group_inbox import SharedSubscriptions
 from holdfast.net.link import Link
 from holdfast.net.losses import Growing, Loss, Losses
 from holdfast.net.publish_many import check_events, publish_many
 from holdfast.net.session import Session
 from holdfast.net.settings import ClientSettings, renamed
 from holdfast.net.setup import brokers_at, check_tls, made_up_name, parsed_condition
-from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull
+from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull, put_each
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -157,11 +158,13 @@ class Client(Attachment):
             self._hops,
             batches=self._observer is None and not self._tallied,
             confirms=confirms,
+            groups=True,
         )
         self.driver = ClientDriver(machine, self._clock, self.counters, self, self._tallied)
         self._confirmations = Confirmations(machine, self.driver)
         if self._hops.durable:
             self._durable = Durable(machine, self.driver, self._inboxes, self._hops.handover if confirms else None)
+        self._shared = SharedSubscriptions(self.driver.give, self._durable)
         lossless, repairs = self._guarantees != BEST_EFFORT, self._hops.hops == "nack"
         await self._enter(epoch, lossless, self._hops.durable, repairs)
         return self
@@ -195,8 +198,8 @@ class Client(Attachment):
     @property
     def _keeps(self) -> bool:
         """Whether it has events that the broker may not have got."""
-        stored = self._durable is None or not self._durable.unacknowledged
-        return self._returning.owes or bool(self._unsent) or not stored
+        unstored = self._durable is not None and self._durable.unacknowledged > 0
+        return self._returning.owes or bool(self._unsent) or unstored
 
     async def _finish(self) -> None:
         await self.flush()
@@ -228,6 +231,8 @@ class Client(Attachment):
                 inbox.close()
 
     def _on_leaving(self) -> None:
+        if self._closed:
+            self._shared.leave(lasts=self._durable is not None and self._named)
         if self._durable is not None:
             self._durable.leave(for_good=self._closed and not self._named)
 
@@ -324,6 +329,7 @@ class Client(Attachment):
         """
         if timeout is not None:
             return await within(timeout, self.flush(), self._why_unflushed)
+        self._shared.checkpoint()
         if self._durable is None:
             upto = self._asked = self._machine.last_seq
             await self._ping()
@@ -362,16 +368,24 @@ class Client(Attachment):
     # Subscribing ---------------------------------------------------------------------------------
 
     def subscribe(
-        self, condition: str, *, queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
+        self, condition: str, *, group: str = "", queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
     ) -> Subscription:
-        """The events that a SQL condition describes, from now on; a ConditionError when it is not one."""
+        """The events that a SQL condition describes, from now on; a ConditionError when it is not one.
+
+        With a `group`, each event goes to one of all who share group and condition, wherever they are connected, and
+        to another one if that dies before it is done. A member has at most `queue_max` at a time, and never above 256.
+        """
         self._check_open()
         text = str(parsed_condition(condition))
         id_ = f"s{next(self._ids)}"
-        overflow = partial(self._overflow, text)
-        inbox = self._inboxes[id_] = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)
-        self._denials.on_subscribed(id_, text)
-        self.driver.give(SubscribeCall(id_, text))
+        if group:
+            inbox: Inbox = self._shared.subscribe(id_, text, group, queue_max)
+        else:
+            overflow = partial(self._overflow, text)
+            inbox = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)
+            self._denials.on_subscribed(id_, text)
+            self.driver.give(SubscribeCall(id_, text))
+        self._inboxes[id_] = inbox
         account = partial(self._account_of, id_, inbox, self._clock.now_us())
         return Subscription(text, inbox, partial(self._unsubscribe, id_), account)
 
@@ -422,7 +436,11 @@ class Client(Attachment):
         return loss
 
     def _unsubscribe(self, id_: str) -> None:
-        if self._inboxes.pop(id_, None) is not None and not self._closed and self._denials.on_unsubscribed(id_):
+        if self._closed or self._inboxes.pop(id_, None) is None:
+            return
+        if id_ in self._shared:
+            self._shared.unsubscribe(id_)
+        elif self._denials.on_unsubscribed(id_):
             self.driver.give(UnsubscribeCall(id_))
 
     @property
@@ -462,25 +480,7 @@ class Client(Attachment):
             for each, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
                 self.on_delivered(Delivered(each, tuple(ids), "original"), now_us)
             return
-        first = delivered.subscriptions[0]
-        if delivered.subscriptions.count(first) == len(delivered.subscriptions):  # all for the same, as is usual
-            all_of_them = [Delivery(each, "original", now_us) for each in delivered.publications]
-            for id_ in first:
-                if id_ in self._inboxes:
-                    self._inboxes[id_].put_all(all_of_them)
-            return
-        waiting: dict[str, list[Delivery]] = {}
-        for publication, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
-            delivery = Delivery(publication, "original", now_us)
-            for id_ in ids:
-                if id_ in waiting:
-                    waiting[id_].append(delivery)
-                else:
-                    waiting[id_] = [delivery]
-        for id_, deliveries in waiting.items():
-            inbox = self._inboxes.get(id_)
-            if inbox is not None:
-                inbox.put_all(deliveries)
+        put_each(self._inboxes, delivered.publications, delivered.subscriptions, now_us)
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
         self._losses.put(Loss(*astuple(lost)), now_us)

@@ -47,7 +47,8 @@ from holdfast.wire.codec import (
     encode_message,
     framed,
 )
-from holdfast.wire.signals import STATEMENTS, Denied, Hold, encode_signal
+from holdfast.wire.older_peers import without_lists
+from holdfast.wire.signals import LISTS, STATEMENTS, Denied, Hold, encode_signal
 
 WAKE = Wake()
 _HOLD = encode_signal(Hold())
@@ -239,9 +240,7 @@ class Driver:
                     continue
                 self._put(effect.to, self._encoded(effect.message))
             elif type(effect) is Incident:
-                self.counters.note(effect.kind, effect.count)
-                if self._application is not None:  # by now: a large table takes a while to handle
-                    self._application.on_incident(effect, self._clock.now_us())
+                self.report(effect)
             elif type(effect) is Persist:
                 assert self._committer is not None
                 self._committer.persist(effect)
@@ -260,6 +259,11 @@ class Driver:
                     self._application.on_lost(effect, now_us)
                 elif type(effect) is Acknowledged:
                     self._application.on_acknowledged(effect, now_us)
+
+    def report(self, incident: Incident) -> None:
+        self.counters.note(incident.kind, incident.count)
+        if self._application is not None:  # by now: a large table takes a while to handle
+            self._application.on_incident(incident, self._clock.now_us())
 
     def _deny(self, denied: Deny) -> None:
         link = self.links.get(denied.client)
@@ -318,6 +322,8 @@ class Driver:
             if link.impairment is not None:
                 self._impair(link, messages)
                 continue
+            if link.level < LISTS:
+                messages = list(map(without_lists, messages))
             if len(messages) == 1 and self._sent_alone(link, messages[0]):
                 continue
             link.outbox.put_all(messages)

@@ -185,10 +185,14 @@ class Durable:
     def _durable(self) -> list[DurableInbox]:
         return [each for each in self._inboxes.values() if isinstance(each, DurableInbox)]
 
-    def _on_look(self, progressed: bool) -> None:
+    def begin(self) -> None:
+        """The application has subscribed to all that it wants."""
         if not self._begun and self._inboxes and not self._ended:
             self._begun = True
             self._driver.give(Begin())
+
+    def _on_look(self, progressed: bool) -> None:
+        self.begin()
         if progressed:
             self._look_soon()
 

@@ -13,6 +13,7 @@ from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.tcp import FRAME_AIM
 from holdfast.net.wire import CLOSED, Accept, Receiver
 from holdfast.trust.certificate import Certificate
+from holdfast.trust.identity import Principal
 
 _WAITING_BYTES_MAX = 1024 * 1024  # handed over and not yet received: as many as a socket may hold
 _SLICE_S = 0.01  # of handling before others get their turn
@@ -24,9 +25,10 @@ class MemoryWire:
     frame_max = FRAME_BYTES_MAX
     unanswered_s = 0.0  # the other end is as alive as we are
 
-    def __init__(self, far: str) -> None:
+    def __init__(self, far: str, vouched: Principal | None) -> None:
         self.far = far
         self.certificate: Certificate = {}
+        self.vouched = vouched
         self.heard_s = monotonic()
         self.other: MemoryWire
         self.receiver: Receiver
@@ -119,13 +121,12 @@ class MemoryWire:
             self.receiver.on_closed(reason)
 
 
-def joined(far: str, accept: Accept, near: Accept, certificate: Certificate | None = None) -> MemoryWire:
+def joined(far: str, accept: Accept, near: Accept, vouched: Principal | None = None) -> MemoryWire:
     """Connect two ends: the wire of who dials.
 
-    Who accepts is told where the other is, for people, and the certificate of whoever is behind it, checked by TLS.
+    Who accepts is told where the other is, for people, and who it is, if that is known already.
     """
-    wires = MemoryWire(far), MemoryWire("here")
-    wires[0].certificate = certificate or {}
+    wires = MemoryWire(far, vouched), MemoryWire("here", None)
     wires[0].other, wires[1].other = wires[1], wires[0]
     wires[0].receiver = accept(wires[0])
     wires[1].receiver = near(wires[1])

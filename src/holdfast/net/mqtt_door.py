@@ -8,16 +8,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
-from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 from holdfast.model.errors import InputError
 from holdfast.model.limits import NAME_CHARACTERS_MAX
 from holdfast.model.messages import Publication
 from holdfast.mqtt.connection import Open
-from holdfast.mqtt.events import RETAIN, event_of, topic_of
+from holdfast.mqtt.events import RETAIN, MqttEvent, event_of, topic_of
 from holdfast.mqtt.notes import Notes
 from holdfast.mqtt.packets import PublishPacket, Will
 from holdfast.mqtt.reasons import CLIENT_ID_INVALID, NOT_AUTHORIZED, SHUTTING_DOWN, TAKEN_OVER, MqttError
@@ -31,13 +29,14 @@ from holdfast.net.journal import Note
 from holdfast.net.memory import joined
 from holdfast.net.mqtt_notes import NoteFile
 from holdfast.net.mqtt_place import ClientLine, ClientPlace
+from holdfast.net.mqtt_trust import DoorTrust, Guest
 from holdfast.net.seat import Seat
 from holdfast.net.settings import NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
-from holdfast.trust.certificate import Certificate, certified
+from holdfast.trust.certificate import Certificate
+from holdfast.trust.identity import Principal
 
-_PREFIX = "mqtt:"
 _RETAINED = "retained"
 
 
@@ -48,6 +47,7 @@ class Door:
         accept: Accept,
         clock: Clock,
         taken: Mapping[str, tuple[int, int]],
+        trust: DoorTrust,
         log: Callable[[Note], None],
     ) -> None:
         self.settings = settings.mqtt
@@ -57,6 +57,8 @@ class Door:
         self._accept = accept
         self._clock = clock
         self._taken = taken
+        self.trust = trust
+        trust.on_change = self._on_trust
         self._log = log
         self._file = None if settings.store is None else NoteFile(_beside(settings.store), partial(self.note, ""))
         self._places: dict[str, ClientPlace] = {}  # by the name of the client
@@ -72,7 +74,8 @@ class Door:
         """Take our own seat, and find the sessions of an earlier process."""
         for restored in [] if self._file is None else restore(self._file.load(), self._taken, self.retained):
             self._restore(*restored)
-        self._own = self._new_seat(f"mqtt-door:{self._node.name}", "the door itself")
+        name = f"mqtt-door:{self._node.name}"
+        self._own = self._new_seat(name, "the door itself", Principal(name, is_broker_itself=True))
         await self._own.__aenter__()
         self._own.want(_RETAINED, f"{RETAIN} = TRUE")
         self._own.begin()
@@ -87,16 +90,17 @@ class Door:
 
     def _new_place(self, session: MqttSession, far: str) -> ClientPlace:
         new_seat = partial(self._new_seat, session.name, far)
-        return ClientPlace(session, new_seat, self._clock, self.settings.topic, self.write)
+        most = self.settings.in_flight_max
+        return ClientPlace(session, new_seat, self._clock, self.settings.topic, self.write, most)
 
     async def write(self, notes: Notes) -> None:
         """Until these are safe; at once where the broker has no store, and a session lasts as long as its process."""
         if self._file is not None:
             await self._file.write(notes)
 
-    def _new_seat(self, name: str, far: str) -> Seat:
+    def _new_seat(self, name: str, far: str, identity: Principal) -> Seat:
         async def dial(address: Address, near: Accept, tls: TlsFiles | None) -> Wire:
-            return joined(far, self._accept, near, _vouched(name))
+            return joined(far, self._accept, near, identity)
 
         publishes = f"{TOPIC} IS NOT NULL" if self._node.routing == "advertisements" else ""
         seat = Seat(name, dial, self._node.protocol, self._clock, self._node.hops, publishes)
@@ -121,38 +125,54 @@ class Door:
 
     async def sit(
         self, line: ClientLine, wish: Open, far: str, certificate: Certificate
-    ) -> tuple[ClientPlace, bool, str]:
-        """The place of a client, whether it had one before, and the identifier that it was given.
+    ) -> tuple[ClientPlace, bool, Guest]:
+        """The place of a client, whether it had one before, and who it is.
 
-        A MqttError when its identifier cannot be one, another HoldfastError when the broker does not take it.
+        A MqttError when it cannot be who it says, another HoldfastError when the broker does not take it.
         """
         connect = wish.connect
-        assigned = "" if connect.client_id else f"auto-{token_hex(8)}"
-        name = self._name_of(connect.client_id or assigned, certificate)
+        self.trust.check_method(connect)
+        guest = self.trust.admit(connect, certificate)
+        name = guest.name
         if len(name) > NAME_CHARACTERS_MAX:
             raise MqttError(CLIENT_ID_INVALID, f"a client identifier of {len(connect.client_id)} characters")
+        if name not in self._places:
+            self.trust.check_room(guest)
+        self.trust.seat(guest)
+        if connect.will is not None:
+            self.event_of(name, _will_packet(connect.will))  # better refused now than when it is needed
         async with self._lock_of(name):
-            place = await self._vacant(name, connect.clean)
+            place = await self._vacant(name, connect.clean or not self._may_go_on(guest))
             present = place is not None
             if place is None:
                 place = self._new_place(MqttSession(name, has_notes=self._file is not None), far)
-            await place.sit(afresh=not present)
+            await place.sit(guest.identity, afresh=not present)
             place.session.expiry_s = wish.expiry_s
             place.session.note_session()
             await self.write(place.session.notes())
             place.line = line
             self._places[name] = place
-        return place, present, assigned
+        return place, present, guest
 
-    def _name_of(self, client_id: str, certificate: Certificate) -> str:
-        """Printable and without white space; where there are certificates, who has none is anonymous."""
-        who = client_id
-        if self._node.tls is not None and self._node.tls.ca is not None:
-            if not certificate:
-                who = f"anonymous.{client_id}"
-            elif certified(certificate).identity("client", client_id) is None:
-                raise MqttError(NOT_AUTHORIZED, f"its certificate is for {certified(certificate)}, not for {client_id}")
-        return _PREFIX + quote(who, safe=":/@!$&'()*+,;=?[]~^{}|<>#")
+    def _may_go_on(self, guest: Guest) -> bool:
+        """Whether a client may have all that its session wants, and is who it was when events came for it."""
+        place = self._places.get(guest.name)
+        if place is None:
+            return True
+        same = place.seat is None or place.identity.groups == guest.identity.groups
+        return same and self.trust.may_have(guest.name, place.session.subscriptions.values())
+
+    def _on_trust(self, changed: frozenset[str]) -> None:
+        """Keys or rights were read again: who could not come in any more goes, and so does what waits for it."""
+        for name in changed & self._places.keys():
+            line = self._places[name].line
+            if line is not None:
+                line.end(NOT_AUTHORIZED, "its rights have changed")
+            self._run(self._expire(name, although_connected=True))
+        for line in list(self.lines):
+            why = "" if line.guest is None else self.trust.check(line.guest)
+            if why:
+                line.end(NOT_AUTHORIZED, why)
 
     def _lock_of(self, name: str) -> asyncio.Lock:
         """One at a time comes, goes or is forgotten."""
@@ -200,10 +220,10 @@ class Door:
             self._places.pop(name, None)
             await place.forget()
 
-    async def _expire(self, name: str) -> None:
+    async def _expire(self, name: str, although_connected: bool = False) -> None:
         async with self._lock_of(name):
             place = self._places.get(name)
-            if place is not None and place.line is None:
+            if place is not None and (place.line is None or although_connected):
                 del self._places[name]
                 await place.forget()
 
@@ -215,8 +235,7 @@ class Door:
     def _will(self, name: str, will: Will, expiry_s: float, goes: bool) -> None:
         """Published after the delay that the client asked for, unless it is back by then, or when its session ends."""
         delay_s = min(will.properties.get("will_delay_interval", 0), expiry_s)
-        properties = {name: value for name, value in will.properties.items() if name != "will_delay_interval"}
-        packet = PublishPacket(will.topic, will.payload, will.qos, will.retain, properties=properties)
+        packet = _will_packet(will)
         if delay_s and goes:
             self._later("will", name, delay_s, lambda: self._run(self._publish_will(name, packet)))
         elif not delay_s:
@@ -225,26 +244,31 @@ class Door:
     async def _publish_will(self, name: str, packet: PublishPacket) -> None:
         self._timers.pop(("will", name), None)
         try:
-            await self.publish(self._own, packet)
-        except InputError as problem:
+            await self.publish(self._own, packet, self.event_of(name, packet))
+        except (InputError, MqttError) as problem:
             self._log(Note("mqtt_client", name, f"the will of {name} was not published: {problem}"))
 
     # Publishing ----------------------------------------------------------------------------------
 
-    async def publish_once(self, place: ClientPlace, packet: PublishPacket) -> int:
+    def event_of(self, name: str, packet: PublishPacket) -> MqttEvent:
+        """What a client publishes; a MqttError when it has no right to that."""
+        event = event_of(packet, any(matches(each, packet.topic) for each in self.settings.json))
+        self.trust.check_publication(name, event.attributes)
+        return event
+
+    async def publish_once(self, place: ClientPlace, packet: PublishPacket, event: MqttEvent) -> int:
         """The same for quality 2: the number under which the broker gets the event is written down before."""
         assert place.seat is not None
         if self._file is None:
-            return await self.publish(place.seat, packet)
+            return await self.publish(place.seat, packet, event)
         place.session.note_incoming(packet.packet_id, *place.seat.next_handover())
         await self.write(place.session.notes())
-        seq = await self.publish(place.seat, packet)
+        seq = await self.publish(place.seat, packet, event)
         place.seat.send_now()
         return seq
 
-    async def publish(self, seat: Seat, packet: PublishPacket) -> int:
+    async def publish(self, seat: Seat, packet: PublishPacket, event: MqttEvent) -> int:
         """Its sequence number; an InputError when no event can be made of it."""
-        event = event_of(packet, any(matches(each, packet.topic) for each in self.settings.json))
         began_us = self._clock.now_us()
         seq = await seat.publish(event.attributes, event.payload, event.lifetime_s)
         if packet.retain:  # here at once, so that whoever subscribes after the publisher was answered gets it
@@ -257,7 +281,7 @@ class Door:
         queue = self._own.queue
         while True:
             await queue.wait()
-            event = queue.take_one().publication
+            event = self._own.take().publication
             topic = topic_of(event, self.settings.topic)
             self.retained.put(topic, event)
             await self.write(self.retained.notes(topic))
@@ -286,9 +310,9 @@ class Door:
             await self._file.close()
 
 
-def _vouched(name: str) -> Certificate:
-    """The door has checked who its clients are, and vouches for each under its name."""
-    return {"subjectAltName": (("URI", f"holdfast:client:{name}"),)}
+def _will_packet(will: Will) -> PublishPacket:
+    properties = {name: value for name, value in will.properties.items() if name != "will_delay_interval"}
+    return PublishPacket(will.topic, will.payload, will.qos, will.retain, properties=properties)
 
 
 def _beside(store: Path) -> Path:

@@ -5,19 +5,31 @@ reads nothing: so each end feels the other.
 """
 
 import asyncio
+from collections.abc import Callable
+from time import time
 from typing import Protocol
 
 from holdfast.model.errors import HoldfastError, InputError
-from holdfast.mqtt.connection import Connection, Done, Effect, HangUp, Open, Take, Unwant, Want, Write
+from holdfast.mqtt.connection import Connection, Done, Effect, HangUp, Open, Renew, Take, Unwant, Want, Write
 from holdfast.mqtt.decoding import Framer
 from holdfast.mqtt.packets import PublishPacket
-from holdfast.mqtt.reasons import KEEP_ALIVE_TIMEOUT, QUOTA_EXCEEDED, SERVER_UNAVAILABLE, MqttError
+from holdfast.mqtt.reasons import (
+    KEEP_ALIVE_TIMEOUT,
+    MAX_CONNECT_TIME,
+    QUOTA_EXCEEDED,
+    SERVER_UNAVAILABLE,
+    MqttError,
+)
 from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_place import ClientPlace
+from holdfast.net.mqtt_trust import Guest
+from holdfast.net.throttle import over_budget
+from holdfast.trust.budget import ConnectionBudget
 from holdfast.trust.certificate import Certificate
 
 GREETING_S = 5.0  # who has not said CONNECT by then never will
 _PATIENCE = 1.5  # keep-alive times without a packet end a connection: the specification's number
+_EXPIRY_S_MAX = 3_600.0  # between looks at the time of day, which may be set
 _CLOSE_S = 2.0  # that a closing connection is given to send what waits
 
 
@@ -33,15 +45,19 @@ class ByteStream(Protocol):
 
 
 class MqttLine:
-    def __init__(self, stream: ByteStream, door: Door) -> None:
+    def __init__(self, stream: ByteStream, door: Door, on_let_in: Callable[[], None]) -> None:
         self.machine = Connection(door.settings)
         self._stream = stream
         self._door = door
         self._framer = Framer(door.settings.packet_bytes_max, self.machine.check_first_untrusted)
         self._place: ClientPlace | None = None
+        self.guest: Guest | None = None
+        self._budget: ConnectionBudget | None = None
+        self._on_let_in = on_let_in
         self._loop = asyncio.get_running_loop()
         self._heard_s = self._loop.time()
         self._watch = self._loop.call_later(GREETING_S, self._check_silence)
+        self._expiry: asyncio.TimerHandle | None = None  # of what the client has proved itself with
         self._over = False
         self._will = True  # unless the client takes leave
 
@@ -57,6 +73,8 @@ class MqttLine:
         finally:
             self._over = True
             self._watch.cancel()
+            if self._expiry is not None:
+                self._expiry.cancel()
             self._door.lines.pop(self, None)
             self._stream.close()
             if self._place is not None:
@@ -71,10 +89,20 @@ class MqttLine:
                 for first, body in self._framer.feed_untrusted(data):
                     self._heard_s = self._loop.time()
                     await self._do(self.machine.on_packet_untrusted(first, body))
+                    await self._paid_for(len(body))
             except MqttError as problem:
                 self._door.note(self._stream.far, str(problem))
                 self.perform(self.machine.on_error(problem))
             await self._stream.drained()
+
+    async def _paid_for(self, size: int) -> None:
+        """Read nothing more until the budget has room again."""
+        wait_s = 0.0 if self._budget is None else self._budget.spend(size, self._heard_s)
+        if wait_s > 0 and self._budget is not None and self._place is not None:
+            why = self._budget.why_now(self._heard_s)
+            if why:
+                self._door.trust.report(over_budget(self._place.session.name, f"{why}: slowed"))
+            await asyncio.sleep(wait_s)
 
     # What the machine asks for -------------------------------------------------------------------
 
@@ -89,6 +117,8 @@ class MqttLine:
                     await self._take(effect.publish)
                 case Want():
                     await self._want(effect)
+                case Renew():
+                    self._renew(effect.token)
                 case _:
                     self.perform([effect])
 
@@ -118,28 +148,59 @@ class MqttLine:
 
     async def _open(self, wish: Open) -> None:
         try:
-            place, present, assigned = await self._door.sit(
+            place, present, guest = await self._door.sit(
                 self, wish, f"{self._stream.far}, MQTT", self._stream.certificate
             )
         except MqttError as problem:
+            self._door.note(self._stream.far, f"refused: {problem}")
             self.perform(self.machine.refuse(problem.reason, str(problem)))
             return
         except HoldfastError as problem:
             self._door.note(self._stream.far, str(problem))
             self.perform(self.machine.refuse(SERVER_UNAVAILABLE, str(problem)))
             return
-        self._place = place
+        self._place, self.guest, self._budget = place, guest, self._door.trust.budget(guest)
+        self._on_let_in()
         self._arm()
-        self.perform(self.machine.on_session(place.session, present, assigned))
+        self._check_expiry()
+        self.perform(self.machine.on_session(place.session, present, guest.assigned))
         place.start()
+
+    def _renew(self, token: str) -> None:
+        assert self.guest is not None
+        try:
+            self.guest = self._door.trust.renew(self.guest, token)
+        except MqttError as problem:
+            self.end(problem.reason, str(problem))
+            return
+        self._check_expiry()
+        self.perform(self.machine.on_renewed())
+
+    def _check_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        expires_s = None if self.guest is None else self.guest.identity.expires_s
+        if expires_s is None or self._over:
+            return
+        left_s = expires_s - time()
+        if left_s <= 0:
+            self.end(MAX_CONNECT_TIME, "its token has expired")  # with a new one it may go on
+        else:
+            self._expiry = self._loop.call_later(min(left_s, _EXPIRY_S_MAX), self._check_expiry)
 
     async def _take(self, publish: PublishPacket) -> None:
         place = self._place
         assert place is not None and place.seat is not None
         seat = place.seat
         try:
+            event = self._door.event_of(place.session.name, publish)
             once = publish.qos == 2
-            seq = await (self._door.publish_once(place, publish) if once else self._door.publish(seat, publish))
+            work = self._door.publish_once(place, publish, event) if once else self._door.publish(seat, publish, event)
+            seq = await work
+        except MqttError as problem:
+            self.perform(self.machine.on_not_stored(publish, problem.reason, str(problem)))
+            return
         except InputError as problem:
             self._door.note(self._stream.far, str(problem))
             self.perform(self.machine.on_not_stored(publish, QUOTA_EXCEEDED, str(problem)))
@@ -149,9 +210,10 @@ class MqttLine:
 
     async def _want(self, want: Want) -> None:
         assert self._place is not None
-        await self._place.want(want.wanted, self._door.retained)
         if want.text:
             self._door.note(self._stream.far, want.text)
+        want = self._door.trust.admitted(self._place.session.name, want)
+        await self._place.want(want.wanted, self._door.retained)
         self.perform(self.machine.on_wanted(want))
         self._place.replay()
 

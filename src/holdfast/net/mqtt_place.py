@@ -18,8 +18,9 @@ from holdfast.mqtt.notes import Notes
 from holdfast.mqtt.retained import Retained
 from holdfast.mqtt.session import MqttSession, MqttSubscription
 from holdfast.net.clock import Clock
+from holdfast.net.mqtt_trust import Guest
 from holdfast.net.seat import Matched, Seat
-from holdfast.net.subscription import Delivery, Inbox
+from holdfast.trust.identity import ANONYMOUS, Principal
 
 _AT_ONCE_MAX = 64  # events that are written to a client before others get their turn
 _REPLAY = 0  # the token of an event that nobody keeps for us
@@ -29,6 +30,7 @@ class ClientLine(Protocol):
     """Where a client's connection is written to."""
 
     machine: Connection
+    guest: Guest | None  # who it is, once it was let in
 
     def perform(self, effects: list[Effect]) -> None: ...
     async def drained(self) -> None: ...
@@ -39,18 +41,21 @@ class ClientPlace:
     def __init__(
         self,
         session: MqttSession,
-        new_seat: Callable[[], Seat],
+        new_seat: Callable[[Principal], Seat],
         clock: Clock,
         topic: str,
         write: Callable[[Notes], Awaitable[None]],
+        shared_max: int,
     ) -> None:
         self.session = session
+        self.identity: Principal = ANONYMOUS  # of whoever has sat here last in this process
         self.seat: Seat | None = None
         self.line: ClientLine | None = None
         self._new_seat = new_seat
         self._clock = clock
         self._topic = topic
         self._write = write  # notes, until they are safe
+        self._shared_max = shared_max  # events of a group that the client has and has not acknowledged
         self._token = 0  # of the last event taken from the queue
         self._done_to = 0  # all up to here are done with,
         self._done: set[int] = set()  # and these
@@ -60,11 +65,13 @@ class ClientPlace:
 
     # Coming and going ----------------------------------------------------------------------------
 
-    async def sit(self, afresh: bool) -> None:
+    async def sit(self, identity: Principal, afresh: bool) -> None:
         """Take a seat, and want again what the session wants; afresh, nothing that the broker may have kept."""
+        self.identity = identity
         if self.seat is not None:
+            await self._join_groups(self.seat)
             return
-        seat = self._new_seat()
+        seat = self._new_seat(identity)
         seat.on_put = self._stirred.set
         await seat.__aenter__()
         if afresh and seat.is_durable:
@@ -73,13 +80,28 @@ class ClientPlace:
         self._token = self._done_to = 0
         self._done.clear()
         for id_, wanted in self.session.subscriptions.items():
-            seat.want(id_, wanted.condition)
+            seat.want(id_, wanted.condition, wanted.group, self._shared_max)
         seat.begin()
         await seat.told()
 
+    async def _join_groups(self, seat: Seat) -> None:
+        for id_, wanted in self.session.subscriptions.items():
+            if wanted.group:
+                seat.want(id_, wanted.condition, wanted.group, self._shared_max)
+        await seat.told()
+
+    async def _leave_groups(self, lasts: bool) -> None:
+        """Other members get what this one has not acknowledged; where its session lasts, it joins again."""
+        shared = [id_ for id_, wanted in self.session.subscriptions.items() if wanted.group]
+        if shared and self.seat is not None:
+            for id_ in shared:
+                self.seat.unwant(id_, lasts)
+            self.on_done(self.session.forget_shared())
+            await self.seat.told()
+
     def start(self) -> None:
         """The client knows that it is connected."""
-        assert self.line is not None
+        assert self.line is not None and self.seat is not None
         self._pumping = asyncio.create_task(self._pump(self.line))
 
     async def detach(self) -> None:
@@ -87,6 +109,7 @@ class ClientPlace:
         self._stop_pumping()
         self.session.note_session(self._clock.now_us())
         await self.safe()
+        await self._leave_groups(lasts=True)
         if self.seat is not None and self.seat.is_durable:
             seat, self.seat = self.seat, None
             await seat.leave(for_good=False)
@@ -95,7 +118,8 @@ class ClientPlace:
         """The session is over."""
         self._stop_pumping()
         if self.seat is None:  # the broker keeps something for it
-            await self.sit(afresh=True)
+            await self.sit(self.identity, afresh=True)
+        await self._leave_groups(lasts=False)
         assert self.seat is not None
         seat, self.seat = self.seat, None
         await seat.leave(for_good=True)
@@ -129,9 +153,10 @@ class ClientPlace:
             if before is None or before.condition != each.condition:
                 if before is not None:
                     seat.unwant(id_)
-                seat.want(id_, each.condition)
+                seat.want(id_, each.condition, each.group, self._shared_max)
             known[id_] = each
-            if each.asked.retain_handling == 0 or (each.asked.retain_handling == 1 and before is None):
+            retains = each.asked.retain_handling
+            if not each.group and (retains == 0 or (retains == 1 and before is None)):
                 replays += self._retained(each, retained)
         self.session.note_session()
         await self.safe()
@@ -174,7 +199,7 @@ class ClientPlace:
 
     async def _pump(self, line: ClientLine) -> None:
         assert self.seat is not None
-        queue = self.seat.queue
+        seat, queue = self.seat, self.seat.queue
         while True:
             if not line.machine.has_room or not (self._replays or queue):
                 self._stirred.clear()
@@ -185,24 +210,23 @@ class ClientPlace:
                 key = event.source, event.seq
                 await self._send(line, line.machine.deliver(packet, [wanted], _REPLAY, key, replayed=True))
             else:
-                await self._send(line, self._deliveries(queue, line))
+                await self._send(line, self._deliveries(seat, line))
             await line.drained()
 
     async def _send(self, line: ClientLine, effects: list[Effect]) -> None:
         await self.safe()
         line.perform(effects)
 
-    def _deliveries(self, queue: Inbox, line: ClientLine) -> list[Effect]:
+    def _deliveries(self, seat: Seat, line: ClientLine) -> list[Effect]:
         """As many as the client takes now: their notes are written together."""
         effects: list[Effect] = []
         for _ in range(_AT_ONCE_MAX):
-            if not queue or not line.machine.has_room:
+            if not seat.queue or not line.machine.has_room:
                 break
-            effects += self._delivery(queue.take_one(), line)
+            effects += self._delivery(seat.take(), line)
         return effects
 
-    def _delivery(self, one: Delivery, line: ClientLine) -> list[Effect]:
-        assert isinstance(one, Matched)
+    def _delivery(self, one: Matched, line: ClientLine) -> list[Effect]:
         event = one.publication
         self._token += 1
         now_us = self._clock.now_us()
@@ -211,4 +235,5 @@ class ClientPlace:
         topic = topic_of(event, self._topic)
         wanted = self.session.chosen(one.subscriptions, topic, event.source == self.session.name)
         packet = publish_of(event, topic, now_us)
-        return line.machine.deliver(packet, wanted, self._token, (event.source, event.seq))
+        source = f"{event.source} {one.shared} {self._token}" if one.shared else event.source  # others may have it too
+        return line.machine.deliver(packet, wanted, self._token, (source, event.seq))

@@ -18,6 +18,7 @@ from holdfast.model.errors import TransportError
 from holdfast.model.messages import Detach
 from holdfast.net.address import ENCRYPTED, Address
 from holdfast.net.admission import SESSIONS_MAX, AdmissionControl, is_full
+from holdfast.net.arrivals import Arrivals
 from holdfast.net.backoff import MAX_S, Backoff
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
@@ -25,16 +26,19 @@ from holdfast.net.counters import Counters
 from holdfast.net.directory import DirectoryService
 from holdfast.net.driver import Application, Driver
 from holdfast.net.durable import needs_other
+from holdfast.net.half_open import HalfOpen
 from holdfast.net.journal import Note
 from holdfast.net.link import Link
 from holdfast.net.listening import listeners
 from holdfast.net.lost_peers import LostPeers
+from holdfast.net.mqtt_trust import DoorTrust
 from holdfast.net.opening import open_store
 from holdfast.net.resumption import Absent, may_resume
 from holdfast.net.session import SILENT_LEASES, Session, open_session
 from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
 from holdfast.net.stream import SessionStream
+from holdfast.net.throttle import Throttles
 from holdfast.net.wire import Listener, Wire
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Gauges, NeighboursListed, Received, Register, Save
@@ -83,6 +87,10 @@ class BrokerNode:
         self.hello = Hello(settings.name, "broker", epoch, faulty, level=LEVEL, repairs=settings.hops.hops == "nack")
         self.driver = Driver(machine, self._clock, self.counters, application, tallied, self._committer)
         self.driver.passes_on_hold = settings.routing != "destinations"
+        self._throttles = Throttles(settings.budgets, self.driver.report)
+        arrivals = self._arrivals = Arrivals(self.counters, self._log, lambda: self.connections)
+        self._half_open = HalfOpen(settings.budgets.half_open, arrivals.on_half_open_closed)
+        self._door_trust = DoorTrust(self.gate, self._rights, self._throttles.budgets, self.driver.report)
         self._directory: DirectoryService | None = None
         self.driver.on_register = self._register
         self._listeners: list[Listener] = []
@@ -91,7 +99,9 @@ class BrokerNode:
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet
         self._absent = Absent(settings.protocol.session_us, self.driver.detach)
         self.peers: dict[str, Address] = {}  # those it dials
-        self._admission = AdmissionControl(settings, self.gate, self._sessions, self.peers, self._needs_other)
+        self._admission = AdmissionControl(
+            settings, self.gate, self._throttles.budgets, self._sessions, self.peers, self._needs_other
+        )
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()  # from peers that are gone
         self._watching: asyncio.Task[None] | None = None
@@ -108,7 +118,7 @@ class BrokerNode:
         dice = Random(f"{epoch}/{settings.name}/heartbeat")
         own = settings.name, settings.routing, settings.protocol
         index = partial(Levels, threaded=True)
-        parts = BrokerParts(*own, ConditionBook(), index, epoch, dice, self._queue_length, self._rights)
+        parts = BrokerParts(*own, ConditionBook(), index, epoch, dice, self._queue_length, self._rights, True)
         reliability = Reliability(settings.hops, gossip=settings.gossip, replication=settings.replication)
         return new_broker(parts, reliability, stored, settings.role)
 
@@ -121,8 +131,8 @@ class BrokerNode:
     async def start(self) -> None:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
-            tell = self._log, self._on_tls_refused, self._on_accept_paused
-            async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *tell):
+            about = self._door_trust, self._half_open, self._arrivals, self._log
+            async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *about):
                 self._listeners.append(listener)
         except BaseException:
             self._stop_listening()
@@ -183,15 +193,18 @@ class BrokerNode:
             try:
                 if session.dialled:
                     self.gate.check_dialled(session.credentials)
-                else:
+                elif session.wire.vouched is None:  # the others are the door's
                     session.identity = self.gate.identity(session.credentials, self.peers)
             except NotTrustedError as problem:
                 session.expel(str(problem))
+        changed: list[str] = []
         if self._rights is not None and self.gate.rights is not None:
-            for name in self._rights.change(self.gate.rights):  # they come back and begin anew
-                self._absent.forget(name)
-                if name in self._sessions:
-                    self._sessions[name].expel("its rights have changed")
+            changed = self._rights.change(self.gate.rights)
+        self._door_trust.on_change(frozenset(changed))
+        for name in changed:  # they come back and begin anew
+            self._absent.forget(name)
+            if name in self._sessions and self._sessions[name].wire.vouched is None:
+                self._sessions[name].expel("its rights have changed")
 
     def _stop_dialling(self, name: str) -> None:
         self.peers.pop(name, None)
@@ -284,16 +297,9 @@ class BrokerNode:
             self.counters.refused += 1
             asyncio.get_running_loop().call_soon(session.end, "too many connections", True)
         self._wires[session] = None
+        if wire.reliable and wire.vouched is None:  # over datagrams a cookie has come first
+            self._half_open.enter(session, wire.far, lambda: session.end("too many have not greeted", now=True))
         return session
-
-    def _on_tls_refused(self, far: str, why: str) -> None:
-        self.counters.tls_refused += 1
-        self._log(Note("tls_refused", far, f"{far} failed the TLS handshake: {why}"))
-
-    def _on_accept_paused(self, why: str) -> None:
-        self.counters.note("accept_paused")
-        text = f"no connection is accepted for a second: {why}, {len(self._wires):,} are open"
-        self._log(Note("accept_paused", "", text))
 
     # Connections ---------------------------------------------------------------------------------
 
@@ -334,7 +340,11 @@ class BrokerNode:
         session.identity = decided
         if self._rights is not None:
             self._rights.set(hello.node, decided)
-        return self._take(session, hello)
+        link = self._take(session, hello)
+        self._half_open.leave(session)
+        if hello.kind == "client":
+            self._throttles.begin(session, link)
+        return link
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
         known = self._sessions.get(welcome.node)
@@ -432,6 +442,8 @@ class BrokerNode:
 
     def on_end(self, session: Session, reason: str) -> None:
         self._wires.pop(session, None)
+        self._half_open.leave(session)
+        self._throttles.end(session)
         name = session.far.node if session.far is not None else session.wire.far
         if self._sessions.get(name) is session:
             del self._sessions[name]

@@ -6,7 +6,7 @@ subscriptions stands in the queue once.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 
 from holdfast.model.messages import Publication
@@ -24,8 +24,10 @@ from holdfast.protocol.effects import (
     Begin,
     Delivered,
     DeliveredBatch,
+    GroupDone,
     Lost,
     SubscribeCall,
+    UnsubscribeCall,
 )
 from holdfast.protocol.hops.settings import HopSettings
 from holdfast.protocol.settings import ProtocolSettings
@@ -38,6 +40,7 @@ class Matched(Delivery, frozen=True, gc=False):
     """An event, and the subscriptions that it is for."""
 
     subscriptions: tuple[str, ...] = ()
+    shared: str = ""  # the one of these that is shared with a group
 
 
 class HeldInbox(DurableInbox):
@@ -54,7 +57,8 @@ class HeldInbox(DurableInbox):
 
     @property
     def undone(self) -> Delivery | None:
-        return self._taken[0] if self._taken else self._items[0] if self._items else None
+        first = self._taken[0] if self._taken else self._items[0] if self._items else None
+        return None if isinstance(first, Matched) and first.shared else first  # a group's is none of the broker's
 
     def take_one(self) -> Delivery:
         one = self._items.popleft()
@@ -67,6 +71,20 @@ class HeldInbox(DurableInbox):
             self._taken.popleft()
         self.done += count
         self._on_look(True)
+
+
+class SeatInbox(Inbox):
+    """A queue in memory: when it is too long the oldest are dropped, but none that a group waits for."""
+
+    def _drop(self, oldest: Delivery) -> None:
+        if isinstance(oldest, Matched) and oldest.shared:
+            self._items.appendleft(oldest)
+        else:
+            super()._drop(oldest)
+
+    def forget(self, shared: str) -> None:
+        """Who else shares this subscription gets what waits here."""
+        self._items = deque([each for each in self._items if not (isinstance(each, Matched) and each.shared == shared)])
 
 
 class Seat(Client):
@@ -85,6 +103,8 @@ class Seat(Client):
         self.queue: Inbox
         self.on_put: Callable[[], None] = lambda: None  # something stands in the queue
         self.on_loss: Callable[[str], None] = lambda why: None  # something is lost that nobody can be told of but here
+        self._shares: Counter[str] = Counter()  # of each shared subscription, events that are done with
+        self._taken: deque[str] = deque()  # of what was taken and is not done with, what each was shared by, or ""
         self._unconfirmed_calls: deque[tuple[int, Callable[[], None]]] = deque()  # by sequence number
         self._confirming: asyncio.Task[None] | None = None
 
@@ -93,7 +113,7 @@ class Seat(Client):
         if self._publishes:
             self.advertise(self._publishes)
         if self._durable is None:
-            self.queue = Inbox(QUEUE_MAX, "drop-oldest", self._on_level, self._on_overflow)
+            self.queue = SeatInbox(QUEUE_MAX, "drop-oldest", self._on_level, self._on_overflow)
         else:
             most = self._hops.handover.handed_out_max
             self.queue = self._durable.inbox_of(lambda on_look, on_first: HeldInbox(most, on_look, on_first))
@@ -121,20 +141,43 @@ class Seat(Client):
 
     # Subscribing ---------------------------------------------------------------------------------
 
-    def want(self, id_: str, condition: str) -> None:
-        """Subscribe to a condition in its canonical form."""
+    def want(self, id_: str, condition: str, group: str = "", window: int = 0) -> None:
+        """Subscribe to a condition in its canonical form; of a group, to so many at a time."""
         self._inboxes[id_] = self.queue
-        self.driver.give(SubscribeCall(id_, condition))
+        if group:
+            self._shares[id_] = 0
+        else:
+            self._denials.on_subscribed(id_, condition)
+        self.driver.give(SubscribeCall(id_, condition, group, window))
 
-    def unwant(self, id_: str) -> None:
-        self._unsubscribe(id_)
+    def unwant(self, id_: str, lasts: bool = False) -> None:
+        """Unsubscribe; where the subscription of a group `lasts`, the group waits for us if it has nobody else."""
+        if self._shares.pop(id_, None) is None:
+            self._unsubscribe(id_)
+            return
+        del self._inboxes[id_]
+        self._taken = deque(["" if each == id_ else each for each in self._taken])
+        if isinstance(self.queue, SeatInbox):
+            self.queue.forget(id_)
+        self.driver.give(UnsubscribeCall(id_, lasts))
 
     async def told(self) -> None:
         """Wait until the broker knows what we want."""
         await self._ping()
 
+    def take(self) -> "Matched":
+        """The next event of the queue."""
+        one = self.queue.take_one()
+        assert isinstance(one, Matched)
+        self._taken.append(one.shared)
+        return one
+
     def finish(self, count: int) -> None:
         """So many more of the events that were taken from the queue are done with."""
+        finished = Counter([self._taken.popleft() for _ in range(count)])
+        for id_ in finished.keys() & self._shares.keys():
+            self._shares[id_] += finished[id_]
+            self.driver.give(GroupDone(id_, self._shares[id_]))
         if isinstance(self.queue, HeldInbox):
             self.queue.finish(count)
 
@@ -154,7 +197,8 @@ class Seat(Client):
             self._put(publication, tuple(ids), now_us)
 
     def _put(self, publication: Publication, ids: tuple[str, ...], now_us: int) -> None:
-        self.queue.put(Matched(publication, "original", now_us, 0, ids))
+        shared = ids[0] if ids[0] in self._shares else ""  # such an event comes for this subscription alone
+        self.queue.put(Matched(publication, "original", now_us, 0, ids, shared))
         self.on_put()
 
     # Publishing ----------------------------------------------------------------------------------

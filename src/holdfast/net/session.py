@@ -60,6 +60,13 @@ class Phase(Enum):
     ENDED = auto()
 
 
+class FrameGate(Protocol):
+    """Whoever watches what a connection costs."""
+
+    def takes(self, size: int) -> bool:
+        """Whether a frame of so many bytes is handled."""
+
+
 class Owner(Protocol):
     """The node that a session belongs to."""
 
@@ -105,6 +112,7 @@ class Session:
         self._nonce = token_bytes(NONCE_BYTES)  # nobody can have used it before
         self._challenge = b""  # of whichever end was dialled, if it has made one
         self.link: Link | None = None
+        self.throttle: FrameGate | None = None  # None: it may cost what it likes
         self.phase = Phase.GREETING
         self.opened: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
@@ -307,6 +315,8 @@ class Session:
     # What the wire calls -------------------------------------------------------------------------
 
     def on_frame(self, frame: bytes | memoryview) -> None:
+        if self.throttle is not None and not self.throttle.takes(len(frame)):
+            return
         try:
             if self.phase is Phase.OPEN and len(frame) > 1 and frame[1] == MESSAGES:
                 messages = decode_frame_untrusted(frame)

@@ -18,6 +18,7 @@ from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.replication.settings import ReplicationSettings, Role
 from holdfast.protocol.settings import ClientReliability, ProtocolSettings, Routing
+from holdfast.trust.budget import BudgetSettings
 from holdfast.trust.settings import TrustSettings
 
 
@@ -50,6 +51,9 @@ class NodeSettings(Settings):
     tls: TlsFiles | None = setting(None, "for addresses that begin with tls://", "other addresses need none")
     trust: TrustSettings = setting(
         TrustSettings(), "who has to prove what, and who may do what", "on one machine everybody may be trusted"
+    )
+    budgets: BudgetSettings = setting(
+        BudgetSettings(), "what a connection and an identity may cost it", "as declared there"
     )
     queue_bytes: int = setting(
         BYTES_MAX, "that may wait for one neighbour", "about 50,000 small events: half a second at full speed"

@@ -59,10 +59,6 @@ def check_broker(settings: NodeSettings) -> None:
     _check_once(settings.listen, f"{settings.name} listens")
     check_peers(settings.name, settings.listen, settings.peers)
     _check_mqtt(settings.mqtt)
-    served = any(each.scheme in MQTT_SCHEMES for each in settings.listen)
-    if served and (settings.trust.rights is not None or settings.trust.token_keys is not None):
-        reason = "retained events and wills would pass them by"
-        raise InputError(f"{settings.name} has rights or keys for tokens, which do not hold for MQTT yet: {reason}")
 
 
 def _check_mqtt(mqtt: MqttSettings) -> None:

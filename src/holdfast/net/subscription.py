@@ -7,7 +7,7 @@ loop and letting go of the subscription, or closing it, unsubscribes.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
@@ -26,6 +26,12 @@ _IN_FLIGHT_MAX = 10_000  # more that is kept when pushing back: what a frame can
 WhenFull = Literal["drop-oldest", "push-back"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def checked_queue_max(queue_max: int) -> int:
+    if isinstance(queue_max, bool) or not isinstance(queue_max, int) or queue_max < 1:
+        raise InputError(f"queue_max is {queue_max!r}; it must be a whole number of deliveries, 1 or more")
+    return queue_max
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
@@ -93,8 +99,6 @@ class Inbox:
         on_level: Callable[["Inbox"], None],
         on_overflow: Callable[[], Growing] = lambda: Growing("dropped"),
     ) -> None:
-        if isinstance(queue_max, bool) or not isinstance(queue_max, int) or queue_max < 1:
-            raise InputError(f"queue_max is {queue_max!r}; it must be a whole number of deliveries, 1 or more")
         if when_full not in get_args(WhenFull):
             raise InputError(f"when_full is {when_full!r}; it can be {' or '.join(get_args(WhenFull))}")
         self.came = 0
@@ -102,7 +106,7 @@ class Inbox:
         self.full = False  # and pushing back
         self.closed = False
         self._items: deque[Delivery] = deque()
-        self._max = queue_max
+        self._max = checked_queue_max(queue_max)
         self._pushes_back = when_full == "push-back"
         self._cap = queue_max + (_IN_FLIGHT_MAX if self._pushes_back else 0)
         self._on_level = on_level
@@ -255,6 +259,31 @@ class Subscription:
         # Whoever leaves an `async for` and keeps no reference to it has no use for more.
         if not self._inbox.closed and not self._inbox.lasting and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_close, self._inbox, self._unsubscribe)  # any thread may collect garbage
+
+
+def put_each(
+    inboxes: Mapping[str, Inbox], publications: list[Publication], subscriptions: Sequence[Sequence[str]], now_us: int
+) -> None:
+    """Events of one source into the queues of the subscriptions that each is for."""
+    first = subscriptions[0]
+    if subscriptions.count(first) == len(subscriptions):  # all for the same, as is usual
+        all_of_them = [Delivery(each, "original", now_us) for each in publications]
+        for id_ in first:
+            if id_ in inboxes:
+                inboxes[id_].put_all(all_of_them)
+        return
+    waiting: dict[str, list[Delivery]] = {}
+    for publication, ids in zip(publications, subscriptions, strict=True):
+        delivery = Delivery(publication, "original", now_us)
+        for id_ in ids:
+            if id_ in waiting:
+                waiting[id_].append(delivery)
+            else:
+                waiting[id_] = [delivery]
+    for id_, deliveries in waiting.items():
+        inbox = inboxes.get(id_)
+        if inbox is not None:
+            inbox.put_all(deliveries)
 
 
 def describe(kind: str, condition: str, waiting: int, dropped: int, closed: bool) -> str:

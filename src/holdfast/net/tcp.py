@@ -18,8 +18,10 @@ from holdfast.model.errors import MisuseError, PeerError, TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import Address
+from holdfast.net.half_open import HalfOpen
 from holdfast.net.wire import CLOSED, Accept, Paused, Receiver, Refused
 from holdfast.trust.certificate import Certificate
+from holdfast.trust.identity import Principal
 
 FRAME_AIM = 64 * 1024  # some 400 small events: past this, larger writes gain nothing
 _BUFFER_BYTES_MAX = 1024 * 1024  # about to go to the kernel; more waits in the outbox, where it can be dropped
@@ -36,6 +38,7 @@ class TcpWire(asyncio.Protocol):
     reliable = True
     frame_aim = FRAME_AIM
     frame_max = FRAME_BYTES_MAX
+    vouched: Principal | None = None
 
     def __init__(self, accept: Accept, now_s: Callable[[], float] = monotonic) -> None:
         self.far = "?"
@@ -205,6 +208,7 @@ async def listen(
     address: Address,
     accept: Accept,
     context: ssl.SSLContext | None,
+    half_open: HalfOpen,
     refused: Refused | None = None,
     paused: Paused | None = None,
 ) -> TcpListener:
@@ -218,6 +222,7 @@ async def listen(
             await bound(address.host, address.port, _BACKLOG),
             context,
             lambda: TcpWire(accept),
+            half_open,
             lambda far, problem: on_refused(far, _why(problem)),
             lambda problem: on_paused(why_not(problem)),
         )

@@ -23,6 +23,7 @@ from holdfast.net.tcp import why_not
 from holdfast.net.wire import Accept, Receiver
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.cookie import NONCE_BYTES, Cookies
+from holdfast.trust.identity import Principal
 from holdfast.wire.codec import VERSION
 from holdfast.wire.signals import Refusal, encode_signal
 
@@ -43,6 +44,7 @@ class UdpWire:
     frame_max = FRAME_MAX
     unanswered_s = 0.0
     certificate: Certificate = MappingProxyType({})
+    vouched: Principal | None = None
 
     def __init__(self, port: "_Port", remote: Any, accept: Accept, nonce: bytes, cookie: bytes = b"") -> None:
         """With a cookie it was dialled by the other end, whose address is known to be its own; otherwise we dial."""

@@ -11,6 +11,7 @@ from typing import Protocol
 from holdfast.model.errors import PeerError
 from holdfast.net.address import Address
 from holdfast.trust.certificate import Certificate
+from holdfast.trust.identity import Principal
 
 CLOSED = "closed by the other end"  # the reason when there is no better one
 
@@ -36,6 +37,7 @@ class Wire(Protocol):
     frame_aim: int  # the size up to which messages are put together
     frame_max: int  # a larger frame is our own mistake: MisuseError
     certificate: Certificate  # of the other end, checked by TLS; empty where there is none
+    vouched: Principal | None  # who the other end is, where this process knows; None: it has to prove it
     heard_s: float  # when anything last came, by `time.monotonic`: also a part of a frame
 
     @property

@@ -391,8 +391,10 @@ class CoreClient:
 
     def follow(self, condition: str, now_us: int) -> list[Effect]:
         text = str(self._book.subscription(condition))
+        first = not (self._recovers or self._followed)
         self._followed[text] = None
-        return self._change("subscriptions", [text], [], now_us)
+        effects = self._change("advertisements", [CONTROL_ADVERTISEMENT], [], now_us) if first else []
+        return effects + self._change("subscriptions", [text], [], now_us)
 
     def unfollow(self, condition: str, now_us: int) -> list[Effect]:
         text = str(self._book.subscription(condition))
@@ -435,9 +437,9 @@ class CoreClient:
     def _rows(self, table: Table) -> list[str]:
         """All conditions of a table, as the broker gets them."""
         rows = [self._as_sent(table, condition) for condition in self._wanted[table].values()]
-        if not self._recovers:
-            return rows
-        return [*rows, *(self._followed if table == "subscriptions" else [CONTROL_ADVERTISEMENT])]
+        if table == "subscriptions":
+            return [*rows, *self._followed]
+        return [*rows, CONTROL_ADVERTISEMENT] if self._recovers or self._followed else rows
 
     def _change(self, table: Table, add: list[str], drop: list[str], now_us: int) -> list[Effect]:
         sent = self._sent_tables.get(table)

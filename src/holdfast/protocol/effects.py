@@ -66,10 +66,20 @@ class FlushCall(msgspec.Struct, frozen=True):
 class SubscribeCall(msgspec.Struct, frozen=True):
     id: str
     condition: str
+    group: str = ""  # each event goes to one of the group
+    window: int = 0  # of a group's, events that we have and are not done with; 0: as many as anybody may have
+
+
+class GroupDone(msgspec.Struct, frozen=True):
+    """The application is done with so many of all events that it was handed as a member of a group."""
+
+    id: str
+    done: int
 
 
 class UnsubscribeCall(msgspec.Struct, frozen=True):
     id: str
+    lasts: bool = False  # of a group's: we leave, and the group need not end even if we are the last
 
 
 class AdvertiseCall(msgspec.Struct, frozen=True):
@@ -127,6 +137,7 @@ Input = (
     | PublishCall
     | FlushCall
     | SubscribeCall
+    | GroupDone
     | UnsubscribeCall
     | AdvertiseCall
     | UnadvertiseCall

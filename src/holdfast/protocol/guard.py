@@ -30,12 +30,14 @@ from holdfast.model.messages import (
     Stamped,
     with_statement,
 )
-from holdfast.protocol.client_rights import ClientRights
+from holdfast.protocol.client_rights import ClientRights, publication_refused, subscription_denied
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Deny, Effect, Incident, Input, Multicast, Received, Send
+from holdfast.protocol.effects import Deny, Effect, Input, Multicast, Received, Send
+from holdfast.protocol.groups import rights as group_rights
 from holdfast.protocol.node import BrokerLayer, BrokerMachine
 from holdfast.protocol.recovery.control import (
     CONTROL_SEQ,
+    GROUP,
     KIND,
     KINDS,
     OF,
@@ -53,7 +55,6 @@ _LETTERS = {name: letter for letter, name in KINDS.items()}  # by the name of a 
 _DIGEST, _REPAIR = _LETTERS[Digest.__name__], _LETTERS[Repair.__name__]
 _TO_CLIENTS = (Deliver, Batch, Numbered, Handover)
 _NOTHING = encoded(Repair())
-_SHOWN_MAX = 200  # characters of a reason that a client is told
 
 
 class GuardLayer(BrokerLayer[BrokerMachine]):
@@ -102,6 +103,8 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
         attributes = publication.attributes
         if publication.seq != CONTROL_SEQ:
             return self._rights.why_not(client, attributes)
+        if attributes.get(KIND) == GROUP:
+            return group_rights.why_not(client, publication, self._rights, self._book)
         if is_open_repair(attributes) or attributes.get(KIND) == _DIGEST:
             if attributes.get(OF, client) != client:
                 return "only its publisher repairs an event, and tells of it"
@@ -129,9 +132,8 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
             if instead is None:
                 kept.append(each)
             else:
-                kind = "subscription_narrowed" if instead else "subscription_refused"
-                reason = f"it may subscribe to {instead or 'nothing of this'} instead of {each}"[:_SHOWN_MAX]
-                effects += [Incident(kind, client, reason=reason), Deny(client, each, instead, reason)]
+                incident = subscription_denied(client, each, instead)
+                effects += [incident, Deny(client, each, instead, incident.reason)]
         if len(kept) == len(given):
             return change
         if isinstance(change, Delta):
@@ -206,6 +208,8 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
             return publication if self._rights.may_see(client, _bare(attributes)) else None
         if attributes.get(KIND) == _DIGEST:
             return publication if self._rights.sees_digests(client) else None
+        if attributes.get(KIND) == GROUP:
+            return publication if group_rights.may_have(client, publication, self._rights) else None
         if attributes.get(KIND) != _REPAIR:
             return publication
         inside = _repaired(publication)
@@ -214,9 +218,8 @@ class GuardLayer(BrokerLayer[BrokerMachine]):
 
 
 def _refuse(client: str, seq: int, count: int, why: str, effects: list[Effect]) -> None:
-    reason = why[:_SHOWN_MAX]
-    effects.append(Incident("publication_refused", client, count, client, seq, reason=reason))
-    effects.append(Deny(client, "", "", reason, seq, count))
+    incident = publication_refused(client, why, seq, count)
+    effects += [incident, Deny(client, "", "", incident.reason, seq, count)]
 
 
 def _events(batch: Batch) -> Iterable[tuple[int, Attributes]]:

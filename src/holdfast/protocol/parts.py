@@ -26,3 +26,4 @@ class BrokerParts:
     rng: Random
     queue_length: Callable[[str], int] = _none_waiting  # messages that wait for a neighbour, as the driver sees it
     rights: ClientRights | None = None  # of its clients; None: they may do everything
+    groups: bool = False  # its clients may share subscriptions

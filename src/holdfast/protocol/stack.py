@@ -18,6 +18,8 @@ from holdfast.protocol.gossip.classes import Classes
 from holdfast.protocol.gossip.gossip import Gossip
 from holdfast.protocol.gossip.layer import GossipLayer
 from holdfast.protocol.gossip.settings import GossipSettings
+from holdfast.protocol.groups.layer import GroupLayer
+from holdfast.protocol.groups.member import GroupMember
 from holdfast.protocol.guard import GuardLayer
 from holdfast.protocol.hops.durable import DurableLayer
 from holdfast.protocol.hops.durable_client import BATCH_STORED_MAX, DurableClient
@@ -54,6 +56,8 @@ def new_broker(
 ) -> BrokerMachine:
     """With what it has stored in an earlier life, if it stores anything; with a role, it is a replica."""
     broker = _trusting(parts, reliability, stored, role)
+    if reliability.hops.hops != "nack":  # else it is below the links' numbers
+        broker = _with_groups(broker, parts, reliability.hops, stored)
     return broker if parts.rights is None else GuardLayer(broker, parts.rights, parts.book)
 
 
@@ -66,7 +70,7 @@ def _trusting(parts: BrokerParts, reliability: Reliability, stored: Stored | Non
     tells_outages = hops.hops in ("basic", "nack")
     broker: BrokerMachine
     if reliability.replication is not None:
-        return _on_its_links(_replicating(parts, reliability.replication, hops, role), hops)
+        return _on_its_links(_replicating(parts, reliability.replication, hops, role), parts, hops)
     if reliability.gossip is not None:
         broker, router = _gossiping(parts, reliability.gossip, states, avoid_down)
     else:
@@ -74,7 +78,23 @@ def _trusting(parts: BrokerParts, reliability: Reliability, stored: Stored | Non
         broker = CoreBroker(parts, router, tells_outages)
     if avoid_down:
         return MultipathLayer(broker, router, hops.watch, parts.epoch)
-    return _on_its_links(broker, hops, tells_outages=reliability.gossip is None)
+    return _on_its_links(broker, parts, hops, tells_outages=reliability.gossip is None)
+
+
+def _with_groups(
+    broker: BrokerMachine, parts: BrokerParts, hops: HopSettings, stored: Stored | None = None
+) -> BrokerMachine:
+    """A broker whose clients may share subscriptions, where that is asked for."""
+    if not parts.groups:
+        return broker
+
+    def home(name: str) -> ClientMachine:
+        dice = Random(f"{parts.epoch}/{name}")
+        made = name, parts.settings, parts.book, parts.new_index, parts.epoch, dice
+        return new_client(*made, hops=hops if hops.durable else BASIC, batches=True, confirms=True)
+
+    kept = (stored or Stored()) if hops.durable else None
+    return GroupLayer(broker, parts.settings, parts.book, home, kept, parts.epoch)
 
 
 def new_router(
@@ -92,9 +112,13 @@ def new_router(
     return TreeRouter(parts.book, parts.new_index, advertised, hops_max, watch, states, slice_max)
 
 
-def _on_its_links(broker: BrokerMachine, hops: HopSettings, tells_outages: bool = False) -> BrokerMachine:
+def _on_its_links(
+    broker: BrokerMachine, parts: BrokerParts, hops: HopSettings, tells_outages: bool = False
+) -> BrokerMachine:
     """With links that repair their own losses, where that is asked for: this goes with any broker."""
-    return NackLayer(broker, hops.nack, tells_outages) if hops.hops == "nack" else broker
+    if hops.hops != "nack":
+        return broker
+    return NackLayer(_with_groups(broker, parts, hops), hops.nack, tells_outages)
 
 
 def _storing(parts: BrokerParts, hops: HopSettings, stored: Stored) -> BrokerMachine:
@@ -143,8 +167,9 @@ def new_client(
     hops: HopSettings = BASIC,
     batches: bool = False,  # nobody counts publications one by one, so that they may leave in batches
     confirms: bool = False,  # the application says what it is done with; only then are stored events acknowledged
+    groups: bool = False,  # it may share subscriptions
 ) -> ClientMachine:
-    """`DurableClient(Ordered(Recovering(CoreClient)))`, of which a network has those that it asks for.
+    """`DurableClient(GroupMember(Ordered(Recovering(CoreClient))))`, of which a network has those that it asks for.
 
     `NackClient` stands in the place of `DurableClient`.
     """
@@ -160,6 +185,8 @@ def new_client(
         if guarantees.order is not None:
             requests = isinstance(guarantees.recovery, RecoverySettings) and guarantees.recovery.asks
             node = Ordered(recovering, recovery.gaps, guarantees.order, requests)
+    if groups:
+        node = GroupMember(node, client, book, settings, waits=hops.durable)
     if hops.hops == "nack":
         return NackClient(node, hops.nack)
     return DurableClient(node, hops.handover, confirms) if hops.durable else node

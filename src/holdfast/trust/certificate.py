@@ -39,6 +39,11 @@ class Certified:
     def says_broker(self) -> bool:
         return any(of == "broker" for of, _ in self.names)
 
+    @property
+    def client_name(self) -> str | None:
+        """What a client with this certificate may call itself; None when it leaves that open."""
+        return next((name for of, name in self.names if of != "broker" and not name.endswith("*")), None)
+
     def __str__(self) -> str:
         return " or ".join(name if of is None else f"the {of} {name}" for of, name in self.names) or "nobody"
 
@@ -67,7 +72,6 @@ def own_client_name(path: str) -> str | None:
     # The parser that `ssl` uses for a peer's certificate. Only its tests call it by this name, but since Python 2.6.
     decode = getattr(ssl, "_ssl")._test_decode_cert  # noqa: B009
     try:
-        names = certified(decode(path)).names
+        return certified(decode(path)).client_name
     except (OSError, ssl.SSLError) as problem:
         raise InputError(f"bad certificate: {path}: {problem}") from None
-    return next((name for of, name in names if of != "broker" and not name.endswith("*")), None)

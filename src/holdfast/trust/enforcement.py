@@ -4,6 +4,7 @@
 """
 
 from holdfast.language.explanation import explain
+from holdfast.language.parser import parse
 from holdfast.language.subscription import Subscription, filter_text, holds
 from holdfast.model.event import RESERVED, Attributes
 from holdfast.trust.identity import Principal
@@ -11,6 +12,7 @@ from holdfast.trust.rights import Right, RightsFile
 
 _CLIENTS_MAX = 20_000  # remembered: twice as many as may be connected or away, then who came first is forgotten
 _NOTHING = Right(Subscription(()), Subscription(()), False, False)
+_EVERYTHING = Right(parse("TRUE"), parse("TRUE"), False, True)
 
 
 class RightsInForce:
@@ -23,7 +25,7 @@ class RightsInForce:
         """A client was let in."""
         self._identities.pop(client, None)
         self._identities[client] = identity
-        self._rights[client] = self._file.of(identity)
+        self._rights[client] = self._of_identity(identity)
         if len(self._identities) > _CLIENTS_MAX:
             first = next(iter(self._identities))
             del self._identities[first], self._rights[first]
@@ -31,8 +33,11 @@ class RightsInForce:
     def change(self, file: RightsFile) -> list[str]:
         """Other rights are in force now; the clients that these concern."""
         self._file, before = file, self._rights
-        self._rights = {client: file.of(identity) for client, identity in self._identities.items()}
+        self._rights = {client: self._of_identity(identity) for client, identity in self._identities.items()}
         return [client for client, right in self._rights.items() if right != before[client]]
+
+    def _of_identity(self, identity: Principal) -> Right:
+        return _EVERYTHING if identity.is_broker_itself else self._file.of(identity)
 
     # What a broker asks --------------------------------------------------------------------------
 

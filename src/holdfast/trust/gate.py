@@ -32,6 +32,7 @@ class Credentials:
     token: str
     proof: bytes  # by the shared key
     about: tuple[bytes, ...]  # what that is about: both challenges, and what it says of itself
+    called: str = ""  # the name that it has to prove, where that is not the node's: a client of MQTT has another
 
 
 class NotTrustedError(PeerError):
@@ -60,6 +61,15 @@ class Gate:
     def knows_brokers(self) -> bool:
         """Whether brokers have to prove that they are brokers."""
         return self._authority or self._keys is not None
+
+    @property
+    def knows_clients(self) -> bool:
+        """Whether clients can prove who they are, or need a right."""
+        return self._authority or self._tokens is not None or self.rights is not None
+
+    @property
+    def takes_tokens(self) -> bool:
+        return self._tokens is not None
 
     def asks_for_proof(self, given: Credentials) -> bool:
         """Whether it could prove itself with the shared key, and has not yet."""
@@ -99,25 +109,26 @@ class Gate:
     def _client(self, given: Credentials, peers: Container[str]) -> Principal:
         if given.node in peers:
             raise NotTrustedError(f"{given.node} is a broker, and not a client")
+        called = given.called or given.node
         if self._authority and given.certificate:
             shown = certified(given.certificate)
-            found = shown.identity("client", given.node)
+            found = shown.identity("client", called)
             if found is None:
-                raise NotTrustedError(f"its certificate is for {shown}, not for the client {given.node}")
+                raise NotTrustedError(f"its certificate is for {shown}, not for the client {called}")
             return self._with_right(found)
         if self._tokens is not None and given.token:
             try:
                 found = self._tokens.identity_untrusted(given.token)
             except PeerError as problem:
                 raise NotTrustedError(str(problem)) from None
-            if not may_be_called(found.name, given.node):
-                raise NotTrustedError(f"its token is for {found.name}, not for {given.node}")
+            if not may_be_called(found.name, called):
+                raise NotTrustedError(f"its token is for {found.name}, not for {called}")
             return self._with_right(found)
         if self._tokens is not None and self.rights is None:
             raise NotTrustedError("it has no token; write --token FILE, token= in Python")
-        if (self._tokens is not None or self._authority or self.rights is not None) and not is_nobodys(given.node):
+        if self.knows_clients and not is_nobodys(called):
             raise NotTrustedError(
-                f"it does not prove that it is {given.node}; a client without certificate and token is called "
+                f"it does not prove that it is {called}; a client without certificate and token is called "
                 "anonymous.NAME, or has no name"
             )
         return self._with_right(ANONYMOUS)

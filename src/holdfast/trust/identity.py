@@ -14,6 +14,7 @@ class Principal:
     name: str  # empty: nobody has proved anything
     groups: tuple[str, ...] = ()
     expires_s: float | None = None  # by the time of day; None: it does not
+    is_broker_itself: bool = False  # a client that the broker runs for its own work, which may do anything
 
 
 ANONYMOUS = Principal("")

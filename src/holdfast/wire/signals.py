@@ -18,10 +18,11 @@ from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 
 TOKEN_CHARACTERS_MAX = 8_192  # what web servers take as a header
 SIGNAL: Final = 1  # the kind of a frame that holds one signal
-# Of what we know: 3 adds outages that last, and who is reached (0.3); 2 added statements, outages that are over and
-# `Hold` (0.2); 0 is a peer that names no level (0.1).
+# Of what we know: 3 adds outages that last, who is reached, and lists in events (0.3); 2 added statements, outages that
+# are over and `Hold` (0.2); 0 is a peer that names no level (0.1).
 LEVEL: Final = 3
 STATEMENTS: Final = 2
+LISTS: Final = 3  # from here on events may hold lists
 
 Nonce = Annotated[bytes, Meta(max_length=32)]
 Proof = Annotated[bytes, Meta(max_length=64)]

@@ -20,7 +20,6 @@ from pyspark.sql.types import StructType
 from holdfast.gateway.client import BlockingGateway, GatewayClient
 from holdfast.gateway.embedded import EmbeddedGateway
 from holdfast.gateway.folder import running_at
-from holdfast.gateway.log import GoneError
 from holdfast.gateway.messages import StreamState
 from holdfast.model.errors import HoldfastError, InputError
 from holdfast.net.address import parse_address
@@ -28,6 +27,7 @@ from holdfast.net.tls import TlsFiles
 from holdfast.pipeline.live.columns import DEFAULT_SCHEMA, EventColumns
 from holdfast.pipeline.live.options import DEFAULT_STREAM, StreamOptions, stream_options
 from holdfast.pipeline.live.sink import LiveBatchWriter, LiveStreamWriter, gateway_address
+from holdfast.store.log import GoneError
 
 
 class HoldfastSource(DataSource):

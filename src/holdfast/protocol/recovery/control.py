@@ -16,9 +16,9 @@ from msgspec import Meta
 from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Subscription, subscription_of
 from holdfast.model.errors import PeerError
-from holdfast.model.event import RESERVED, Attributes
+from holdfast.model.event import RESERVED, Attributes, odd_attribute
 from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
-from holdfast.model.messages import SCALAR_TYPES, Count, Publication, Scalar, skew_of, with_skew
+from holdfast.model.messages import Count, Publication, Scalar, skew_of, with_skew
 
 KIND = RESERVED  # what a control publication is; a repair that goes to all has none
 OF = f"{RESERVED}of"  # the publisher that a digest or a repair is about
@@ -26,6 +26,7 @@ SEQ = f"{RESERVED}seq"  # a repair that goes to all: the number, time and lifeti
 TIME = f"{RESERVED}time"
 LIFETIME = f"{RESERVED}life"
 CONTROL_SEQ = 0
+GROUP = "w"  # the kind of what homes and members of groups say: protocol/groups
 CONTROL_ADVERTISEMENT = str(Constraint(KIND, "IS NOT NULL", None))  # of every recovering client
 
 ASKED_MAX = 4_096  # numbers or ranges in one request
@@ -91,7 +92,9 @@ Control = Digest | Greeting | Request | Repair | Probe
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Control).decode
 _KINDS: dict[type, str] = {Digest: "d", Greeting: "g", Request: "q", Repair: "r", Probe: "p"}
-KINDS = {letter: kind.__name__ for kind, letter in _KINDS.items()}  # by how a control publication is marked
+KINDS = {letter: kind.__name__ for kind, letter in _KINDS.items()} | {
+    GROUP: "GroupMessage"
+}  # by how a control publication is marked
 
 
 def address_of(name: str) -> str:
@@ -148,8 +151,8 @@ def decode_untrusted(publication: Publication) -> Control:
 
 
 def _check_attributes(attributes: dict[str, Any]) -> None:
-    if not SCALAR_TYPES.issuperset(map(type, attributes.values())):
-        raise PeerError("a repair with an attribute that is not a scalar")
+    if odd_attribute(attributes) is not None:
+        raise PeerError("a repair with an attribute that is neither a scalar nor a list of scalars")
     if any(len(name) > NAME_CHARACTERS_MAX for name in attributes):
         raise PeerError(f"an attribute's name of more than {NAME_CHARACTERS_MAX} characters")
 

@@ -1,4 +1,4 @@
-"""A gateway's log of one stream: append, read any range again exactly as it was, drop the oldest.
+"""A log of events: append, read any range again exactly as it was, drop the oldest.
 
 Events are numbered from 0 in the order in which they came; that number is their offset, and it never changes. They lie
 in files of limited size. An append returns when its events are on disk (one `fdatasync` for all that had come), and
@@ -22,11 +22,11 @@ from threading import Lock
 
 import msgspec
 
-from holdfast.gateway import segment
-from holdfast.gateway.messages import RECORD_BYTES_MAX
-from holdfast.gateway.segment import SUFFIX, Frame, LogDamagedError
 from holdfast.model.errors import HoldfastError, MisuseError
 from holdfast.model.settings import Settings, setting
+from holdfast.store import segment
+from holdfast.store.logged import RECORD_BYTES_MAX
+from holdfast.store.segment import SUFFIX, Frame, LogDamagedError
 
 SEGMENTS_MIN = 4  # files that the limit on bytes must have room for, so that dropping one does not drop nearly all
 FRAME_BYTES_AIM = 4 * 2**20  # of events written at once: past this, larger writes gain nothing

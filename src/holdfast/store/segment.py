@@ -1,4 +1,4 @@
-"""One file of a gateway's log: a header, then frames of events, each with its length and a checksum.
+"""One file of a log: a header, then frames of events, each with its length and a checksum.
 
 A frame is what one write appended, and it is on disk before the next is written. So after a crash only the last frame
 can be incomplete: whatever is broken at the very end is the torn tail of that write and may be cut off, since nobody
@@ -94,7 +94,7 @@ def read_header(path: Path) -> Header:
     with open(path, "rb") as file:
         data = file.read(HEADER_BYTES)
     if len(data) < HEADER_BYTES or not data.startswith(_MAGIC):
-        raise LogDamagedError(f"{path}: not a file of a gateway's log, or its beginning is damaged")
+        raise LogDamagedError(f"{path}: not a file of a log, or its beginning is damaged")
     _, version, _, log, first, made_us = _HEADER.unpack_from(data)
     if version > FORMAT:
         raise LogDamagedError(f"{path}: written in format {version}, this version reads {FORMAT}; use a newer Holdfast")
