@@ -21,6 +21,7 @@ from holdfast.matching.archive import Archive
 from holdfast.matching.columns import Columns, Pairs
 from holdfast.matching.levels import CompiledLevel, Levels, collector_paused, compiled
 from holdfast.matching.storage import load, save
+from holdfast.matching.trimming import trim_heap
 from holdfast.model.errors import MisuseError
 from holdfast.model.event import attributes_of
 
@@ -103,7 +104,8 @@ class Matcher:
 
         with collector_paused():
             columns = Columns.of(filters())
-        matcher._take(columns, _id_array(list(ids)), archive)
+        matcher._take(columns, _id_array(list(ids)), archive).few()
+        trim_heap()
         return matcher
 
     @classmethod
@@ -113,7 +115,7 @@ class Matcher:
         matcher._take(*load(Path(path)))
         return matcher
 
-    def _take(self, columns: Columns, ids: pa.Array, conditions: "Archive | pa.Array") -> None:
+    def _take(self, columns: Columns, ids: pa.Array, conditions: "Archive | pa.Array") -> CompiledLevel[Id]:
         def filters(number: int) -> Sequence[Filter]:
             return parse(str(conditions[number])).filters
 
@@ -122,6 +124,7 @@ class Matcher:
         if level.size:
             self._index.levels.append(level)
             self._tables.keep(level, ids)
+        return level
 
     def _check_id(self, id_: Id, other: Id | None = None) -> None:
         if type(id_) is not str and (type(id_) is not int or not -(2**63) <= id_ < 2**63):
