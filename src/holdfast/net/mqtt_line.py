@@ -6,7 +6,7 @@ reads nothing: so each end feels the other.
 
 import asyncio
 from collections.abc import Callable
-from time import time
+from time import monotonic, time
 from typing import Protocol
 
 from holdfast.model.errors import HoldfastError, InputError
@@ -24,6 +24,7 @@ from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_place import ClientPlace
 from holdfast.net.mqtt_trust import Guest
 from holdfast.net.throttle import over_budget
+from holdfast.net.wire import SLICE_S
 from holdfast.trust.budget import ConnectionBudget
 from holdfast.trust.certificate import Certificate
 
@@ -56,6 +57,7 @@ class MqttLine:
         self._on_let_in = on_let_in
         self._loop = asyncio.get_running_loop()
         self._heard_s = self._loop.time()
+        self._slice_end_s = monotonic() + SLICE_S
         self._watch = self._loop.call_later(GREETING_S, self._check_silence)
         self._expiry: asyncio.TimerHandle | None = None  # of what the client has proved itself with
         self._over = False
@@ -83,6 +85,7 @@ class MqttLine:
     async def _read(self) -> None:
         while not self._over:
             data = await self._stream.read()
+            self._slice_end_s = monotonic() + SLICE_S
             if not data:
                 return
             try:
@@ -96,7 +99,10 @@ class MqttLine:
             await self._stream.drained()
 
     async def _paid_for(self, size: int) -> None:
-        """Read nothing more until the budget has room again."""
+        """Read nothing more until the budget has room again, and others have had their turn."""
+        if monotonic() >= self._slice_end_s:  # the loop's own time stands still while nobody waits
+            await asyncio.sleep(0)
+            self._slice_end_s = monotonic() + SLICE_S
         wait_s = 0.0 if self._budget is None else self._budget.spend(size, self._heard_s)
         if wait_s > 0 and self._budget is not None and self._place is not None:
             why = self._budget.why_now(self._heard_s)
