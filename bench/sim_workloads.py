@@ -88,13 +88,16 @@ def _median(runs: list[dict[str, float]]) -> dict[str, float]:
 
 
 def table(rows: dict[str, Any]) -> str:
-    lines = ["| | transmissions/s | at 63062b5 | ratio | wanted | MiB | at 63062b5 |", "|---|--:|--:|--:|--:|--:|--:|"]
+    head = "| | transmissions/s | at 63062b5 | ratio | wanted | holds | MiB | at 63062b5 |"
+    lines = [head, "|---|--:|--:|--:|--:|---|--:|--:|"]
     for name, row in rows.items():
         now, was = row["now"], row.get("was")
-        before = ["", "", ""]
+        before, holds, mib = ["", ""], "", ""
         if was is not None:
-            before = [f"{was['rate']:,.0f}", f"{now['rate'] / was['rate']:.2f}", f"{was['mib']:.0f}"]
-        cells = [name, f"{now['rate']:,.0f}", *before[:2], f"{row['target']:g}", f"{now['mib']:.0f}", before[2]]
+            ratio = now["rate"] / was["rate"]
+            before, mib = [f"{was['rate']:,.0f}", f"{ratio:.2f}"], f"{was['mib']:.0f}"
+            holds = "yes" if ratio >= row["target"] else "no"
+        cells = [name, f"{now['rate']:,.0f}", *before, f"{row['target']:g}", holds, f"{now['mib']:.0f}", mib]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

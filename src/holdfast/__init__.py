@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.net.accounting import Account
     from holdfast.net.broker import Broker
     from holdfast.net.client import Client
+    from holdfast.net.history_settings import HistorySettings
     from holdfast.net.losses import Loss
     from holdfast.net.states import StateChange
     from holdfast.net.subscription import Delivery
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.protocol.order.settings import LatchSettings
     from holdfast.protocol.recovery.settings import RecoverySettings
     from holdfast.protocol.settings import ProtocolSettings
+    from holdfast.store.log import Retention
     from holdfast.trust.budget import BudgetSettings
 
 __version__ = "0.2.0"
@@ -49,6 +51,7 @@ __all__ = [
     "ConditionError",
     "Delivery",
     "GossipSettings",
+    "HistorySettings",
     "HoldfastError",
     "HoldfastWarning",
     "HopSettings",
@@ -61,6 +64,7 @@ __all__ = [
     "MqttSettings",
     "ProtocolSettings",
     "RecoverySettings",
+    "Retention",
     "StateChange",
     "Subscription",
     "SyncBroker",
@@ -93,6 +97,8 @@ _HOMES = {
     "MissingExtraError": "holdfast.model.errors",
     "MisuseError": "holdfast.model.errors",
     "MqttSettings": "holdfast.mqtt.settings",
+    "HistorySettings": "holdfast.net.history_settings",
+    "Retention": "holdfast.store.log",
     "ProtocolSettings": "holdfast.protocol.settings",
     "RecoverySettings": "holdfast.protocol.recovery.settings",
     "StateChange": "holdfast.net.states",

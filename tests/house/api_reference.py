@@ -112,6 +112,8 @@ SECTIONS = (
             "holdfast.protocol.hops.settings:WatchSettings",
             "holdfast.protocol.gossip.settings:GossipSettings",
             "holdfast.mqtt.settings:MqttSettings",
+            "holdfast.net.history_settings:HistorySettings",
+            "holdfast.store.log:Retention",
             "holdfast.trust.budget:BudgetSettings",
             "holdfast.protocol.replication.settings:ReplicationSettings",
         ),

@@ -20,7 +20,7 @@ SEES: dict[str, frozenset[str]] = {
     "mqtt": frozenset({"model", "language"}),
     "trust": frozenset({"model", "language"}),  # who somebody is and may do; it neither listens nor dials
     "network": frozenset({"model", "language", "protocol"}),  # it holds the settings of every mechanism
-    "store": frozenset({"model", "protocol", "wire"}),  # it keeps what the protocol hands it, as messages
+    "store": frozenset({"model", "language", "protocol", "wire"}),  # it keeps what the protocol hands it, and finds it
     "books": _DRIVER - {"store", "books"},  # of a run, whoever drove it
     "sim": _DRIVER,
     "net": _DRIVER | {"trust", "mqtt"},  # mqtt: what a broker says to clients of MQTT
@@ -42,7 +42,9 @@ SEES: dict[str, frozenset[str]] = {
 }
 
 DRIVERS = ("sim", "net")
-CONTRACT = frozenset("client_rights store_changes conditions effects message_kind node parts settings stack".split())
+CONTRACT = frozenset(
+    "client_rights replay store_changes conditions effects message_kind node parts settings stack".split()
+)
 """What drivers may import of protocol, beside the settings of each mechanism: a driver knows nodes and no mechanism."""
 PAPERS = "holdfast_papers"  # imports the product; the product finds its verb by an entry point and imports none of it
 _APART = {"holdfast.pipeline.audit": "holdfast.pipeline.report"}  # a report shows an audit, which knows no report

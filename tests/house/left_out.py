@@ -15,6 +15,7 @@ BLOCKS = {  # page, the command that the block is about: reason
     "has a part of it",
     ("docs/reproduction.md", "./run holdfast reproduce end-to-end"): "takes a quarter of an hour; tests/papers "
     "takes a small study the same way",
+    ("docs/history.md", "holdfast broker --id b1"): "runs for ever; tests/net/test_history.py starts it the same way",
     ("docs/mqtt.md", "mosquitto_sub"): "Mosquitto's clients come with the system; tests/net/test_mqtt.py does the same",
     ("docs/mqtt.md", "paho.mqtt.client"): "runs for ever; tests/net/test_mqtt_clients.py does the same",
     ("docs/cluster.md", "SPARK_REMOTE=sc://"): "Spark Connect's client needs packages that the locks do not have",

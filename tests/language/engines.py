@@ -62,7 +62,8 @@ def for_duckdb(text: str) -> str:
     For a list that is NULL its ANY is FALSE, as for an empty one; for one that holds only NULL it is unknown.
     """
     text = re.sub(r"TIMESTAMPDIFF\((\w+), ", r"date_sub('\1', ", text)
-    text = re.sub(r"CARDINALITY\(", "len(", _CONTAINS.sub(r"\2 = ANY(\1)", text))
+    text = re.sub(r"CARDINALITY\(", "len(", re.sub(r"REGEXP_LIKE\(", "regexp_matches(", text))
+    text = _CONTAINS.sub(r"\2 = ANY(\1)", text)
     return re.sub(r"\b(ANY|ALL)\((\w+)\)", r"\1(COALESCE(\2, [NULL]))", text, flags=re.IGNORECASE)
 
 

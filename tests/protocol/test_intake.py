@@ -132,3 +132,14 @@ def test_a_neighbour_that_goes_in_the_middle_of_its_table_leaves_nothing() -> No
     server.handle(LinkUp("desk", "client"), 13)
     assert not delivered(server, 14, **{f"a{at}": 0 for at in range(8)})
     assert wakes(server, 14) == []
+
+
+def test_a_neighbour_with_a_long_table_does_not_keep_another_one_waiting() -> None:
+    server = broker(ConditionBook())
+    server.handle(LinkUp("phone", "client"), 0)
+    server.receive("desk", [Delta("subscriptions", 2, tuple(map(large, range(20))), ())], 10)
+    server.receive("phone", [Delta("subscriptions", 2, ("kept = 1",), ())], 10)  # in the same slice, which is used up
+    server.handle(Wake(), 11)
+    server.handle(Wake(), 12)
+    assert server.heard_summary("phone", "subscriptions")[0] == 2
+    assert server.heard_summary("desk", "subscriptions") == (0, 0)

@@ -11,6 +11,7 @@ from holdfast.carriers.stub import Body, BusTerms, StubBroker
 from holdfast.model.errors import InputError, MisuseError
 from holdfast.net.address import Address
 from holdfast.net.client import Client
+from holdfast.net.replaying import Since
 from holdfast.net.session import open_session
 from holdfast.net.subscription import QUEUE_MAX, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
@@ -66,9 +67,18 @@ class BusClient(Client):
         raise MisuseError("forget() needs brokers that store events; a bus keeps nothing for its clients")
 
     def subscribe(
-        self, condition: str, *, group: str = "", queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
+        self,
+        condition: str,
+        *,
+        group: str = "",
+        queue_max: int = QUEUE_MAX,
+        when_full: WhenFull = "drop-oldest",
+        last: int | None = None,
+        since: Since = None,
     ) -> Subscription:
-        """The events that a SQL condition describes, from now on; a bus has no groups."""
+        """The events that a SQL condition describes, from now on; a bus has neither groups nor history."""
         if group:
             raise InputError("groups need Holdfast's brokers, which hand each event to one member; a bus does not")
+        if last is not None or since is not None:
+            raise InputError("last and since need a Holdfast broker that keeps history; a bus keeps nothing")
         return super().subscribe(condition, queue_max=queue_max, when_full=when_full)

@@ -9,7 +9,7 @@ from holdfast.carriers.lanes import Template
 from holdfast.carriers.stub import Body
 from holdfast.model.errors import InputError
 from holdfast.net.client import Client
-from holdfast.net.client import connect as connect_to_brokers
+from holdfast.net.connecting import connect as connect_to_brokers
 from holdfast.net.sync import SyncClient, sync_client
 from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.order.settings import LatchSettings

@@ -25,9 +25,12 @@ from holdfast.model.settings import declared
 from holdfast.model.validation import did_you_mean
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address, parse_address
+from holdfast.net.history_settings import HistorySettings
 from holdfast.net.settings import NodeSettings
+from holdfast.net.setup import finite
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
 from holdfast.protocol.settings import Routing
+from holdfast.store.log import Retention
 from holdfast.trust.budget import BudgetSettings
 
 Listen = Annotated[
@@ -46,6 +49,15 @@ MqttJson = Annotated[
     list[str] | None,
     typer.Option("--mqtt-json", metavar="FILTER", help="Read payloads of these topics as JSON; may be repeated."),
 ]
+
+PeersFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A file with more peers, NAME = ADDRESS on each line; read again on SIGHUP."),
+]
+HistoryFolder = Annotated[Path | None, flag(HistorySettings, "folder", "--history", metavar="FOLDER")]
+HistoryOf = Annotated[str, flag(HistorySettings, "condition", "--history-of", metavar="CONDITION")]
+HistoryMegabytes = Annotated[float, flag(Retention, "keep_bytes", "--history-mb", unit="megabytes")]
+HistoryHours = Annotated[float, flag(Retention, "keep_s", "--history-hours", unit="hours")]
 
 
 Replaceable = Annotated[
@@ -67,10 +79,7 @@ def run(
     id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
     listen: Listen = None,
     peer: Peer = None,
-    peers: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with more peers, NAME = ADDRESS on each line; read again on SIGHUP."),
-    ] = None,
+    peers: PeersFile = None,
     routing: Annotated[Routing, flag(NodeSettings, "routing")] = NodeSettings.routing,
     push_back: Annotated[bool, flag(NodeSettings, "push_back", "--push-back")] = NodeSettings.push_back,
     hops: HopsOf = HopSettings.hops,
@@ -85,6 +94,10 @@ def run(
     broker_key: BrokerKey = None,
     token_keys: TokenKeys = None,
     rights: Rights = None,
+    history: HistoryFolder = None,
+    history_of: HistoryOf = HistorySettings.condition,
+    history_mb: HistoryMegabytes = Retention.keep_bytes / 2**20,
+    history_hours: HistoryHours = Retention.keep_s / 3_600,
     budget: Budget = None,
     metrics: Metrics = None,
     log: Log = "text",
@@ -101,6 +114,7 @@ def run(
       holdfast broker --id b1 --listen tcp://127.0.0.1:7001
       holdfast broker --id b2 --listen tcp://127.0.0.1:7002 --peer b1=tcp://127.0.0.1:7001
       holdfast broker --id b1 --listen tcp://127.0.0.1:7001 --listen mqtt://127.0.0.1:1883
+      holdfast broker --id b1 --listen tcp://127.0.0.1:7001 --history past --history-of "class = 'order'"
       holdfast broker --id b3 --listen tcp://127.0.0.1:7003 --peers peers.txt --metrics 127.0.0.1:9103 --log json
     """
     from holdfast.net.event_loop import run as run_loop
@@ -126,9 +140,20 @@ def run(
         hops=HopSettings(hops),
         store=store,
         mqtt=MqttSettings(mqtt_topic, tuple(mqtt_json or ())),
+        history=_history(history, history_of, history_mb, history_hours),
         **_replication(replaceable, directory, routing, hops),
     )
     run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
+
+
+def _history(folder: Path | None, condition: str, megabytes: float, hours: float) -> HistorySettings | None:
+    finite(megabytes, "--history-mb", "megabytes")
+    finite(hours, "--history-hours", "hours")
+    if folder is None:
+        if condition != HistorySettings.condition:
+            raise InputError("--history-of: say where events are kept with --history FOLDER")
+        return None
+    return HistorySettings(folder, condition, Retention(int(megabytes * 2**20), hours * 3_600))
 
 
 def _budgets(given: Sequence[str]) -> BudgetSettings:

@@ -19,11 +19,13 @@ from holdfast.language.limits import (
     FILTERS_MAX,
     PATTERNS_MAX,
     PROBLEMS_MAX,
+    REGEXPS_PROGRAM_MAX,
     TEXT_CHARACTERS_MAX,
 )
 from holdfast.language.plain import plain_conjunction
 from holdfast.language.problems import ConditionError, ConditionProblem
 from holdfast.language.reading import COMPARISONS, OPERATORS, Reader, Test, word_of
+from holdfast.language.regexp import program_size
 from holdfast.language.subscription import Filter, Subscription, subscription_of
 from holdfast.language.tokens import END
 from holdfast.model.errors import MisuseError
@@ -39,6 +41,15 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 def parse(text: str) -> Subscription:
     """Read a condition; a ConditionError lists everything that is wrong with it."""
+    return _read(text, blind=False)
+
+
+def parse_to_pass_on(text: str) -> Subscription:
+    """The same for who passes events on to others that test again: a test that needs a missing package is passed."""
+    return _read(text, blind=True)
+
+
+def _read(text: str, blind: bool) -> Subscription:
     if not isinstance(text, str):
         raise MisuseError(f"a condition is a string, not {type(text).__name__}")
     if len(text) > TEXT_CHARACTERS_MAX:
@@ -47,10 +58,12 @@ def parse(text: str) -> Subscription:
     if not text.isascii():
         _check_characters(text)
     plain = plain_conjunction(text)
-    raw = [plain] if plain is not None else _Parser(text).condition()
+    raw = [plain] if plain is not None else _Parser(text, blind).condition()
     for each in raw:
         if len(each) > PATTERNS_MAX:
             _check_patterns(text, each)
+    if "REGEXP_LIKE" in text.upper():
+        _check_regexps(text, raw)
     subscription = subscription_of(raw)
     if len(text) * len(subscription.filters) > _SURELY_FITS:
         _check_canonical_length(text, subscription)
@@ -76,6 +89,15 @@ def _check_patterns(text: str, filter_: Filter) -> None:
             raise ConditionError(text, [ConditionProblem(0, len(text), size)])
 
 
+def _check_regexps(text: str, raw: Disjunction) -> None:
+    tests = [each.operand for filter_ in raw for each in filter_ if each.op == IS_TRUE and not each.operand.blind]
+    size = sum(map(program_size, frozenset[str]().union(*(each.patterns for each in tests))))
+    if size > REGEXPS_PROGRAM_MAX:
+        limit = f"the limit is {REGEXPS_PROGRAM_MAX:,}"
+        problem = f"the regular expressions of this condition compile to {size:,} instructions; {limit}"
+        raise ConditionError(text, [ConditionProblem(0, len(text), problem)])
+
+
 def _check_canonical_length(text: str, subscription: Subscription) -> None:
     """What we accept we also accept as we print it: that text is what brokers pass on."""
     length = len(str(subscription))
@@ -92,7 +114,7 @@ def as_subscription(given: Subscription | str) -> Subscription:
 
 def expression_of(text: str) -> Expression:
     """An expression from its canonical text."""
-    (((_, _, found),),) = parse(text).filters
+    (((_, _, found),),) = parse_to_pass_on(text).filters
     assert isinstance(found, Expression)
     return found
 
@@ -152,8 +174,8 @@ class _TooLargeError(Exception):
 
 
 class _Parser(Reader):
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, blind: bool = False) -> None:
+        super().__init__(text, blind)
         self.ended = False
         self.groups = [_Group(False, 0)]  # the whole condition, then the parentheses that are open
         self.negated = False  # whether the factor being read stands under an odd number of NOTs
@@ -323,7 +345,7 @@ class _Parser(Reader):
         """An expression that has to be true. One that is always unknown stays, to be warned of."""
         if test.constant and not test.unknown:
             return [()] if test.value else []
-        return [(Constraint(test.text, IS_TRUE, self.bounded(test)),)]
+        return [(Constraint(test.text, IS_TRUE, self.bounded(made.untested(test) if test.blind else test)),)]
 
 
 def _opening_operands(tokens: list[str]) -> frozenset[int]:

@@ -11,6 +11,7 @@ from math import isinf
 from typing import NamedTuple, NoReturn
 
 from holdfast.language import expression as made
+from holdfast.language import regexp
 from holdfast.language.constraint import NEGATED
 from holdfast.language.diagnosis import Stumble
 from holdfast.language.expression import PRODUCT, SIGN, SUM, Expression
@@ -20,6 +21,7 @@ from holdfast.language.limits import EXPRESSION_DEPTH_MAX, EXPRESSION_SIZE_MAX, 
 from holdfast.language.plain import shared_name
 from holdfast.language.tokens import END, KEYWORDS, NAME, NUMBER, tokens_of
 from holdfast.model.errors import InputError
+from holdfast.model.extras import how_to_install
 from holdfast.model.values import INTEGER_MAX, INTEGER_MIN, Kind, Value, canonical, kind_of
 
 COMPARISONS = {"=": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "<>": "<>", "!=": "<>"}
@@ -27,6 +29,7 @@ OPERATORS = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "%": PRODUCT}
 _WORDS = {spelling: word for word in KEYWORDS for spelling in (word, word.lower())}
 _WANTED = "expected a value: a number, a string in single quotes, TRUE, FALSE, TIMESTAMP '…' or an attribute"
 _UNORDERED = "TRUE and FALSE have no order; compare them with = or <>"
+_INSTALL = how_to_install("regex")
 _QUANTIFIERS = ("ANY", "ALL")  # words only between a comparison and a parenthesis
 _SUFFIXES = ("L", "l", "D", "d")  # of Java's literals: a long and a double, which change nothing
 
@@ -51,8 +54,9 @@ class Test(NamedTuple):
 
 
 class Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, blind: bool = False) -> None:
         self.text = text
+        self.blind = blind  # take tests that cannot be worked out here
         self.tokens = tokens_of(text)
         self.at = 0
         self._nested = 0
@@ -315,11 +319,13 @@ class Reader:
         name, at = token.upper(), self.at
         if name == "CONTAINS":
             return self._contains()
+        if name == "REGEXP_LIKE":
+            return self._regexp()
         function = FUNCTIONS.get(name)
         if name == "UTC":
             self.stop("there is no function UTC: what matches must not depend on the time", "send it as an attribute")
         if function is None:
-            names = [*FUNCTIONS, "CONTAINS"]
+            names = [*FUNCTIONS, "CONTAINS", "REGEXP_LIKE"]
             close = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
             known = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
             self.stop(f"there is no function {token}"[:60], known)
@@ -344,6 +350,30 @@ class Reader:
         self.at += 1
         self._nested -= 1
         return self.bounded(made.quantified("=", wanted, False, listed))
+
+    def _regexp(self) -> Expression:
+        called_at = self.at
+        self.at += 2
+        self._descend()
+        at = self.at
+        operand = self.operand()
+        self._want(Kind.STRING, operand, at)
+        if self.tokens[self.at] != ",":
+            self.stop("expected , and a pattern in REGEXP_LIKE")
+        self.at += 1
+        at = self.at
+        pattern = self._string("a pattern in quotes in REGEXP_LIKE")
+        if self.tokens[self.at] != ")":
+            self.stop("expected ) after the pattern of REGEXP_LIKE", "write (?i) at its beginning to ignore case")
+        self.at += 1
+        self._nested -= 1
+        blind = not regexp.available()
+        if blind and (operand.constant or not self.blind):
+            self.stop("REGEXP_LIKE needs re2, which is not installed", f"add it with: {_INSTALL}", at=called_at)
+        wrong = "" if blind else regexp.problem_with(pattern)
+        if wrong:
+            self.stop(wrong, at=at)
+        return self.bounded(made.regexp(operand, pattern, blind))
 
     def _unit(self) -> str:
         unit = self.tokens[self.at].upper()

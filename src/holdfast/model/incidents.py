@@ -29,6 +29,7 @@ CONNECTIONS: Final = {
     "neighbour_down": "A neighbour is silent; events take another route.",
     "neighbour_up": "A neighbour answers again; events go through it again.",
     "unknown_neighbour": "A message came from a node that has not connected, or was forgotten.",
+    "history": "A broker's history could not be written, or lacks events that the broker dropped; the log says which.",
     "reloaded": "The broker has read its peers again.",
     "reload_refused": "The file of `--peers` is wrong; the peers stay as they were.",
     "peer_added": "The file of `--peers` has a new peer.",
@@ -69,6 +70,7 @@ COUNTERS: Final = {
 
 TABLES: Final = {
     "bad_condition": "A neighbour sent a condition that cannot be parsed; the change is ignored.",
+    "untested_condition": "A neighbour sent a condition whose test needs a package that is missing here; it is passed.",
     "too_many_conditions": "A neighbour sent conditions of more filters than `filters_max` or more bytes than "
     "`condition_bytes_max`; the change is refused.",
     "conditions_refused": "A neighbour refused conditions; it sends no events for them.",

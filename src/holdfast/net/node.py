@@ -20,6 +20,7 @@ from holdfast.net.address import ENCRYPTED, Address
 from holdfast.net.admission import SESSIONS_MAX, AdmissionControl, is_full
 from holdfast.net.arrivals import Arrivals
 from holdfast.net.backoff import MAX_S, Backoff
+from holdfast.net.broker_history import BrokerHistory
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
@@ -34,7 +35,7 @@ from holdfast.net.lost_peers import LostPeers
 from holdfast.net.mqtt_trust import DoorTrust
 from holdfast.net.opening import open_store
 from holdfast.net.resumption import Absent, may_resume
-from holdfast.net.session import SILENT_LEASES, Session, open_session
+from holdfast.net.session import SILENT_LEASES, Session, Told, open_session
 from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
 from holdfast.net.stream import SessionStream
@@ -51,7 +52,7 @@ from holdfast.trust.enforcement import RightsInForce
 from holdfast.trust.gate import Gate, NotTrustedError
 from holdfast.trust.identity import Principal
 from holdfast.wire.codec import encode_message
-from holdfast.wire.signals import LEVEL, Denied, Hello, Mark, Missed, Refusal, Welcome
+from holdfast.wire.signals import LEVEL, AskPast, Hello, Refusal, Welcome
 
 _GREETING_MAX = 1_000  # more that have not said who they are; they get a few seconds for it
 _QUIET_S = 0.02  # the event loop reads all sockets many times in this time
@@ -104,6 +105,7 @@ class BrokerNode:
         )
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()  # from peers that are gone
+        self._history = BrokerHistory(settings, self._accept, self._clock, self._rights, machine, self._log)
         self._watching: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._name_refusals: dict[str, str] = {}  # peers that say that our name is taken, and how
@@ -131,6 +133,7 @@ class BrokerNode:
     async def start(self) -> None:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
+            await self._history.open()
             about = self._door_trust, self._half_open, self._arrivals, self._log
             async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *about):
                 self._listeners.append(listener)
@@ -235,6 +238,7 @@ class BrokerNode:
     def crash(self) -> None:
         """Stop as a killed process does: nothing is sent, nobody is told."""
         self._stop_working()
+        self._history.abandon()
         if self._committer is not None:
             self._committer.abandon()
         self._absent.close()
@@ -255,6 +259,7 @@ class BrokerNode:
         """Handle what has come, send what waits as far as others take it, and count the rest as unsent."""
         self._stop_working()
         await self._handle_what_has_come(drain_s)
+        await self._history.close()
         self._absent.close()
         links = [session.link for session in self._wires if session.link is not None]
         for session in self._wires:
@@ -315,7 +320,7 @@ class BrokerNode:
 
     def gauges(self) -> Gauges:
         """What it holds, and how much of that there may be."""
-        return {**self._machine.gauges(), **self._absent.gauges()}
+        return {**self._machine.gauges(), **self._absent.gauges(), **self._history.gauges()}
 
     @property
     def store(self) -> Committer | None:
@@ -410,12 +415,13 @@ class BrokerNode:
         own, stream = self.hello, link.stream
         session = (0, 0) if stream is None else (stream.id, stream.received)
         about = self._committer is not None, *session, self._clock.now_us(), LEVEL, link.repairs
-        return Welcome(own.node, own.kind, own.epoch, *about)
+        return Welcome(own.node, own.kind, own.epoch, *about, keeps=self._history.keeps)
 
     def on_open(self, session: Session) -> None: ...
-    def on_missed(self, session: Session, missed: Missed) -> None: ...
-    def on_mark(self, session: Session, mark: Mark) -> None: ...
-    def on_denied(self, denied: Denied) -> None: ...
+    def on_told(self, signal: Told) -> None: ...
+    def on_ask_past(self, session: Session, ask: AskPast) -> None:
+        self._history.on_ask(session, ask)
+
     @property
     def name_taken(self) -> str:
         """By whom, as a peer says that does not let us in; empty while all do."""

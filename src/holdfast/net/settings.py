@@ -11,6 +11,7 @@ from holdfast.model.tls_settings import TlsSettings
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address
 from holdfast.net.directory import NewDirectory
+from holdfast.net.history_settings import HistorySettings
 from holdfast.net.link import Impairment
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.tls import TlsFiles
@@ -73,6 +74,9 @@ class NodeSettings(Settings):
         True, "whether an impairment loses control messages too", "real links make no difference"
     )
     mqtt: MqttSettings = setting(MqttSettings(), "how it serves clients of MQTT", "as declared there")
+    history: HistorySettings | None = setting(
+        None, "what it keeps for those who subscribe later; None: nothing", "a disk for it is somebody's decision"
+    )
     gossip: GossipSettings | None = setting(
         None, "how brokers recover from each other, the same for all", "it needs every condition at every broker"
     )

@@ -25,6 +25,7 @@ from holdfast.net.deadline import check_timeout
 from holdfast.net.loop_thread import LoopThread
 from holdfast.net.losses import Loss
 from holdfast.net.publish_many import check_events
+from holdfast.net.replaying import Since
 from holdfast.net.setup import parsed_condition
 from holdfast.net.states import Callback, StateChange, StateChanges
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Subscription, WhenFull, describe
@@ -243,11 +244,18 @@ class SyncClient:
         return SyncAdvertisement(self._thread.call(lambda: self._client.advertise(condition)), self._thread)
 
     def subscribe(
-        self, condition: str, *, group: str = "", queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
+        self,
+        condition: str,
+        *,
+        group: str = "",
+        queue_max: int = QUEUE_MAX,
+        when_full: WhenFull = "drop-oldest",
+        last: int | None = None,
+        since: Since = None,
     ) -> SyncSubscription:
         parsed_condition(condition)  # here, where a warning finds the line of the caller
         wanted = partial(self._client.subscribe, condition, group=group, queue_max=queue_max, when_full=when_full)
-        made = self._thread.call(wanted)
+        made = self._thread.call(partial(wanted, last=last, since=since))
         return SyncSubscription(made, self._thread, self._at_once)
 
     @property

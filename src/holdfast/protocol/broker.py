@@ -42,6 +42,7 @@ from holdfast.protocol.outages import LinkOutages
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.reach import Behind, Complete, Reach, known_everywhere
 from holdfast.protocol.router import Router
+from holdfast.protocol.store_changes import Body
 from holdfast.protocol.vouching import not_vouched_for
 
 _AWAY_MAX = 10_000  # clients; as many as may be connected, and then who has been away longest is forgotten
@@ -103,6 +104,9 @@ class CoreBroker:
 
     def keeps_for(self, client: str) -> bool:
         return False
+
+    def backlog(self, neighbour: str) -> list[Body]:
+        return []
 
     @property
     def routes_version(self) -> int:
@@ -420,10 +424,7 @@ class CoreBroker:
         effects: list[Effect] = []
         for step in self._intake.steps(name, neighbour.heard, now_us):
             table = step.message.table
-            if step.problem:
-                effects += [Incident(step.problem, name), Send(name, TableRefused(table, step.reason))]
-                effects += self._on_change(name, neighbour, table, (), step.added, now_us)
-                continue
+            effects += step.told(name)
             effects += self._on_change(name, neighbour, table, step.added, step.dropped, now_us)
             if step.is_last and neighbour.hears_outages:  # it may wait for this: what we state holds for what was added
                 if table == "subscriptions":

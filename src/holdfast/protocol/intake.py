@@ -8,11 +8,13 @@ the neighbour's budget, is taken back whole.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.language.problems import ConditionError
-from holdfast.model.messages import Delta, Snapshot, Table
+from holdfast.model.extras import how_to_install
+from holdfast.model.messages import Delta, Snapshot, Table, TableRefused
 from holdfast.protocol.conditions import ConditionBook, Cost
+from holdfast.protocol.effects import Effect, Incident, Send
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import ReceivedTable
 
@@ -32,18 +34,26 @@ class _Change:
     costs: list[Cost] = field(default_factory=list)  # of those of `added` that are parsed
     filters: int = 0  # of the table, once it has these and not what is dropped
     bytes: int = 0
+    untested: bool = False  # some need a package that is missing here
 
 
 @dataclass(frozen=True)
 class Step:
-    """A part of a change that is ready; with a problem, what is to be taken back, and why."""
+    """A part of a change that is ready; after a problem, what is to be taken back of it."""
 
     message: Delta | Snapshot
     added: Sequence[str]
     dropped: Sequence[str]
-    is_last: bool = False
+    is_last: bool = False  # and the table has it
     problem: str = ""  # an incident's kind
     reason: str = ""
+
+    def told(self, neighbour: str) -> list[Effect]:
+        """What is said of a problem."""
+        if not self.problem:
+            return []
+        refused = [] if self.is_last else [Send(neighbour, TableRefused(self.message.table, self.reason))]
+        return [Incident(self.problem, neighbour, reason=self.reason if self.is_last else ""), *refused]
 
 
 class Intake:
@@ -98,6 +108,8 @@ class Intake:
             step = self._step(changes[0], heard[changes[0].message.table])
             if step.is_last or step.problem:
                 changes.popleft()
+            else:  # behind the others, so that each has its turn
+                self._waiting[neighbour] = self._waiting.pop(neighbour)
             yield step
         if not changes:
             self._waiting.pop(neighbour, None)
@@ -109,7 +121,7 @@ class Intake:
             if change.added and message.table == "subscriptions":
                 refused = self._why_refused(change.added)
                 if refused:
-                    return Step(message, (), (), problem="too_many_conditions", reason=refused)
+                    return Step(message, (), (), False, "too_many_conditions", refused)
             self._begin(change, heard)
         begun = len(change.costs)
         for condition in change.added[begun:]:
@@ -119,15 +131,19 @@ class Intake:
                 cost = self._book.cost(condition)
             except ConditionError:
                 reason = f"{self._name} cannot parse one of the {message.table}; does it run another version?"
-                return Step(message, change.added[:begun], (), problem="bad_condition", reason=reason)
+                return Step(message, (), change.added[:begun], False, "bad_condition", reason)
             change.filters, change.bytes = change.filters + cost.filters, change.bytes + cost.bytes
             over = self._over_budget(change)
             if over:
-                return Step(message, change.added[:begun], (), problem="too_many_conditions", reason=over)
+                return Step(message, (), change.added[:begun], False, "too_many_conditions", over)
+            change.untested |= self._book.untested(condition)
             change.costs.append(cost)
             self._left -= cost.tests + _CONDITION_WORK
         heard.apply(message, change.added, change.dropped, change.costs)
-        return Step(message, change.added[begun:], change.dropped, is_last=True)
+        step = Step(message, change.added[begun:], change.dropped, True)
+        if change.untested:
+            return replace(step, problem="untested_condition", reason=f"add re2: {how_to_install('regex')}")
+        return step
 
     def _begin(self, change: _Change, heard: ReceivedTable) -> None:
         change.filters, _, change.bytes = heard.cost

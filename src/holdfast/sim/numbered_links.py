@@ -91,7 +91,7 @@ from holdfast.sim.numbered_state import (
 )
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def bytes_of_count(count):
     if count < 2**16:
         return 3 if count >= 2**8 else 2 if count >= 2**7 else 1
@@ -101,7 +101,7 @@ def bytes_of_count(count):
 # The heap ----------------------------------------------------------------------------------------------
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def push(time_us, kind, link, a, b, c, run):
     """There is room: whoever lets things happen sees to that."""
     heap, state = run.heap, run.state
@@ -124,7 +124,7 @@ def push(time_us, kind, link, a, b, c, run):
     heap[at, C] = c
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def drop_first(run):
     heap, state = run.heap, run.state
     last = state[COUNT] - 1
@@ -176,7 +176,7 @@ def control_arrival_us(now_us, link, edge, is_lossy, run):
     return now_us + max(np.int64(delay_us), 0)
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def transmit(now_us, link, seq, again, run):
     """Put what the ring has under this number on the link, for the first time or again."""
     state, links, ring, outstanding, counts = run.state, run.links, run.ring, run.outstanding, run.counts
@@ -221,7 +221,7 @@ def announce(now_us, link, run):
         push(arrives_us, HIGHEST_SENT, link, seq, first, 0, run)
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def _note_sender(link, run):
     """Whether the receiver still has to be told how far the sender has got."""
     state, links = run.state, run.links
@@ -230,7 +230,7 @@ def _note_sender(link, run):
     links[link, SENDER_BUSY] = is_busy
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def number(now_us, link, event, key, size, flags, run):
     """Give an event the next number of a link and keep it there."""
     links, ring, brokers, outstanding, settings = run.links, run.ring, run.brokers, run.outstanding, run.settings
@@ -273,7 +273,7 @@ def on_idle(now_us, link, run):
 # Receiving ---------------------------------------------------------------------------------------------
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def arrived_or_given_up(link, seq, run):
     """Nobody waits for this copy any more; the sender may have forgotten it already."""
     links, ring, outstanding, settings = run.links, run.ring, run.outstanding, run.settings
@@ -356,7 +356,7 @@ def _learn(now_us, link, hole, again, run):
             answers[link, ANSWER_US] += (took_us - answers[link, ANSWER_US]) / 8
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def _begin(link, seq, run):
     links = run.links
     if not links[link, BEGUN]:
@@ -364,7 +364,7 @@ def _begin(link, seq, run):
         links[link, HIGHEST] = 0 if seq < FORGOTTEN_MAX else seq
 
 
-@nb.njit
+@nb.njit(forceinline=True)
 def on_numbered(now_us, link, seq, again, run):
     """Whether it is new."""
     links, holes = run.links, run.holes
