@@ -25,7 +25,7 @@ SEES: dict[str, frozenset[str]] = {
     "sim": _DRIVER,
     "net": _DRIVER | {"trust", "mqtt"},  # mqtt: what a broker says to clients of MQTT
     # Clients of a bus; the stub broker that stands for it knows tables and control messages, as brokers and clients do.
-    "carriers": frozenset({"model", "language", "protocol", "wire", "trust", "net"}),
+    "carriers": frozenset({"model", "language", "protocol", "wire", "trust", "net", "store"}),
     "gateway": frozenset(
         {"model", "language", "protocol", "wire", "store", "net"}
     ),  # a client of a network, with a log

@@ -34,6 +34,7 @@ VERBS: tuple[str, ...] = (
     "pub",
     "sub",
     "gateway",
+    "keep",
     "keys",
     "explain",
     "doctor",
