@@ -105,7 +105,9 @@ class EmbeddedEngine:
     def explained(self) -> Iterator[None]:
         try:
             yield
-        except (duckdb.IOException, duckdb.InvalidInputException, pa.ArrowInvalid, OSError) as problem:
+        except (duckdb.Error, pa.ArrowInvalid, OSError) as problem:
+            if isinstance(problem, duckdb.ProgrammingError):  # a query of ours that is wrong
+                raise
             first = (str(problem).splitlines() or [type(problem).__name__])[0]
             raise InputError(first[:_WORDS_MAX]) from problem
 
