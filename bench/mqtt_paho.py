@@ -4,6 +4,7 @@ import threading
 import time
 
 import paho.mqtt.client as mqtt
+from paho.mqtt.enums import CallbackAPIVersion
 
 from bench.mqtt_systems import MqttServer
 
@@ -11,7 +12,7 @@ _PATIENCE_S = 60.0
 
 
 def _client(server: MqttServer, name: str) -> mqtt.Client:
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, name)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2, name)
     client.max_inflight_messages_set(500)
     client.max_queued_messages_set(0)
     client.connect("127.0.0.1", server.port)

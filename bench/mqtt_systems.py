@@ -111,6 +111,7 @@ class Mosquitto(MqttServer):
             "user": getpass.getuser(),
             "max_queued_messages": "0",  # without a limit: it would drop from the thousandth on
             "max_inflight_messages": "1000",  # as many as the publisher has on their way, and more
+            "set_tcp_nodelay": "true",  # it would wait for more to send, as the others do not
             "persistence": "true" if self.on_disk else "false",
         }
         if self.on_disk:
