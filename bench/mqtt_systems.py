@@ -19,6 +19,7 @@ class MqttServer(Server):
     """A broker, and its subscribers in a process of their own."""
 
     on_disk = False
+    many = False  # its clients have 10,000 filters
     qos_max = 2
     port: int
 
@@ -122,6 +123,14 @@ class Mosquitto(MqttServer):
         self._wait_for(self.port)
 
 
+class HoldfastMany(Holdfast):
+    many = True
+
+
+class MosquittoMany(Mosquitto):
+    many = True
+
+
 class MosquittoPersistent(Mosquitto):
     on_disk = True
 
@@ -153,6 +162,10 @@ class Rabbit(MqttServer):
         self._wait_for(self.port)
 
 
+class RabbitMany(Rabbit):
+    many = True
+
+
 class RabbitPersistent(Rabbit):
     on_disk = True
 
@@ -167,4 +180,9 @@ ON_DISK: dict[str, type[MqttServer]] = {
     "mosquitto, persistent": MosquittoPersistent,
     "rabbitmq, durable queues": RabbitPersistent,
 }
-SYSTEMS = IN_MEMORY | ON_DISK
+WITH_MANY: dict[str, type[MqttServer]] = {
+    "holdfast, many": HoldfastMany,
+    "mosquitto, many": MosquittoMany,
+    "rabbitmq, many": RabbitMany,
+}
+SYSTEMS = IN_MEMORY | ON_DISK | WITH_MANY

@@ -9,7 +9,14 @@ from holdfast.mqtt.packets import Connect, PublishPacket, Subscribe
 
 
 def row(system: str, qos: int, on_disk: bool, *rates: float) -> dict[str, Any]:
-    about = {"system": system, "cell": "1 subscriber", "qos": qos, "on_disk": on_disk, "rates": list(rates)}
+    about = {
+        "system": system,
+        "cell": "1 subscriber",
+        "qos": qos,
+        "on_disk": on_disk,
+        "many": False,
+        "rates": list(rates),
+    }
     return about | {"deliveries_per_second": rates[0], "broker_cpu_us": 20.0}
 
 

@@ -22,6 +22,7 @@ EXTRA_OF = {
     "pyspark": "spark",
     "kazoo": "zookeeper",
     "duckdb": "nemesis",
+    "paho": "nemesis",
     "cryptography": "trust",
     "jwt": "trust",
     "nats": "nats",
