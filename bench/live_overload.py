@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.live_events import MATCHING, stream
 from holdfast.net.address import parse_address
-from holdfast.net.client import connect
+from holdfast.net.connecting import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 

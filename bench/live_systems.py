@@ -187,7 +187,7 @@ class ActiveMqBare(Server):
         port = self._port()
         places = {name: str(self.folder / name) for name in ("conf", "data", "tmp")}
         for each in places.values():
-            Path(each).mkdir()
+            Path(each).mkdir(exist_ok=True)
         settings = {"home": "/usr/share/activemq", "base": str(self.folder), **places}
         command = ["java", "-Xmx1g", f"-Djava.io.tmpdir={places['tmp']}"]
         command += [f"-Dactivemq.{name}={value}" for name, value in settings.items() if name != "tmp"]

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.carriers.connecting import connect, connect_sync
     from holdfast.gateway.client import connect_gateway
     from holdfast.language.covering import covers, overlaps
     from holdfast.language.parser import parse
@@ -26,26 +27,31 @@ if TYPE_CHECKING:
     from holdfast.mqtt.settings import MqttSettings
     from holdfast.net.accounting import Account
     from holdfast.net.broker import Broker
-    from holdfast.net.client import Client, connect
+    from holdfast.net.client import Client
+    from holdfast.net.history_settings import HistorySettings
     from holdfast.net.losses import Loss
     from holdfast.net.states import StateChange
     from holdfast.net.subscription import Delivery
-    from holdfast.net.sync import SyncClient, connect_sync
+    from holdfast.net.sync import SyncClient
     from holdfast.net.sync_broker import SyncBroker
     from holdfast.protocol.gossip.settings import GossipSettings
     from holdfast.protocol.hops.settings import HopSettings
     from holdfast.protocol.order.settings import LatchSettings
     from holdfast.protocol.recovery.settings import RecoverySettings
     from holdfast.protocol.settings import ProtocolSettings
+    from holdfast.store.log import Retention
+    from holdfast.trust.budget import BudgetSettings
 
 __version__ = "0.2.0"
 __all__ = [
     "Account",
     "Broker",
+    "BudgetSettings",
     "Client",
     "ConditionError",
     "Delivery",
     "GossipSettings",
+    "HistorySettings",
     "HoldfastError",
     "HoldfastWarning",
     "HopSettings",
@@ -58,6 +64,7 @@ __all__ = [
     "MqttSettings",
     "ProtocolSettings",
     "RecoverySettings",
+    "Retention",
     "StateChange",
     "Subscription",
     "SyncBroker",
@@ -75,6 +82,7 @@ __all__ = [
 _HOMES = {
     "Account": "holdfast.net.accounting",
     "Broker": "holdfast.net.broker",
+    "BudgetSettings": "holdfast.trust.budget",
     "Client": "holdfast.net.client",
     "ConditionError": "holdfast.language.problems",
     "Delivery": "holdfast.net.subscription",
@@ -89,6 +97,8 @@ _HOMES = {
     "MissingExtraError": "holdfast.model.errors",
     "MisuseError": "holdfast.model.errors",
     "MqttSettings": "holdfast.mqtt.settings",
+    "HistorySettings": "holdfast.net.history_settings",
+    "Retention": "holdfast.store.log",
     "ProtocolSettings": "holdfast.protocol.settings",
     "RecoverySettings": "holdfast.protocol.recovery.settings",
     "StateChange": "holdfast.net.states",
@@ -97,9 +107,9 @@ _HOMES = {
     "SyncClient": "holdfast.net.sync",
     "TimedOutError": "holdfast.model.errors",
     "TransportError": "holdfast.model.errors",
-    "connect": "holdfast.net.client",
+    "connect": "holdfast.carriers.connecting",
     "connect_gateway": "holdfast.gateway.client",
-    "connect_sync": "holdfast.net.sync",
+    "connect_sync": "holdfast.carriers.connecting",
     "covers": "holdfast.language.covering",
     "overlaps": "holdfast.language.covering",
     "parse": "holdfast.language.parser",

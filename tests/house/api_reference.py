@@ -50,7 +50,7 @@ SECTIONS = (
         "`connect`, `connect_sync`, `Client`, `SyncClient`, `Delivery`, `Loss`, `Account` and `StateChange` are from "
         "`holdfast` itself; the other classes are what these return.",
         (
-            "holdfast.net.client:connect",
+            "holdfast.carriers.connecting:connect",
             "holdfast.net.client:Client",
             "holdfast.net.attachment:Attachment",
             "holdfast.net.subscription:Subscription",
@@ -60,7 +60,7 @@ SECTIONS = (
             "holdfast.net.accounting:Missing",
             "holdfast.net.states:StateChange",
             "holdfast.net.states:StateChanges",
-            "holdfast.net.sync:connect_sync",
+            "holdfast.carriers.connecting:connect_sync",
             "holdfast.net.sync:SyncClient",
             "holdfast.net.sync:SyncSubscription",
             "holdfast.net.sync:SyncStates",
@@ -112,6 +112,9 @@ SECTIONS = (
             "holdfast.protocol.hops.settings:WatchSettings",
             "holdfast.protocol.gossip.settings:GossipSettings",
             "holdfast.mqtt.settings:MqttSettings",
+            "holdfast.net.history_settings:HistorySettings",
+            "holdfast.store.log:Retention",
+            "holdfast.trust.budget:BudgetSettings",
             "holdfast.protocol.replication.settings:ReplicationSettings",
         ),
     ),

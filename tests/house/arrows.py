@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from tests.house.tree import imports
 
 _BELOW_CLI = frozenset(
-    "model language matching protocol wire mqtt trust network store books sim net gateway planner pipeline".split()
+    "model language matching protocol wire mqtt trust network store books sim net carriers gateway planner "
+    "pipeline".split()
 )
 _DRIVER = frozenset({"model", "language", "matching", "protocol", "wire", "network", "store", "books"})
 
@@ -19,10 +20,12 @@ SEES: dict[str, frozenset[str]] = {
     "mqtt": frozenset({"model", "language"}),
     "trust": frozenset({"model", "language"}),  # who somebody is and may do; it neither listens nor dials
     "network": frozenset({"model", "language", "protocol"}),  # it holds the settings of every mechanism
-    "store": frozenset({"model", "protocol", "wire"}),  # it keeps what the protocol hands it, as messages
+    "store": frozenset({"model", "language", "protocol", "wire"}),  # it keeps what the protocol hands it, and finds it
     "books": _DRIVER - {"store", "books"},  # of a run, whoever drove it
     "sim": _DRIVER,
     "net": _DRIVER | {"trust", "mqtt"},  # mqtt: what a broker says to clients of MQTT
+    # Clients of a bus; the stub broker that stands for it knows tables and control messages, as brokers and clients do.
+    "carriers": frozenset({"model", "language", "protocol", "wire", "trust", "net"}),
     "gateway": frozenset(
         {"model", "language", "protocol", "wire", "store", "net"}
     ),  # a client of a network, with a log
@@ -39,7 +42,9 @@ SEES: dict[str, frozenset[str]] = {
 }
 
 DRIVERS = ("sim", "net")
-CONTRACT = frozenset("client_rights store_changes conditions effects message_kind node parts settings stack".split())
+CONTRACT = frozenset(
+    "client_rights replay store_changes conditions effects message_kind node parts settings stack".split()
+)
 """What drivers may import of protocol, beside the settings of each mechanism: a driver knows nodes and no mechanism."""
 PAPERS = "holdfast_papers"  # imports the product; the product finds its verb by an entry point and imports none of it
 _APART = {"holdfast.pipeline.audit": "holdfast.pipeline.report"}  # a report shows an audit, which knows no report

@@ -5,11 +5,17 @@ A block that says `notest` must be in `BLOCKS`, and so it stays a short list tha
 """
 
 BLOCKS = {  # page, the command that the block is about: reason
+    ("README.md", 'holdfast.connect("nats://'): "needs a NATS server; tests/carriers/test_servers.py does the same",
+    (
+        "docs/carriers.md",
+        'holdfast.connect("nats://',
+    ): "needs a NATS server; tests/carriers/test_servers.py does the same",
     ("docs/spark.md", "holdfast match trades wishes/ --stream"): "needs a Kafka, and a package from Maven's servers",
     ("docs/planning.md", "./run holdfast reproduce prediction"): "takes a quarter of an hour; tests/papers "
     "has a part of it",
     ("docs/reproduction.md", "./run holdfast reproduce end-to-end"): "takes a quarter of an hour; tests/papers "
     "takes a small study the same way",
+    ("docs/history.md", "holdfast broker --id b1"): "runs for ever; tests/net/test_history.py starts it the same way",
     ("docs/mqtt.md", "mosquitto_sub"): "Mosquitto's clients come with the system; tests/net/test_mqtt.py does the same",
     ("docs/mqtt.md", "paho.mqtt.client"): "runs for ever; tests/net/test_mqtt_clients.py does the same",
     ("docs/cluster.md", "SPARK_REMOTE=sc://"): "Spark Connect's client needs packages that the locks do not have",

@@ -14,7 +14,7 @@ from holdfast.gateway.client import connect_gateway
 from holdfast.model.errors import InputError
 from holdfast.model.settings import MICROSECONDS, Declared, Settings, SettingsError, declared, suffix
 from holdfast.model.validation import ChoiceRule, FlagRule, NumberRule, ValueRule
-from holdfast.net.client import connect
+from holdfast.net.connecting import connect
 from holdfast.net.settings import ClientSettings, NodeSettings
 from holdfast.network.keys.protocol import PLAN, PROTOCOL, RELIABILITY, REPLICATION, TRANSPORT
 from holdfast.network.load import parse_text

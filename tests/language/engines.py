@@ -26,6 +26,8 @@ SCHEMA = pa.schema(
         ("team", pa.string()),
         ("live", pa.bool_()),
         ("sent", pa.timestamp("us")),
+        ("tags", pa.list_(pa.string())),
+        ("sizes", pa.list_(pa.int64())),
     ]
 )
 
@@ -49,9 +51,30 @@ def sql_conditions(count: int, seed: str) -> list[str]:
     return [condition(dice, SQL_ATTRIBUTES, sql=True) for _ in range(count)]
 
 
+_SIMPLE = r"'(?:[^']|'')*'|[\w.+-]+"  # what tests look for in lists: a name or a constant
+_CONTAINS = re.compile(rf"CONTAINS\((\w+), ({_SIMPLE})\)", re.IGNORECASE)
+_EACH = re.compile(rf"({_SIMPLE}) (=|<>|!=|<|<=|>|>=) (ANY|ALL)\((\w+)\)", re.IGNORECASE)
+
+
 def for_duckdb(text: str) -> str:
-    """DuckDB's name for whole units between two times is date_sub, and its unit is a string."""
-    return re.sub(r"TIMESTAMPDIFF\((\w+), ", r"date_sub('\1', ", text)
+    """DuckDB's name for whole units between two times is date_sub, and its unit is a string.
+
+    For a list that is NULL its ANY is FALSE, as for an empty one; for one that holds only NULL it is unknown.
+    """
+    text = re.sub(r"TIMESTAMPDIFF\((\w+), ", r"date_sub('\1', ", text)
+    text = re.sub(r"CARDINALITY\(", "len(", re.sub(r"REGEXP_LIKE\(", "regexp_matches(", text))
+    text = _CONTAINS.sub(r"\2 = ANY(\1)", text)
+    return re.sub(r"\b(ANY|ALL)\((\w+)\)", r"\1(COALESCE(\2, [NULL]))", text, flags=re.IGNORECASE)
+
+
+def for_spark(text: str) -> str:
+    """Spark looks into arrays with functions, which have three values as well."""
+
+    def looked_into(found: re.Match[str]) -> str:
+        wanted, sign, each, name = found.groups()
+        return f"{'exists' if each.upper() == 'ANY' else 'forall'}({name}, element -> {wanted} {sign} element)"
+
+    return _EACH.sub(looked_into, _CONTAINS.sub(r"\2 = ANY(\1)", text))
 
 
 def ids_that_match(text: str, rows: Sequence[Event]) -> list[object]:

@@ -18,7 +18,7 @@ SIGNS = ("=", "<>", "<", "<=", ">", ">=")
 
 
 def expression_test(dice: Random, attributes: Sequence["Attribute"], sql: bool) -> str:
-    by_kind = {kind: [each for each in attributes if each.kind is kind] for kind in Kind}
+    by_kind = {kind: [each for each in attributes if each.kind is kind] for kind in Kind if kind is not Kind.LIST}
     draw = _Draw(dice, {kind: found for kind, found in by_kind.items() if found}, sql)
     return draw.test(2)
 
@@ -61,6 +61,9 @@ class _Draw:
                 inner = self.operand(kind, depth - 1)
                 return f"COALESCE({inner}, {self.operand(kind, 0)})" if name == "COALESCE" else f"{name}({inner})"
             case Kind.BOOLEAN:
+                if self.sql and Kind.STRING in self.attributes and self.dice.randrange(4) == 0:
+                    pattern = self.dice.choice(("a", "^[A-Z]+$", "(?i)^ibm", "[.]N?$", "^..$", "(a|O).?[Hb]"))
+                    return f"REGEXP_LIKE({self.operand(Kind.STRING, depth - 1)}, '{pattern}')"
                 if self.dice.randrange(3) == 0:
                     return f"COALESCE({self._name(kind)}, {self._constant(kind)})"
                 joined = f" {self.dice.choice(('AND', 'OR'))} "

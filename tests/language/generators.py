@@ -75,7 +75,15 @@ SENT = Attribute(
     (NOON, NOON + timedelta(days=1), datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)),
     (NOON - MICROSECOND, NOON + MICROSECOND, NOON + timedelta(hours=5), datetime(2400, 2, 29, tzinfo=UTC)),
 )
-SQL_ATTRIBUTES = (PRICE, SIZE, SERIAL, SYMBOL, TEAM, LIVE, SENT)
+TAGS = Attribute(
+    "tags",
+    Kind.LIST,
+    (["IBM"], ["IBM", "O'Hara"], ["ÉTÉ", None, "IBM"]),
+    ([], [None], ["ibm"], ["", "a%b", "", "IBM.N"]),
+)
+SIZES = Attribute("sizes", Kind.LIST, ([1], [-1, 10], [0, None, 10]), ([], [None, None], [9, 999], list(range(12))))
+SQL_ATTRIBUTES = (PRICE, SIZE, SERIAL, SYMBOL, TEAM, LIVE, SENT, TAGS, SIZES)
+_ELEMENTS = {"tags": SYMBOL, "sizes": SIZE}  # lists hold what these attributes hold
 
 RATIO = Attribute(
     "home.ratio",
@@ -94,7 +102,10 @@ ODD = Attribute(
     quoted=True,
 )
 KEYWORD = Attribute("between", Kind.TIMESTAMP, (NOON,), (NOON.replace(tzinfo=None), NOON - MICROSECOND), quoted=True)
-ATTRIBUTES = (*SQL_ATTRIBUTES, RATIO, ODD, KEYWORD)
+MIXED = Attribute(
+    "home.mixed", Kind.LIST, ([True], [1], [1.0, 2**53], [NOON]), ([math.nan], [2**64 - 1], [False, None])
+)
+ATTRIBUTES = (*SQL_ATTRIBUTES, RATIO, ODD, KEYWORD, MIXED)
 
 
 def conditions(attributes: Sequence[Attribute] = ATTRIBUTES, sql: bool = False) -> st.SearchStrategy[str]:
@@ -135,6 +146,9 @@ def _anything(dice: Random, kind: Kind) -> Value:
         return "".join(chr(dice.randint(*dice.choice(ranges))) for _ in range(dice.randrange(9)))
     if kind is Kind.BOOLEAN:
         return dice.choice((True, False))
+    if kind is Kind.LIST:
+        alike = dice.choice((Kind.STRING, Kind.BOOLEAN, Kind.TIMESTAMP))
+        return [_anything(dice, alike) for _ in range(dice.randrange(4))]
     if kind is Kind.TIMESTAMP:
         zone = dice.choice((None, UTC, timezone(timedelta(hours=-7))))
         return datetime(2000, 1, 1, tzinfo=zone) + MICROSECOND * dice.randint(-(10**16), 10**16)
@@ -171,10 +185,12 @@ def atom(dice: Random, attributes: Sequence[Attribute] = ATTRIBUTES, sql: bool =
         return expression_test(dice, attributes, sql)
     each = dice.choice(attributes)
     name = each.spelt(dice, sql)
+    if each.kind is Kind.LIST:
+        return _list_test(dice, each, name, attributes, sql)
     shapes = ("comparison", "comparison", "comparison", "in", "null", *_SHAPES[each.kind])
     shape = dice.choice(shapes if sql else (*shapes, "wrong kind"))
     if shape == "wrong kind":
-        return f"{name} = {_constant(dice, dice.choice(attributes), sql)}"
+        return f"{name} = {_constant(dice, dice.choice(_scalars(attributes)), sql)}"
     if shape == "null":
         return f"{name} {_cased(dice, dice.choice(('IS NULL', 'IS NOT NULL', 'IS NOT NULL')))}"
     if shape == "lone":
@@ -190,6 +206,29 @@ def atom(dice: Random, attributes: Sequence[Attribute] = ATTRIBUTES, sql: bool =
         low, high = _constant(dice, each, sql), _constant(dice, each, sql)
         return f"{name} {_negatable(dice, 'BETWEEN')} {low} {_cased(dice, 'AND')} {high}"
     return _comparison(dice, each, name, sql)
+
+
+def _list_test(dice: Random, each: Attribute, name: str, attributes: Sequence[Attribute], sql: bool) -> str:
+    alike = _ELEMENTS.get(each.name) or dice.choice(_scalars(attributes))
+    wanted = alike.spelt(dice, True) if dice.randrange(5) == 0 else _constant(dice, alike, sql)
+    lot = dice.randrange(10 if sql else 12)
+    if lot < 3:
+        return f"{_cased(dice, 'CONTAINS')}({name}, {wanted})"
+    if lot == 3:
+        return f"{name} {_cased(dice, dice.choice(('IS NULL', 'IS NOT NULL')))}"
+    if lot == 4:
+        return f"CARDINALITY({name}) {dice.choice(('=', '<', '>='))} {dice.randrange(3)}"
+    if lot == 10:
+        return f"{name} = {dice.choice((wanted, name.replace(chr(34), '')))}"  # never true
+    if lot == 11:
+        return f"(({wanted} = ANY({name})) {dice.choice(('AND', 'OR'))} live) = {dice.choice(('live', 'TRUE'))}"
+    ordered = () if alike.kind is Kind.BOOLEAN else ("<", ">=")
+    sign = dice.choice(("=", "=", "=", "<>", "!=", *ordered))
+    return f"{wanted} {sign} {_cased(dice, dice.choice(('ANY', 'ANY', 'ALL')))}({name})"
+
+
+def _scalars(attributes: Sequence[Attribute]) -> list[Attribute]:
+    return [each for each in attributes if each.kind is not Kind.LIST]
 
 
 _SHAPES = {

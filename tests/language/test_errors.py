@@ -25,7 +25,7 @@ COMMENT = "there are no comments; write - -5, or - (-5), for two signs"
 QUOTED = "expected a value or an attribute that needs no quotes"
 APART = "TIMESTAMPDIFF(SECOND, a, b) says how far two timestamps are apart"
 MOMENT = "expected a number, found the timestamp TIMESTAMP '2026-01-31 00:00:00'"
-FUNCTIONS = "there are LOWER, UPPER, LENGTH, ABS, COALESCE, EXISTS, TIMESTAMPDIFF"
+FUNCTIONS = "there are LOWER, UPPER, LENGTH, ABS, CARDINALITY, COALESCE, EXISTS, TIMESTAMPDIFF, CONTAINS, REGEXP_LIKE"
 NAMED = "double quotes name an attribute; write 'y' for the string, or y for the attribute"
 UNIT = "expected a unit: MICROSECOND, MILLISECOND, SECOND, MINUTE, HOUR, DAY"
 

@@ -86,7 +86,7 @@ def test_nested_events_are_explained_by_their_dotted_names() -> None:
 
 def test_an_event_that_is_no_event_is_refused() -> None:
     with pytest.raises(InputError, match="event attribute x"):
-        parse("x = 1").explain({"x": [1]})
+        parse("x = 1").explain({"x": [[1]]})
 
 
 def test_explanations_agree_with_matching() -> None:

@@ -9,6 +9,7 @@ from holdfast import parse
 from tests.language.engines import (
     DIFFERENCES,
     Difference,
+    for_spark,
     ids_that_match,
     sql_conditions,
     table_of,
@@ -34,7 +35,9 @@ def test_many_conditions_select_the_rows_that_spark_selects(events: Any, printed
     texts = sql_conditions(CONDITIONS, "Spark")
     if printed:
         texts = [str(parse(text)) for text in texts]
-    verdicts = events.selectExpr("id", *(f"({text}) AS c{number}" for number, text in enumerate(texts))).collect()
+    verdicts = events.selectExpr(
+        "id", *(f"({for_spark(text)}) AS c{number}" for number, text in enumerate(texts))
+    ).collect()
     for number, text in enumerate(texts):
         selected = sorted(each["id"] for each in verdicts if each[f"c{number}"])
         assert ids_that_match(text, ROWS) == selected, text
@@ -46,7 +49,9 @@ def test_many_expressions_select_the_rows_that_spark_selects(events: Any, seed: 
     """Ten times 100 expressions and 100 rows: 100,000 pairs."""
     dice = Random(f"expressions for Spark {seed}")
     texts = [expression_test(dice, SQL_ATTRIBUTES, sql=True) for _ in range(100)]
-    verdicts = events.selectExpr("id", *(f"({text}) AS c{number}" for number, text in enumerate(texts))).collect()
+    verdicts = events.selectExpr(
+        "id", *(f"({for_spark(text)}) AS c{number}" for number, text in enumerate(texts))
+    ).collect()
     for number, text in enumerate(texts):
         selected = sorted(each["id"] for each in verdicts if each[f"c{number}"])
         assert ids_that_match(text, ROWS) == selected, text

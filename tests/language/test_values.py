@@ -179,16 +179,39 @@ def test_a_scalar_from_outside_becomes_a_plain_value(found: object, expected: Va
 
 
 @pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([], []),
+        (("a", None), ["a", None]),
+        ([1, np.float32(0.5), None], [1, 0.5, None]),
+        (np.array([1, 2]), [1, 2]),
+        (np.array([]), []),
+        ([date(2026, 1, 31)], [datetime(2026, 1, 31, tzinfo=UTC)]),
+        ([True, False], [True, False]),
+        ([2**64 - 1, 2**63], [2**64 - 1, 2**63]),
+        ([-(2**63), 2**63 - 1], [-(2**63), 2**63 - 1]),
+        ([2**53, 0.5, math.inf], [2**53, 0.5, math.inf]),
+    ],
+    ids=repr,
+)
+def test_a_list_from_outside_becomes_a_list_of_plain_values(found: object, expected: list[object]) -> None:
+    taken = as_value(found, "x")
+    assert taken == expected
+    assert list(map(type, taken)) == list(map(type, expected))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     "found",
     [
-        *(INTEGER_MAX + 1, INTEGER_MIN - 1, b"bytes", Decimal("1.5"), 1j, [1], (1,), {1}, object(), timedelta(1)),
-        *(np.array([1, 2]), np.array([1]), np.timedelta64(1, "ns"), np.complex128(1), np.array([])),
+        *(INTEGER_MAX + 1, INTEGER_MIN - 1, b"bytes", Decimal("1.5"), 1j, {1}, object(), timedelta(1)),
+        *(np.timedelta64(1, "ns"), np.complex128(1), np.array([[1]]), np.array([1j])),
+        *([[1]], [{"a": 1}], [1, "a"], [1, True], [b"a"], [2**60, 0.5], [2**63, -1], [0] * 257),
     ],
     ids=lambda found: type(found).__name__,
 )
 @pytest.mark.parametrize("wrap", [lambda x: {"x": x}, lambda x: {"x": x, "y": np.int64(1)}], ids=["flat", "mixed"])
 def test_anything_else_is_refused_with_its_name(found: object, wrap: Any) -> None:
-    with pytest.raises(InputError, match="event attribute x: "):
+    with pytest.raises(InputError, match=r"event attribute x(\[0\])?: "):
         parse("TRUE").matches(wrap(found))
 
 

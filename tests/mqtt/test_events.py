@@ -31,13 +31,15 @@ def test_a_publication_comes_out_as_it_went_in(given_: dict, qos: int, retain: b
 
 
 def test_user_properties_are_attributes_in_their_order_and_json_scalars_have_their_types() -> None:
-    document = {"price": 5.5, "count": 3, "ok": True, "name": "x", "in": {"deep": 1}, "list": [1], "none": None}
+    document = {"price": 5.5, "count": 3, "ok": True, "name": "x", "in": {"deep": 1, "tags": ["a", None]}, "none": None}
+    document |= {"nested": [[1]], "odd": [1, "a"], "long": [0] * 257, "large": [2**64]}
     user = [("site", "north"), ("name", "mine"), ("site", "again"), ("", "no name"), ("topic", "no"), ("~x", "no")]
     packet = PublishPacket(
         "a/b", json.dumps(document).encode(), 1, properties={"content_type": "application/json", "user_property": user}
     )
     attributes = event_of(packet).attributes
     expected = {"topic": "a/b", "price": 5.5, "count": 3, "ok": True, "in.deep": 1, "site": "again", "name": "mine"}
+    expected["in.tags"] = ["a", None]
     assert {name: value for name, value in attributes.items() if not name.startswith("mqtt.")} == expected
     assert through(packet) == packet
 
@@ -58,10 +60,10 @@ def test_a_large_document_brings_as_many_attributes_as_an_event_may_have() -> No
 
 
 def test_a_native_event_has_its_attributes_as_json_or_as_user_properties() -> None:
-    native = Publication("p1", 1, 0, None, {"symbol": "IBM", "home.team": "x", "price": 5.5})
+    native = Publication("p1", 1, 0, None, {"symbol": "IBM", "home.team": "x", "price": 5.5, "tags": ["a"]})
     packet = publish_of(native, topic_of(native, "events/{source}/{symbol}/{none}"), 0)
     assert packet.topic == "events/p1/IBM/_"
-    assert json.loads(packet.payload) == {"symbol": "IBM", "home": {"team": "x"}, "price": 5.5}
+    assert json.loads(packet.payload) == {"symbol": "IBM", "home": {"team": "x"}, "price": 5.5, "tags": ["a"]}
     assert packet.properties == {"content_type": "application/json"} and packet.qos == 2
     loaded = Publication("p1", 1, 0, None, {"topic": "a/b", "n": 1, "ok": True}, b"bytes")
     packet = publish_of(loaded, topic_of(loaded, "x"), 0)

@@ -13,8 +13,9 @@ from unittest.mock import patch
 
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
-from holdfast.net.client import Client, connect
+from holdfast.net.client import Client
 from holdfast.net.clock import Clock
+from holdfast.net.connecting import connect
 from holdfast.net.event_loop import run
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings

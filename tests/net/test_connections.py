@@ -11,7 +11,8 @@ import pytest
 
 from holdfast.model.errors import InputError, MisuseError, TransportError
 from holdfast.net.address import Address
-from holdfast.net.client import Client, connect
+from holdfast.net.client import Client
+from holdfast.net.connecting import connect
 from holdfast.net.journal import Note
 from holdfast.net.node import BrokerNode
 from holdfast.net.session import open_session

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.language.problems import ConditionError
 from holdfast.model.errors import InputError, MisuseError
-from holdfast.net.client import connect
+from holdfast.net.connecting import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 from tests.net.certificates import Authority

@@ -139,7 +139,7 @@ def test_another_version_and_a_damaged_file_are_refused_and_kept(path: Path) -> 
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version=9")
     db.close()
-    with pytest.raises(InputError, match="written in format 9, this version reads 1; use a newer Holdfast"):
+    with pytest.raises(InputError, match="written in format 9, this version reads 2; use a newer Holdfast"):
         CommitLedger(path)
     path.write_bytes(b"this is no database, whatever its name says" * 100)
     before = path.read_bytes()

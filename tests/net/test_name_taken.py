@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.model.errors import TransportError
-from holdfast.net.client import connect
+from holdfast.net.connecting import connect
 from holdfast.net.journal import Note
 from holdfast.net.status import status_of
 from holdfast.protocol.settings import ProtocolSettings

@@ -12,7 +12,7 @@ from holdfast.cli.app import app
 from holdfast.cli.verbs import wanted
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address, parse_address
-from holdfast.net.client import connect
+from holdfast.net.connecting import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker

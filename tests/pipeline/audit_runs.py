@@ -48,7 +48,7 @@ publish = [
 [[client]]
 id = "q"
 broker = "b3"
-publish = [{ every_s = 0.2, attributes = { n = 7, "odd name" = true } }]
+publish = [{ every_s = 0.2, attributes = { n = 7, "odd name" = true, tags = ["a", "b"], sizes = [1, 2.5] } }]
 subscriptions = ["n < 5"]
 
 [[client]]
@@ -56,6 +56,7 @@ id = "s"
 broker = "b3"
 subscriptions = [
     { condition = "n = 1", from_s = 1, until_s = 4 },
+    { condition = "'b' = ANY(tags) AND 2 < ANY(sizes)", from_s = 2, until_s = 2.5 },
     { condition = "kind LIKE 't%'", from_s = 3, until_s = 5 },
     "n > 1",
 ]

@@ -70,7 +70,7 @@ def test_ground_truth_and_quantiles_are_those_that_duckdb_finds(audited_traces: 
     connection = duckdb.connect()
     for table in ("publications", "subscriptions", "deliveries"):
         connection.execute(f"CREATE TABLE {table} AS FROM '{run.folder}/{table}/*.parquet'")
-    for name in ("n", "kind", "odd name"):
+    for name in ("n", "kind", "odd name", "tags", "sizes"):
         connection.execute(f'ALTER TABLE publications RENAME "attr:{name}" TO "{name}"')
     conditions = connection.execute("SELECT rowid, condition FROM subscriptions").fetchall()
     matches = " UNION ALL ".join(

@@ -31,6 +31,7 @@ def _kind(kind: Any) -> Any:
 
 
 INTS = {"type": "array", "elementType": "integer", "containsNull": True}
+NESTED = {"type": "array", "elementType": INTS, "containsNull": True}
 COUNTS = {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": True}
 
 
@@ -176,7 +177,9 @@ def test_a_payload_that_is_too_large_is_told_where_it_is_written() -> None:
 
 def test_columns_that_cannot_be_are_all_named() -> None:
     with pytest.raises(InputError) as caught:
-        EventColumns(schema(a="float", b=INTS, c={"x": "integer"}, id="long", d="decimal(5,2)", e="date", fine="long"))
+        EventColumns(
+            schema(a="float", b=NESTED, c={"x": "integer"}, id="long", d="decimal(5,2)", e="date", fine="long")
+        )
     for part in (
         "column a: ",
         "use double",
@@ -189,8 +192,8 @@ def test_columns_that_cannot_be_are_all_named() -> None:
         assert part in str(caught.value)
     assert "fine" not in str(caught.value)
     with pytest.raises(InputError) as caught:
-        ColumnEvents(schema(a="binary", b=INTS, c={"x": "integer", "y": COUNTS}, d="decimal(5,2)", fine="long"))
-    for part in ("column a: binary", "column b: array<int>", "column c.y: map<string,int>", "cast it to double"):
+        ColumnEvents(schema(a="binary", b=NESTED, c={"x": "integer", "y": COUNTS}, d="decimal(5,2)", fine="long"))
+    for part in ("column a: binary", "column b: array<array<int>>", "column c.y: map<string,int>", "cast it to double"):
         assert part in str(caught.value)
     with pytest.raises(InputError, match="300 columns; an event has at most 256 attributes"):
         ColumnEvents(schema(**{f"c{n}": "integer" for n in range(300)}))

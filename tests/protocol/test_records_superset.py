@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.siena import siena_covers, siena_entry, siena_pattern
 from holdfast import parse
-from holdfast.language.constraint import OPERATORS, Constraint, constraint
+from holdfast.language.constraint import CONTAINS, OPERATORS, Constraint, constraint
 from holdfast.language.subscription import Subscription
 from holdfast.model.values import Kind, Value, kind_of
 from holdfast.protocol.records import (
@@ -77,8 +77,13 @@ VALUES: tuple[Value | None, ...] = (
         NOON + timedelta(microseconds=1),
         NOON.replace(tzinfo=None),
     ),
+    *([], [None], ["a", "abc"], [5.0, None], [True], [NOON]),
 )
-CONSTANTS = [each for each in VALUES if each is not None and each == each and each != NOON.replace(tzinfo=None)]
+CONSTANTS = [
+    each
+    for each in VALUES
+    if each is not None and each == each and each != NOON.replace(tzinfo=None) and type(each) is not list
+]
 PATTERNS = ("%", "a%", "%c", "a_c", "_b%", "%b%", "a%c", "b!%")
 
 
@@ -89,7 +94,8 @@ def constraints() -> list[Constraint]:
     for op, value in product(("=", "<>", "<", "<=", ">", ">="), CONSTANTS):
         if kind_of(value) is not Kind.BOOLEAN or op in ("=", "<>"):
             made.append(constraint("x", op, value))
-    for op, kind in product(("IN", "NOT IN"), Kind):
+    made += [Constraint("x", CONTAINS, value) for value in CONSTANTS]
+    for op, kind in product(("IN", "NOT IN"), [kind for kind in Kind if kind is not Kind.LIST]):
         alike = [value for value in CONSTANTS if kind_of(value) is kind]
         made += [constraint("x", op, alike), constraint("x", op, alike[:2])]
     return made

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.errors import TransportError
-from holdfast.net.client import connect
+from holdfast.net.connecting import connect
 from holdfast.net.journal import Note
 from holdfast.net.node import BrokerNode
 from holdfast.trust.settings import TrustSettings

@@ -9,7 +9,8 @@ import pytest
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError, TransportError
 from holdfast.model.messages import Deliver, Delta, Detach, Heartbeat, Publication, Publish
-from holdfast.net.client import Client, connect
+from holdfast.net.client import Client
+from holdfast.net.connecting import connect
 from holdfast.net.denials import Denial
 from holdfast.net.journal import Journal
 from holdfast.net.node import BrokerNode

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from holdfast.cli import main
 from holdfast.model.errors import InputError, PeerError, TransportError
-from holdfast.net.client import connect
+from holdfast.net.connecting import connect
 from holdfast.net.node import BrokerNode
 from holdfast.net.tls import TlsFiles
 from holdfast.trust.authority import DevelopmentAuthority

@@ -200,12 +200,40 @@ def test_only_publications_and_what_recovers_them_count_as_events() -> None:
 
 
 @pytest.mark.parametrize(
+    "found",
+    [
+        [],
+        [None],
+        ["a", "", None, "a"],
+        [1, -1.5, 2**53, float("inf")],
+        [2**64 - 1, 0],
+        [True, False],
+        [datetime(2026, 1, 31, 9, 30, 0, 1, UTC), None],
+    ],
+    ids=repr,
+)
+def test_a_list_survives_alone_and_in_a_batch(found: list[Any]) -> None:
+    event = sendable({"tags": found, "n": 1})
+    for message in (
+        Publish(Publication("p", 1, 0, None, event)),
+        Batch((1, 2), "p", (0, 0), (event, {}), (), 0),
+    ):
+        again = decode_untrusted(encode(message))
+        assert again == message
+        got = again.publication.attributes if isinstance(again, Publish) else again.attributes[0]  # type: ignore[union-attr]
+        assert list(map(type, got["tags"])) == list(map(type, found))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
     ("event", "complaint"),
     [
         ({"a": "\ud800"}, "'a'"),
         ({"\udfff": 1}, "udfff"),
         ({"a": 2**64}, "64 bits"),
-        ({"a": [1]}, "list"),
+        ({"a": [[1]]}, "list"),
+        ({"a": [1, "x"]}, "one kind"),
+        ({"a": ["x", "\ud800"]}, "'a'"),
+        ({"a": [0] * 257}, "the limit is 256"),
         ({"a": object()}, "object"),
         ({1: 1}, "1"),
         ({"x" * 256: 1}, "256 characters"),

@@ -150,6 +150,12 @@ class Ledger(LiveSubscriptions):
         lasts = np.concatenate((firsts[1:], [seqs.size])) - 1
         self._highest.update(zip(keys, highest[lasts].tolist(), strict=True))
 
+    def arrived_again(self, via: Via, delays_us: NDArray[np.int64]) -> None:
+        """Those of the deliveries that came another way than the first."""
+        if delays_us.size:
+            self.outcome.recovered[via] = self.outcome.recovered.get(via, 0) + delays_us.size
+            self._recovery_delays.add_all(delays_us)
+
     def _close(self, event: tuple[str, int]) -> None:
         missing = sum(not got for got in self._open.pop(event).values())
         if event in self._expired:

@@ -93,7 +93,24 @@ _TYPES: dict[type, pa.DataType] = {
     str: pa.string(),
     datetime: pa.timestamp("us", "UTC"),
 }
-TYPE_NAMES = frozenset(map(str, (*_TYPES.values(), pa.uint64())))
+ATTRIBUTE_TYPES = (*_TYPES.values(), pa.uint64(), *(pa.list_(each) for each in (*_TYPES.values(), pa.uint64())))
+
+
+def _type_name(kind: pa.DataType) -> str:
+    """As it stands behind a column's name: `string[]` for a list, which to Arrow is `list<item: string>`."""
+    return f"{kind.value_type}[]" if pa.types.is_list(kind) else str(kind)
+
+
+def _type_of(value: Any) -> pa.DataType:
+    """The column that holds a value exactly; an empty list goes with lists of strings."""
+    if type(value) is not list:
+        return pa.uint64() if type(value) is int and value >= 2**63 else _TYPES[type(value)]
+    kinds = {_type_of(each) for each in value if each is not None}
+    widest = next((each for each in (pa.float64(), pa.uint64()) if each in kinds), None)
+    return pa.list_(widest or next(iter(kinds), pa.string()))
+
+
+TYPE_NAMES = frozenset(map(_type_name, ATTRIBUTE_TYPES))
 
 
 class TraceWriter:
@@ -177,13 +194,11 @@ class TraceWriter:
         self._write("publications", pa.table(data))
 
     def _column(self, attribute: str, value: Any) -> str:
-        kind = _TYPES[type(value)]
-        if type(value) is int and value >= 2**63:
-            kind = pa.uint64()
+        kind = _type_of(value)
         column = f"attr:{attribute}"
         ambiguous = attribute.rpartition(":")[2] in TYPE_NAMES
         if ambiguous or self._attributes.setdefault(column, kind) != kind:
-            column = f"{column}:{kind}"
+            column = f"{column}:{_type_name(kind)}"
             self._attributes.setdefault(column, kind)
         return column
 

@@ -1,5 +1,6 @@
 """`holdfast broker`: run one broker."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,11 +21,17 @@ from holdfast.cli.connection_options import (
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peers_from
 from holdfast.model.errors import InputError
+from holdfast.model.settings import declared
+from holdfast.model.validation import did_you_mean
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address, parse_address
+from holdfast.net.history_settings import HistorySettings
 from holdfast.net.settings import NodeSettings
+from holdfast.net.setup import finite
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
 from holdfast.protocol.settings import Routing
+from holdfast.store.log import Retention
+from holdfast.trust.budget import BudgetSettings
 
 Listen = Annotated[
     list[str] | None,
@@ -43,25 +50,41 @@ MqttJson = Annotated[
     typer.Option("--mqtt-json", metavar="FILTER", help="Read payloads of these topics as JSON; may be repeated."),
 ]
 
+PeersFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="A file with more peers, NAME = ADDRESS on each line; read again on SIGHUP."),
+]
+HistoryFolder = Annotated[Path | None, flag(HistorySettings, "folder", "--history", metavar="FOLDER")]
+HistoryOf = Annotated[str, flag(HistorySettings, "condition", "--history-of", metavar="CONDITION")]
+HistoryMegabytes = Annotated[float, flag(Retention, "keep_bytes", "--history-mb", unit="megabytes")]
+HistoryHours = Annotated[float, flag(Retention, "keep_s", "--history-hours", unit="hours")]
+
+
+Replaceable = Annotated[
+    bool,
+    typer.Option(
+        "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
+    ),
+]
+Budget = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=NUMBER",
+        help="What a connection or an identity may cost, such as identity_connections=100; may be repeated.",
+    ),
+]
+
 
 def run(
     id_: Annotated[str, flag(NodeSettings, "name", "--id", metavar="NAME")],
     listen: Listen = None,
     peer: Peer = None,
-    peers: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with more peers, NAME = ADDRESS on each line; read again on SIGHUP."),
-    ] = None,
+    peers: PeersFile = None,
     routing: Annotated[Routing, flag(NodeSettings, "routing")] = NodeSettings.routing,
     push_back: Annotated[bool, flag(NodeSettings, "push_back", "--push-back")] = NodeSettings.push_back,
     hops: HopsOf = HopSettings.hops,
     store: Annotated[Path | None, flag(NodeSettings, "store", metavar="FILE")] = NodeSettings.store,
-    replaceable: Annotated[
-        bool,
-        typer.Option(
-            "--replaceable", help="Keep events for a neighbour that fails, for a minute, for `holdfast replicate`."
-        ),
-    ] = False,
+    replaceable: Replaceable = False,
     directory: Directory = None,
     certificate: Certificate = None,
     key: PrivateKey = None,
@@ -71,6 +94,11 @@ def run(
     broker_key: BrokerKey = None,
     token_keys: TokenKeys = None,
     rights: Rights = None,
+    history: HistoryFolder = None,
+    history_of: HistoryOf = HistorySettings.condition,
+    history_mb: HistoryMegabytes = Retention.keep_bytes / 2**20,
+    history_hours: HistoryHours = Retention.keep_s / 3_600,
+    budget: Budget = None,
     metrics: Metrics = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
@@ -86,6 +114,7 @@ def run(
       holdfast broker --id b1 --listen tcp://127.0.0.1:7001
       holdfast broker --id b2 --listen tcp://127.0.0.1:7002 --peer b1=tcp://127.0.0.1:7001
       holdfast broker --id b1 --listen tcp://127.0.0.1:7001 --listen mqtt://127.0.0.1:1883
+      holdfast broker --id b1 --listen tcp://127.0.0.1:7001 --history past --history-of "class = 'order'"
       holdfast broker --id b3 --listen tcp://127.0.0.1:7003 --peers peers.txt --metrics 127.0.0.1:9103 --log json
     """
     from holdfast.net.event_loop import run as run_loop
@@ -94,6 +123,7 @@ def run(
     from holdfast.trust.settings import TrustSettings
 
     _check_store(hops, store)
+    place = None if metrics is None else parse_place(metrics)
 
     def read_peers() -> dict[str, Address]:
         return peers_from(peer or (), peers)
@@ -105,14 +135,38 @@ def run(
         routing,
         tls=TlsFiles(certificate, key, ca),
         trust=TrustSettings(broker_key, token_keys, rights),
+        budgets=_budgets(budget or ()),
         push_back=push_back,
         hops=HopSettings(hops),
         store=store,
         mqtt=MqttSettings(mqtt_topic, tuple(mqtt_json or ())),
+        history=_history(history, history_of, history_mb, history_hours),
         **_replication(replaceable, directory, routing, hops),
     )
-    place = None if metrics is None else parse_place(metrics)
     run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
+
+
+def _history(folder: Path | None, condition: str, megabytes: float, hours: float) -> HistorySettings | None:
+    finite(megabytes, "--history-mb", "megabytes")
+    finite(hours, "--history-hours", "hours")
+    if folder is None:
+        if condition != HistorySettings.condition:
+            raise InputError("--history-of: say where events are kept with --history FOLDER")
+        return None
+    return HistorySettings(folder, condition, Retention(int(megabytes * 2**20), hours * 3_600))
+
+
+def _budgets(given: Sequence[str]) -> BudgetSettings:
+    numbers: dict[str, int] = {}
+    for each in given:
+        name, _, number = (part.strip() for part in each.partition("="))
+        if name not in declared(BudgetSettings):
+            near = did_you_mean(name, declared(BudgetSettings))
+            raise InputError(f"--budget {each}: {near or 'there are ' + ', '.join(declared(BudgetSettings))}")
+        if not number.isdecimal():
+            raise InputError(f"--budget {each}: expected NAME=NUMBER, such as {name}={getattr(BudgetSettings, name)}")
+        numbers[name] = int(number)
+    return BudgetSettings(**numbers)
 
 
 def _check_store(hops: Hops, store: Path | None) -> None:

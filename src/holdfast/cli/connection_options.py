@@ -47,7 +47,7 @@ DEFAULT_BROKER = "tcp://127.0.0.1:7001"
 
 def client_of(broker: list[str] | None, **options: Any) -> "Client":
     """The client that these options, arguments of `connect`, describe; not connected yet."""
-    from holdfast.net.client import connect
+    from holdfast.net.connecting import connect
 
     return connect(broker or DEFAULT_BROKER, **options)
 

@@ -15,16 +15,25 @@ def run(
     condition: Annotated[str, typer.Argument(help="A SQL condition.")],
     event: Annotated[str | None, typer.Argument(help="An event as a JSON object.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    carrier: Annotated[
+        str | None, typer.Option(help="Show which lanes of such a bus the condition becomes: nats, mqtt, ...")
+    ] = None,
+    lanes: Annotated[str, typer.Option(help="The template of its lanes.")] = "",
 ) -> None:
     """Explain why an event matches a condition, or why not. Without an event, show how the condition was read.
 
     Exit code 0: it matches. 1: it does not. 2: the condition or the event is invalid.
 
     \b
-    Example:
+    Examples:
       holdfast explain "price < 120 AND symbol = 'IBM'" '{"symbol": "IBM", "price": 130}'
+      holdfast explain --carrier nats --lanes "plant.{site}.{kind}" "site = 'north' AND temp > 3"
     """
     subscription = parse(condition)
+    if carrier is not None:
+        shown = _lanes(subscription, carrier, lanes)
+        print(json.dumps(shown) if as_json else _lanes_text(shown))
+        return
     if event is None:
         print(json.dumps(_read_back(subscription)) if as_json else _read_back_text(subscription))
         return
@@ -37,6 +46,19 @@ def run(
         print(explanation)
     if not explanation.matches:
         raise typer.Exit(1)
+
+
+def _lanes(subscription: Subscription, carrier: str, template: str) -> dict[str, list[str]]:
+    from holdfast.carriers.addresses import features_of
+    from holdfast.carriers.lanes import Template, pattern_text
+
+    covering = Template(template, "holdfast").covering(subscription, features_of(carrier).prefixes)
+    return {"lanes": [pattern_text(each) for each in covering.patterns], "why": list(covering.reasons)}
+
+
+def _lanes_text(shown: dict[str, list[str]]) -> str:
+    lines = [f"lane  {each}" for each in shown["lanes"]] or ["no lane: the condition never holds"]
+    return "\n".join(lines + [f"why   {each}" for each in shown["why"]])
 
 
 def _read_back(subscription: Subscription) -> dict[str, object]:

@@ -35,6 +35,8 @@ def read_event(text: str | bytes) -> dict[str, object]:
 
 
 def _read(value: object, name: str) -> object:
+    if isinstance(value, list):
+        return [_read(each, f"{name}[{at}]") for at, each in enumerate(value)]
     if not isinstance(value, dict):
         return value
     if value.keys() == {TIMESTAMP}:

@@ -33,7 +33,9 @@ def compile_simulator() -> None:
     from holdfast.network.presets import preset_text
     from holdfast.sim.simulator import Simulation
 
-    Simulation(parse_text(preset_text("quickstart"), "quickstart", {"duration_s": 1.0})).run(None)
+    for hops in ("basic", "nack"):
+        settings = {"duration_s": 1.0, "reliability.hops": hops}
+        Simulation(parse_text(preset_text("quickstart"), "quickstart", settings)).run(None)
 
 
 def compile_planner() -> None:

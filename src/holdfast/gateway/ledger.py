@@ -8,7 +8,8 @@ Batches of a query are committed in order of their numbers, so one number per qu
 many there were. Each event in the queue has a number too, given with the commit: it becomes the publication's
 sequence number, so that an event which is sent again after a crash is the same event to every subscriber.
 
-SQLite in WAL mode with full sync: what a call returned from is on disk. Calls come from one thread at a time.
+SQLite in WAL mode with full sync: what a call returned from is on disk. Calls come from one thread at a time. Each row
+ends with its checksum (`store.checksums`): a ledger that is damaged is refused, and nothing of it is published.
 """
 
 import sqlite3
@@ -18,25 +19,35 @@ from pathlib import Path
 
 from holdfast.gateway.messages import EventToPublish, Part, encode_outgoing
 from holdfast.model.errors import HoldfastError, InputError
+from holdfast.store.checksums import checksum
+from holdfast.store.log_check import check_log
 
-FORMAT = 1
+FORMAT = 2  # format 1, of Holdfast 0.2, has the same tables without checksums
 BYTES_MAX = 2**30  # staged and waiting: a broker may be away for an hour at a thousand small events a second
 QUERIES_MAX = 10_000  # whose last batch is remembered; of more, the one that committed longest ago is forgotten
 _CHUNK_BYTES = 256  # what keeping a chunk takes beside its events, so that many empty ones do not come for nothing
 STALE_S = 7 * 86_400.0  # a batch that was staged and neither committed nor aborted is given up after this long
 
-_TABLES = """
-CREATE TABLE chunks (id INTEGER PRIMARY KEY, size INTEGER NOT NULL, rows BLOB NOT NULL);
-CREATE TABLE staged (
-    query TEXT NOT NULL, batch INTEGER NOT NULL, partition INTEGER NOT NULL, attempt TEXT NOT NULL,
-    part INTEGER NOT NULL, count INTEGER NOT NULL, chunk INTEGER NOT NULL, at_us INTEGER NOT NULL,
-    PRIMARY KEY (query, batch, partition, attempt, part)
-) WITHOUT ROWID;
-CREATE TABLE committed (query TEXT PRIMARY KEY, batch INTEGER NOT NULL, at_us INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE queue (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, chunk INTEGER NOT NULL);
-CREATE TABLE numbers (next INTEGER NOT NULL, published INTEGER NOT NULL);
-INSERT INTO numbers VALUES (0, 0);
-"""
+# Names and types of the columns, what follows them, and what follows the table.
+_TABLES = {
+    "chunks": ("id INTEGER PRIMARY KEY, size INTEGER NOT NULL, rows BLOB NOT NULL", "", ""),
+    "staged": (
+        "query TEXT NOT NULL, batch INTEGER NOT NULL, partition INTEGER NOT NULL, attempt TEXT NOT NULL, "
+        "part INTEGER NOT NULL, count INTEGER NOT NULL, chunk INTEGER NOT NULL, at_us INTEGER NOT NULL",
+        ", PRIMARY KEY (query, batch, partition, attempt, part)",
+        " WITHOUT ROWID",
+    ),
+    "committed": ("query TEXT PRIMARY KEY, batch INTEGER NOT NULL, at_us INTEGER NOT NULL", "", " WITHOUT ROWID"),
+    "queue": ("first INTEGER PRIMARY KEY, count INTEGER NOT NULL, chunk INTEGER NOT NULL", "", ""),
+    "numbers": ("next INTEGER NOT NULL, published INTEGER NOT NULL", "", ""),
+}
+_NAMES = {table: ", ".join(each.split()[0] for each in columns.split(", ")) for table, (columns, *_) in _TABLES.items()}
+
+
+def _values(table: str) -> str:
+    """Of a row that is inserted, with its checksum."""
+    places = ", ".join(f"?{at}" for at in range(1, _NAMES[table].count(",") + 2))
+    return f"VALUES ({places}, checksum('{table}', {places}))"
 
 
 class LedgerFullError(HoldfastError):
@@ -75,6 +86,13 @@ class CommitLedger:
                 self._db.execute("ROLLBACK")
             self._bytes = kept
             raise
+
+    def _insert(self, table: str, *row: object) -> None:
+        self._db.execute(f"INSERT OR REPLACE INTO {table} {_values(table)}", row)
+
+    def _number(self, next_: int, published: int) -> None:
+        sums = "next=?1, published=?2, checksum=checksum('numbers', ?1, ?2)"
+        self._db.execute(f"UPDATE numbers SET {sums}", (next_, published))
 
     @property
     def waiting(self) -> int:
@@ -116,8 +134,9 @@ class CommitLedger:
         if self._bytes + size > self._bytes_max:
             raise LedgerFullError(f"{self._bytes:,} bytes wait to be published; {self._bytes_max:,} are allowed")
         with self._transaction():
-            chunk = self._db.execute("INSERT INTO chunks (size, rows) VALUES (?, ?)", (size, data)).lastrowid
-            self._db.execute("INSERT INTO staged VALUES (?,?,?,?,?,?,?,?)", (*place, len(rows), chunk, now_us))
+            chunk = self._one("SELECT coalesce(max(id), 0) + 1 FROM chunks")
+            self._insert("chunks", chunk, size, data)
+            self._insert("staged", *place, len(rows), chunk, now_us)
             self._bytes += size
         return True
 
@@ -133,8 +152,8 @@ class CommitLedger:
             number = self.next
             for part in sorted(parts, key=lambda each: each.partition):
                 number = self._queue(query, batch, part, number)
-            self._db.execute("UPDATE numbers SET next=?", (number,))
-            self._db.execute("INSERT OR REPLACE INTO committed VALUES (?,?,?)", (query, batch, now_us))
+            self._number(number, self.published)
+            self._insert("committed", query, batch, now_us)
             self._unstage("query=? AND batch<=?", query, batch)
             self._forget_queries()
         return True
@@ -149,7 +168,7 @@ class CommitLedger:
                 f"and {sum(count for count, _ in found)} are staged"
             )
         for count, chunk in found:
-            self._db.execute("INSERT INTO queue VALUES (?,?,?)", (number, count, chunk))
+            self._insert("queue", number, count, chunk)
             number += count
         self._db.execute(f"DELETE FROM staged WHERE {same}", place)
         return number
@@ -195,27 +214,58 @@ class CommitLedger:
             ).fetchone()
             self._db.execute("DELETE FROM queue WHERE first=?", (first,))
             self._db.execute("DELETE FROM chunks WHERE id=?", (chunk,))
-            self._db.execute("UPDATE numbers SET published=?", (first + count,))
+            self._number(self.next, first + count)
             self._bytes -= size
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and (damaged := check_log(log).damaged):
+        raise InputError(f"{log}: damaged: {damaged}")
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    db.create_function("checksum", -1, checksum, deterministic=True)
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > FORMAT:
             raise InputError(f"{path}: written in format {version}, this version reads {FORMAT}; use a newer Holdfast")
-        (state,) = db.execute("PRAGMA quick_check(1)").fetchone()
+        (state,) = db.execute("PRAGMA integrity_check(1)").fetchone()
         if state != "ok":
             raise InputError(f"{path}: damaged: {state}")
+        if version == FORMAT:
+            _check_rows(db, path)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
-        if version == 0:
-            db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version={FORMAT}; COMMIT;")
-    except sqlite3.DatabaseError as problem:
+        if version < FORMAT:
+            db.execute("BEGIN IMMEDIATE")
+            _make(db, version)
+            db.execute("COMMIT")
+    except (sqlite3.DatabaseError, UnicodeError) as problem:
         db.close()
         raise InputError(f"{path}: cannot be used: {problem}") from None
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _check_rows(db: sqlite3.Connection, path: Path) -> None:
+    for table, names in _NAMES.items():
+        wrong = f"SELECT count(*) FROM {table} WHERE checksum('{table}', {names}) IS NOT checksum"
+        (count,) = db.execute(wrong).fetchone()
+        if count:
+            raise InputError(f"{path}: damaged: {count} rows of {table} fail their checksum; nothing was published")
+
+
+def _make(db: sqlite3.Connection, version: int) -> None:
+    """New tables, with the rows of format 1 if there are any."""
+    for table, (columns, keys, after) in _TABLES.items():
+        if version:
+            db.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+        db.execute(f"CREATE TABLE {table} ({columns}, checksum INTEGER NOT NULL{keys}){after}")
+        if version:
+            names = _NAMES[table]
+            db.execute(f"INSERT INTO {table} SELECT {names}, checksum('{table}', {names}) FROM old_{table}")
+            db.execute(f"DROP TABLE old_{table}")
+    if not version:
+        db.execute(f"INSERT INTO numbers {_values('numbers')}", (0, 0))
+    db.execute(f"PRAGMA user_version={FORMAT}")

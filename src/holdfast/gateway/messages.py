@@ -7,7 +7,6 @@ twice because an answer was lost gets the same answer: every request may be repe
 Both ends decode what they did not write themselves, with types and limits checked: only PeerError comes out.
 """
 
-from datetime import datetime
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -15,6 +14,7 @@ from msgspec import Meta
 
 from holdfast.model import limits
 from holdfast.model.errors import PeerError
+from holdfast.model.event import odd_attribute
 from holdfast.model.messages import Condition, Count, NodeName
 from holdfast.store.logged import Logged, LoggedAttributes, LoggedPayload
 from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
@@ -187,7 +187,6 @@ Answer = StreamState | Streams | EventRows | Staged | Committed | Confirmed | Co
 # Bytes ---------------------------------------------------------------------------------------------------------
 
 _HEAD = bytes([VERSION, GATEWAY])
-_SCALARS = frozenset({bool, int, float, str, datetime, type(None)})
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
@@ -233,7 +232,7 @@ def decode_outgoing(data: bytes) -> list[EventToPublish]:
 
 def _check_rows(rows: list[EventToPublish] | list[Logged]) -> None:
     for row in rows:
-        if not _SCALARS.issuperset(map(type, row.attributes.values())):
-            raise PeerError("an attribute that is not a scalar")
+        if odd_attribute(row.attributes) is not None:
+            raise PeerError("an attribute that is neither a scalar nor a list of scalars")
         if len(max(row.attributes, key=len, default="")) > limits.NAME_CHARACTERS_MAX:
             raise PeerError(f"an attribute's name of more than {limits.NAME_CHARACTERS_MAX} characters")

@@ -99,7 +99,7 @@ def comparing(op: str) -> Callable[[Value | None, Value | None], bool | None]:
         kind, other = type(left), type(right)
         if kind in _NUMBERS and other in _NUMBERS:
             return compare(left, right) if left == left and right == right else None
-        if kind is not other or left is None or (ordered and kind is bool):
+        if kind is not other or left is None or kind is list or (ordered and kind is bool):
             return None
         return compare(utc(left), utc(right)) if kind is datetime else compare(left, right)  # type: ignore[arg-type]
 

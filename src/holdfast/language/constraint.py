@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from holdfast.language.arithmetic import equal
 from holdfast.language.like import exact_text, like_test, pattern_text
 from holdfast.language.tokens import KEYWORDS, NAME
 from holdfast.model.values import Kind, Value, kind_of, literal, utc
 
 # A value; for IN a sorted tuple of values; for LIKE the canonical pattern; for IS … NULL None; an expression.
 Operand = Any
+
+CONTAINS = "CONTAINS"  # an element of the list is the operand; written 'x' = ANY(tags)
 
 IS_TRUE = "IS TRUE"  # of an expression, whose text stands in place of the attribute; `subscription.holds` asks it
 
@@ -32,6 +35,8 @@ class Constraint(NamedTuple):  # noqa: PLW1641  # hashed as the tuple it is
             return op == "IS NOT NULL"
         if op.endswith("LIKE"):
             return type(found) is str and like_test(operand)(found) == (op == "LIKE")
+        if op == CONTAINS:
+            return type(found) is list and any([equal(operand, each) for each in found])
         first = operand[0] if isinstance(operand, tuple) else operand
         if kind_of(found) is not kind_of(first):
             return False
@@ -46,12 +51,16 @@ class Constraint(NamedTuple):  # noqa: PLW1641  # hashed as the tuple it is
         """The kind of value this test needs; None for the null tests, which take any, and for expressions."""
         if self.op.startswith("IS"):
             return None
+        if self.op == CONTAINS:
+            return Kind.LIST
         first = self.operand[0] if isinstance(self.operand, tuple) else self.operand
         return kind_of(first)
 
     def __eq__(self, other: object) -> bool:
         """As tuples compare, except that to Python 1 is TRUE and to us it is not."""
-        return type(other) is Constraint and tuple.__eq__(self, other) and self.kind is other.kind
+        if type(other) is not Constraint or not tuple.__eq__(self, other) or self.kind is not other.kind:
+            return False
+        return self.op != CONTAINS or kind_of(self.operand) is kind_of(other.operand)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -76,6 +85,8 @@ class Constraint(NamedTuple):  # noqa: PLW1641  # hashed as the tuple it is
         if op.endswith("LIKE"):
             text, escaped = pattern_text(operand)
             return f"{name} {op} {literal(text)}" + (" ESCAPE '!'" if escaped else "")
+        if op == CONTAINS:
+            return f"{literal(operand)} = ANY({name})"
         return f"{name} {op} {literal(operand)}"
 
 
@@ -99,7 +110,7 @@ NEGATED = {
     "IS NULL": "IS NOT NULL",
 }
 NEGATED |= {after: before for before, after in NEGATED.items()}
-OPERATORS = frozenset(NEGATED)
+OPERATORS = frozenset((*NEGATED, CONTAINS))
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}  # 5 < price is price > 5
 
 

@@ -11,10 +11,10 @@ together, so a domain may be called non-empty when it is not, never the other wa
 
 from collections.abc import Iterable
 
-from holdfast.language.constraint import Constraint, constraint
+from holdfast.language.constraint import CONTAINS, Constraint, constraint
 from holdfast.language.like import implies as like_implies
 from holdfast.language.like import prefix_text
-from holdfast.model.values import Kind, Value
+from holdfast.model.values import Kind, Value, kind_of, literal
 
 # A bound: the value, and +1 when the edge lies just above it, 0 when just below it. So `> 5` starts at
 # (5, 1), `>= 5` at (5, 0), `<= 5` ends at (5, 1), `< 5` at (5, 0), and a range is empty unless start < end.
@@ -27,6 +27,7 @@ class Domain:
     __slots__ = (
         "_missing_only",
         "_present",
+        "contained",
         "end",
         "excluded",
         "kind",
@@ -44,6 +45,7 @@ class Domain:
         self.excluded: frozenset[Value] = frozenset()
         self.likes: frozenset[str] = frozenset()
         self.unlikes: frozenset[str] = frozenset()
+        self.contained: dict[tuple[Kind, Value], Constraint] = {}  # what a list has to hold; 1 and TRUE are two
         self._present = self._missing_only = False
         for each in constraints:
             self.narrow(each)
@@ -71,6 +73,8 @@ class Domain:
             self.likes |= {operand}
         elif op == "NOT LIKE":
             self.unlikes |= {operand}
+        elif op == CONTAINS:
+            self.contained[kind_of(operand), operand] = each
         elif op in (">", ">="):
             self._raise_start((operand, 1 if op == ">" else 0))
         else:
@@ -144,6 +148,7 @@ class Domain:
         tests = self._tests(attribute)
         if self.excluded:
             tests.append(constraint(attribute, "NOT IN", tuple(self.excluded)))
+        tests += [self.contained[key] for key in sorted(self.contained, key=_spelt)]
         if not tests and self._present:
             tests.append(Constraint(attribute, "IS NOT NULL", None))
         return tests
@@ -158,6 +163,8 @@ class Domain:
             return all(map(each.holds, self.points))
         if self.kind is not each.kind:
             return False
+        if each.op == CONTAINS:
+            return (kind_of(each.operand), each.operand) in self.contained
         if each.op == "LIKE":
             if each.operand == "%" or any(like_implies(pattern, each.operand) for pattern in self.likes):
                 return True
@@ -182,6 +189,10 @@ class Domain:
         """Whether no value of this domain satisfies `other`."""
         together = Domain((*self.constraints(other.attribute), other))
         return together.empty
+
+
+def _spelt(element: tuple[Kind, Value]) -> str:
+    return literal(element[1])
 
 
 def prefix_range(prefix: str) -> tuple[Edge, Edge | None]:

@@ -12,6 +12,7 @@ from datetime import datetime
 from holdfast.language.arithmetic import OPERATIONS, comparing, equal, negative, number
 from holdfast.language.constraint import name_text
 from holdfast.language.like import like_test, pattern_text
+from holdfast.language.regexp import searching
 from holdfast.model.event import Attributes
 from holdfast.model.values import Kind, Value, canonical, kind_of, literal, utc
 
@@ -24,7 +25,23 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 class Expression:
-    __slots__ = ("children", "constant", "depth", "kind", "level", "name", "names", "needs", "run", "size", "text")
+    __slots__ = (
+        *(
+            "blind",
+            "children",
+            "constant",
+            "depth",
+            "kind",
+            "level",
+            "name",
+            "names",
+            "needs",
+            "patterns",
+            "run",
+            "size",
+        ),
+        "text",
+    )
 
     text: str
     run: Run
@@ -38,6 +55,10 @@ class Expression:
     """The attribute, when it is nothing else."""
     size: int
     depth: int
+    patterns: frozenset[str]
+    """The regular expressions in it."""
+    blind: bool
+    """Whether it cannot be worked out here, because a package is missing."""
 
     def __init__(
         self,
@@ -49,6 +70,8 @@ class Expression:
         children: Sequence["Expression"] = (),
         needs: frozenset[str] | None = None,
         name: str | None = None,
+        patterns: frozenset[str] = _NOTHING,
+        blind: bool = False,
     ) -> None:
         self.text, self.run, self.level, self.kind, self.children, self.name = text, run, level, kind, children, name
         if children:
@@ -56,15 +79,23 @@ class Expression:
             self.needs = _strictly(children) if needs is None else needs
             self.size = 1 + sum([each.size for each in children])
             self.depth = 1 + max([each.depth for each in children])
+            self.patterns = patterns.union(*[each.patterns for each in children])
+            self.blind = blind or any([each.blind for each in children])
         else:
             self.names = self.needs = _NOTHING if name is None else frozenset((name,))
             self.size = self.depth = 1
+            self.patterns, self.blind = patterns, blind
         self.constant = not self.names
 
     @property
     def value(self) -> Value | None:
         """Of a constant; None when it is unknown."""
         return self.run({})
+
+    @property
+    def untested(self) -> bool:
+        """Whether it is taken for true, because it cannot be worked out here."""
+        return self.run is _passed
 
     @property
     def unknown(self) -> bool:
@@ -224,6 +255,29 @@ def member(operand: Expression, listed: Sequence[Expression], negated: bool) -> 
     return settled(_test(text, run, (operand, *listed), operand.needs), operand)
 
 
+def quantified(op: str, operand: Expression, every: bool, of: Expression) -> Expression:
+    """x = ANY(tags), x <> ALL(tags): the comparison with each element, joined by OR or by AND.
+
+    So of an empty list nothing is asked, not even whether the operand is known: ANY is FALSE and ALL is TRUE.
+    """
+    compared, inner, listed = comparing(op), operand.run, of.run
+
+    def run(event: Attributes) -> Value | None:
+        found = listed(event)
+        if type(found) is not list:
+            return None
+        value, unsure = inner(event) if found else None, False
+        for each in found:
+            same = compared(value, each)
+            if same is not every and same is not None:
+                return same
+            unsure = unsure or same is None
+        return None if unsure else every
+
+    text = f"{operand.at(SUM)} {op} {'ALL' if every else 'ANY'}({of})"
+    return settled(_test(text, run, (operand, of), of.needs))
+
+
 def like(operand: Expression, pattern: str, negated: bool) -> Expression:
     """`pattern` is canonical, as `pattern_from` gives it."""
     inner, test = operand.run, like_test(pattern)
@@ -237,6 +291,29 @@ def like(operand: Expression, pattern: str, negated: bool) -> Expression:
     text = f"{operand.at(SUM)} {word} {literal(text)}" + (" ESCAPE '!'" if escaped else "")
     made = settled(_test(text, run, (operand,)), operand)
     return made if operand.kind in (None, Kind.STRING) else _never(made)
+
+
+def regexp(operand: Expression, pattern: str, blind: bool) -> Expression:
+    """REGEXP_LIKE(s, 'pattern'); `blind` where RE2 is not there to work it out."""
+    inner = operand.run
+
+    def run(event: Attributes) -> Value | None:
+        found = inner(event)
+        return searching(pattern)(found) if type(found) is str else None
+
+    text = f"REGEXP_LIKE({operand.at(SUM)}, {literal(pattern)})"
+    made = Expression(text, run, kind=Kind.BOOLEAN, children=(operand,), patterns=frozenset((pattern,)), blind=blind)
+    return made if blind else settled(made, operand)
+
+
+def untested(test: Expression) -> Expression:
+    """A test that cannot be worked out here, as one that passes whatever has the attributes that it needs."""
+    given = test.children
+    return Expression(test.text, _passed, level=test.level, kind=test.kind, children=given, needs=test.needs)
+
+
+def _passed(event: Attributes) -> Value | None:
+    return True
 
 
 def null_test(operand: Expression, negated: bool) -> Expression:

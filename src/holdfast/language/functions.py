@@ -55,6 +55,16 @@ def _coalesce(given: Sequence[Expression]) -> Expression:
     return settled(Expression(_call("COALESCE", given), run, kind=kind, children=tuple(given), needs=needs))
 
 
+def _cardinality(given: Sequence[Expression]) -> Expression:
+    inner = given[0].run
+
+    def run(event: Attributes) -> Value | None:
+        found = inner(event)
+        return len(found) if type(found) is list else None
+
+    return strict(_call("CARDINALITY", given), run, Kind.NUMBER, given)
+
+
 def difference(unit: str, given: Sequence[Expression]) -> Expression:
     start, end = (each.run for each in given)
     text = f"TIMESTAMPDIFF({unit}, {', '.join(each.at(SUM) for each in given)})"
@@ -72,6 +82,7 @@ FUNCTIONS: dict[str, Function] = {
     "UPPER": _of_text("UPPER", str.upper, Kind.STRING),
     "LENGTH": _of_text("LENGTH", len, Kind.NUMBER),
     "ABS": Function((1, 1), (Kind.NUMBER,), _abs),
+    "CARDINALITY": Function((1, 1), (Kind.LIST,), _cardinality),
     "COALESCE": Function((1, _ARGUMENTS_MAX), (None,), _coalesce),
     "EXISTS": Function((1, 1), (None,), lambda given: null_test(given[0], negated=True)),
     "TIMESTAMPDIFF": Function((2, 2), (Kind.TIMESTAMP,), lambda given: difference("SECOND", given), unit=True),

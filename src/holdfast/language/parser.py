@@ -10,7 +10,7 @@ import re
 from collections import Counter
 
 from holdfast.language import expression as made
-from holdfast.language.constraint import FLIPPED, IS_TRUE, NEGATED, Constraint, constraint
+from holdfast.language.constraint import CONTAINS, FLIPPED, IS_TRUE, NEGATED, Constraint, constraint
 from holdfast.language.diagnosis import Stumble, diagnose
 from holdfast.language.expression import TEST, Expression
 from holdfast.language.limits import (
@@ -19,11 +19,13 @@ from holdfast.language.limits import (
     FILTERS_MAX,
     PATTERNS_MAX,
     PROBLEMS_MAX,
+    REGEXPS_PROGRAM_MAX,
     TEXT_CHARACTERS_MAX,
 )
 from holdfast.language.plain import plain_conjunction
 from holdfast.language.problems import ConditionError, ConditionProblem
 from holdfast.language.reading import COMPARISONS, OPERATORS, Reader, Test, word_of
+from holdfast.language.regexp import program_size
 from holdfast.language.subscription import Filter, Subscription, subscription_of
 from holdfast.language.tokens import END
 from holdfast.model.errors import MisuseError
@@ -39,6 +41,15 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 def parse(text: str) -> Subscription:
     """Read a condition; a ConditionError lists everything that is wrong with it."""
+    return _read(text, blind=False)
+
+
+def parse_to_pass_on(text: str) -> Subscription:
+    """The same for who passes events on to others that test again: a test that needs a missing package is passed."""
+    return _read(text, blind=True)
+
+
+def _read(text: str, blind: bool) -> Subscription:
     if not isinstance(text, str):
         raise MisuseError(f"a condition is a string, not {type(text).__name__}")
     if len(text) > TEXT_CHARACTERS_MAX:
@@ -47,10 +58,12 @@ def parse(text: str) -> Subscription:
     if not text.isascii():
         _check_characters(text)
     plain = plain_conjunction(text)
-    raw = [plain] if plain is not None else _Parser(text).condition()
+    raw = [plain] if plain is not None else _Parser(text, blind).condition()
     for each in raw:
         if len(each) > PATTERNS_MAX:
             _check_patterns(text, each)
+    if "REGEXP_LIKE" in text.upper():
+        _check_regexps(text, raw)
     subscription = subscription_of(raw)
     if len(text) * len(subscription.filters) > _SURELY_FITS:
         _check_canonical_length(text, subscription)
@@ -76,6 +89,15 @@ def _check_patterns(text: str, filter_: Filter) -> None:
             raise ConditionError(text, [ConditionProblem(0, len(text), size)])
 
 
+def _check_regexps(text: str, raw: Disjunction) -> None:
+    tests = [each.operand for filter_ in raw for each in filter_ if each.op == IS_TRUE and not each.operand.blind]
+    size = sum(map(program_size, frozenset[str]().union(*(each.patterns for each in tests))))
+    if size > REGEXPS_PROGRAM_MAX:
+        limit = f"the limit is {REGEXPS_PROGRAM_MAX:,}"
+        problem = f"the regular expressions of this condition compile to {size:,} instructions; {limit}"
+        raise ConditionError(text, [ConditionProblem(0, len(text), problem)])
+
+
 def _check_canonical_length(text: str, subscription: Subscription) -> None:
     """What we accept we also accept as we print it: that text is what brokers pass on."""
     length = len(str(subscription))
@@ -92,7 +114,7 @@ def as_subscription(given: Subscription | str) -> Subscription:
 
 def expression_of(text: str) -> Expression:
     """An expression from its canonical text."""
-    (((_, _, found),),) = parse(text).filters
+    (((_, _, found),),) = parse_to_pass_on(text).filters
     assert isinstance(found, Expression)
     return found
 
@@ -152,8 +174,8 @@ class _TooLargeError(Exception):
 
 
 class _Parser(Reader):
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, blind: bool = False) -> None:
+        super().__init__(text, blind)
         self.ended = False
         self.groups = [_Group(False, 0)]  # the whole condition, then the parentheses that are open
         self.negated = False  # whether the factor being read stands under an odd number of NOTs
@@ -269,6 +291,9 @@ class _Parser(Reader):
     def _disjunction(self, test: Test, negated: bool) -> Disjunction:
         """Tests of one attribute become constraints, which can be indexed; all others expressions."""
         left, right = test.left, test.right
+        if test.each:
+            op, every = NEGATED[test.form] if negated else test.form, (test.each == "ALL") is not negated
+            return self._looked_into(made.quantified(op, left, every, right[0]))
         match test.form:
             case "TRUE":
                 return self._lone(self.lone(test), negated)
@@ -295,6 +320,10 @@ class _Parser(Reader):
     def _lone(self, found: Expression, negated: bool) -> Disjunction:
         if found.level == TEST and len(found.children) == 1 and found == made.null_test(found.children[0], True):
             return self._disjunction(Test("IS NULL", found.children[0]), not negated)  # EXISTS(x)
+        if found.level == TEST and len(found.children) == 2:
+            wanted, listed = found.children
+            if found == made.quantified("=", wanted, False, listed):  # CONTAINS(tags, x)
+                return self._looked_into(made.quantified("<>", wanted, True, listed) if negated else found)
         return self._compared("=", found, made.constant(not negated))
 
     def _compared(self, op: str, left: Expression, right: Expression) -> Disjunction:
@@ -304,11 +333,19 @@ class _Parser(Reader):
             return [(constraint(left.name, op, right.value),)]
         return self._asked(made.comparison(op, left, right))
 
+    def _looked_into(self, test: Expression) -> Disjunction:
+        """A constant looked for in a list is a constraint; any other test of its elements an expression."""
+        wanted, listed = test.children
+        if listed.name is not None and wanted.constant and not wanted.unknown:
+            if test == made.quantified("=", wanted, False, listed):
+                return [(Constraint(listed.name, CONTAINS, wanted.value),)]
+        return self._asked(test)
+
     def _asked(self, test: Expression) -> Disjunction:
         """An expression that has to be true. One that is always unknown stays, to be warned of."""
         if test.constant and not test.unknown:
             return [()] if test.value else []
-        return [(Constraint(test.text, IS_TRUE, self.bounded(test)),)]
+        return [(Constraint(test.text, IS_TRUE, self.bounded(made.untested(test) if test.blind else test)),)]
 
 
 def _opening_operands(tokens: list[str]) -> frozenset[int]:

@@ -11,6 +11,7 @@ from math import isinf
 from typing import NamedTuple, NoReturn
 
 from holdfast.language import expression as made
+from holdfast.language import regexp
 from holdfast.language.constraint import NEGATED
 from holdfast.language.diagnosis import Stumble
 from holdfast.language.expression import PRODUCT, SIGN, SUM, Expression
@@ -20,6 +21,7 @@ from holdfast.language.limits import EXPRESSION_DEPTH_MAX, EXPRESSION_SIZE_MAX, 
 from holdfast.language.plain import shared_name
 from holdfast.language.tokens import END, KEYWORDS, NAME, NUMBER, tokens_of
 from holdfast.model.errors import InputError
+from holdfast.model.extras import how_to_install
 from holdfast.model.values import INTEGER_MAX, INTEGER_MIN, Kind, Value, canonical, kind_of
 
 COMPARISONS = {"=": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "<>": "<>", "!=": "<>"}
@@ -27,6 +29,8 @@ OPERATORS = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "%": PRODUCT}
 _WORDS = {spelling: word for word in KEYWORDS for spelling in (word, word.lower())}
 _WANTED = "expected a value: a number, a string in single quotes, TRUE, FALSE, TIMESTAMP '…' or an attribute"
 _UNORDERED = "TRUE and FALSE have no order; compare them with = or <>"
+_INSTALL = how_to_install("regex")
+_QUANTIFIERS = ("ANY", "ALL")  # words only between a comparison and a parenthesis
 _SUFFIXES = ("L", "l", "D", "d")  # of Java's literals: a long and a double, which change nothing
 
 
@@ -46,11 +50,13 @@ class Test(NamedTuple):
     right: tuple[Expression, ...] = ()
     negated: bool = False
     pattern: str = ""
+    each: str = ""  # ANY or ALL: the comparison is with the elements of a list
 
 
 class Reader:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, blind: bool = False) -> None:
         self.text = text
+        self.blind = blind  # take tests that cannot be worked out here
         self.tokens = tokens_of(text)
         self.at = 0
         self._nested = 0
@@ -100,12 +106,41 @@ class Reader:
     def _comparison(self, op: str, left: Expression) -> Test:
         self.at += 1
         at = self.at
+        each = self.tokens[at].upper() if len(self.tokens[at]) == 3 else ""
+        if each in _QUANTIFIERS and self.tokens[at + 1] == "(":
+            return self._quantified(op, left, each)
         right = self.operand()
+        if each in _QUANTIFIERS and self.tokens[self.at] is not END and NAME.fullmatch(self.tokens[self.at]):
+            self._check_parentheses(each)
         if self.tokens[at][:1] == '"' and self.at == at + 1 and not left.constant:
             self._check_quoted(at)
         if op not in ("=", "<>") and Kind.BOOLEAN in (left.kind, right.kind):
             self.stop(_UNORDERED, at=self.at - 1)
         return Test(op, left, (right,))
+
+    def _quantified(self, op: str, left: Expression, each: str) -> Test:
+        self.at += 2
+        listed = self._list(each)
+        if op not in ("=", "<>") and left.kind is Kind.BOOLEAN:
+            self.stop(_UNORDERED, at=self.at - 1)
+        if self.tokens[self.at] != ")":
+            self.stop(f"expected ) after the attribute of {each}", "IN (…) compares with several values")
+        self.at += 1
+        return Test(op, left, (listed,), each=each)
+
+    def _list(self, whose: str) -> Expression:
+        """The attribute that ANY, ALL or CONTAINS looks into."""
+        token = self.tokens[self.at]
+        if token in ("(", END) or token[0] in "'.0123456789-+":
+            self.stop(f"expected an attribute that holds a list in {whose}", "IN (…) compares with several values")
+        name = self.attribute(token)
+        self.at += 1
+        return made.attribute(name)
+
+    def _check_parentheses(self, each: str) -> None:
+        if word_of(self.tokens[self.at]) is None:
+            name = self.tokens[self.at][:60]
+            self.stop(f"expected AND, OR or the end after {each.lower()}", f"write {each}({name}) to look into a list")
 
     def _check_quoted(self, at: int) -> None:
         """AMQP has strings in double quotes, SQL names: refuse what reads both ways."""
@@ -282,12 +317,17 @@ class Reader:
 
     def _call(self, token: str) -> Expression:
         name, at = token.upper(), self.at
+        if name == "CONTAINS":
+            return self._contains()
+        if name == "REGEXP_LIKE":
+            return self._regexp()
         function = FUNCTIONS.get(name)
         if name == "UTC":
             self.stop("there is no function UTC: what matches must not depend on the time", "send it as an attribute")
         if function is None:
-            close = difflib.get_close_matches(name, FUNCTIONS, n=1, cutoff=0.65)
-            known = f"did you mean {close[0]}?" if close else f"there are {', '.join(FUNCTIONS)}"
+            names = [*FUNCTIONS, "CONTAINS", "REGEXP_LIKE"]
+            close = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
+            known = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
             self.stop(f"there is no function {token}"[:60], known)
         self.at += 2
         self._descend()
@@ -295,6 +335,45 @@ class Reader:
         given = self._arguments(name, function, at)
         self._nested -= 1
         return self.bounded(difference(unit, given) if unit else function.make(given))
+
+    def _contains(self) -> Expression:
+        """CONTAINS(tags, 'x'), another way to write 'x' = ANY(tags)."""
+        self.at += 2
+        self._descend()
+        listed = self._list("CONTAINS")
+        if self.tokens[self.at] != ",":
+            self.stop("expected , and what to look for in CONTAINS")
+        self.at += 1
+        wanted = self.operand()
+        if self.tokens[self.at] != ")":
+            self.stop("expected ) after what CONTAINS looks for")
+        self.at += 1
+        self._nested -= 1
+        return self.bounded(made.quantified("=", wanted, False, listed))
+
+    def _regexp(self) -> Expression:
+        called_at = self.at
+        self.at += 2
+        self._descend()
+        at = self.at
+        operand = self.operand()
+        self._want(Kind.STRING, operand, at)
+        if self.tokens[self.at] != ",":
+            self.stop("expected , and a pattern in REGEXP_LIKE")
+        self.at += 1
+        at = self.at
+        pattern = self._string("a pattern in quotes in REGEXP_LIKE")
+        if self.tokens[self.at] != ")":
+            self.stop("expected ) after the pattern of REGEXP_LIKE", "write (?i) at its beginning to ignore case")
+        self.at += 1
+        self._nested -= 1
+        blind = not regexp.available()
+        if blind and (operand.constant or not self.blind):
+            self.stop("REGEXP_LIKE needs re2, which is not installed", f"add it with: {_INSTALL}", at=called_at)
+        wrong = "" if blind else regexp.problem_with(pattern)
+        if wrong:
+            self.stop(wrong, at=at)
+        return self.bounded(made.regexp(operand, pattern, blind))
 
     def _unit(self) -> str:
         unit = self.tokens[self.at].upper()
@@ -406,4 +485,7 @@ def as_expression(test: Test) -> Expression:
         case "BETWEEN":
             low, high = (made.comparison(op, left, edge) for op, edge in zip((">=", "<="), right, strict=True))
             return made.inverse(made.joined("AND", (low, high))) if negated else made.joined("AND", (low, high))
-    return made.comparison(NEGATED[test.form] if negated else test.form, left, right[0])
+    op = NEGATED[test.form] if negated else test.form
+    if test.each:
+        return made.quantified(op, left, (test.each == "ALL") is not negated, right[0])
+    return made.comparison(op, left, right[0])

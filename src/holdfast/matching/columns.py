@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.language.subscription import Filter
+from holdfast.matching.elements import Known
 from holdfast.matching.encoding import columns_of, encode, encode_patterns
 from holdfast.matching.gathering import Gathered
 from holdfast.matching.kernels import Image, Ints, Patterns, check_blocks, check_filters, copy_runs, open_buckets
 from holdfast.matching.layout import compile_image
-from holdfast.matching.patterns import PatternMap
 from holdfast.matching.residuals import to_index
 from holdfast.matching.row_residuals import RowResiduals, events_in
 from holdfast.matching.slots import Slot
@@ -38,7 +38,7 @@ class Columns:
         self,
         image: Image,
         slots: Sequence[Slot],
-        patterns: Sequence[tuple[str, PatternMap[int]]],
+        patterns: Sequence[tuple[str, Known]],
         size: int,
         residuals: RowResiduals | None = None,
     ) -> None:
@@ -65,7 +65,8 @@ class Columns:
         image = compile_image(gathered)
         size = gathered.repeated.size
         residuals = RowResiduals(with_expressions, size) if with_expressions else None
-        return cls(image, gathered.slots, list(gathered.patterns.items()), size, residuals)
+        patterns = [(attribute, known) for (attribute, _), known in gathered.patterns.items()]
+        return cls(image, gathered.slots, patterns, size, residuals)
 
     def match(self, table: pa.Table, threads: int = 1) -> list[Pairs]:
         """Pairs of row number and subscription number, in buffers."""

@@ -2,7 +2,7 @@
 
 Strings are looked at once per distinct value. A column that no condition mentions is not looked at at all, so it
 may have any type; one that is mentioned must be a string, number, boolean, timestamp or date, plain or
-dictionary-encoded. Struct columns flatten to dotted names.
+dictionary-encoded, or a list of such. Struct columns flatten to dotted names.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.matching.elements import ElementMap, Known
 from holdfast.matching.kernels import Patterns
-from holdfast.matching.patterns import PatternMap
 from holdfast.matching.placing import place_texts
 from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
 from holdfast.model.errors import InputError
+from holdfast.model.values import as_value
 
 Codes = npt.NDArray[np.int32]
 
@@ -41,7 +42,7 @@ class EncodedColumn:
         if slot.sort is SlotKind.PRESENCE:
             return PRESENT if self.missing is None else np.where(self.missing, MISSING, PRESENT).astype(np.int32)
         if slot.sort is not self.sort:
-            return UNKNOWN
+            return UNKNOWN  # always of a list: what is asked of its elements is no code
         if slot.sort is SlotKind.STRING:
             return self._text_codes(slot)
         if slot.sort is SlotKind.BOOLEAN:
@@ -82,6 +83,25 @@ class EncodedColumn:
             place_texts(characters, offsets, slot.text, slot.text_starts, found[:-1])
         return found[rows]
 
+    def element_numbers(self, known: ElementMap[int]) -> tuple[Codes, list[int]]:
+        """Of a column of lists: for each row how many of the values are in it, and their numbers end to end."""
+        elements = self.array.flatten()
+        kind = elements.type
+        if pa.types.is_timestamp(kind):
+            elements = pc.floor_temporal(elements, unit="microsecond").cast(pa.timestamp("us", kind.tz))
+        encoded = elements if pa.types.is_dictionary(kind) else elements.dictionary_encode()
+        values = [as_value(each, self.name) for each in encoded.dictionary.to_pylist()]
+        numbers = [None if each is None else known.get(each) for each in values]
+        of_value = np.array([*(-1 if each is None else each for each in numbers), -1], np.int64)  # the last for nulls
+        found = of_value[encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)]
+        rows = pc.list_parent_indices(self.array).to_numpy(zero_copy_only=False)
+        pairs = np.unique(np.stack([rows[found >= 0], found[found >= 0]]), axis=1)
+        return np.bincount(pairs[0], minlength=len(self.array)).astype(np.int32), pairs[1].tolist()
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
@@ -89,6 +109,9 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _slot_kind_of(name: str, kind: pa.DataType) -> SlotKind | None:
     """What a column holds; None when all of it is null."""
+    if _is_list(kind):
+        _slot_kind_of(f"{name} (its elements)", kind.value_type)
+        return SlotKind.LIST
     if pa.types.is_dictionary(kind) or _is_text(kind):
         return SlotKind.STRING
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -101,7 +124,8 @@ def _slot_kind_of(name: str, kind: pa.DataType) -> SlotKind | None:
         return None
     hint = "cast it to double" if pa.types.is_decimal(kind) else "cast it to a string or leave it out"
     raise InputError(
-        f"column {name}: expected strings, numbers, booleans or timestamps, found {kind}; {hint} to match on it"
+        f"column {name}: expected strings, numbers, booleans, timestamps or lists of one of them, found {kind}; "
+        f"{hint} to match on it"
     )
 
 
@@ -162,16 +186,19 @@ def encode(columns: dict[str, EncodedColumn], slots: Sequence[Slot], rows: int) 
     return codes
 
 
-def encode_patterns(
-    columns: dict[str, EncodedColumn], patterns: Sequence[tuple[str, PatternMap[int]]], rows: int
-) -> Patterns:
-    """For each distinct text of each attribute that has patterns, the patterns that it matches."""
+def encode_patterns(columns: dict[str, EncodedColumn], patterns: Sequence[tuple[str, Known]], rows: int) -> Patterns:
+    """For each distinct text of each attribute that has patterns, those that it matches; for each list likewise."""
     texts = np.full((len(patterns), rows), -1, np.int32)
     counts: list[int] = []
     ids: list[int] = []
     for at, (attribute, known) in enumerate(patterns):
         column = columns.get(attribute)
-        if column is None or column.sort is not SlotKind.STRING:
+        if column is not None and column.sort is SlotKind.LIST and isinstance(known, ElementMap):
+            texts[at] = np.arange(rows, dtype=np.int32) + len(counts)
+            found_in, numbers = column.element_numbers(known)
+            counts += found_in.tolist()
+            ids += numbers
+        if column is None or column.sort is not SlotKind.STRING or isinstance(known, ElementMap):
             continue
         positions, distinct = column.distinct()
         texts[at] = np.where(positions >= 0, positions + len(counts), -1)

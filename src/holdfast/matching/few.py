@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.matching.columns import Columns
+from holdfast.matching.elements import ElementMap, Known
 from holdfast.matching.kernels import Ints, Patterns, match_few
 from holdfast.matching.levels import ROWS_MAX
-from holdfast.matching.patterns import PatternMap
 from holdfast.matching.placing import place_texts
 from holdfast.matching.slots import EXACT, FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
 from holdfast.model.event import Attributes
@@ -125,7 +125,7 @@ class Few:
         for column, known in enumerate(self._patterns):
             for row, event in enumerate(events):
                 text = event.get(known.attribute)
-                if type(text) is str:
+                if type(text) is known.wants:
                     texts[column, row] = len(starts) - 1
                     ids += known.matching(text)
                     starts.append(len(ids))
@@ -133,14 +133,17 @@ class Few:
 
 
 class _Found:
-    """The patterns of one attribute, and which of them the last texts matched."""
+    """The patterns of one attribute, and which of them the last texts matched; or the values that lists may hold."""
 
-    def __init__(self, attribute: str, known: PatternMap[int]) -> None:
+    def __init__(self, attribute: str, known: Known) -> None:
         self.attribute = attribute
-        self._known = known
+        self.wants = list if isinstance(known, ElementMap) else str
+        self._known: Any = known
         self._remembered: dict[str, list[int]] = {}
 
-    def matching(self, text: str) -> list[int]:
+    def matching(self, text: Any) -> list[int]:
+        if self.wants is list:
+            return self._known.matching(text)  # type: ignore[no-any-return]
         found = self._remembered.get(text)
         if found is None:
             if len(self._remembered) >= _TEXTS_MAX:

@@ -1,7 +1,7 @@
 """The first step of compiling: go through all constraints once and sort them by what they look at.
 
 What comes out are columns: for each filter and slot the range of codes that it admits. What a range cannot say
-(IN, <>, patterns that are not prefixes) is kept aside as an extra test.
+(IN, <>, patterns that are not prefixes, elements of lists) is kept aside as an extra test.
 """
 
 from array import array
@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.language.constraint import Constraint
+from holdfast.language.constraint import CONTAINS, Constraint
 from holdfast.language.domain import successor
 from holdfast.language.like import prefix_text
 from holdfast.language.subscription import Filter
+from holdfast.matching.elements import ElementMap, Known
 from holdfast.matching.kernels import (
     CODE_MAX,
     IN_SET,
@@ -94,10 +95,11 @@ class Gathered:
     def __init__(self, subscriptions: Iterable[Sequence[Filter]]) -> None:
         self.slots: list[Slot] = []
         self.extras: list[Extra] = []
-        self.patterns: dict[str, PatternMap[int]] = {}  # by attribute, to the pattern's number
+        # To the number of a pattern, by attribute; and of a value looked for in lists, which the kernels take for one.
+        self.patterns: dict[tuple[str, bool], Known] = {}
         self.pattern_columns = array("i")  # pattern -> which of `patterns` it belongs to
         self._pattern_counts: Counter[str] = Counter()
-        self._pattern_column_of: dict[str, int] = {}
+        self._pattern_column_of: dict[tuple[str, bool], int] = {}
         self._slot_of: dict[tuple[str, type], int] = {}
         self._constants: list[list[Any]] = []
         self._filter, self._slot, self._op, self._constant = (array("i") for _ in range(4))
@@ -133,6 +135,9 @@ class Gathered:
             self._compare(filter_, self._slot_for(attribute, type(None)), _EQ, op == "IS NOT NULL")
         elif op in ("LIKE", "NOT LIKE"):
             self._like(filter_, each)
+        elif op == CONTAINS:
+            slot, number = self._slot_for(attribute, type(None)), self._pattern(attribute, operand, in_list=True)
+            self.extras.append(Extra(filter_, PATTERN, slot, pattern=number))
         else:
             members = operand if isinstance(operand, tuple) else (operand,)
             slot = self._slot_for(attribute, type(members[0]))
@@ -162,12 +167,13 @@ class Gathered:
         else:
             self.extras.append(Extra(filter_, NOT_IN_RANGE, slot, self._number(slot, (prefix, end))))
 
-    def _pattern(self, attribute: str, pattern: str) -> int:
-        known = self.patterns.setdefault(attribute, PatternMap())
+    def _pattern(self, attribute: str, pattern: Any, in_list: bool = False) -> int:
+        column = attribute, in_list
+        known = self.patterns.setdefault(column, ElementMap() if in_list else PatternMap())
         number = known.get(pattern)
         if number is None:
             number = len(self.pattern_columns)
-            self.pattern_columns.append(self._pattern_column_of.setdefault(attribute, len(self._pattern_column_of)))
+            self.pattern_columns.append(self._pattern_column_of.setdefault(column, len(self._pattern_column_of)))
             self._pattern_counts[attribute] += 1
             known.put(pattern, number)
         return number

@@ -1,8 +1,8 @@
 """The index in Python: add, remove, and match one event, at once and without compiling anything.
 
 Each filter is filed under one access test that an event must pass to be interested in it at all: an equality,
-an IN list (under each of its values), a LIKE pattern or IS NULL, whichever promises to let the fewest events
-through. An event looks up the buckets that its own values open and asks only those; filters with
+an IN list (under each of its values), a LIKE pattern, an element of a list or IS NULL, whichever promises to let the
+fewest events through. An event looks up the buckets that its own values open and asks only those; filters with
 nothing but ranges lie in one more bucket that every event asks. Within a bucket, runs do the work.
 """
 
@@ -10,8 +10,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from holdfast.language.constraint import Constraint
+from holdfast.language.constraint import CONTAINS, Constraint
 from holdfast.language.subscription import Filter
+from holdfast.matching.elements import ElementMap
 from holdfast.matching.marks import Marked
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.predicates import Predicate, PredicateOfEach, predicate, predicate_of_each
@@ -109,18 +110,19 @@ class Bucket(Generic[K]):
 class _Doors(Generic[K]):
     """The buckets that one attribute's value opens."""
 
-    __slots__ = ("equal", "missing", "patterns", "seen", "truth")
+    __slots__ = ("elements", "equal", "missing", "patterns", "seen", "truth")
 
     def __init__(self) -> None:
         self.equal: dict[Value, Bucket[K]] = {}
         self.truth: dict[Value, Bucket[K]] = {}  # apart from `equal`, because True == 1 in Python
         self.patterns: PatternMap[Bucket[K]] = PatternMap()
+        self.elements: ElementMap[Bucket[K]] = ElementMap()
         self.missing: dict[None, Bucket[K]] = {}
         self.seen: set[Value] = set()  # values that equality tests name, whether filed under them or not
 
     def note(self, constraint: Constraint) -> None:
         """Learn how many values the tests on this attribute tell apart."""
-        if constraint.op in ("=", "LIKE") and len(self.seen) < _SEEN_MAX:
+        if constraint.op in ("=", "LIKE", CONTAINS) and len(self.seen) < _SEEN_MAX:
             self.seen.add(constraint.operand)
 
 
@@ -222,6 +224,10 @@ class Index(Marked[K]):
                 continue
             if type(value) is datetime:
                 value = utc(value)
+            elif type(value) is list:
+                for filed in doors.elements.matching(value):
+                    filed.collect(attributes, out)
+                continue
             bucket = (doors.truth if type(value) is bool else doors.equal).get(value)
             if bucket is not None:
                 bucket.collect(attributes, out)
@@ -272,7 +278,7 @@ class Index(Marked[K]):
             elif op == "IN" and len(each.operand) <= _IN_ACCESS_MAX:
                 weight = len(self._doors[each.attribute].seen) / len(each.operand)
                 yield _Access(each, max(weight, 1))
-            elif op == "LIKE":
+            elif op in ("LIKE", CONTAINS):  # a list has several elements, and a text may fit several patterns
                 yield _Access(each, len(self._doors[each.attribute].seen) / 2)
             elif op == "IS NULL":
                 yield _Access(each, 1)
@@ -283,11 +289,12 @@ class Index(Marked[K]):
             yield self._open
             return
         (attribute, op, operand), doors = access.constraint, self._doors[access.constraint.attribute]
-        if op == "LIKE":
-            bucket = doors.patterns.get(operand)
+        if op in ("LIKE", CONTAINS):
+            filed = doors.patterns if op == "LIKE" else doors.elements
+            bucket = filed.get(operand)
             if bucket is None and create:
                 bucket = Bucket()
-                doors.patterns.put(operand, bucket)
+                filed.put(operand, bucket)
             if bucket is not None:
                 yield bucket
             return
@@ -303,10 +310,11 @@ class Index(Marked[K]):
     def _tidy(self, access: _Access) -> None:
         """Forget buckets that have become empty, so that a busy index does not grow."""
         (attribute, op, operand), doors = access.constraint, self._doors[access.constraint.attribute]
-        if op == "LIKE":
-            bucket = doors.patterns.get(operand)
+        if op in ("LIKE", CONTAINS):
+            filed = doors.patterns if op == "LIKE" else doors.elements
+            bucket = filed.get(operand)
             if bucket is not None and not bucket:
-                doors.patterns.pop(operand)
+                filed.pop(operand)
             return
         table = _table(doors, op, operand)
         for value in operand if isinstance(operand, tuple) else (operand,):

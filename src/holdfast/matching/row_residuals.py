@@ -8,7 +8,8 @@ import pyarrow as pa
 from holdfast.language.subscription import Filter
 from holdfast.matching.kernels import Ints
 from holdfast.matching.residuals import Residuals
-from holdfast.model.event import Attributes, attributes_of
+from holdfast.model.event import Attributes
+from holdfast.model.values import Value, as_value
 
 
 class RowResiduals:
@@ -47,7 +48,14 @@ class RowResiduals:
 
 def events_in(columns: Mapping[str, pa.Array], rows: Ints) -> list[Attributes]:
     chosen = pa.array(rows)
-    values = [each.take(chosen).to_pylist() for each in columns.values()]
+    values = [_plain(each.take(chosen), name) for name, each in columns.items()]
     if not values:
         return [{}] * len(rows)
-    return [attributes_of(dict(zip(columns, each, strict=True))) for each in zip(*values, strict=True)]
+    return [dict(zip(columns, each, strict=True)) for each in zip(*values, strict=True)]
+
+
+def _plain(array: pa.Array, name: str) -> list[Value | None]:
+    """As events have them, but that a list of a table may be of any length."""
+    if not (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
+        return [as_value(each, name) for each in array.to_pylist()]
+    return [None if each is None else [as_value(element, name) for element in each] for each in array.to_pylist()]

@@ -28,6 +28,7 @@ class SlotKind(Enum):
     BOOLEAN = "boolean"
     TIMESTAMP = "timestamp"
     PRESENCE = "presence"
+    LIST = "list"  # of columns alone: what conditions ask of elements is a number of a pattern, see `elements`
 
 
 UNKNOWN = -1

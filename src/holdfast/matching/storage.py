@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -20,11 +21,13 @@ import pyarrow as pa
 
 from holdfast.language.parser import parse
 from holdfast.matching.columns import Columns
+from holdfast.matching.elements import ElementMap, Known
 from holdfast.matching.kernels import Image
 from holdfast.matching.patterns import PatternMap
 from holdfast.matching.row_residuals import RowResiduals
 from holdfast.matching.slots import ConstantEdges, Slot, SlotKind
 from holdfast.model.errors import InputError
+from holdfast.model.values import EPOCH, microseconds
 
 _FORMAT = 3
 _ALIGNMENT = 64  # a cache line: every array starts on one
@@ -40,7 +43,7 @@ def save(path: Path, columns: Columns, ids: pa.Array, conditions: pa.Array) -> N
         "format": _FORMAT,
         "size": columns.size,
         "slots": [_describe(slot) for slot in columns.slots],
-        "patterns": [[attribute, list(known.items())] for attribute, known in columns.patterns],
+        "patterns": [[attribute, *_described(known)] for attribute, known in columns.patterns],
         "residuals": [] if columns.residuals is None else columns.residuals.numbers,
     }
     rows = []
@@ -81,17 +84,35 @@ def load(path: Path) -> tuple[Columns, pa.Array, pa.Array]:
     arrays = {row["name"]: _view(row["bytes"], row["type"], row["shape"]) for row in rows}
     image = Image(**{name: arrays[name] for name in Image._fields})
     slots = [_restore(at, slot, arrays) for at, slot in enumerate(about["slots"])]
-    patterns: list[tuple[str, PatternMap[int]]] = []
-    for attribute, known in about["patterns"]:
-        patterns.append((attribute, PatternMap()))
-        for pattern, number in known:
-            patterns[-1][1].put(pattern, number)
+    patterns = [(attribute, _known(kind, items)) for attribute, kind, items in about["patterns"]]
     ids = pa.array(arrays["ids"]) if "ids" in arrays else _texts(arrays, "ids")
     conditions = _texts(arrays, "conditions")
     # Expressions are compiled from their texts again: they are functions, which no file can hold.
     asked = {number: parse(conditions[number].as_py()).filters for number in about["residuals"]}
     residuals = RowResiduals(asked, about["size"]) if asked else None
     return Columns(image, slots, patterns, about["size"], residuals), ids, conditions
+
+
+def _described(known: Known) -> tuple[str, list[Any]]:
+    """Patterns, or values looked for in lists, with their numbers; JSON has no timestamps, so theirs are in a list."""
+    if isinstance(known, PatternMap):
+        return "texts", list(known.items())
+    items = (
+        (value if type(value) is not datetime else [microseconds(value)], number) for value, number in known.items()
+    )
+    return "lists", list(items)
+
+
+def _known(kind: str, items: list[Any]) -> Known:
+    if kind == "texts":
+        texts: PatternMap[int] = PatternMap()
+        for pattern, number in items:
+            texts.put(pattern, number)
+        return texts
+    elements: ElementMap[int] = ElementMap()
+    for value, number in items:
+        elements.put(EPOCH + timedelta(microseconds=value[0]) if type(value) is list else value, number)
+    return elements
 
 
 def _row(name: pa.Scalar, kind: pa.Scalar, shape: pa.Scalar, data: pa.Scalar) -> dict[str, Any]:

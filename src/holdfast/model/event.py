@@ -1,7 +1,8 @@
-"""An event's attributes: a flat map from names to scalars.
+"""An event's attributes: a flat map from names to scalars and lists of scalars.
 
 Nested maps flatten to dotted names, so `{"home": {"team": "Yankees"}}` is `home.team`. Anything that is not a
-scalar or a map is refused with the name of the attribute. For applications dotted names are nested again (`nested`).
+scalar, a list of scalars or a map is refused with the name of the attribute. For applications dotted names are nested
+again (`nested`).
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.model.errors import InputError
+from holdfast.model.limits import LIST_ELEMENTS_MAX
 from holdfast.model.values import INTEGER_MAX, INTEGER_MIN, Value, as_value
 
 Attributes = Mapping[str, Value | None]
@@ -19,6 +21,7 @@ _FLAT_NAMES_MAX = 10_000  # as many as an application uses, and many more
 flat_names: set[str] = set()  # names without a dot that were seen before: an event of these alone is nested already
 
 _PLAIN = frozenset({str, float, bool, type(None), datetime})
+_are_scalars = frozenset({bool, int, float, str, datetime, type(None)}).issuperset
 
 
 def attributes_of(event: Mapping[str, object]) -> Attributes:
@@ -29,7 +32,7 @@ def attributes_of(event: Mapping[str, object]) -> Attributes:
                 return _flatten(event)  # which says what is wrong
         elif type(value) not in _PLAIN:
             return _flatten(event)
-    return event  # type: ignore[return-value]  # every value was just seen to be a plain scalar
+    return event  # type: ignore[return-value]  # every value was just seen to be a plain one
 
 
 def _flatten(event: Mapping[str, object]) -> Attributes:
@@ -50,6 +53,17 @@ def _flatten(event: Mapping[str, object]) -> Attributes:
             else:
                 flat[name] = as_value(found, f"event attribute {name}")
     return flat
+
+
+def odd_attribute(attributes: Mapping[str, object]) -> str | None:
+    """The name of an attribute that is neither a scalar nor a list of scalars; None when there is none."""
+    if _are_scalars(map(type, attributes.values())):
+        return None
+    for name, value in attributes.items():
+        elements = value if type(value) is list else (value,)
+        if len(elements) > LIST_ELEMENTS_MAX or not _are_scalars(map(type, elements)):
+            return name
+    return None
 
 
 class NestedEvent(dict[str, Any]):

@@ -18,6 +18,9 @@ CONNECTIONS: Final = {
     "mqtt_client": "A client of MQTT broke a rule or asked for something that it cannot have; the log says what.",
     "tls_refused": "A connection failed the TLS handshake: no certificate, an untrusted one, or no TLS at all.",
     "accept_paused": "The process has no file descriptor left; the broker accepts nobody for a second and tries again.",
+    "half_open_closed": "Too many connections had not said who they are; the one that was there longest was closed.",
+    "over_budget": "A client sends more than its budget and is slowed; over UDP the rest is dropped.",
+    "http_refused": "A host asks for /metrics or /health more often than its budget allows; it gets 429.",
     "session_lost": "A client's broker has not kept its session; events may be missing.",
     "events_dropped": "A client's broker has dropped events for it, because it read too slowly.",
     "backpressure_ended": "A neighbour read nothing for so long that the broker no longer waits for it.",
@@ -26,6 +29,7 @@ CONNECTIONS: Final = {
     "neighbour_down": "A neighbour is silent; events take another route.",
     "neighbour_up": "A neighbour answers again; events go through it again.",
     "unknown_neighbour": "A message came from a node that has not connected, or was forgotten.",
+    "history": "A broker's history could not be written, or lacks events that the broker dropped; the log says which.",
     "reloaded": "The broker has read its peers again.",
     "reload_refused": "The file of `--peers` is wrong; the peers stay as they were.",
     "peer_added": "The file of `--peers` has a new peer.",
@@ -66,6 +70,7 @@ COUNTERS: Final = {
 
 TABLES: Final = {
     "bad_condition": "A neighbour sent a condition that cannot be parsed; the change is ignored.",
+    "untested_condition": "A neighbour sent a condition whose test needs a package that is missing here; it is passed.",
     "too_many_conditions": "A neighbour sent more conditions than `conditions_max`; the change is refused.",
     "conditions_refused": "A neighbour refused conditions; it sends no events for them.",
     "subscription_narrowed": "A client has no right to a subscription, and got as much of it as it may have.",

@@ -7,6 +7,7 @@ ATTRIBUTES_BYTES_MAX = 2**18  # of one event, encoded: all 256 of a kilobyte eac
 REPAIR_BYTES_MAX = PAYLOAD_BYTES_MAX + ATTRIBUTES_BYTES_MAX + 2**16
 RECORD_BYTES_MAX = 2**16  # what a publication tells of earlier ones: a thousandth of this is usual
 ATTRIBUTES_MAX = 256  # per event: wide tables have 100 columns
+LIST_ELEMENTS_MAX = 256  # of a list in an event: tags are 10, sizes 30; matching looks each of them up
 NAME_CHARACTERS_MAX = 255  # of attributes and nodes: what file systems and databases allow for a name
 CONDITIONS_MAX = 200_000  # per message: at 80 bytes each they fill a frame
 CONDITIONS_BYTES_AIM = 48 * 1024  # of a table in one message: fits a datagram, and is read within 50 ms; one goes alone

@@ -12,7 +12,7 @@ cost nothing elsewhere.
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import repeat
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -20,11 +20,12 @@ from msgspec import Meta
 from holdfast.model import limits
 
 if TYPE_CHECKING:
-    Scalar = bool | int | float | str | datetime | None
+    Element = bool | int | float | str | datetime | None
+    Scalar = bool | int | float | str | datetime | list[Any] | None
 else:
-    Scalar = bool | int | float | str | None  # msgspec takes no timestamp beside a string; wire/codec.py adds it
-
-SCALAR_TYPES = frozenset({bool, int, float, str, datetime, type(None)})
+    # msgspec takes no timestamp beside a string; wire/codec.py adds it.
+    Element = bool | int | float | str | None
+    Scalar = Element | Annotated[list[Element], Meta(max_length=limits.LIST_ELEMENTS_MAX)]
 
 NodeName = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARACTERS_MAX)]
 NodeNames = Annotated[tuple[NodeName, ...], Meta(max_length=limits.NODES_MAX)]

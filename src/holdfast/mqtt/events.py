@@ -1,9 +1,10 @@
 """A PUBLISH as an event, and an event as a PUBLISH.
 
 The topic is the attribute `topic`, user properties are attributes of their own names, and so are the scalars of a
-payload that is JSON. What only MQTT clients need travels under names that begin with `mqtt.`, so that an event comes
-out as it went in, whichever brokers it has passed. An event of a native client has none of these: its payload, or else
-its attributes as JSON, becomes the payload, and its topic comes from a template where it has none.
+payload that is JSON, and its lists of scalars. What only MQTT clients need travels under names that begin with `mqtt.`,
+so that an event comes out as it went in, whichever brokers it has passed. An event of a native client has none of
+these: its payload, or else its attributes as JSON, becomes the payload, and its topic comes from a template where it
+has none.
 """
 
 import re
@@ -16,10 +17,11 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.model.errors import InputError
 from holdfast.model.event import DEPTH_MAX, RESERVED, nested
 from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX
 from holdfast.model.messages import Publication, Scalar
-from holdfast.model.values import INTEGER_MAX, INTEGER_MIN
+from holdfast.model.values import as_value
 from holdfast.mqtt.packets import PublishPacket
 from holdfast.mqtt.properties import USER
 from holdfast.mqtt.topics import TOPIC, is_name
@@ -39,7 +41,7 @@ _ATTRIBUTES_MAX = ATTRIBUTES_MAX - 16  # that properties and payload may bring; 
 _AT_ONCE_S = 1e-6  # a lifetime is above 0
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _NOT_IN_LEVEL = re.compile(r"[/+#\x00-\x1f\x7f-\x9f]")
-_PLAIN = (str, bool, int, float)
+_PLAIN = (str, bool, int, float, list)
 
 
 class MqttEvent(msgspec.Struct, frozen=True):
@@ -58,7 +60,7 @@ def event_of(publish: PublishPacket, is_json: bool = False) -> MqttEvent:
         if _may_name(name):
             attributes[name] = value
     if is_json or _is_json(given.get("content_type", "")):
-        for name, found in _scalars(publish.payload, _ATTRIBUTES_MAX - len(attributes)).items():
+        for name, found in _values(publish.payload, _ATTRIBUTES_MAX - len(attributes)).items():
             attributes.setdefault(name, found)
     attributes[QOS] = publish.qos
     if publish.retain:
@@ -83,8 +85,8 @@ def _may_name(name: str) -> bool:
     return fits and name != TOPIC and not name.startswith((RESERVED, OWN))
 
 
-def _scalars(payload: bytes, most: int) -> dict[str, Scalar]:
-    """The first scalars of a JSON object, those of nested objects under dotted names; what is none is left out."""
+def _values(payload: bytes, most: int) -> dict[str, Scalar]:
+    """The first values of a JSON object, those of nested objects under dotted names; what is none is left out."""
     try:
         document = msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -98,8 +100,8 @@ def _scalars(payload: bytes, most: int) -> dict[str, Scalar]:
             if isinstance(value, dict) and depth < DEPTH_MAX:
                 pending.append((name + ".", value, depth + 1))
             elif type(value) in _PLAIN and _may_name(name) and name not in found and len(found) < most:
-                if type(value) is not int or INTEGER_MIN <= value <= INTEGER_MAX:
-                    found[name] = value
+                with suppress(InputError):  # an integer past 64 bits, a list of lists or of two kinds
+                    found[name] = as_value(value, name)
     return found
 
 
@@ -156,6 +158,8 @@ def _native(publication: Publication) -> tuple[bytes, dict[str, Any]]:
 
 
 def _text(value: Scalar) -> str:
+    if isinstance(value, list):
+        return msgspec.json.encode(value).decode()[:65_535]
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):

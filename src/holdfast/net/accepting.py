@@ -11,11 +11,13 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+
+from holdfast.net.half_open import HalfOpen
 
 Refused = Callable[[str, Exception], None]  # who failed the handshake, and how
 Paused = Callable[[OSError], None]  # why nobody is accepted for a second
 
-_HANDSHAKES_MAX = 1_000  # at once; each holds a connection and some 50 KB
 _HANDSHAKE_S_MAX = 30.0  # thousands of clients that come back at once take a while, a few milliseconds each
 _AT_ONCE_MAX = 100  # connections accepted before others get their turn
 _AGAIN_S = 1.0  # when the system has no room for another connection
@@ -27,12 +29,14 @@ class Acceptor:
         sockets: list[socket.socket],
         context: ssl.SSLContext | None,
         new: Callable[[], asyncio.Protocol],
+        half_open: HalfOpen,
         refused: Refused,
         paused: Paused,
     ) -> None:
         self.port: int = sockets[0].getsockname()[1]
         self.context = context
         self._new = new  # the protocol of a connection that is through
+        self._half_open = half_open
         self._refused = refused
         self._paused = paused
         self._sockets = sockets
@@ -53,13 +57,15 @@ class Acceptor:
                 self._loop.call_later(_AGAIN_S, self._accept_again, listener)
                 return
             who = f"{far[0]}:{far[1]}"
-            if len(self._handshakes) >= _HANDSHAKES_MAX:
-                connection.close()
-                self._refused(who, ConnectionAbortedError("too many handshakes at once"))
-                continue
             task = self._loop.create_task(self._shake_hands(connection, who))
             self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+            task.add_done_callback(self._done)
+            if self.context is not None:  # after its first step, which sees to it that the connection is closed
+                self._half_open.enter(task, who, partial(self._loop.call_soon, task.cancel))
+
+    def _done(self, handshake: "asyncio.Task[None]") -> None:
+        self._handshakes.discard(handshake)
+        self._half_open.leave(handshake)
 
     def _accept_again(self, listener: socket.socket) -> None:
         if listener in self._sockets:

@@ -11,6 +11,7 @@ from holdfast.net.session import Session
 from holdfast.net.settings import NodeSettings
 from holdfast.net.wire import Wire
 from holdfast.protocol.groups.settings import HOMES
+from holdfast.trust.budget import Budgets
 from holdfast.trust.gate import Gate, NotTrustedError
 from holdfast.trust.identity import Principal
 from holdfast.wire.event_encoding import sendable_name
@@ -26,6 +27,7 @@ class AdmissionControl:
         self,
         settings: NodeSettings,
         gate: Gate,
+        budgets: Budgets,
         sessions: Mapping[str, Session],
         peers: Container[str],
         needs_other: Callable[[Hello], str],
@@ -34,6 +36,7 @@ class AdmissionControl:
         self._own = settings.name
         self._lease_s = settings.protocol.lease_us / 1e6
         self._gate = gate
+        self._budgets = budgets
         self._sessions = sessions
         self._peers = peers
         self._needs_other = needs_other
@@ -56,6 +59,8 @@ class AdmissionControl:
         known = self._sessions.get(hello.node)
         if known is None and is_full(self._sessions.values(), session.wire, SESSIONS_MAX):
             return Refusal("full", f"{self._own} has {SESSIONS_MAX} connections already")
+        if known is None and hello.kind == "client" and (why := self._budgets.why_full(identity)):
+            return Refusal("full", why)
         if known is None or known.far is None:
             return identity
         return self._beside(known, known.far, session, hello, identity)

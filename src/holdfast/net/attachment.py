@@ -26,7 +26,7 @@ from holdfast.net.link import Link
 from holdfast.net.pings import Pings
 from holdfast.net.public_names import public_names
 from holdfast.net.resumption import Returning
-from holdfast.net.session import SILENT_LEASES, Session, open_session
+from holdfast.net.session import SILENT_LEASES, Session, Told, open_session
 from holdfast.net.states import Callback, ConnectionState, StateChanges
 from holdfast.net.stream import SessionStream
 from holdfast.net.tls import TlsFiles
@@ -35,7 +35,7 @@ from holdfast.protocol.settings import ProtocolSettings
 from holdfast.trust.gate import Gate
 from holdfast.trust.settings import TrustSettings
 from holdfast.trust.token import read_token
-from holdfast.wire.signals import LEVEL, Denied, Hello, Mark, Missed, Refusal, Welcome
+from holdfast.wire.signals import LEVEL, AskPast, Denied, Hello, Mark, Missed, Past, Refusal, Welcome, encode_signal
 
 _SECRET_BITS = 62  # fits in the numbers of messages, and is not guessed
 CLOSE_S = 2.0  # how long leaving waits for the broker to have everything
@@ -72,6 +72,7 @@ class Attachment(ABC):
             Publish | Batch
         ] = []  # that a broker may not have, for the next: a window and a queue at most
         self._pings = Pings()
+        self._past: dict[int, asyncio.Future[Past]] = {}  # answers that are awaited, by token
         self._tasks: list[asyncio.Task[None]] = []
         self._entered = self._closed = False
         self._state = ConnectionState()
@@ -119,12 +120,31 @@ class Attachment(ABC):
         self._check_open()
         return list(self._denials.all)
 
-    def on_denied(self, denied: Denied) -> None:
-        self._denials.on_denied(denied)
-
     def _on_denied_all(self, reason: str) -> None:
         now_us = self._clock.now_us()
         self.on_lost(Lost("", 0, 0, reason, now_us), now_us)
+
+    # The past ------------------------------------------------------------------------------------
+
+    async def _ask_past(self, ask: AskPast) -> Past:
+        """Ask the broker for what it has kept, behind all that was sent; a TransportError if the connection breaks."""
+        link = await self._connection()
+        self.driver.flush()
+        await link.drained(0)
+        far = None if self._session is None else self._session.far
+        if link is not self._link or not isinstance(far, Welcome):
+            raise TransportError("the connection broke")
+        if not link.wire.reliable:
+            return Past(ask.token, refused="over UDP answers may be lost; connect over tcp:// or tls://")
+        if not far.keeps:
+            return Past(ask.token, refused=f"{far.node} keeps none; start it with --history FOLDER")
+        answer: asyncio.Future[Past] = asyncio.get_running_loop().create_future()
+        self._past[ask.token] = answer
+        try:
+            link.wire.send(encode_signal(ask))
+            return await answer
+        finally:
+            self._past.pop(ask.token, None)
 
     # Coming and going ----------------------------------------------------------------------------
 
@@ -331,13 +351,20 @@ class Attachment(ABC):
             unsent, self._unsent = self._unsent, []
             self.driver.send_again(session.link, unsent)
 
-    def on_missed(self, session: Session, missed: Missed) -> None:
-        if not self._stored:
-            self.counters.note("events_dropped", missed.events)
-            self.driver.give(self._returning.missed(missed))
+    def on_told(self, signal: Told) -> None:
+        match signal:
+            case Missed() if not self._stored:
+                self.counters.note("events_dropped", signal.events)
+                self.driver.give(self._returning.missed(signal))
+            case Mark():
+                self._returning.on_mark(signal)
+            case Denied():
+                self._denials.on_denied(signal)
+            case Past() if (answer := self._past.get(signal.token)) is not None and not answer.done():
+                answer.set_result(signal)
 
-    def on_mark(self, session: Session, mark: Mark) -> None:
-        self._returning.on_mark(mark)
+    def on_ask_past(self, session: Session, ask: AskPast) -> None:
+        raise AssertionError("nobody asks a client")
 
     def on_pong(self, token: int) -> None:
         self._pings.on_pong(token)
@@ -347,6 +374,9 @@ class Attachment(ABC):
             return
         self._session = self._link = None
         self._attached.clear()
+        for answer in self._past.values():
+            if not answer.done():
+                answer.set_exception(TransportError(f"the connection broke: {reason}"))
         self._state.on_disconnected(reason, self._clock.now_us())
         self._returning.on_end(session)
         if self._returning.link is None and session.link is not None:

@@ -21,6 +21,7 @@ from holdfast.model.errors import InputError, MisuseError
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address, parse_address
 from holdfast.net.counters import Counters
+from holdfast.net.history_settings import HistorySettings
 from holdfast.net.http import HttpServer, parse_place
 from holdfast.net.journal import Journal
 from holdfast.net.node import BrokerNode
@@ -33,6 +34,7 @@ from holdfast.net.watching import watch
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.settings import ProtocolSettings, Routing
+from holdfast.trust.budget import BudgetSettings
 from holdfast.trust.settings import TrustSettings
 
 T = TypeVar("T")
@@ -65,12 +67,15 @@ class EmbeddedBroker(ABC):
         rights: str | os.PathLike[str] | None = None,
         metrics: str | None = None,
         mqtt: MqttSettings | None = None,
+        history: str | os.PathLike[str] | HistorySettings | None = None,
+        budgets: BudgetSettings | None = None,
     ) -> None:
         """A broker that listens at these addresses (port 0: a free one) and dials its peers, by name.
 
         What the keywords mean is what the options of `holdfast broker` of the same names do. `hops="retransmission"`
         needs a `store`, a file; `metrics` is HOST:PORT, for /metrics and /health. `mqtt` says how clients of MQTT are
-        served, at addresses such as mqtt://127.0.0.1:1883.
+        served, at addresses such as mqtt://127.0.0.1:1883; `budgets`, what a connection and an identity may cost.
+        `history` is the folder where it keeps events for later subscribers.
         """
         places = [listen] if isinstance(listen, str) else list(listen)
         if not places:
@@ -85,9 +90,11 @@ class EmbeddedBroker(ABC):
             None if store is None else Path(store),
             tls=TlsFiles(certificate, key, ca),
             trust=TrustSettings(*[None if each is None else Path(each) for each in (broker_key, token_keys, rights)]),
+            budgets=budgets or BudgetSettings(),
             queue_bytes=queue_bytes,
             push_back=push_back,
             mqtt=mqtt or MqttSettings(),
+            history=history if isinstance(history, HistorySettings | None) else HistorySettings(Path(history)),
             gossip=gossip,
         )
         check_broker(self._settings)

@@ -39,9 +39,9 @@ from holdfast.net.group_inbox import SharedSubscriptions
 from holdfast.net.link import Link
 from holdfast.net.losses import Growing, Loss, Losses
 from holdfast.net.publish_many import check_events, publish_many
+from holdfast.net.replaying import PastReader, ReplayInbox, Since, checked_start
 from holdfast.net.session import Session
-from holdfast.net.settings import ClientSettings, renamed
-from holdfast.net.setup import brokers_at, check_tls, made_up_name, parsed_condition
+from holdfast.net.setup import made_up_name, parsed_condition
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull, put_each
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.conditions import ConditionBook
@@ -55,54 +55,15 @@ from holdfast.protocol.effects import (
     SubscribeCall,
     UnsubscribeCall,
 )
-from holdfast.protocol.hops.settings import BASIC, Hops, HopSettings
-from holdfast.protocol.order.settings import LatchSettings
-from holdfast.protocol.recovery.settings import RecoverySettings
-from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.settings import BEST_EFFORT, Guarantees, Order, ProtocolSettings, RecoveryWord
+from holdfast.protocol.hops.settings import BASIC, HopSettings
+from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
 from holdfast.protocol.stack import new_client
-from holdfast.wire.event_encoding import encoded_event, sendable_lifetime_us, sendable_name, sendable_payload
+from holdfast.wire.event_encoding import encoded_event, sendable_lifetime_us, sendable_payload
 from holdfast.wire.signals import Refusal, Welcome
 
 _AHEAD_BYTES_MAX = 256 * 1024  # published and not yet written: a few frames, so that writing never waits for us
 _LINGER_S = 10.0  # how long leaving waits for those who may have lost our last events: 5.4 s of digests, and answers
 _LINGER_LOOK_S = 0.05
-
-
-def connect(
-    address: str | Sequence[str],
-    *,
-    name: str | None = None,
-    certificate: str | None = None,
-    key: str | None = None,
-    ca: str | None = None,
-    token: str | None = None,
-    settings: ProtocolSettings | None = None,
-    recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
-    order: Order | LatchSettings = "none",
-    hops: Hops | HopSettings = "basic",
-    durable: bool = False,
-    **former: str | None,
-) -> "Client":
-    """A client of the broker at this address, or of the first of several that answers; enter it with `async with`.
-
-    With `recovery="end-to-end"`, or True, it gets back what the network has lost of events whose publishers have it
-    too. With `order` an event waits while an earlier one of its publisher is likely to come ("fifo"), or until it has
-    come or is lost ("strict"). With `hops="nack"` its link to a broker of the same hops repairs over UDP what it loses,
-    and `losses` names the rest. With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
-    returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
-    what its application was not done with. `token` is a file. A client without a name gets one that its certificate or
-    token allows. `private_key` and `authority` are former names of `key` and `ca`.
-    """
-    given = {"name": name, "certificate": certificate, "key": key, "ca": ca, "token": token, "settings": settings}
-    choices = {"recovery": recovery, "order": order, "hops": hops, "durable": durable}
-    of = ClientSettings(**(given | choices | renamed(former, ClientSettings, "connect")))
-    if name is not None:
-        sendable_name(name, "client")
-    protocol = settings or ProtocolSettings()
-    brokers = brokers_at(address)
-    check_tls(of.tls, brokers)
-    return Client(brokers, name, of.tls, protocol, guarantees=of.guarantees, hops=of.hop_settings, token=token)
 
 
 class Client(Attachment):
@@ -137,6 +98,7 @@ class Client(Attachment):
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
         self._full: set[Inbox] = set()
+        self._past_reader = PastReader(self._ask_past, self._clock.now_us, self.on_lost)
 
     # Coming and going ------------------------------------------------------------------------------
 
@@ -219,6 +181,7 @@ class Client(Attachment):
         return f"<Client {self.name}, {where}, {len(self._inboxes)} subscriptions>"
 
     async def _leave(self) -> None:
+        self._past_reader.close()
         if self._durable is not None:  # whoever waits for a broker to store something learns that it will not
             self._durable.close()
         try:
@@ -368,23 +331,36 @@ class Client(Attachment):
     # Subscribing ---------------------------------------------------------------------------------
 
     def subscribe(
-        self, condition: str, *, group: str = "", queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
+        self,
+        condition: str,
+        *,
+        group: str = "",
+        queue_max: int = QUEUE_MAX,
+        when_full: WhenFull = "drop-oldest",
+        last: int | None = None,
+        since: Since = None,
     ) -> Subscription:
         """The events that a SQL condition describes, from now on; a ConditionError when it is not one.
 
         With a `group`, each event goes to one of all who share group and condition, wherever they are connected, and
         to another one if that dies before it is done. A member has at most `queue_max` at a time, and never above 256.
+        With `last` or `since` it begins with what its broker has kept: the last so many events, or those published
+        since a moment or so many seconds ago. What is new follows without a gap. `losses` says why it begins later.
         """
         self._check_open()
         text = str(parsed_condition(condition))
+        start = checked_start(last, since, self._clock.now_us(), self._durable is not None)
         id_ = f"s{next(self._ids)}"
+        queue = queue_max, when_full, self._on_level, partial(self._overflow, text)
         if group:
+            if start is not None:
+                raise MisuseError("last and since are not for groups, whose members share what is new")
             inbox: Inbox = self._shared.subscribe(id_, text, group, queue_max)
         else:
-            overflow = partial(self._overflow, text)
-            inbox = new_inbox(self._durable, queue_max, when_full, self._on_level, overflow)
+            inbox = new_inbox(self._durable, *queue) if start is None else ReplayInbox(*queue, self._settings)
             self._denials.on_subscribed(id_, text)
             self.driver.give(SubscribeCall(id_, text))
+            self._past_reader.begin(text, inbox, start)
         self._inboxes[id_] = inbox
         account = partial(self._account_of, id_, inbox, self._clock.now_us())
         return Subscription(text, inbox, partial(self._unsubscribe, id_), account)

@@ -20,7 +20,7 @@ _KEPT_MAX = 1_000
 
 @dataclass(frozen=True)
 class Denial:
-    """A subscription or events that this client has no right to."""
+    """A subscription or events that this client has no right to; or, without either, why it is slowed."""
 
     reason: str
     condition: str = ""  # that was subscribed to; empty: it is about events

@@ -47,7 +47,8 @@ from holdfast.wire.codec import (
     encode_message,
     framed,
 )
-from holdfast.wire.signals import STATEMENTS, Denied, Hold, encode_signal
+from holdfast.wire.older_peers import without_lists
+from holdfast.wire.signals import LISTS, STATEMENTS, Denied, Hold, encode_signal
 
 WAKE = Wake()
 _HOLD = encode_signal(Hold())
@@ -321,6 +322,8 @@ class Driver:
             if link.impairment is not None:
                 self._impair(link, messages)
                 continue
+            if link.level < LISTS:
+                messages = list(map(without_lists, messages))
             if len(messages) == 1 and self._sent_alone(link, messages[0]):
                 continue
             link.outbox.put_all(messages)

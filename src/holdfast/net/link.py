@@ -70,7 +70,7 @@ class Link:
         self.waited_for = pushes_back  # not while it is away, or has taken nothing for too long
         self.dirty = False  # waits for the next flush
         self.skew_us = 0  # how far the clock of the far end is ahead of ours
-        self.held_up = False  # we do not read from it for now, to push back
+        self._pushed_back = self._slowed = False
         self._clock = clock
         self._counters = counters
         self.impairment = impairment
@@ -109,9 +109,24 @@ class Link:
         """Whether the far end knows of outages that last, and of brokers that are reached."""
         return self.level >= LEVEL
 
+    @property
+    def held_up(self) -> bool:
+        """Whether we do not read from it for now."""
+        return self._pushed_back or self._slowed
+
     def hold_up(self, held_up: bool) -> None:
-        self.held_up = held_up
-        if held_up:
+        """To push back."""
+        self._pushed_back = held_up
+        self._pause_or_resume()
+
+    def slow_down(self, wire: Wire, slowed: bool) -> None:
+        """Because it has spent its budget on this wire."""
+        if wire is self.wire and not self.ended:
+            self._slowed = slowed
+            self._pause_or_resume()
+
+    def _pause_or_resume(self) -> None:
+        if self.held_up:
             self.wire.pause()
         else:
             self.wire.resume()
@@ -215,14 +230,14 @@ class Link:
         assert self.stream is not None
         self.stream.on_ack(received)
         self.wire = wire
+        self._slowed = False
 
     def go_on(self) -> None:
         """Send again what the far end lacks, and then what waits."""
         assert self.stream is not None
         for frame in self.stream.kept:
             self.wire.send(frame)
-        if self.held_up:
-            self.wire.pause()
+        self._pause_or_resume()
         self.set_writable(True)
 
     def end_session(self) -> None:

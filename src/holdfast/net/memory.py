@@ -11,12 +11,11 @@ from time import monotonic
 from holdfast.model.errors import MisuseError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.tcp import FRAME_AIM
-from holdfast.net.wire import CLOSED, Accept, Receiver
+from holdfast.net.wire import CLOSED, SLICE_S, Accept, Receiver
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
 
 _WAITING_BYTES_MAX = 1024 * 1024  # handed over and not yet received: as many as a socket may hold
-_SLICE_S = 0.01  # of handling before others get their turn
 
 
 class MemoryWire:
@@ -93,7 +92,7 @@ class MemoryWire:
 
     def _look(self) -> None:
         self._due = False
-        end_s = monotonic() + _SLICE_S
+        end_s = monotonic() + SLICE_S
         while self._frames and not self._paused and not self._closing:
             frame = self._frames.popleft()
             self._waiting_bytes -= len(frame)

@@ -136,6 +136,8 @@ class Door:
         name = guest.name
         if len(name) > NAME_CHARACTERS_MAX:
             raise MqttError(CLIENT_ID_INVALID, f"a client identifier of {len(connect.client_id)} characters")
+        if name not in self._places:
+            self.trust.check_room(guest)
         self.trust.seat(guest)
         if connect.will is not None:
             self.event_of(name, _will_packet(connect.will))  # better refused now than when it is needed

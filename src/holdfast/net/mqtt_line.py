@@ -5,7 +5,8 @@ reads nothing: so each end feels the other.
 """
 
 import asyncio
-from time import time
+from collections.abc import Callable
+from time import monotonic, time
 from typing import Protocol
 
 from holdfast.model.errors import HoldfastError, InputError
@@ -22,6 +23,9 @@ from holdfast.mqtt.reasons import (
 from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_place import ClientPlace
 from holdfast.net.mqtt_trust import Guest
+from holdfast.net.throttle import over_budget
+from holdfast.net.wire import SLICE_S
+from holdfast.trust.budget import ConnectionBudget
 from holdfast.trust.certificate import Certificate
 
 GREETING_S = 5.0  # who has not said CONNECT by then never will
@@ -42,15 +46,18 @@ class ByteStream(Protocol):
 
 
 class MqttLine:
-    def __init__(self, stream: ByteStream, door: Door) -> None:
+    def __init__(self, stream: ByteStream, door: Door, on_let_in: Callable[[], None]) -> None:
         self.machine = Connection(door.settings)
         self._stream = stream
         self._door = door
         self._framer = Framer(door.settings.packet_bytes_max, self.machine.check_first_untrusted)
         self._place: ClientPlace | None = None
         self.guest: Guest | None = None
+        self._budget: ConnectionBudget | None = None
+        self._on_let_in = on_let_in
         self._loop = asyncio.get_running_loop()
         self._heard_s = self._loop.time()
+        self._slice_end_s = monotonic() + SLICE_S
         self._watch = self._loop.call_later(GREETING_S, self._check_silence)
         self._expiry: asyncio.TimerHandle | None = None  # of what the client has proved itself with
         self._over = False
@@ -80,6 +87,7 @@ class MqttLine:
     async def _read(self) -> None:
         while not self._over:
             data = await self._stream.read()
+            self._slice_end_s = monotonic() + SLICE_S
             if not data:
                 return
             self._heard_s = self._loop.time()
@@ -88,15 +96,30 @@ class MqttLine:
                 for first, body in self._framer.feed_untrusted(data):
                     found = self.machine.on_packet_untrusted(first, body)
                     waiting += found
-                    if found and isinstance(found[0], Open | Want | Renew):  # the next packet may rely on it
+                    pause_s = self._pause_s(len(body))
+                    relied_on = bool(found) and isinstance(found[0], Open | Want | Renew)  # by the next packet
+                    if relied_on or pause_s is not None:
                         effects, waiting = waiting, []
                         await self._do(effects)
+                    if pause_s is not None:
+                        await asyncio.sleep(pause_s)
+                        self._slice_end_s = monotonic() + SLICE_S
                 await self._do(waiting)
             except MqttError as problem:
                 await self._do(waiting)
                 self._door.note(self._stream.far, str(problem))
                 self.perform(self.machine.on_error(problem))
             await self.drained()
+
+    def _pause_s(self, size: int) -> float | None:
+        """How long to read nothing more, until the budget has room again or others have had their turn; None: go on."""
+        wait_s = 0.0 if self._budget is None else self._budget.spend(size, self._heard_s)
+        if wait_s > 0 and self._budget is not None and self._place is not None:
+            why = self._budget.why_now(self._heard_s)
+            if why:
+                self._door.trust.report(over_budget(self._place.session.name, f"{why}: slowed"))
+            return wait_s
+        return 0.0 if monotonic() >= self._slice_end_s else None  # the loop's own time stands still while nobody waits
 
     # What the machine asks for -------------------------------------------------------------------
 
@@ -177,7 +200,8 @@ class MqttLine:
             self._door.note(self._stream.far, str(problem))
             self.perform(self.machine.refuse(SERVER_UNAVAILABLE, str(problem)))
             return
-        self._place, self.guest = place, guest
+        self._place, self.guest, self._budget = place, guest, self._door.trust.budget(guest)
+        self._on_let_in()
         self._arm()
         self._check_expiry()
         self.perform(self.machine.on_session(place.session, present, guest.assigned))

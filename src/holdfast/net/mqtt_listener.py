@@ -8,6 +8,7 @@ from holdfast.model.errors import PeerError, TransportError
 from holdfast.mqtt.websocket import HEAD_BYTES_MAX, Frames, HandshakeRefused, framed, handshake_untrusted
 from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import ENCRYPTED, Address
+from holdfast.net.half_open import HalfOpen
 from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_line import GREETING_S, MqttLine
 from holdfast.net.tcp import TcpListener, why_not
@@ -98,14 +99,15 @@ class _DoorListener(TcpListener):
 
 
 async def listen_for_mqtt(
-    address: Address, door: Door, tls: TlsFiles | None, refused: Refused, paused: Paused
+    address: Address, door: Door, tls: TlsFiles | None, half_open: HalfOpen, refused: Refused, paused: Paused
 ) -> TcpListener:
     context = (tls or TlsFiles()).for_listening() if address.scheme in ENCRYPTED else None
     try:
         server = Acceptor(
             await bound(address.host, address.port, _BACKLOG),
             context,
-            _protocols(address, door),
+            _protocols(address, door, half_open),
+            half_open,
             lambda far, problem: refused(far, _why(problem)),
             lambda problem: paused(why_not(problem)),
         )
@@ -118,18 +120,20 @@ def _why(problem: Exception) -> str:
     return why_not(problem) if isinstance(problem, OSError | ssl.SSLError) else str(problem)
 
 
-def _protocols(address: Address, door: Door) -> Callable[[], asyncio.Protocol]:
+def _protocols(address: Address, door: Door, half_open: HalfOpen) -> Callable[[], asyncio.Protocol]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.set_write_buffer_limits(high=_BUFFER_BYTES)
         stream = PlainStream(reader, writer)
         if address.scheme in ("ws", "wss"):
             stream = WebStream(reader, writer, address.path, door.settings.packet_bytes_max)
+        half_open.enter(stream, stream.far, stream.abort)
         try:
             if await stream.opened():
-                await MqttLine(stream, door).serve()
+                await MqttLine(stream, door, lambda: half_open.leave(stream)).serve()
         except PeerError:
             pass  # it is no WebSocket
         finally:
+            half_open.leave(stream)
             stream.close()
 
     limit = max(HEAD_BYTES_MAX, _READ_BYTES)

@@ -16,10 +16,11 @@ from holdfast.language.parser import parse
 from holdfast.model.event import Attributes
 from holdfast.mqtt.connection import Want
 from holdfast.mqtt.packets import Connect
-from holdfast.mqtt.reasons import BAD_AUTHENTICATION, NOT_AUTHORIZED, MqttError
+from holdfast.mqtt.reasons import BAD_AUTHENTICATION, NOT_AUTHORIZED, QUOTA_EXCEEDED, MqttError
 from holdfast.mqtt.session import MqttSubscription
 from holdfast.protocol.client_rights import publication_refused, subscription_denied
 from holdfast.protocol.effects import Incident
+from holdfast.trust.budget import Budgets, ConnectionBudget
 from holdfast.trust.certificate import Certificate, certified
 from holdfast.trust.enforcement import RightsInForce
 from holdfast.trust.gate import Credentials, Gate, NotTrustedError
@@ -41,10 +42,13 @@ class Guest:
 
 
 class DoorTrust:
-    def __init__(self, gate: Gate, rights: RightsInForce | None, report: Callable[[Incident], None]) -> None:
+    def __init__(
+        self, gate: Gate, rights: RightsInForce | None, budgets: Budgets, report: Callable[[Incident], None]
+    ) -> None:
         self._gate = gate
         self._rights = rights
-        self._report = report
+        self._budgets = budgets
+        self.report = report
         self.on_change: Callable[[frozenset[str]], None] = lambda changed: None  # trust was read again
 
     # Who somebody is -----------------------------------------------------------------------------
@@ -98,6 +102,17 @@ class DoorTrust:
         if "authentication_method" in connect.properties and not self._gate.takes_tokens:
             raise MqttError(BAD_AUTHENTICATION, "this broker has no keys for tokens")
 
+    # What it may cost ----------------------------------------------------------------------------
+
+    def check_room(self, guest: Guest) -> None:
+        """That a client that is not here yet may have one more connection."""
+        why = self._budgets.why_full(guest.identity)
+        if why:
+            raise MqttError(QUOTA_EXCEEDED, why)
+
+    def budget(self, guest: Guest) -> ConnectionBudget:
+        return self._budgets.of(guest.identity)
+
     # What it may do ------------------------------------------------------------------------------
 
     def seat(self, guest: Guest) -> None:
@@ -110,7 +125,7 @@ class DoorTrust:
         why = "" if self._rights is None else self._rights.why_not(name, attributes)
         if why:
             incident = publication_refused(name, why)
-            self._report(incident)
+            self.report(incident)
             raise MqttError(NOT_AUTHORIZED, incident.reason)
 
     def may_have(self, name: str, wanted: Iterable[MqttSubscription]) -> bool:
@@ -126,7 +141,7 @@ class DoorTrust:
             instead = self._instead(name, each.condition)
             if instead is not None:
                 incident = subscription_denied(name, each.condition, instead)
-                self._report(incident)
+                self.report(incident)
                 texts.append(incident.reason)
             if instead == "" or (instead is not None and each.group):  # all members of a group share its condition
                 reasons[at] = NOT_AUTHORIZED

@@ -18,13 +18,16 @@ from holdfast.model.errors import TransportError
 from holdfast.model.messages import Detach
 from holdfast.net.address import ENCRYPTED, Address
 from holdfast.net.admission import SESSIONS_MAX, AdmissionControl, is_full
+from holdfast.net.arrivals import Arrivals
 from holdfast.net.backoff import MAX_S, Backoff
+from holdfast.net.broker_history import BrokerHistory
 from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.counters import Counters
 from holdfast.net.directory import DirectoryService
 from holdfast.net.driver import Application, Driver
 from holdfast.net.durable import needs_other
+from holdfast.net.half_open import HalfOpen
 from holdfast.net.journal import Note
 from holdfast.net.link import Link
 from holdfast.net.listening import listeners
@@ -32,10 +35,11 @@ from holdfast.net.lost_peers import LostPeers
 from holdfast.net.mqtt_trust import DoorTrust
 from holdfast.net.opening import open_store
 from holdfast.net.resumption import Absent, may_resume
-from holdfast.net.session import SILENT_LEASES, Session, open_session
+from holdfast.net.session import SILENT_LEASES, Session, Told, open_session
 from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import check_broker
 from holdfast.net.stream import SessionStream
+from holdfast.net.throttle import Throttles
 from holdfast.net.wire import Listener, Wire
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Gauges, NeighboursListed, Received, Register, Save
@@ -48,7 +52,7 @@ from holdfast.trust.enforcement import RightsInForce
 from holdfast.trust.gate import Gate, NotTrustedError
 from holdfast.trust.identity import Principal
 from holdfast.wire.codec import encode_message
-from holdfast.wire.signals import LEVEL, Denied, Hello, Mark, Missed, Refusal, Welcome
+from holdfast.wire.signals import LEVEL, AskPast, Hello, Refusal, Welcome
 
 _GREETING_MAX = 1_000  # more that have not said who they are; they get a few seconds for it
 _QUIET_S = 0.02  # the event loop reads all sockets many times in this time
@@ -84,7 +88,10 @@ class BrokerNode:
         self.hello = Hello(settings.name, "broker", epoch, faulty, level=LEVEL, repairs=settings.hops.hops == "nack")
         self.driver = Driver(machine, self._clock, self.counters, application, tallied, self._committer)
         self.driver.passes_on_hold = settings.routing != "destinations"
-        self._door_trust = DoorTrust(self.gate, self._rights, self.driver.report)
+        self._throttles = Throttles(settings.budgets, self.driver.report)
+        arrivals = self._arrivals = Arrivals(self.counters, self._log, lambda: self.connections)
+        self._half_open = HalfOpen(settings.budgets.half_open, arrivals.on_half_open_closed)
+        self._door_trust = DoorTrust(self.gate, self._rights, self._throttles.budgets, self.driver.report)
         self._directory: DirectoryService | None = None
         self.driver.on_register = self._register
         self._listeners: list[Listener] = []
@@ -93,9 +100,12 @@ class BrokerNode:
         self._wires: dict[Session, None] = {}  # also those that have not greeted yet
         self._absent = Absent(settings.protocol.session_us, self.driver.detach)
         self.peers: dict[str, Address] = {}  # those it dials
-        self._admission = AdmissionControl(settings, self.gate, self._sessions, self.peers, self._needs_other)
+        self._admission = AdmissionControl(
+            settings, self.gate, self._throttles.budgets, self._sessions, self.peers, self._needs_other
+        )
         self._dialling: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()  # from peers that are gone
+        self._history = BrokerHistory(settings, self._accept, self._clock, self._rights, machine, self._log)
         self._watching: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._name_refusals: dict[str, str] = {}  # peers that say that our name is taken, and how
@@ -123,8 +133,9 @@ class BrokerNode:
     async def start(self) -> None:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
-            tell = self._door_trust, self._log, self._on_tls_refused, self._on_accept_paused
-            async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *tell):
+            await self._history.open()
+            about = self._door_trust, self._half_open, self._arrivals, self._log
+            async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *about):
                 self._listeners.append(listener)
         except BaseException:
             self._stop_listening()
@@ -227,6 +238,7 @@ class BrokerNode:
     def crash(self) -> None:
         """Stop as a killed process does: nothing is sent, nobody is told."""
         self._stop_working()
+        self._history.abandon()
         if self._committer is not None:
             self._committer.abandon()
         self._absent.close()
@@ -247,6 +259,7 @@ class BrokerNode:
         """Handle what has come, send what waits as far as others take it, and count the rest as unsent."""
         self._stop_working()
         await self._handle_what_has_come(drain_s)
+        await self._history.close()
         self._absent.close()
         links = [session.link for session in self._wires if session.link is not None]
         for session in self._wires:
@@ -289,16 +302,9 @@ class BrokerNode:
             self.counters.refused += 1
             asyncio.get_running_loop().call_soon(session.end, "too many connections", True)
         self._wires[session] = None
+        if wire.reliable and wire.vouched is None:  # over datagrams a cookie has come first
+            self._half_open.enter(session, wire.far, lambda: session.end("too many have not greeted", now=True))
         return session
-
-    def _on_tls_refused(self, far: str, why: str) -> None:
-        self.counters.tls_refused += 1
-        self._log(Note("tls_refused", far, f"{far} failed the TLS handshake: {why}"))
-
-    def _on_accept_paused(self, why: str) -> None:
-        self.counters.note("accept_paused")
-        text = f"no connection is accepted for a second: {why}, {len(self._wires):,} are open"
-        self._log(Note("accept_paused", "", text))
 
     # Connections ---------------------------------------------------------------------------------
 
@@ -314,7 +320,7 @@ class BrokerNode:
 
     def gauges(self) -> Gauges:
         """What it holds, and how much of that there may be."""
-        return {**self._machine.gauges(), **self._absent.gauges()}
+        return {**self._machine.gauges(), **self._absent.gauges(), **self._history.gauges()}
 
     @property
     def store(self) -> Committer | None:
@@ -339,7 +345,11 @@ class BrokerNode:
         session.identity = decided
         if self._rights is not None:
             self._rights.set(hello.node, decided)
-        return self._take(session, hello)
+        link = self._take(session, hello)
+        self._half_open.leave(session)
+        if hello.kind == "client":
+            self._throttles.begin(session, link)
+        return link
 
     def on_welcome(self, session: Session, welcome: Welcome) -> Link | Refusal:
         known = self._sessions.get(welcome.node)
@@ -405,12 +415,13 @@ class BrokerNode:
         own, stream = self.hello, link.stream
         session = (0, 0) if stream is None else (stream.id, stream.received)
         about = self._committer is not None, *session, self._clock.now_us(), LEVEL, link.repairs
-        return Welcome(own.node, own.kind, own.epoch, *about)
+        return Welcome(own.node, own.kind, own.epoch, *about, keeps=self._history.keeps)
 
     def on_open(self, session: Session) -> None: ...
-    def on_missed(self, session: Session, missed: Missed) -> None: ...
-    def on_mark(self, session: Session, mark: Mark) -> None: ...
-    def on_denied(self, denied: Denied) -> None: ...
+    def on_told(self, signal: Told) -> None: ...
+    def on_ask_past(self, session: Session, ask: AskPast) -> None:
+        self._history.on_ask(session, ask)
+
     @property
     def name_taken(self) -> str:
         """By whom, as a peer says that does not let us in; empty while all do."""
@@ -437,6 +448,8 @@ class BrokerNode:
 
     def on_end(self, session: Session, reason: str) -> None:
         self._wires.pop(session, None)
+        self._half_open.leave(session)
+        self._throttles.end(session)
         name = session.far.node if session.far is not None else session.wire.far
         if self._sessions.get(name) is session:
             del self._sessions[name]

@@ -16,7 +16,7 @@ from holdfast.net.clock import Clock
 from holdfast.net.durable import DurableInbox
 from holdfast.net.losses import Growing
 from holdfast.net.session import open_session
-from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox
+from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
 from holdfast.protocol.effects import (
@@ -96,10 +96,12 @@ class Seat(Client):
         clock: Clock,
         hops: HopSettings,
         publishes: str = "",  # a condition on all that it will publish, where the network routes by advertisements
+        when_full: WhenFull = "drop-oldest",  # its queue, where the broker stores nothing
     ) -> None:
         super().__init__([_HERE], name, None, settings, clock, hops=hops)
         self._reach = dial
         self._publishes = publishes
+        self._when_full = when_full
         self.queue: Inbox
         self.on_put: Callable[[], None] = lambda: None  # something stands in the queue
         self.on_loss: Callable[[str], None] = lambda why: None  # something is lost that nobody can be told of but here
@@ -113,7 +115,7 @@ class Seat(Client):
         if self._publishes:
             self.advertise(self._publishes)
         if self._durable is None:
-            self.queue = SeatInbox(QUEUE_MAX, "drop-oldest", self._on_level, self._on_overflow)
+            self.queue = SeatInbox(QUEUE_MAX, self._when_full, self._on_level, self._on_overflow)
         else:
             most = self._hops.handover.handed_out_max
             self.queue = self._durable.inbox_of(lambda on_look, on_first: HeldInbox(most, on_look, on_first))

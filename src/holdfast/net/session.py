@@ -31,12 +31,14 @@ from holdfast.trust.shared_key import NONCE_BYTES
 from holdfast.wire.codec import MESSAGES, VERSION, decode_frame_untrusted
 from holdfast.wire.signals import (
     Ack,
+    AskPast,
     Challenge,
     Denied,
     Hello,
     Hold,
     Mark,
     Missed,
+    Past,
     Ping,
     Pong,
     Refusal,
@@ -47,6 +49,8 @@ from holdfast.wire.signals import (
 )
 
 SILENT_LEASES = 2  # after this many leases without a word a connection is closed, so that it can be dialled anew
+Told = Missed | Mark | Denied | Past
+
 _GREETING_S = 5.0  # who has not said hello by then never will
 _REPEAT_S = 0.25  # between hellos where they can be lost: a few round trips across the world
 _UNANSWERED_S = 1.0  # four pings, or a heartbeat: at 20 % loss one in fifty living nodes gets none of them answered
@@ -58,6 +62,13 @@ class Phase(Enum):
     GREETING = auto()
     OPEN = auto()
     ENDED = auto()
+
+
+class FrameGate(Protocol):
+    """Whoever watches what a connection costs."""
+
+    def takes(self, size: int) -> bool:
+        """Whether a frame of so many bytes is handled."""
 
 
 class Owner(Protocol):
@@ -84,9 +95,12 @@ class Owner(Protocol):
     def on_open(self, session: "Session") -> None:
         """Messages flow."""
 
-    def on_missed(self, session: "Session", missed: Missed) -> None: ...
-    def on_mark(self, session: "Session", mark: Mark) -> None: ...
-    def on_denied(self, denied: Denied) -> None: ...
+    def on_told(self, signal: Told) -> None:
+        """Something that a broker tells its clients."""
+
+    def on_ask_past(self, session: "Session", ask: AskPast) -> None:
+        """A client wants what was kept."""
+
     def on_refused(self, session: "Session", refusal: Refusal) -> None:
         """Whom we dialled does not let us in, or the other end says that it goes."""
 
@@ -105,6 +119,7 @@ class Session:
         self._nonce = token_bytes(NONCE_BYTES)  # nobody can have used it before
         self._challenge = b""  # of whichever end was dialled, if it has made one
         self.link: Link | None = None
+        self.throttle: FrameGate | None = None  # None: it may cost what it likes
         self.phase = Phase.GREETING
         self.opened: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
@@ -307,6 +322,8 @@ class Session:
     # What the wire calls -------------------------------------------------------------------------
 
     def on_frame(self, frame: bytes | memoryview) -> None:
+        if self.throttle is not None and not self.throttle.takes(len(frame)):
+            return
         try:
             if self.phase is Phase.OPEN and len(frame) > 1 and frame[1] == MESSAGES:
                 messages = decode_frame_untrusted(frame)
@@ -334,12 +351,10 @@ class Session:
                 self._owner.driver.on_ack(self.link, signal.received)
             case Hold() if self.link is not None and self.link.kind == "broker":
                 self._owner.driver.on_hold(self.link)
-            case Missed():
-                self._owner.on_missed(self, signal)
-            case Mark():
-                self._owner.on_mark(self, signal)
-            case Denied():
-                self._owner.on_denied(signal)
+            case Missed() | Mark() | Denied() | Past():
+                self._owner.on_told(signal)
+            case AskPast() if self.link is not None and self.link.kind == "client":
+                self._owner.on_ask_past(self, signal)
             case Hello() if _again(signal, self.far):
                 self.wire.send(self._answer)  # the first one was lost
             case Welcome() if signal == self.far:

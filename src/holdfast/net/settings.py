@@ -11,6 +11,7 @@ from holdfast.model.tls_settings import TlsSettings
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address
 from holdfast.net.directory import NewDirectory
+from holdfast.net.history_settings import HistorySettings
 from holdfast.net.link import Impairment
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.tls import TlsFiles
@@ -18,6 +19,7 @@ from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.replication.settings import ReplicationSettings, Role
 from holdfast.protocol.settings import ClientReliability, ProtocolSettings, Routing
+from holdfast.trust.budget import BudgetSettings
 from holdfast.trust.settings import TrustSettings
 
 
@@ -51,6 +53,9 @@ class NodeSettings(Settings):
     trust: TrustSettings = setting(
         TrustSettings(), "who has to prove what, and who may do what", "on one machine everybody may be trusted"
     )
+    budgets: BudgetSettings = setting(
+        BudgetSettings(), "what a connection and an identity may cost it", "as declared there"
+    )
     queue_bytes: int = setting(
         BYTES_MAX, "that may wait for one neighbour", "about 50,000 small events: half a second at full speed"
     )
@@ -69,6 +74,9 @@ class NodeSettings(Settings):
         True, "whether an impairment loses control messages too", "real links make no difference"
     )
     mqtt: MqttSettings = setting(MqttSettings(), "how it serves clients of MQTT", "as declared there")
+    history: HistorySettings | None = setting(
+        None, "what it keeps for those who subscribe later; None: nothing", "a disk for it is somebody's decision"
+    )
     gossip: GossipSettings | None = setting(
         None, "how brokers recover from each other, the same for all", "it needs every condition at every broker"
     )

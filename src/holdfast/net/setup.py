@@ -59,6 +59,8 @@ def check_broker(settings: NodeSettings) -> None:
     _check_once(settings.listen, f"{settings.name} listens")
     check_peers(settings.name, settings.listen, settings.peers)
     _check_mqtt(settings.mqtt)
+    if settings.history is not None:
+        settings.history.wanted()
 
 
 def _check_mqtt(mqtt: MqttSettings) -> None:

@@ -11,7 +11,7 @@ Each call hands its work to that thread and waits, which costs some 50 microseco
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -19,55 +19,25 @@ from time import monotonic
 
 from holdfast.net.accounting import Account
 from holdfast.net.advertisement import Advertisement
-from holdfast.net.client import Client, connect
+from holdfast.net.client import Client
 from holdfast.net.counters import Counters
 from holdfast.net.deadline import check_timeout
 from holdfast.net.loop_thread import LoopThread
 from holdfast.net.losses import Loss
 from holdfast.net.publish_many import check_events
+from holdfast.net.replaying import Since
 from holdfast.net.setup import parsed_condition
 from holdfast.net.states import Callback, StateChange, StateChanges
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Subscription, WhenFull, describe
 from holdfast.protocol.hops.settings import Hops, HopSettings
-from holdfast.protocol.order.settings import LatchSettings
-from holdfast.protocol.recovery.settings import RecoverySettings
-from holdfast.protocol.recovery.srm.settings import SrmSettings
-from holdfast.protocol.settings import ClientReliability, Order, ProtocolSettings, RecoveryWord
+from holdfast.protocol.settings import ClientReliability
 
 _AT_ONCE_MAX = 100  # deliveries fetched with one call: enough to hide its cost, few enough to be fresh
 _MANY = 1_000  # events published with one call: enough to hide its cost, few enough to keep
 
 
-def connect_sync(
-    address: str | Sequence[str],
-    *,
-    name: str | None = None,
-    certificate: str | None = None,
-    key: str | None = None,
-    ca: str | None = None,
-    token: str | None = None,
-    settings: ProtocolSettings | None = None,
-    recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
-    order: Order | LatchSettings = "none",
-    hops: Hops | HopSettings = "basic",
-    durable: bool = False,
-    **former: str | None,
-) -> "SyncClient":
-    """A client that is connected already; leave it with `with` or `close()`. See `connect` for its arguments."""
-    client = connect(
-        address,
-        name=name,
-        certificate=certificate,
-        key=key,
-        ca=ca,
-        token=token,
-        settings=settings,
-        recovery=recovery,
-        order=order,
-        hops=hops,
-        durable=durable,
-        **former,
-    )
+def sync_client(client: Client, hops: Hops | HopSettings, durable: bool) -> "SyncClient":
+    """A client that is connected already, in a thread of its own."""
     return SyncClient(client, 1 if ClientReliability(hops, durable=durable).hop_settings.durable else _AT_ONCE_MAX)
 
 
@@ -274,11 +244,18 @@ class SyncClient:
         return SyncAdvertisement(self._thread.call(lambda: self._client.advertise(condition)), self._thread)
 
     def subscribe(
-        self, condition: str, *, group: str = "", queue_max: int = QUEUE_MAX, when_full: WhenFull = "drop-oldest"
+        self,
+        condition: str,
+        *,
+        group: str = "",
+        queue_max: int = QUEUE_MAX,
+        when_full: WhenFull = "drop-oldest",
+        last: int | None = None,
+        since: Since = None,
     ) -> SyncSubscription:
         parsed_condition(condition)  # here, where a warning finds the line of the caller
         wanted = partial(self._client.subscribe, condition, group=group, queue_max=queue_max, when_full=when_full)
-        made = self._thread.call(wanted)
+        made = self._thread.call(partial(wanted, last=last, since=since))
         return SyncSubscription(made, self._thread, self._at_once)
 
     @property

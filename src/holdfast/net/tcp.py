@@ -18,7 +18,8 @@ from holdfast.model.errors import MisuseError, PeerError, TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import Address
-from holdfast.net.wire import CLOSED, Accept, Paused, Receiver, Refused
+from holdfast.net.half_open import HalfOpen
+from holdfast.net.wire import CLOSED, SLICE_S, Accept, Paused, Receiver, Refused
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
 
@@ -28,7 +29,6 @@ _DIAL_S = 5.0  # no answer after this long is no broker
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)  # OpenSSL's numbers: signed by itself, or by somebody who is not trusted
 _BACKLOG = 1_024  # many clients dial at once when a broker comes back
 _LENGTH_BYTES = 4
-_SLICE_S = 0.01  # of handling before others get their turn: with the last frame of it well below 50 ms
 _TCP_INFO_BYTES = 60  # up to `tcpi_last_ack_recv`, the last that we look at
 _LINUX = sys.platform == "linux"
 
@@ -100,7 +100,7 @@ class TcpWire(asyncio.Protocol):
         """Hand on the whole frames at the start of the data; how many bytes they were."""
         view, at, size = memoryview(data), 0, len(data)
         self._needed = _LENGTH_BYTES
-        end_s = self._now_s() + _SLICE_S
+        end_s = self._now_s() + SLICE_S
         while size - at >= _LENGTH_BYTES and not self._paused and not self._closing:
             length = int.from_bytes(view[at : at + _LENGTH_BYTES], "big")
             if length > FRAME_BYTES_MAX:
@@ -207,6 +207,7 @@ async def listen(
     address: Address,
     accept: Accept,
     context: ssl.SSLContext | None,
+    half_open: HalfOpen,
     refused: Refused | None = None,
     paused: Paused | None = None,
 ) -> TcpListener:
@@ -220,6 +221,7 @@ async def listen(
             await bound(address.host, address.port, _BACKLOG),
             context,
             lambda: TcpWire(accept),
+            half_open,
             lambda far, problem: on_refused(far, _why(problem)),
             lambda problem: on_paused(why_not(problem)),
         )

@@ -2,6 +2,7 @@
 
 from holdfast.net import tcp, udp
 from holdfast.net.address import Address
+from holdfast.net.half_open import HalfOpen
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Listener, Paused, Refused, Wire
 
@@ -10,6 +11,7 @@ async def listen(
     address: Address,
     accept: Accept,
     tls: TlsFiles | None = None,
+    half_open: HalfOpen | None = None,
     refused: Refused | None = None,
     paused: Paused | None = None,
 ) -> Listener:
@@ -17,7 +19,7 @@ async def listen(
     if address.scheme == "udp":
         return await udp.listen(address, accept)
     context = (tls or TlsFiles()).for_listening() if address.scheme == "tls" else None
-    return await tcp.listen(address, accept, context, refused, paused)
+    return await tcp.listen(address, accept, context, half_open or HalfOpen(), refused, paused)
 
 
 async def dial(address: Address, accept: Accept, tls: TlsFiles | None = None) -> Wire:

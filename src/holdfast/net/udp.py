@@ -20,7 +20,7 @@ from holdfast.model.errors import MisuseError, TransportError
 from holdfast.net import datagram
 from holdfast.net.address import Address
 from holdfast.net.tcp import why_not
-from holdfast.net.wire import Accept, Receiver
+from holdfast.net.wire import SLICE_S, Accept, Receiver
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.cookie import NONCE_BYTES, Cookies
 from holdfast.trust.identity import Principal
@@ -129,8 +129,9 @@ class _Port:
     # Reading -------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
+        end_s = monotonic() + SLICE_S
         for _ in range(_DATAGRAMS_PER_TURN):
-            if self._socket.fileno() < 0:
+            if self._socket.fileno() < 0 or monotonic() >= end_s:
                 return
             try:
                 size, remote = self._socket.recvfrom_into(self._buffer)

@@ -8,11 +8,17 @@ from holdfast.net.http import HttpResponse, HttpServer
 from holdfast.net.metrics import CONTENT_TYPE, exposition
 from holdfast.net.node import BrokerNode
 from holdfast.net.status import status_of
+from holdfast.protocol.effects import Incident
 
 
 async def watch(node: BrokerNode, place: Address) -> HttpServer:
     """Serve /metrics and /health of a broker until the server is closed; a TransportError if the port is taken."""
-    return await http.listen(place, {"/metrics": lambda: _metrics(node), "/health": lambda: _health(node)})
+    pages = {"/metrics": lambda: _metrics(node), "/health": lambda: _health(node)}
+
+    def refused(host: str) -> None:
+        node.driver.report(Incident("http_refused", host, reason="it asks more often than its budget allows"))
+
+    return await http.listen(place, pages, node.settings.budgets.http_requests_s, refused)
 
 
 def _metrics(node: BrokerNode) -> HttpResponse:

@@ -8,6 +8,7 @@ layers around it, which use what stands under "For layers".
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from holdfast.language.problems import ConditionError
+from holdfast.model.extras import how_to_install
 from holdfast.model.messages import (
     TABLES,
     Batch,
@@ -42,6 +43,7 @@ from holdfast.protocol.outages import LinkOutages
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.reach import Behind, Complete, Reach, known_everywhere
 from holdfast.protocol.router import Router
+from holdfast.protocol.store_changes import Body
 from holdfast.protocol.vouching import not_vouched_for
 
 _AWAY_MAX = 10_000  # clients; as many as may be connected, and then who has been away longest is forgotten
@@ -98,6 +100,9 @@ class CoreBroker:
 
     def keeps_for(self, client: str) -> bool:
         return False
+
+    def backlog(self, neighbour: str) -> list[Body]:
+        return []
 
     @property
     def routes_version(self) -> int:
@@ -423,6 +428,8 @@ class CoreBroker:
             return [Incident("too_many_conditions", name), Send(name, TableRefused(change.table, refused))]
         heard.apply(change, added, dropped)
         effects = self._on_change(name, neighbour, change.table, added, dropped, now_us)
+        if any(map(self._book.untested, added)):
+            effects.append(Incident("untested_condition", name, reason=f"add re2: {how_to_install('regex')}"))
         if neighbour.hears_outages:  # it may wait for this: what we state holds for what was added as well
             if change.table == "subscriptions":
                 self._reach.on_table(name, heard.version, self._told())

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from holdfast.language.covering import covers, overlaps
-from holdfast.language.parser import parse
-from holdfast.language.subscription import Filter, Subscription
+from holdfast.language.parser import parse_to_pass_on
+from holdfast.language.subscription import Filter, Subscription, apart
 from holdfast.model.event import Attributes
 
 K = TypeVar("K", bound=Hashable)
@@ -47,9 +47,14 @@ class ConditionBook:
         """The parsed condition; a ConditionError for a text that is none."""
         found = self._parsed.get(text)
         if found is None:
-            found = parse(text)
+            found = parse_to_pass_on(text)
             self._keep(text, found)
         return found
+
+    def untested(self, text: str) -> bool:
+        """Whether there are tests in it that this node cannot make, and takes for passed."""
+        filters = self.subscription(text).filters
+        return "REGEXP_LIKE" in text and any(each.operand.untested for filter_ in filters for each in apart(filter_)[1])
 
     def _keep(self, text: str, parsed: Subscription) -> None:
         """By what it takes: a text of a hundred characters may stand for a thousand filters."""

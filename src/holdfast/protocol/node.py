@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 from holdfast.model.messages import Message, NodeKind, Scalar
 from holdfast.protocol.effects import Effect, Gauges, Input, Received
+from holdfast.protocol.store_changes import Body
 
 
 def sooner(one_us: int | None, other_us: int | None) -> int | None:
@@ -129,6 +130,10 @@ class BrokerMachine(Node, Protocol):
         """Whether it has anything that a durable client of this name would come back to."""
         ...
 
+    def backlog(self, neighbour: str) -> list[Body]:
+        """What a neighbour is still to get from its store, in the order in which it will get it."""
+        ...
+
 
 B = TypeVar("B", bound=BrokerMachine)
 
@@ -144,6 +149,9 @@ class BrokerLayer(Layer[B]):
 
     def keeps_for(self, client: str) -> bool:
         return self.inner.keeps_for(client)
+
+    def backlog(self, neighbour: str) -> list[Body]:
+        return self.inner.backlog(neighbour)
 
 
 class ClientMachine(Node, Asks, Protocol):

@@ -3,7 +3,8 @@
 All that the simulator knows of a carrier: it may put a layer around each node, through which it sees what the node
 does and takes over the events that it publishes; it is brought up to date before anything but a message or a timer
 touches the network; and it is asked for its counts, and whether anything is on its way. The carrier here takes over
-nothing: events go one message at a time. `sim/express.py` has one that carries events in bulk.
+nothing: events go one message at a time. `sim/express.py` has one that carries
+events in bulk, and `sim/numbered_express.py` one for links that repair their own losses.
 """
 
 from holdfast.model.messages import NodeKind
@@ -22,6 +23,10 @@ class Carrier:
 
     def carry(self, until_us: int) -> None:
         """Let everything happen that happens before this time."""
+
+    def lands_before(self, time_us: int) -> bool:
+        """The same, but only until nothing is on its way any more; whether that was so before this time."""
+        return True
 
     def count(self) -> None:
         """Add what was sent and received to the tallies of the nodes."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from holdfast.books.ledger import Ledger
 from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
-from holdfast.model.messages import Deliver, Message, NodeKind, Publication, Publish
+from holdfast.model.messages import Deliver, Message, NodeKind, Publication, Publish, Via
 from holdfast.network.schema import Network
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import Delivered, Effect, Input, PublishCall, Published, Received, Send
@@ -32,10 +32,10 @@ from holdfast.sim.network_snapshot import Picture
 from holdfast.sim.topology import Topology
 from holdfast.wire.codec import event_bytes, size_of
 
-_WAITING_MAX = 4_096  # events: enough that calling compiled code costs nothing beside them, and a few MB
+WAITING_MAX = 4_096  # events: enough that calling compiled code costs nothing beside them, and a few MB
 _TABLE_CELLS_MAX = 8_000_000  # brokers times conditions, at eight bytes: 64 MB for the picture of the tables
 _NOTHING = Publication("", 0, 0, None, {})
-_PUBLISH_BYTES = size_of(Publish(_NOTHING)) - event_bytes(_NOTHING)
+PUBLISH_BYTES = size_of(Publish(_NOTHING)) - event_bytes(_NOTHING)
 _DELIVER_BYTES_LESS = size_of(Publish(_NOTHING)) - size_of(Deliver(_NOTHING))
 
 _Rows = NDArray[np.int64]  # of messages on their way
@@ -44,15 +44,22 @@ Perform = Callable[[Host, list[Effect], int], None]  # what a node wanted done a
 
 def suits(network: Network) -> bool:
     """Whether all that becomes of an event depends on tables and dice alone, and it arrives at most once."""
+    return (
+        network.reliability.hops.hops == "basic"
+        and carries(network)
+        and not any(fault.kind == "hang" for fault in network.faults)
+    )
+
+
+def carries(network: Network) -> bool:
+    """What any lane needs: tables and dice alone say where an event goes, and how long it takes over a link."""
     conditions = {each.condition for client in network.clients for each in client.subscriptions}
     return (
         network.routing != "destinations"
         and network.reliability.guarantees == BEST_EFFORT
-        and network.reliability.hops.hops == "basic"
         and network.reliability.gossip is None
         and network.replication is None
         and not any(broker.service_us for broker in network.brokers)
-        and not any(fault.kind == "hang" for fault in network.faults)
         and not any(link.burst or link.bytes_per_s or link.duplicate_ratio for link in network.links)
         and len(conditions) * len(network.brokers) <= _TABLE_CELLS_MAX
     )
@@ -99,25 +106,33 @@ class Express(Carrier):
         self._nodes[node.name] = node
         if kind == "client":
             return _Publisher(node, self)
-        assert isinstance(node, Routes), f"{node.name} keeps more of an event than its route"
-        self._routes[node.name] = node
+        routes = node.inner if isinstance(node, Layer) else node
+        assert isinstance(routes, Routes), f"{node.name} keeps more of an event than its route"
+        self._routes[node.name] = routes
         self._picture.table_changed(node.name)  # it is new, whatever there was before
-        return _Forwarder(node, node, self)
+        return self._around_broker(node, routes)
+
+    def _around_broker(self, node: Node, routes: Routes) -> Node:
+        return Forwarder(node, routes, self)
 
     def publish(self, publication: Publication, broker: str | None, now_us: int) -> None:
         """An event comes into being, and leaves if there is a broker. It is owed to whoever subscribes to it now."""
-        if len(self._events) >= _WAITING_MAX:
+        if len(self._events) >= WAITING_MAX:
             self.carry(now_us)
-        number, bytes_ = len(self._events), event_bytes(publication)
-        self._events.append(publication)
-        self._bytes.append(bytes_)
-        self._matched.append(self._index.match_once(publication.attributes))
+        number = len(self._events)
+        self._note(publication)
         if broker is not None:
             if not self._flights:
                 self._picture.refresh()  # while there are any, every change of a table does that
             self._flights.append((now_us, ~self._picture.edge(publication.source, broker), number, 0))
+
+    def _note(self, publication: Publication) -> None:
+        bytes_ = event_bytes(publication)
+        self._events.append(publication)
+        self._bytes.append(bytes_)
+        self._matched.append(self._index.match_once(publication.attributes))
         if self._trace is not None:
-            self._trace.publication(publication, bytes_ + _PUBLISH_BYTES)
+            self._trace.publication(publication, bytes_ + PUBLISH_BYTES)
 
     def table_changed(self, broker: str, now_us: int) -> None:
         """A broker's table has just changed; up to now, the old one holds."""
@@ -133,26 +148,31 @@ class Express(Carrier):
         if self._version != self._index.version:  # a condition has come up while events were on their way
             self._version = self._index.version
             self._matched = [self._index.match_once(each.attributes) for each in self._events]
-        events = self._event_columns()
+        events, publications = self._event_columns(), self._events
         left, seen = self._fly(until_us, events)
-        self._settle(events, left, seen)
+        delivered = self._account(events, left[:, EVENT], seen)
+        self._keep(left)
+        self._write(publications, seen, delivered, np.argsort(seen[:, TIME_US], kind="stable"))
+
+    def lands_before(self, time_us: int) -> bool:
+        self.carry(time_us)
+        return not self.is_busy
 
     def _event_columns(self) -> Events:
         starts = np.zeros(len(self._matched) + 1, np.int64)
         np.cumsum([len(each) for each in self._matched], out=starts[1:])
         numbers = [number for each in self._matched for number in each]
-        return Events(
-            self._event_keys(), np.array(self._bytes, np.int64) + _PUBLISH_BYTES, starts, np.array(numbers, np.int32)
-        )
+        return Events(*self._keys_and_bytes(0), starts, np.array(numbers, np.int32))
 
-    def _event_keys(self) -> NDArray[np.uint64]:
-        known = self._source_keys
-        for each in self._events:
+    def _keys_and_bytes(self, first: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Of the events from this one on."""
+        known, events = self._source_keys, self._events[first:]
+        for each in events:
             if each.source not in known:
                 known[each.source] = source_key(self._seed, each.source)
-        of_sources = np.array([known[each.source] for each in self._events], np.uint64)
-        keys: NDArray[np.uint64] = keys_of_events(of_sources, np.array([each.seq for each in self._events], np.uint64))
-        return keys
+        of_sources = np.array([known[each.source] for each in events], np.uint64)
+        keys: NDArray[np.uint64] = keys_of_events(of_sources, np.array([each.seq for each in events], np.uint64))
+        return keys, np.array(self._bytes[first:], np.int64) + PUBLISH_BYTES
 
     def _fly(self, until_us: int, events: Events) -> tuple[_Rows, _Rows]:
         picture = self._picture
@@ -167,40 +187,29 @@ class Express(Carrier):
     def count(self) -> None:
         counts = self._counts
         for node in np.flatnonzero(counts.any(axis=(1, 2))).tolist():
-            host = self._picture.in_order[node]
-            for kind, each in zip(("Publish", "Deliver"), counts[node].tolist(), strict=True):
-                sent, sent_bytes, lost, received = each
-                if sent or received:
-                    tally = host.tallies[kind]
-                    tally.sent += sent
-                    tally.sent_bytes += sent_bytes
-                    tally.lost += lost
-                    tally.received += received
+            add_counts(self._picture.in_order[node], ("Publish", "Deliver"), counts[node].tolist())
         counts[:] = 0
 
-    def _settle(self, events: Events, left: _Rows, seen: _Rows) -> None:
-        """Write the books of events whose way has ended, and give the rest to the machines."""
+    def _account(self, events: Events, left: NDArray[np.int64], seen: _Rows) -> NDArray[np.bool_]:
+        """Write the books of events whose way has ended, and have those that are `left` seen by machines from now on.
+
+        Returns which arrivals were owed and are in the books. Arrivals are in the order of events.
+        """
         publications, nodes = self._events, self._picture.edges.receiver[seen[:, EDGE]]
         owed, is_owed = np.zeros(len(publications), np.int64), np.zeros(len(seen), bool)
         marks = np.full((self._picture.nodes.up.size, 2), -1, np.int32)
         watched = np.zeros(len(publications), bool)  # to be seen by machines
         account(events, *self._asking(), seen[:, EVENT], nodes, marks, owed, is_owed, watched)
         watched[: self._watched] = True
-        watched[left[:, EVENT]] = True
+        watched[left] = True
         for number in np.flatnonzero(watched[self._watched :]).tolist():
             publication = publications[self._watched + number]
             self._ledger.published(publication, publication.time_us)
-        delivered = is_owed & ~watched[seen[:, EVENT]]
+        delivered: NDArray[np.bool_] = is_owed & ~watched[seen[:, EVENT]]
         self._ledger.settled(int((~watched).sum()), int(owed[~watched].sum()), int(delivered.sum()))
         times_us = np.array([each.time_us for each in publications], np.int64)
         self._ledger.settled_slices(times_us[~watched], owed[~watched], times_us[seen[delivered, EVENT]])
-        self._keep(left)
-        in_time = np.argsort(seen[:, TIME_US], kind="stable")
-        for at in in_time[~delivered[in_time]].tolist():
-            publication, edge, hops = publications[seen[at, EVENT]], int(seen[at, EDGE]), int(seen[at, HOPS])
-            delivered[at] = self._give(publication, edge, hops, int(seen[at, TIME_US]))
-        chosen = in_time[delivered[in_time]]
-        self._write(publications, seen[chosen, EVENT], nodes[chosen], seen[chosen, TIME_US])
+        return delivered
 
     def _asking(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """For each condition the clients that have a live subscription with it, as slices of one list."""
@@ -218,10 +227,10 @@ class Express(Carrier):
         np.cumsum([len(each) for each in asking], out=starts[1:])
         return starts, np.array([node for each in asking for node in each], np.int32)
 
-    def _give(self, publication: Publication, edge: int, hops: int, time_us: int) -> bool:
+    def _give(self, publication: Publication, edge: int, hops: int, time_us: int, via: Via) -> bool:
         """Let a machine see an arrival; True when it was delivered to the application."""
         sender, receiver = self._picture.ends[edge]
-        message = Deliver(publication) if receiver.kind == "client" else Publish(publication, (), hops)
+        message = Deliver(publication, via) if receiver.kind == "client" else Publish(publication, (), hops, via)
         effects = self._nodes[receiver.name].handle(Received(sender.name, message), time_us)
         others = [effect for effect in effects if type(effect) is not Delivered]
         if others:
@@ -231,21 +240,41 @@ class Express(Carrier):
         return len(others) < len(effects)
 
     def _write(
-        self, events: list[Publication], which: NDArray[np.int32], nodes: NDArray[np.int32], time_us: NDArray[np.int64]
+        self,
+        events: list[Publication],
+        seen: _Rows,
+        delivered: NDArray[np.bool_],
+        in_time: NDArray[np.int64],
+        again: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Order and delays of what was delivered, in the order of time, and its rows in the trace."""
+        """Show machines what is not in the books yet, and note order and delays of all that was delivered.
+
+        `in_time` has the arrivals in the order in which they happened; `again` says which were retransmitted before.
+        """
+        for at in in_time[~delivered[in_time]].tolist():
+            publication, edge, hops = events[seen[at, EVENT]], int(seen[at, EDGE]), int(seen[at, HOPS])
+            via: Via = "original" if again is None or not again[at] else "retransmission"
+            delivered[at] = self._give(publication, edge, hops, int(seen[at, TIME_US]), via)
+        chosen = in_time[delivered[in_time]]
+        which, time_us = seen[chosen, EVENT], seen[chosen, TIME_US]
+        nodes = self._picture.edges.receiver[seen[chosen, EDGE]]
         sources = np.array([self._picture.node(each.source) for each in events], np.int64)[which]
         seqs = np.array([each.seq for each in events], np.int64)[which]
-        published_us = np.array([each.time_us for each in events], np.int64)[which]
+        delays_us = time_us - np.array([each.time_us for each in events], np.int64)[which]
         if self._numbered_at != self._picture.version:
             self._numbered_at = self._picture.version
             self._numbers = np.array([self._ledger.number(name) for name in self._picture.names], np.int64)
         numbers = self._numbers
-        self._ledger.arrived(numbers[nodes], numbers[sources], seqs, time_us - published_us)
+        self._ledger.arrived(numbers[nodes], numbers[sources], seqs, delays_us)
+        vias = np.zeros(chosen.size, bool) if again is None else again[chosen]
+        self._ledger.arrived_again("retransmission", delays_us[vias])
         if self._trace is not None:
             names = self._picture.names
-            columns = nodes.tolist(), sources.tolist(), seqs.tolist(), time_us.tolist()
-            rows = [(names[to], names[by], seq, at, "original", 0) for to, by, seq, at in zip(*columns, strict=True)]
+            columns = nodes.tolist(), sources.tolist(), seqs.tolist(), time_us.tolist(), vias.tolist()
+            rows = [
+                (names[to], names[by], seq, at, "retransmission" if via else "original", 0)
+                for to, by, seq, at, via in zip(*columns, strict=True)
+            ]
             self._trace.add_all("deliveries", rows)
 
     def _keep(self, left: _Rows) -> None:
@@ -258,6 +287,17 @@ class Express(Carrier):
         self._watched = len(chosen)
         left[:, EVENT] = numbers
         self._flights = list(map(tuple, left.tolist()))
+
+
+def add_counts(host: Host, kinds: tuple[str, ...], counts: list[list[int]]) -> None:
+    """What a node has sent and received of some kinds of messages."""
+    for kind, (sent, sent_bytes, lost, received) in zip(kinds, counts, strict=True):
+        if sent or received:
+            tally = host.tallies[kind]
+            tally.sent += sent
+            tally.sent_bytes += sent_bytes
+            tally.lost += lost
+            tally.received += received
 
 
 class _Publisher(Layer[Node]):
@@ -301,7 +341,7 @@ class _Publisher(Layer[Node]):
         return left
 
 
-class _Forwarder(Layer[Node]):
+class Forwarder(Layer[Node]):
     """Around a broker: the lane learns of every change of its table."""
 
     def __init__(self, inner: Node, routes: Routes, express: Express) -> None:

@@ -94,7 +94,7 @@ def _delay_us(odds, edge, state):
 
 
 @nb.njit(inline="always")
-def _arrival_us(now_us, event_key, edge, edge_key, odds):
+def arrival_us(now_us, event_key, edge, edge_key, odds):
     """Send an event on an edge: when it arrives, or -1."""
     state = edge_key ^ (event_key + np.uint64(now_us) * _GOLDEN)
     if odds[edge, LOSS] > 0.0:
@@ -148,7 +148,7 @@ def fly(until_us, given, world, hops_max, counts):
                 kind = DELIVER if is_client[receivers[edge]] else PUBLISH
                 counts[senders[edge], kind, SENT] += 1
                 counts[senders[edge], kind, SENT_BYTES] += sizes[event] - kind * world.deliver_bytes_less
-                now_us = _arrival_us(now_us, key, edge, edge_keys[edge], odds)
+                now_us = arrival_us(now_us, key, edge, edge_keys[edge], odds)
                 if now_us < 0:
                     counts[senders[edge], kind, LOST] += 1
                     continue

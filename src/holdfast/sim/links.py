@@ -36,6 +36,11 @@ class SimLink:
         self._random = _no_dice if self.is_sure else Random(name).random
         self._lost_below = spec.loss_ratio * 2**FRACTION_BITS
 
+    def draw_from(self, draw: Callable[[], float]) -> Callable[[], float]:
+        """From now on, take random numbers from there; returns where they came from before."""
+        before, self._random = self._random, draw
+        return before
+
     def heal(self) -> None:
         """From now on nothing is lost, doubled or overtaken; the delay stays."""
         self.up = self._plain = self.is_sure = True

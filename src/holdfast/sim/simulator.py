@@ -52,15 +52,16 @@ from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.protocol.stack import new_broker, new_client
 from holdfast.sim.carrier import Carrier
 from holdfast.sim.clocks import OwnClock
-from holdfast.sim.express import Express, suits
 from holdfast.sim.faults import Faults
 from holdfast.sim.garbage_collection import rare_collections
 from holdfast.sim.host import Host, Parcel
 from holdfast.sim.keyed_dice import EventLuck
+from holdfast.sim.lanes import lane_for
 from holdfast.sim.provisioner import Provisioner
 from holdfast.sim.serving import Serving
 from holdfast.sim.tallies import add_recovery, recovery_counts, take_tallies, write_samples
 from holdfast.sim.topology import Topology
+from holdfast.sim.turns import Turns
 from holdfast.sim.unicast import UnicastNetwork
 from holdfast.store.memory import MemoryStore
 from holdfast.wire.codec import size_of
@@ -99,8 +100,8 @@ class Simulation:
         self.ledger = Ledger(self._book, self._index, network.slice_us)
         # What is to happen: when, in which order, a message for some nodes, a timer (its time) of one, or an action.
         self._heap: list[tuple[int, int, Host | list[Host] | Action, Parcel | int]] = []
-        self._counter = 0
-        self._carrier = self._express() if express and not ahead_us and suits(network) else Carrier()
+        self._turns = Turns()
+        self._carrier = self._lane() if express and not ahead_us else Carrier()
         self._stores = defaultdict[str, MemoryStore](MemoryStore)  # of brokers that store events: they outlive crashes
         self._luck = EventLuck(self.seed).of
         self._tallied_us = 0
@@ -115,9 +116,9 @@ class Simulation:
         with rare_collections():
             self._build()
 
-    def _express(self) -> Express:
+    def _lane(self) -> Carrier:
         parts = self._topology, self._book, self._index, self.ledger, self._trace, self._perform_at
-        return Express(self.seed, self.network.protocol.hops_max, *parts)
+        return lane_for(self.network, self.seed, self._turns, *parts)
 
     def new_serving(self) -> Serving:
         """How long brokers take for a message."""
@@ -127,8 +128,8 @@ class Simulation:
 
     def at(self, time_us: int, action: Action) -> None:
         """Let something happen later. Things at the same time happen in the order they were asked for."""
-        self._counter += 1
-        heappush(self._heap, (time_us, self._counter, action, 0))
+        self._turns.last += 1
+        heappush(self._heap, (time_us, self._turns.last, action, 0))
 
     def run(self, progress: Callable[[int], None] | None = None) -> Outcome:
         """Run to the end of the file's duration, and on until nothing is on its way."""
@@ -147,6 +148,7 @@ class Simulation:
             self._run_until(planned.at_us)
             self._publish(planned)
         self._run_until(end_us)
+        self._carrier.carry(end_us + 1)
         reliability = self.network.reliability
         searches = reliability.guarantees != BEST_EFFORT or reliability.hops.durable or self._gossips
         drain_us = _SEARCH_US if searches else _DRAIN_US
@@ -155,9 +157,9 @@ class Simulation:
 
     def _run_until(self, until_us: int) -> None:
         """Let everything happen up to a time, and let the clock show that time."""
-        heap, carry, arrive, wake = self._heap, self._carrier.carry, self._arrive, self._wake
+        heap, carry, arrive, wake, turns = self._heap, self._carrier.carry, self._arrive, self._wake, self._turns
         while heap and heap[0][0] <= until_us:
-            self.now_us, _, whose, what = heappop(heap)
+            self.now_us, turns.current, whose, what = heappop(heap)
             if type(what) is Parcel:
                 for host in whose:  # type: ignore[union-attr]
                     arrive(host, what)
@@ -166,13 +168,12 @@ class Simulation:
             else:
                 carry(self.now_us)  # it may look at anything, and change it
                 whose()  # type: ignore[operator]
-        self.now_us = until_us
+        self.now_us, turns.current = until_us, 0
 
     def _landed(self, time_us: int) -> bool:
         """Whether nothing is on its way any more, and nobody looks for anything."""
-        self._carrier.carry(time_us)
-        waits = self.flying or self._carrier.is_busy or any(store.holds_events for store in self._stores.values())
-        waits = waits or not self.provisioner.is_settled
+        waits = not self._carrier.lands_before(time_us) or self.flying or not self.provisioner.is_settled
+        waits = waits or any(store.holds_events for store in self._stores.values())
         return not waits and all(each.has_settled(time_us) for each in self._recovering)
 
     def _each_second(self, progress: Callable[[int], None] | None) -> None:
@@ -358,9 +359,9 @@ class Simulation:
         due_us = host.machine.next_due_us()
         if due_us is not None and due_us != host.wake_us:
             host.wake_us = due_us
-            self._counter += 1
+            self._turns.last += 1
             at_us = max(due_us, self.now_us)  # it may be overdue: who was away had no timers
-            heappush(self._heap, (at_us, self._counter, host, due_us))
+            heappush(self._heap, (at_us, self._turns.last, host, due_us))
 
     def _wake(self, host: Host, due_us: int) -> None:
         if host.wake_us == due_us:
@@ -407,7 +408,7 @@ class Simulation:
         tally.sent += len(names)
         tally.sent_bytes += len(names) * size
         parcel = Parcel(host.name, (message,), kind, flies)
-        channels, watched = host.channels, self._watched
+        channels, watched, turns = host.channels, self._watched, self._turns
         together: list[Host] = []  # who gets it at the same time, in the order of names, is one thing to happen
         when_us = -1
         for name in names:
@@ -431,8 +432,8 @@ class Simulation:
                     together.append(channel.receiver)
                     continue
                 together, when_us = [channel.receiver], arrives_us
-                self._counter += 1
-                heappush(self._heap, (arrives_us, self._counter, together, parcel))
+                turns.last += 1
+                heappush(self._heap, (arrives_us, turns.last, together, parcel))
 
     def _perform_at(self, host: Host, effects: list[Effect], time_us: int) -> None:
         """The same for what was to be done at another time."""

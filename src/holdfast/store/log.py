@@ -132,6 +132,12 @@ class Log:
         return self._segments[0].first
 
     @property
+    def firsts(self) -> list[int]:
+        """Where its files begin, oldest first."""
+        with self._lock:
+            return [each.first for each in self._segments]
+
+    @property
     def size(self) -> int:
         with self._lock:
             return sum(each.size for each in self._segments)

@@ -10,7 +10,7 @@ from holdfast.model.messages import Count, NodeName, Via
 
 RECORD_BYTES_MAX = 8 * 2**20  # of one event in a log: an answer with one event must fit in a frame
 
-LoggedAttributes = Annotated[dict[str, Any], Meta(max_length=limits.ATTRIBUTES_MAX)]  # scalars, as they were sent
+LoggedAttributes = Annotated[dict[str, Any], Meta(max_length=limits.ATTRIBUTES_MAX)]  # values, as they were sent
 LoggedPayload = Annotated[bytes, Meta(max_length=limits.PAYLOAD_BYTES_MAX)]
 
 

@@ -5,7 +5,7 @@ one message is what `encode` gives. All messages of a frame are decoded in one c
 as it goes.
 
 Values survive exactly: integers of both 64-bit ranges stay integers, doubles stay doubles to the bit, timestamps are
-UTC with microseconds. Nothing nested, no other type, is accepted.
+UTC with microseconds. Beside scalars there are lists of them; nothing else nested, no other type, is accepted.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,6 +19,7 @@ from msgspec import Meta
 
 from holdfast.model.encoded import array_head
 from holdfast.model.errors import InputError, PeerError
+from holdfast.model.event import odd_attribute
 from holdfast.model.limits import (
     ATTRIBUTES_BYTES_MAX,
     ATTRIBUTES_MAX,
@@ -27,7 +28,6 @@ from holdfast.model.limits import (
     PAYLOAD_BYTES_MAX,
 )
 from holdfast.model.messages import (
-    SCALAR_TYPES,
     Batch,
     Deliver,
     Gossip,
@@ -255,8 +255,8 @@ def _tightened(message: Any) -> Message:
 
 def _check_scalars_untrusted(events: Sequence[dict[str, Any]]) -> None:
     for attributes in events:
-        if not SCALAR_TYPES.issuperset(map(type, attributes.values())):
-            raise PeerError("an attribute that is not a scalar")
+        if odd_attribute(attributes) is not None:
+            raise PeerError("an attribute that is neither a scalar nor a list of scalars")
 
 
 def check_head_untrusted(data: bytes | memoryview, kind: int) -> None:
@@ -269,11 +269,13 @@ def check_head_untrusted(data: bytes | memoryview, kind: int) -> None:
 
 
 def _check_sendable(attributes: Mapping[str, Scalar]) -> None:
+    odd = odd_attribute(attributes)
+    if odd is not None:
+        raise InputError(f"event attribute {odd}: {type(attributes[odd]).__name__} cannot be sent")
     for name, value in attributes.items():
-        if type(value) not in SCALAR_TYPES:
-            raise InputError(f"event attribute {name}: {type(value).__name__} cannot be sent")
-        if type(value) is datetime and value.tzinfo is None:
-            raise InputError(f"event attribute {name}: a timestamp needs a time zone to be sent")
+        for each in value if type(value) is list else (value,):
+            if type(each) is datetime and each.tzinfo is None:
+                raise InputError(f"event attribute {name}: a timestamp needs a time zone to be sent")
 
 
 # Sizes -----------------------------------------------------------------------------------------------------------

@@ -18,10 +18,11 @@ from holdfast.wire.codec import DECODE_ERRORS, VERSION, check_head_untrusted
 
 TOKEN_CHARACTERS_MAX = 8_192  # what web servers take as a header
 SIGNAL: Final = 1  # the kind of a frame that holds one signal
-# Of what we know: 3 adds outages that last, and who is reached (0.3); 2 added statements, outages that are over and
-# `Hold` (0.2); 0 is a peer that names no level (0.1).
+# Of what we know: 3 adds outages that last, who is reached, and lists in events (0.3); 2 added statements, outages that
+# are over and `Hold` (0.2); 0 is a peer that names no level (0.1).
 LEVEL: Final = 3
 STATEMENTS: Final = 2
+LISTS: Final = 3  # from here on events may hold lists
 
 Nonce = Annotated[bytes, Meta(max_length=32)]
 Proof = Annotated[bytes, Meta(max_length=64)]
@@ -68,6 +69,7 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
     level: Count = 0  # of the messages that it knows: it is sent no others
     repairs: bool = False  # the same of this end
     proof: Proof = b""  # to a broker: that this one has the key which brokers share
+    keeps: bool = False  # it keeps events, and may be asked for them (`AskPast`)
 
 
 class Challenge(msgspec.Struct, frozen=True, array_like=True, tag="challenge"):
@@ -115,11 +117,39 @@ class Denied(msgspec.Struct, frozen=True, array_like=True, tag="denied"):
     events: Count = 0
 
 
+class AskPast(msgspec.Struct, frozen=True, array_like=True, tag="past"):
+    """From a client: events that you have kept, of those that a condition describes.
+
+    A client asks from the beginning, and then on from where the last answer ended.
+    """
+
+    token: Count  # comes back with the answer
+    condition: Annotated[str, Meta(max_length=CONDITION_CHARACTERS_MAX)]
+    since_us: Count  # published since then, by the clocks of their publishers
+    last: Count  # begin with the last so many; 0: with the oldest
+    log: Annotated[str, Meta(max_length=32)] = ""  # the history that the client reads; empty: from the beginning
+    lo: Count = 0  # go on from this offset
+    events_max: Count = 0  # in one answer
+    ends: bool = True  # say where the history ends now
+
+
+class Past(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
+    """The answer: some of these events, and where to go on."""
+
+    token: Count
+    log: Annotated[str, Meta(max_length=32)] = ""
+    next: Count = 0  # all before this offset was looked at
+    end: Count = 0  # of the history, if that was asked for
+    gone: Count = 0  # offsets that were dropped before the client came to them
+    frame: bytes = b""  # the events, as a frame of messages
+    refused: Annotated[str, Meta(max_length=2_000)] = ""  # why there is no answer, in one line for a person
+
+
 class Hold(msgspec.Struct, frozen=True, array_like=True, tag="hold"):
     """From broker to broker: somebody behind us is to lose nothing; hold others up rather than drop what is for us."""
 
 
-Signal = Hello | Welcome | Challenge | Refusal | Ping | Pong | Ack | Missed | Mark | Denied | Hold
+Signal = Hello | Welcome | Challenge | Refusal | Ping | Pong | Ack | Missed | Mark | Denied | AskPast | Past | Hold
 
 _HEAD = bytes([VERSION, SIGNAL])
 _encoder = msgspec.msgpack.Encoder()

@@ -123,9 +123,14 @@ def dependence_figures(runs: Runs) -> Iterator[LineChart]:
         for quality in CLASSES:
             mine = runs.of(quality=quality)
             at = 0 if key == "lifetime_s" else 1
-            lines = []
+            lines, unseen = [], 0
             for scheme in SCHEMES:
                 found = [(each[at], estimate(_misses(mine, "counted", scheme, *each))) for each in points]
-                lines.append(Line(scheme, tuple(spot(*each) for each in found)))
+                seen = [spot(*each) for each in found if each[1].value > 0]
+                unseen += len(found) - len(seen)
+                if seen:
+                    lines.append(Line(scheme, tuple(seen)))
             title = f"Share missed by {label}, {quality} graphs, end brokers counted (paper 004)"
-            yield LineChart(title, label, "share missed", tuple(lines), x_log=key == "lifetime_s", y_log=True)
+            note = f"{unseen} points where nothing was missed are left out" if unseen else ""
+            x_log = key == "lifetime_s"
+            yield LineChart(title, label, "share missed", tuple(lines), x_log=x_log, y_log=True, note=note)

@@ -15,11 +15,10 @@ import pyarrow.parquet as pq
 
 from holdfast.books import format2
 from holdfast.books.runs import FORMATS, unreadable
-from holdfast.books.trace import ADDED, FORMAT, PUBLICATION, SCHEMAS
+from holdfast.books.trace import ADDED, ATTRIBUTE_TYPES, FORMAT, PUBLICATION, SCHEMAS
 from holdfast.model.errors import InputError
 
 ATTRIBUTE = "attr:"
-KINDS = (pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us", "UTC"), pa.uint64())
 _EXPECTED: dict[int, dict[str, pa.Schema]] = {
     FORMAT: {"publications": pa.schema(PUBLICATION), **SCHEMAS},
     format2.FORMAT: {"publications": pa.schema(PUBLICATION), **format2.SCHEMAS},
@@ -143,7 +142,7 @@ def _merged(
         elif columns[field.name] != field.type:
             problems.append(f"{folder}: {name} has {field.name} as {columns[field.name]}, expected {field.type}")
     wanted = set(expected.names) | {each for each in columns if each.startswith(ATTRIBUTE)}
-    unknown = [f"{each} ({kind})" for each, kind in columns.items() if each in wanted and kind not in KINDS]
+    unknown = [f"{each} ({kind})" for each, kind in columns.items() if each in wanted and kind not in ATTRIBUTE_TYPES]
     if unknown:
         problems.append(f"{folder}: {name} has columns of types that a trace does not have: {', '.join(unknown)}")
     if len(problems) > before:

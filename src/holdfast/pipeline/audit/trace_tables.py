@@ -15,23 +15,17 @@ from pyspark.sql import types as T
 from holdfast.books import format2
 from holdfast.books.runs import attribute_of
 from holdfast.books.trace import SCHEMAS
-from holdfast.pipeline.audit.trace_footers import ATTRIBUTE, KINDS, RunFooters
+from holdfast.pipeline.audit.trace_footers import ATTRIBUTE, RunFooters
 from holdfast.pipeline.spark_path import spark_path
 
-_IN_SPARK = dict(
-    zip(
-        KINDS,
-        (
-            T.StringType(),
-            T.LongType(),
-            T.DoubleType(),
-            T.BooleanType(),
-            T.TimestampType(),
-            T.DecimalType(20, 0),  # Spark has no unsigned integers
-        ),
-        strict=True,
-    )
-)
+_IN_SPARK: dict[pa.DataType, T.DataType] = {
+    pa.string(): T.StringType(),
+    pa.int64(): T.LongType(),
+    pa.float64(): T.DoubleType(),
+    pa.bool_(): T.BooleanType(),
+    pa.timestamp("us", "UTC"): T.TimestampType(),
+    pa.uint64(): T.DecimalType(20, 0),  # Spark has no unsigned integers
+}
 
 
 @dataclass(frozen=True)
@@ -98,4 +92,8 @@ def _table(spark: SparkSession, folder: Path, schema: pa.Schema) -> DataFrame:
 
 
 def _spark_schema(schema: pa.Schema) -> T.StructType:
-    return T.StructType([T.StructField(field.name, _IN_SPARK[field.type]) for field in schema])
+    return T.StructType([T.StructField(field.name, _in_spark(field.type)) for field in schema])
+
+
+def _in_spark(kind: pa.DataType) -> T.DataType:
+    return T.ArrayType(_IN_SPARK[kind.value_type]) if pa.types.is_list(kind) else _IN_SPARK[kind]

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -42,7 +43,7 @@ from holdfast.model.limits import ATTRIBUTES_MAX
 from holdfast.wire.event_encoding import sendable, sendable_payload
 
 _UNSIGNED = DecimalType(20, 0)  # integers up to 2**64 - 1, of which Spark has no type
-_ONE_OF = {
+_ONE_OF: dict[str, DataType] = {
     "string": StringType(),
     "long": LongType(),
     "double": DoubleType(),
@@ -50,6 +51,7 @@ _ONE_OF = {
     "timestamp": TimestampType(),
     "decimal": _UNSIGNED,
 }
+_ONE_OF |= {f"{name}s": ArrayType(kind) for name, kind in _ONE_OF.items()}  # lists
 _ATTRIBUTES = MapType(StringType(), StructType([StructField(name, kind) for name, kind in _ONE_OF.items()]))
 _OWN: dict[str, DataType] = {
     "id": StructType([StructField("source", StringType()), StructField("seq", LongType())]),
@@ -164,11 +166,13 @@ def _unreadable(name: str, kind: DataType) -> str | None:
             return None
         hint = f"the attribute is the column {_PREFIX}{name}"
         return f"column {name} is {kind.simpleString()} and must be {own.simpleString()}; {hint}"
-    if isinstance(kind, (StringType, *_INTEGERS, DoubleType, BooleanType, TimestampType)):
+    element = kind.elementType if isinstance(kind, ArrayType) else kind
+    if isinstance(element, (StringType, *_INTEGERS, DoubleType, BooleanType, TimestampType)):
         return None
-    if isinstance(kind, DecimalType) and kind.scale == 0:
+    if isinstance(element, DecimalType) and element.scale == 0:
         return None
-    better = _BETTER.get(type(kind), "string, long, double, boolean or timestamp; nested attributes have dotted names")
+    wanted = "string, long, double, boolean, timestamp or an array of one; nested attributes have dotted names"
+    better = _BETTER.get(type(kind), wanted)
     return f"column {name}: no attribute is of type {kind.simpleString()}; use {better}"
 
 
@@ -179,6 +183,8 @@ def _same(one: DataType, other: DataType) -> bool:
 
 def _unconverted(wanted: DataType) -> frozenset[type]:
     """Types of values that Arrow turns into this one exactly, or refuses."""
+    if isinstance(wanted, ArrayType):
+        return frozenset()  # each element is looked at
     if isinstance(wanted, DoubleType):
         return frozenset({float, int})
     if isinstance(wanted, (*_INTEGERS, DecimalType)):
@@ -190,6 +196,10 @@ def _unconverted(wanted: DataType) -> frozenset[type]:
 
 def _exactly(value: Any, wanted: DataType) -> Any:
     """The same value as a column of this type has it; a ValueError when there is none."""
+    if isinstance(wanted, ArrayType):
+        if type(value) is not list:
+            raise ValueError
+        return [None if each is None else _exactly(each, wanted.elementType) for each in value]
     if type(value) is float and value.is_integer() and isinstance(wanted, (*_INTEGERS, DecimalType)):
         value = int(value)
     if type(value) not in _unconverted(wanted):
@@ -219,13 +229,25 @@ def _union_map(kind: pa.MapType, rows: Sequence[LoggedFields]) -> pa.Array:
     parts: dict[str, list[Any]] = {each.name: [None] * len(names) for each in fields}
     by_type = {each: parts[name] for each, name in _FIELD_OF_TYPE.items()}
     for at, value in enumerate(values):
-        if value is not None:
+        if type(value) is list:
+            parts[f"{_field_of_list(value)}s"][at] = value
+        elif value is not None:
             unsigned = type(value) is int and value > _LONG_MAX
             (parts["decimal"] if unsigned else by_type[type(value)])[at] = value
     nothing = pa.array([value is None for value in values], pa.bool_())
     arrays = [pa.array(parts[each.name], each.type) for each in fields]
     items = pa.StructArray.from_arrays(arrays, fields=fields, mask=nothing)
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(names, pa.string()), items, kind)
+
+
+def _field_of_list(elements: Sequence[Any]) -> str:
+    """Which of the types holds all elements; strings where there are none."""
+    found = {
+        "decimal" if type(each) is int and each > _LONG_MAX else _FIELD_OF_TYPE[type(each)]
+        for each in elements
+        if each is not None
+    }
+    return next((each for each in ("double", "decimal") if each in found), next(iter(found), "string"))
 
 
 # Columns to events -----------------------------------------------------------------------------------------------
@@ -263,6 +285,8 @@ def _plain(value: Any) -> Any:
         return int(value)
     if type(value) is dict:
         return {name: _plain(inner) for name, inner in value.items()}
+    if type(value) is list:
+        return [_plain(inner) for inner in value]
     return value
 
 
@@ -286,6 +310,8 @@ def _unwritable(name: str, kind: DataType) -> str | None:
     if isinstance(kind, StructType):
         inner = [_unwritable(f"{name}.{field.name}", field.dataType) for field in kind.fields]
         return "; ".join(each for each in inner if each) or None
+    if isinstance(kind, ArrayType) and not isinstance(kind.elementType, StructType | ArrayType):
+        return _unwritable(f"{name} (its elements)", kind.elementType)
     if isinstance(
         kind, (StringType, *_INTEGERS, FloatType, DoubleType, BooleanType, TimestampType, TimestampNTZType, DateType)
     ):
@@ -296,4 +322,4 @@ def _unwritable(name: str, kind: DataType) -> str | None:
         return f"column {name}: {kind.simpleString()} is no type of attributes; cast it to double or string"
     if isinstance(kind, BinaryType):
         return f"column {name}: binary is no type of attributes; the column named payload is the event's payload"
-    return f"column {name}: {kind.simpleString()} is no type of attributes; they are flat scalars"
+    return f"column {name}: {kind.simpleString()} is no type of attributes; they are scalars and arrays of scalars"

@@ -1,8 +1,8 @@
 """The columns of an events table that a job needs, flattened: a struct `home` with a field `team` gives `home.team`.
 
 Only columns that a condition mentions or that the caller wants back are taken, because handing rows from the JVM to a
-Python worker costs per column. A mentioned column must hold strings, numbers, booleans, timestamps or dates; a column
-that nobody mentions may hold anything. A mentioned column that is not there is as good as null.
+Python worker costs per column. A mentioned column must hold strings, numbers, booleans, timestamps, dates or arrays of
+one of them; a column that nobody mentions may hold anything. A mentioned column that is not there is as good as null.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -65,8 +65,13 @@ def _walk(schema: T.StructType) -> Iterator[tuple[str, Leaf]]:
 def kinds_of(found: dict[str, Leaf], mentioned: Collection[str]) -> dict[str, Kind | None]:
     """What the mentioned columns hold; columns that cannot be matched are refused, all of them at once."""
     here = {name: leaf.type for name, leaf in found.items() if name in mentioned}
-    refuse_unfit([(name, kind.simpleString()) for name, kind in here.items() if type(kind) not in _KINDS])
-    return {name: _KINDS[type(kind)] for name, kind in here.items()}
+    refuse_unfit([(name, kind.simpleString()) for name, kind in here.items() if type(_element(kind)) not in _KINDS])
+    return {name: _KINDS[type(kind)] if kind is _element(kind) else Kind.LIST for name, kind in here.items()}
+
+
+def _element(kind: T.DataType) -> T.DataType:
+    """What an array holds; any other type itself."""
+    return kind.elementType if isinstance(kind, T.ArrayType) else kind
 
 
 def refuse_unfit(unfit: Iterable[tuple[str, str]]) -> None:
@@ -74,7 +79,7 @@ def refuse_unfit(unfit: Iterable[tuple[str, str]]) -> None:
     if named:
         raise InputError(
             f"events: conditions mention columns of types that cannot be matched: {'; '.join(named)}; "
-            "expected strings, integers, floats, booleans, timestamps or dates"
+            "expected strings, integers, floats, booleans, timestamps, dates or arrays of one of them"
         )
 
 

@@ -101,7 +101,8 @@ def flat_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _can_match(kind: pa.DataType) -> bool:
-    return _kind(kind) is not None or bool(pa.types.is_null(kind))
+    element = kind.value_type if _kind(kind) is Kind.LIST else kind
+    return _kind(element) not in (None, Kind.LIST) or bool(pa.types.is_null(element))
 
 
 def _kind(kind: pa.DataType) -> Kind | None:
@@ -115,6 +116,8 @@ def _kind(kind: pa.DataType) -> Kind | None:
         return Kind.BOOLEAN
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return Kind.TIMESTAMP
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return Kind.LIST
     return None
 
 

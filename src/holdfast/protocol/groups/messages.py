@@ -14,8 +14,9 @@ from msgspec import Meta
 from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import subscription_of
 from holdfast.model.errors import PeerError
+from holdfast.model.event import odd_attribute
 from holdfast.model.limits import ATTRIBUTES_MAX, CONDITION_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
-from holdfast.model.messages import SCALAR_TYPES, Count, NodeName, Publication, Publish, Scalar, skew_of, with_skew
+from holdfast.model.messages import Count, NodeName, Publication, Publish, Scalar, skew_of, with_skew
 from holdfast.protocol.groups.settings import GROUP_CHARACTERS_MAX, HANDED_MAX, HOMES
 from holdfast.protocol.recovery.control import CONTROL_SEQ, GROUP, KIND, OF, address_of
 
@@ -143,8 +144,8 @@ def decode_untrusted(publication: Publication) -> GroupMessage:
         raise PeerError(f"not a message of a group: {problem}") from None
     if isinstance(message, Hand):
         for each in message.events:
-            if not SCALAR_TYPES.issuperset(map(type, each.attributes.values())):
-                raise PeerError("an event with an attribute that is not a scalar")
+            if odd_attribute(each.attributes) is not None:
+                raise PeerError("an event with an attribute that is neither a scalar nor a list of scalars")
     return message
 
 

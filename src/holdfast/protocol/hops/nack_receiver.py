@@ -7,11 +7,9 @@ each other, a missing one often comes by itself, so the first request waits as l
 
 from holdfast.model import limits
 from holdfast.model.messages import Arrived, HighestSent, Nack, Numbered, NumberedOutage
-from holdfast.protocol.hops.settings import NackSettings
+from holdfast.protocol.hops.settings import BACKOFF, FORGOTTEN_MAX, NackSettings
 
-_BACKOFF = 1.5  # each wait to the one before it: ten requests stay within 60 round trips
-_FORGOTTEN_MAX = 64  # a stream that we meet above this number began before we did,
-_CLOCKS_US = 1_000_000  # and so did one that is older than we are by more than clocks differ
+_CLOCKS_US = 1_000_000  # a stream that is older than we are by more than clocks differ began before we did
 
 
 class _Hole:
@@ -90,7 +88,7 @@ class NackReceiver:
         self._give_up([seq for seq, hole in due if hole.tries >= self._settings.tries])
         asked = [(seq, hole) for seq, hole in due if seq in self._holes][: limits.MISSING_MAX]
         for _, hole in asked:
-            wait_us = min(self._wait_us() * _BACKOFF**hole.tries, self._settings.wait_max_us)
+            wait_us = min(self._wait_us() * BACKOFF**hole.tries, self._settings.wait_max_us)
             hole.due_us = now_us + int(wait_us)
             hole.asked_us = now_us
             hole.tries += 1
@@ -100,7 +98,7 @@ class NackReceiver:
     def _begin(self, stream: int, seq: int) -> None:
         self._give_up(list(self._holes))
         self._stream = stream
-        is_new = self._fresh or (seq < _FORGOTTEN_MAX and stream >= self._began_us - _CLOCKS_US)
+        is_new = self._fresh or (seq < FORGOTTEN_MAX and stream >= self._began_us - _CLOCKS_US)
         self._highest = 0 if is_new else seq
         self._fresh = False
 

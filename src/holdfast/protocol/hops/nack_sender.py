@@ -19,9 +19,7 @@ from holdfast.model.messages import (
     Publish,
     Stamped,
 )
-from holdfast.protocol.hops.settings import NackSettings
-
-_ANNOUNCED = 5  # times that the last number was said: all of them lost once in a hundred thousand at loss 0.1
+from holdfast.protocol.hops.settings import ANNOUNCED, NackSettings
 
 
 class NackSender:
@@ -42,7 +40,7 @@ class NackSender:
     @property
     def has_announced(self) -> bool:
         """Whether the receiver knows how far we have got, as far as we can tell."""
-        return self.due_us is None or self._announcements >= _ANNOUNCED
+        return self.due_us is None or self._announcements >= ANNOUNCED
 
     def send(self, message: Publish | Stamped | Deliver | Outage, now_us: int) -> Numbered | NumberedOutage:
         self.seq += 1

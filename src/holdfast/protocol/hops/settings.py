@@ -8,6 +8,9 @@ from holdfast.model.settings import Settings, setting
 
 Hops = Literal["basic", "nack", "retransmission", "multipath", "hybrid"]
 DURABLE = ("retransmission", "hybrid")  # brokers store events, and clients take part
+ANNOUNCED = 5  # nack: times that the last number was said: all of them lost once in a hundred thousand at loss 0.1
+BACKOFF = 1.5  # nack: each wait for an answer to the one before it: ten requests stay within 60 round trips
+FORGOTTEN_MAX = 64  # nack: a stream that a receiver meets above this number began before it did
 _HOUR_US = 3_600_000_000  # a heartbeat or probe that comes more rarely detects nothing in time
 
 

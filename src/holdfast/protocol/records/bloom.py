@@ -89,11 +89,12 @@ class BloomBook:
 
     def _value_mask(self, name: str, value: Value) -> int:
         spelt = tags.spelling(value)
-        known = self._masks.get((name, spelt or b""))
+        key = name, spelt or (b"[" if type(value) is list else b"")
+        known = self._masks.get(key)
         if known is None:
             if len(self._masks) >= _MASKS_MAX:
                 self._masks.clear()
-            known = self._masks[name, spelt or b""] = self._all_hashed(self._tags(name, value, spelt))
+            known = self._masks[key] = self._all_hashed(self._tags(name, value, spelt))
         return known
 
     def _tags(self, name: str, value: Value, spelt: bytes | None) -> list[bytes]:

@@ -143,6 +143,8 @@ def _scale(values: Sequence[Value], width: int, hashed: bool) -> Scale:
     if not values:
         return PresenceScale()
     kind = main_kind(values)
+    if kind is Kind.LIST:
+        return PresenceScale()  # no order and no equality: that it is there is all that is told
     if hashed and kind is Kind.STRING:
         return HashedScale(width)
     return learned_scale(_draws(values), kind, width)

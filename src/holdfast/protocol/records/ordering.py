@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from math import inf, nextafter
 
-from holdfast.language.constraint import Constraint
+from holdfast.language.constraint import CONTAINS, Constraint
 from holdfast.language.domain import successor
 from holdfast.language.like import prefix_text, segments
 from holdfast.model.values import Kind, Value, kind_of, microseconds
@@ -47,7 +47,7 @@ def stretches(each: Constraint) -> list[Stretch] | None:
     if op == "LIKE":
         head = literal_run(segments(operand)[0])
         return [(head, successor(head))] if head else None
-    if op in ("<>", "NOT IN", "NOT LIKE") or op.startswith("IS"):
+    if op in ("<>", "NOT IN", "NOT LIKE", CONTAINS) or op.startswith("IS"):
         return None
     key = key_of(operand)
     edge = key if op in ("<", ">=") else above(key)

@@ -1,9 +1,9 @@
 """How one attribute's value becomes a small code, and which codes a constraint allows.
 
-Code 0 means that the attribute is missing. Code 1 means a value that the scale does not place: one of another kind, or
-NaN, which no comparison accepts. Codes from 2 on are values: in bins that keep the order (`OrderedScale`), or hashed
-(`HashedScale`). `PresenceScale` has 0 and 1 alone. What a constraint allows is a set of codes, as bits. It holds the
-code of every value that passes, and other codes where the scale is too coarse to separate them.
+Code 0 means that the attribute is missing. Code 1 means a value that the scale does not place: one of another kind, a
+list, or NaN, which no comparison accepts. Codes from 2 on are values: in bins that keep the order (`OrderedScale`), or
+hashed (`HashedScale`). `PresenceScale` has 0 and 1 alone. What a constraint allows is a set of codes, as bits. It holds
+the code of every value that passes, and other codes where the scale is too coarse to separate them.
 """
 
 from bisect import bisect_left, bisect_right
@@ -75,6 +75,8 @@ class HashedScale:
         if each.op in ("=", "IN"):
             listed = each.operand if isinstance(each.operand, tuple) else (each.operand,)
             return _union(1 << self.code(value) for value in listed)
+        if each.kind is Kind.LIST:
+            return 1 << UNPLACED
         return codes ^ 1 << MISSING ^ 1 << UNPLACED
 
 

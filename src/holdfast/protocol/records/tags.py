@@ -2,8 +2,8 @@
 
 The rule that everything rests on: whatever a condition asks for, every event that matches it has. So equal values
 have equal tags: numbers are spelt in one way (5, 5.0 and 5e0 alike, -0.0 as 0, integers exactly beyond 2**53),
-timestamps by their microseconds in UTC. NaN equals nothing and has no tag of its own. Existence is told without a
-kind and with it. (Tags that spell 5 and 5.0 differently, or existence with the kind alone, break the rule.)
+timestamps by their microseconds in UTC. NaN and lists equal nothing and have no tag of their own. Existence is told
+without a kind and with it. (Tags that spell 5 and 5.0 differently, or existence with the kind alone, break the rule.)
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ _GRAMS_MAX = 24  # distinct ones of a text; a longer text gets the one tag that 
 
 
 def spelling(value: Value) -> bytes | None:
-    """The one spelling of a value; None for NaN."""
+    """The one spelling of a value; None for NaN and for lists, which equal nothing."""
     if type(value) is str:
         return b"s" + value.encode("utf-8", "surrogatepass")
     if type(value) is bool:
         return b"b1" if value else b"b0"
     if kind_of(value) is Kind.TIMESTAMP:
         return b"t%d" % microseconds(value)  # type: ignore[arg-type]  # a timestamp is a datetime
-    if value != value:
+    if value != value or type(value) is list:
         return None
     return b"n" + repr(canonical(value)).encode()
 

@@ -16,9 +16,9 @@ from msgspec import Meta
 from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Subscription, subscription_of
 from holdfast.model.errors import PeerError
-from holdfast.model.event import RESERVED, Attributes
+from holdfast.model.event import RESERVED, Attributes, odd_attribute
 from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
-from holdfast.model.messages import SCALAR_TYPES, Count, Publication, Scalar, skew_of, with_skew
+from holdfast.model.messages import Count, Publication, Scalar, skew_of, with_skew
 
 KIND = RESERVED  # what a control publication is; a repair that goes to all has none
 OF = f"{RESERVED}of"  # the publisher that a digest or a repair is about
@@ -151,8 +151,8 @@ def decode_untrusted(publication: Publication) -> Control:
 
 
 def _check_attributes(attributes: dict[str, Any]) -> None:
-    if not SCALAR_TYPES.issuperset(map(type, attributes.values())):
-        raise PeerError("a repair with an attribute that is not a scalar")
+    if odd_attribute(attributes) is not None:
+        raise PeerError("a repair with an attribute that is neither a scalar nor a list of scalars")
     if any(len(name) > NAME_CHARACTERS_MAX for name in attributes):
         raise PeerError(f"an attribute's name of more than {NAME_CHARACTERS_MAX} characters")
 

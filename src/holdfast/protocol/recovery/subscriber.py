@@ -143,12 +143,16 @@ class Subscriber:
             for seq in seqs:
                 self._found(known, seq)
         if states:
-            self._stated(known, batch.since, batch.upto, now_us)
+            effects += self._stated(known, batch, now_us)
         self._rearm(known, known.next_due_us(self._settings.forget_us))
         return effects
 
-    def _stated(self, known: Source, since: int, upto: int, now_us: int) -> None:
+    def _stated(self, known: Source, batch: Batch, now_us: int) -> list[Effect]:
         """All that we want of these numbers has come; what lies between them and those before was not announced."""
+        since, upto, effects = batch.since, batch.upto, list[Effect]()
+        if since == 1 and known.unannounced:  # a life begins here: lower numbers are of another, which ends with it
+            ended = known.unannounced.close_below(batch.seqs[0] if batch.seqs else upto)
+            effects = self._never_announced(known, ended, _ANEW)
         known.stated = True
         known.unstated = 0
         if since > known.announced_to + 1:
@@ -162,6 +166,7 @@ class Subscriber:
         if known.unannounced:
             known.unannounced.close(0 if since == 1 else since, upto, upto)  # from the beginning
         known.announced_to = max(known.announced_to, upto)
+        return effects
 
     def _end(self, known: Source, seq: int, now_us: int, is_repair: bool) -> None:
         """It has come; perhaps it was missing."""

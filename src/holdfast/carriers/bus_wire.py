@@ -1,0 +1,234 @@
+"""The wire between a client and its stub broker: what the client sends leaves for the bus, what comes is handed on.
+
+To the session it is a wire that loses nothing, which is true of it: what the bus loses shows in the numbers of events.
+When the bus is gone the wire is closed, and the client dials again, as it does with any broker.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable
+from contextlib import suppress
+from time import monotonic
+
+from holdfast.carriers.carrier import BusCarrier, BusMessage
+from holdfast.carriers.stub import LanesWanted, StubBroker
+from holdfast.model.errors import TransportError
+from holdfast.model.limits import FRAME_BYTES_MAX
+from holdfast.model.messages import Message
+from holdfast.net.driver import Driver
+from holdfast.net.tcp import FRAME_AIM
+from holdfast.net.wire import CLOSED, Accept, Receiver
+from holdfast.trust.certificate import Certificate
+from holdfast.trust.identity import Principal
+from holdfast.wire.codec import MESSAGES
+from holdfast.wire.signals import LEVEL, Hello, Missed, Ping, Pong, Welcome, decode_signal_untrusted, encode_signal
+
+_OUT_BYTES_MAX = 1024 * 1024  # that wait for the bus: as many as a socket may hold; then publishing waits
+_IN_BYTES_MAX = 8 * 2**20  # that wait for the client, as many as a broker keeps for one; then the bus feels it
+_TOGETHER = 256  # messages handed to the carrier at a time: enough to share a round trip
+_SLICE_S = 0.01  # of handling before others get their turn
+_HEARTBEAT_S = 1.0
+_CLOSE_S = 2.0  # for what was handed over to leave
+
+_Leaving = BusMessage | LanesWanted | Ping
+
+
+class BusWire:
+    reliable = True
+    frame_aim = FRAME_AIM
+    frame_max = FRAME_BYTES_MAX
+    unanswered_s = 0.0  # the carrier says when its bus is gone
+    vouched: Principal | None = None
+
+    def __init__(
+        self,
+        far: str,
+        carrier: BusCarrier,
+        stub: StubBroker,
+        driver: Driver,
+        recovers: bool,
+    ) -> None:
+        self.far = far
+        self.certificate: Certificate = {}
+        self.heard_s = monotonic()
+        self._carrier = carrier
+        self._stub = stub
+        self._driver = driver
+        self._recovers = recovers  # then numbers show what was dropped
+        self._receiver: Receiver | None = None
+        self._loop = asyncio.get_running_loop()
+        self._leaving: deque[_Leaving] = deque()
+        self._leaving_bytes = 0
+        self._some_leave = asyncio.Event()
+        self._full = False
+        self._came: deque[BusMessage] = deque()
+        self._came_bytes = 0
+        self._room = asyncio.Event()
+        self._paused = self._due = self._closing = self._told = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ending: asyncio.Task[None] | None = None
+        self._down = ""  # why the bus is gone
+
+    def start(self, accept: Accept) -> None:
+        """The carrier is connected."""
+        self._tasks = [asyncio.create_task(self._send_on()), asyncio.create_task(self._beat())]
+        self._receiver = accept(self)
+        if self._down:
+            self._tell(self._down)
+
+    # What the session calls ----------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        if self._closing:
+            return
+        if frame[1] == MESSAGES:
+            for each in self._stub.on_client(frame):
+                self._put(each)
+            return
+        signal = decode_signal_untrusted(frame)
+        if isinstance(signal, Hello):
+            welcome = Welcome(self.far, "broker", 0, stores=False, level=LEVEL, now_us=signal.now_us)
+            self._loop.call_soon(self._hand, encode_signal(welcome))
+        elif isinstance(signal, Ping):
+            self._put(signal)
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._look_soon()
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._ending = asyncio.create_task(self._end(in_haste=False))
+
+    def abort(self) -> None:
+        self._closing = True
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._end(in_haste=True))
+        self._loop.call_soon(self._tell, CLOSED)
+
+    async def _end(self, in_haste: bool) -> None:
+        if not in_haste:
+            with suppress(TransportError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_S):
+                    while self._leaving_bytes and not self._down:
+                        await asyncio.sleep(0.001)
+                    await self._carrier.flush()
+        for task in self._tasks:
+            task.cancel()
+        await self._carrier.close()
+        self._tell(CLOSED)
+
+    # To the bus ----------------------------------------------------------------------------------
+
+    def _put(self, each: _Leaving) -> None:
+        self._leaving.append(each)
+        if isinstance(each, BusMessage):
+            self._leaving_bytes += len(each.payload)
+            if self._leaving_bytes > _OUT_BYTES_MAX and not self._full:
+                self._full = True
+                self._loop.call_soon(self._tell_writable)
+        self._some_leave.set()
+
+    async def _send_on(self) -> None:
+        try:
+            while True:
+                while self._leaving:
+                    await self._send_some()
+                    if self._full and self._leaving_bytes <= _OUT_BYTES_MAX // 2:
+                        self._full = False
+                        self._tell_writable()
+                self._some_leave.clear()
+                await self._some_leave.wait()
+        except TransportError as problem:
+            self.on_down(str(problem))
+
+    async def _send_some(self) -> None:
+        messages: list[BusMessage] = []
+        while self._leaving and isinstance(self._leaving[0], BusMessage) and len(messages) < _TOGETHER:
+            messages.append(self._leaving.popleft())  # type: ignore[arg-type]
+        if messages:
+            await self._carrier.publish(messages)
+            self._leaving_bytes -= sum([len(each.payload) for each in messages])
+            return
+        each = self._leaving.popleft()
+        if isinstance(each, LanesWanted):
+            await self._carrier.subscribe(each.add)
+            await self._carrier.unsubscribe(each.drop)
+            self._give([self._stub.on_lanes(each)])
+        elif isinstance(each, Ping):
+            await self._carrier.flush()
+            self._hand(encode_signal(Pong(each.token)))
+
+    def _tell_writable(self) -> None:
+        if self._receiver is not None and not self._told:
+            self._receiver.on_writable(not self._full)
+
+    async def _beat(self) -> None:
+        """A stub is as alive as its client; what it confirms, it repeats."""
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S)
+            self._give([self._stub.heartbeat()])
+
+    # From the bus --------------------------------------------------------------------------------
+
+    def on_message(self, message: BusMessage) -> Awaitable[None] | None:
+        self._came.append(message)
+        self._came_bytes += len(message.payload)
+        self._look_soon()
+        return self._has_room() if self._came_bytes > _IN_BYTES_MAX else None
+
+    async def _has_room(self) -> None:
+        while self._came_bytes > _IN_BYTES_MAX and not self._told:
+            self._room.clear()
+            await self._room.wait()
+
+    def on_dropped(self, messages: int) -> None:
+        if not self._recovers:
+            now_us = self._driver.now_us()
+            self._hand(encode_signal(Missed(messages, now_us, now_us)))
+
+    def on_down(self, reason: str) -> None:
+        self._down = reason
+        if self._receiver is not None and not self._told:
+            self._closing = True
+            if self._ending is None:
+                self._ending = asyncio.create_task(self._end(in_haste=True))
+            self._tell(reason)
+
+    def _look_soon(self) -> None:
+        if not self._due:
+            self._due = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._due = False
+        end_s = monotonic() + _SLICE_S
+        while self._came and not self._paused and not self._told:
+            message = self._came.popleft()
+            self._came_bytes -= len(message.payload)
+            self._give(self._stub.on_bus(message))
+            if monotonic() >= end_s:
+                self._look_soon()
+                break
+        if self._came_bytes <= _IN_BYTES_MAX:
+            self._room.set()
+
+    def _give(self, messages: list[Message]) -> None:
+        self.heard_s = monotonic()
+        if messages and not self._told:
+            self._driver.receive(self.far, messages, b"")
+
+    def _hand(self, signal: bytes) -> None:
+        if self._receiver is not None and not self._told:
+            self._receiver.on_frame(signal)
+
+    def _tell(self, reason: str) -> None:
+        if not self._told and self._receiver is not None:
+            self._told = True
+            self._room.set()
+            self._receiver.on_closed(reason)

@@ -1,0 +1,154 @@
+"""`holdfast.connect`: a client of Holdfast's brokers, or of a bus, by the address."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from holdfast.carriers.addresses import bus_address, carrier_of, is_bus
+from holdfast.carriers.client import BusClient
+from holdfast.carriers.lanes import Template
+from holdfast.carriers.stub import Body
+from holdfast.model.errors import InputError
+from holdfast.net.client import Client
+from holdfast.net.connecting import connect as connect_to_brokers
+from holdfast.net.sync import SyncClient, sync_client
+from holdfast.protocol.hops.settings import Hops, HopSettings
+from holdfast.protocol.order.settings import LatchSettings
+from holdfast.protocol.recovery.settings import RecoverySettings
+from holdfast.protocol.recovery.srm.settings import SrmSettings
+from holdfast.protocol.settings import ClientReliability, Guarantees, Order, ProtocolSettings, RecoveryWord
+from holdfast.wire.event_encoding import sendable_name
+
+# A bus pushes nobody back: what a server has buffered when it dies is lost at once, and repaired while more comes. So
+# publishers keep four times as many events as over brokers, and duplicates are recognised among as many.
+_KEPT = 2**18
+_KEPT_BYTES = 256 * 2**20
+
+
+def connect(
+    address: str | Sequence[str],
+    *,
+    name: str | None = None,
+    certificate: str | None = None,
+    key: str | None = None,
+    ca: str | None = None,
+    token: str | None = None,
+    settings: ProtocolSettings | None = None,
+    recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
+    order: Order | LatchSettings = "none",
+    hops: Hops | HopSettings = "basic",
+    durable: bool = False,
+    space: str = "holdfast",
+    lanes: str = "",
+    body: Body = "native",
+    **former: str | None,
+) -> Client:
+    """A client of the broker or bus at this address, or of the first of several that answers; enter it with
+    `async with`.
+
+    With `recovery="end-to-end"`, or True, it gets back what the network has lost of events whose publishers have it
+    too. With `order` an event waits while an earlier one of its publisher is likely to come ("fifo"), or until it has
+    come or is lost ("strict"). With `hops="nack"` its link to a broker of the same hops repairs over UDP what it loses,
+    and `losses` names the rest. With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
+    returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
+    what its application was not done with. `token` is a file. A client without a name gets one that its certificate or
+    token allows. `private_key` and `authority` are former names of `key` and `ca`.
+
+    On a bus (`nats://`, `mqtt://`, `redis://`, `amqp://`, `zenoh://`, `stomp://`) clients of one `space` reach each
+    other. `lanes` is a template such as `plant.{site}.{kind}` for the subjects that events travel on. With
+    `body="json"` other clients of the bus can read them. All clients of a space use the same three.
+    """
+    given = [address] if isinstance(address, str) else list(address)
+    if not any(map(is_bus, given)):
+        if (space, lanes, body) != ("holdfast", "", "native"):
+            raise InputError("space, lanes and body are for a bus, such as nats://127.0.0.1:4222")
+        return connect_to_brokers(
+            address,
+            name=name,
+            certificate=certificate,
+            key=key,
+            ca=ca,
+            token=token,
+            settings=settings,
+            recovery=recovery,
+            order=order,
+            hops=hops,
+            durable=durable,
+            **former,
+        )
+    if former or not all(each is None for each in (certificate, key, ca, token)):
+        raise InputError("certificates and tokens are for Holdfast's brokers; a bus takes what its address says")
+    chosen = ClientReliability(hops, recovery, order, durable)
+    if chosen.hop_settings.hops != "basic":
+        raise InputError(f'hops = "{chosen.hop_settings.hops}" is for Holdfast\'s brokers; over a bus use recovery')
+    return _bus_client(given, name, settings, chosen.guarantees, space, lanes, body)
+
+
+def _bus_client(
+    addresses: Sequence[str],
+    name: str | None,
+    settings: ProtocolSettings | None,
+    guarantees: Guarantees,
+    space: str,
+    lanes: str,
+    body: Body,
+) -> BusClient:
+    """A client of a bus, after all that was given has been looked at."""
+    if name is not None:
+        sendable_name(name, "client")
+    if body not in ("native", "json"):
+        raise InputError(f'body is {body!r}; it can be "native" or "json"')
+    found = [bus_address(each) for each in addresses]
+    for each in found:
+        carrier_of(each)
+    Template("", space)  # which says what is wrong with it
+    protocol = settings or replace(ProtocolSettings(), dedup_window=_KEPT)
+    return BusClient(found, name, protocol, _roomier(guarantees), space, Template(lanes, space), body)
+
+
+def _roomier(guarantees: Guarantees) -> Guarantees:
+    """The defaults for a bus, where the user has not chosen."""
+    recovery, order = guarantees.recovery, guarantees.order
+    if recovery == RecoverySettings():
+        recovery = replace(RecoverySettings(), kept_max=_KEPT, kept_bytes_max=_KEPT_BYTES)
+    if order is not None and order == LatchSettings(order.mode):
+        order = replace(order, held_per_source_max=_KEPT, held_max=2 * _KEPT)
+    return replace(guarantees, recovery=recovery, order=order)
+
+
+def connect_sync(
+    address: str | Sequence[str],
+    *,
+    name: str | None = None,
+    certificate: str | None = None,
+    key: str | None = None,
+    ca: str | None = None,
+    token: str | None = None,
+    settings: ProtocolSettings | None = None,
+    recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
+    order: Order | LatchSettings = "none",
+    hops: Hops | HopSettings = "basic",
+    durable: bool = False,
+    space: str = "holdfast",
+    lanes: str = "",
+    body: Body = "native",
+    **former: str | None,
+) -> SyncClient:
+    """A client that is connected already; leave it with `with` or `close()`. See `connect` for its arguments."""
+    client = connect(
+        address,
+        name=name,
+        certificate=certificate,
+        key=key,
+        ca=ca,
+        token=token,
+        settings=settings,
+        recovery=recovery,
+        order=order,
+        hops=hops,
+        durable=durable,
+        space=space,
+        lanes=lanes,
+        body=body,
+        **former,
+    )
+    return sync_client(client, hops, durable)

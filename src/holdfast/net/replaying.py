@@ -1,0 +1,172 @@
+"""A subscription that begins with what its broker has kept: who asks for it, and the queue that it goes into.
+
+The past is asked for part by part, no faster than the application reads. What comes live meanwhile is held back
+(`protocol.replay`). When the broker or its history is another one than before, reading begins anew, and what was handed
+out already is left out. What the broker keeps no longer, or refuses, is told in `losses`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from holdfast.model.errors import InputError, MisuseError, PeerError, TransportError
+from holdfast.model.messages import Deliver
+from holdfast.net.losses import Growing
+from holdfast.net.subscription import Delivery, Inbox, WhenFull
+from holdfast.protocol.effects import Lost
+from holdfast.protocol.replay import Replay
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.wire.codec import decode_frame_untrusted
+from holdfast.wire.signals import AskPast, Past
+
+LAST_MAX = 1_000_000  # a broker goes back through as many
+_PART_MAX = 1_000  # events asked for at once
+_ANSWER_S = 30.0  # a broker whose disk does not answer for so long is asked again
+_UNKNOWN = -1  # where the history ends
+
+Since = datetime | timedelta | float | None  # a moment, or how long ago
+
+
+def checked_start(last: int | None, since: Since, now_us: int, is_durable: bool) -> tuple[int, int] | None:
+    """With how many of the last events a subscription begins (0: all), and since when; None: with the next one.
+
+    An InputError or MisuseError when it cannot be.
+    """
+    if last is None and since is None:
+        return None
+    if is_durable:
+        raise MisuseError("last and since are not for durable clients, whose broker keeps what they have not read")
+    if last is not None and (isinstance(last, bool) or not isinstance(last, int) or not 1 <= last <= LAST_MAX):
+        raise InputError(f"last is {last!r}; it must be a whole number of events from 1 to {LAST_MAX:,}")
+    if isinstance(since, datetime):
+        moment = since if since.tzinfo is not None else since.astimezone()
+        return last or 0, max(0, int((moment - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)))
+    ago_s = since.total_seconds() if isinstance(since, timedelta) else since
+    if ago_s is None:
+        return last or 0, 0
+    if isinstance(ago_s, bool) or not isinstance(ago_s, int | float) or not 0 <= ago_s < float("inf"):
+        raise InputError(f"since is {since!r}; it must be a moment (datetime), or how many seconds ago")
+    return last or 0, max(0, now_us - int(ago_s * 1e6))
+
+
+class ReplayInbox(Inbox):
+    """The queue of a subscription that begins in the past."""
+
+    def __init__(
+        self,
+        queue_max: int,
+        when_full: WhenFull,
+        on_level: Callable[[Inbox], None],
+        on_overflow: Callable[[], Growing],
+        settings: ProtocolSettings,
+    ) -> None:
+        super().__init__(queue_max, when_full, on_level, on_overflow)
+        self.replay: Replay[Delivery] = Replay(settings, queue_max)
+        self.most = queue_max
+        self._room = asyncio.Event()
+
+    def put(self, delivery: Delivery) -> None:
+        for each in self.replay.on_live((delivery,)):
+            super().put(each)
+
+    def put_all(self, deliveries: list[Delivery]) -> None:
+        if new := self.replay.on_live(deliveries):
+            self.hand_out(new)
+
+    def hand_out(self, deliveries: list[Delivery]) -> None:
+        if len(self._items) + len(deliveries) > self._cap:
+            for each in deliveries:
+                super().put(each)
+        else:
+            super().put_all(deliveries)
+
+    def take(self, count: int) -> list[Delivery]:
+        self._room.set()
+        return super().take(count)
+
+    def take_one(self) -> Delivery:
+        self._room.set()
+        return super().take_one()
+
+    def close(self) -> None:
+        super().close()
+        self._room.set()
+
+    async def room(self, events: Callable[[], int]) -> None:
+        """Until so many more have room, or all have been read."""
+        while self._items and len(self._items) + events() > self._max and not self.closed:
+            self._room.clear()
+            await self._room.wait()
+
+
+class PastReader:
+    """Reads a broker's history into the queues of a client's subscriptions."""
+
+    def __init__(
+        self,
+        ask: Callable[[AskPast], Awaitable[Past]],
+        now_us: Callable[[], int],
+        on_lost: Callable[[Lost, int], None],
+    ) -> None:
+        self._ask = ask  # a broker; a TransportError when the connection breaks
+        self._now_us = now_us
+        self._on_lost = on_lost
+        self._tokens = count(1)
+        self._turn = asyncio.Lock()  # a broker answers one question of a client at a time
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, condition: str, inbox: Inbox, start: tuple[int, int] | None) -> None:
+        """Read into the queue of a subscription, if that begins in the past."""
+        if start is not None and isinstance(inbox, ReplayInbox):
+            reading = asyncio.create_task(self._read(condition, inbox, *start))
+            self._tasks.add(reading)
+            reading.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        for each in self._tasks:
+            each.cancel()
+
+    async def _read(self, condition: str, inbox: ReplayInbox, last: int, since_us: int) -> None:
+        """All of it, then what was held back."""
+
+        def lost(reason: str, events: int) -> None:
+            now_us = self._now_us()
+            self._on_lost(Lost("", 0, 0, reason, since_us, now_us, events), now_us)
+
+        replay, log, lo, end = inbox.replay, "", 0, _UNKNOWN
+        part = min(_PART_MAX, inbox.most)
+        while not inbox.closed:
+            await inbox.room(lambda: part)
+            if end == _UNKNOWN:
+                replay.on_end_asked()
+            ask = AskPast(next(self._tokens), condition, since_us, last, log, lo, part, ends=end == _UNKNOWN)
+            try:
+                async with self._turn, asyncio.timeout(_ANSWER_S):
+                    past = await self._ask(ask)
+            except (TransportError, TimeoutError):  # what came live meanwhile may be lost, and is in the history
+                end = _UNKNOWN
+                continue
+            try:
+                events = self._deliveries(past)
+                refused = past.refused
+            except PeerError as problem:
+                refused = f"the broker's answer cannot be read: {problem}"
+            if refused:
+                lost(f"no history for {condition}: {refused}", 0)
+                return inbox.hand_out(replay.give_up())
+            if past.gone:
+                lost(f"the broker keeps no longer what {condition} had still to read of its history", past.gone)
+            log, lo, end = past.log, past.next, past.end if ask.ends else end
+            inbox.hand_out(replay.on_past(events))
+            if lo >= end:
+                await inbox.room(lambda: replay.held)
+                followed = replay.on_end_reached()
+                if followed is not None:
+                    return inbox.hand_out(followed)
+                end = _UNKNOWN
+
+    def _deliveries(self, past: Past) -> list[Delivery]:
+        messages = decode_frame_untrusted(past.frame) if past.frame else []
+        now_us = self._now_us()
+        return [Delivery(each.publication, each.via, now_us) for each in messages if isinstance(each, Deliver)]

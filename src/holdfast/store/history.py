@@ -1,0 +1,198 @@
+"""The past events that a broker keeps: a log with a zone map for each of its files, searched by condition.
+
+A search goes through the log in order and is continued where it stopped, so that whoever is answered in parts gets
+each event once. It reads the blocks that may hold what is wanted and skips the others (`zones`).
+
+The zone map of a file that is complete lies beside it. One that is missing or damaged is made again from the events:
+it is a shortcut and no more.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from holdfast.language.subscription import Subscription, holds
+from holdfast.protocol.duplicates import Seen
+from holdfast.protocol.settings import ProtocolSettings
+from holdfast.store.log import GoneError, Log, Retention
+from holdfast.store.logged import Logged, encode_row
+from holdfast.store.zones import BLOCK, ZoneMap, opened
+
+_SUFFIX = ".zones"
+_ALL_BYTES = 2**62  # of a read that is not to stop early
+_REMEMBERED_BYTES = 64 * 2**20  # of the end whose events are recognised after a restart: read in half a second
+_READ_MAX = 16_384  # events looked at in one go: some fifty milliseconds, then whoever appends has a turn
+
+_row: msgspec.msgpack.Decoder[Logged] = msgspec.msgpack.Decoder(Logged)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Events that were searched for, and where to go on."""
+
+    events: list[Logged]
+    next: int  # all before this offset was looked at
+    read: int = 0  # events that were read; those before them were skipped
+
+
+class History:
+    def __init__(self, folder: Path, id_: str, retention: Retention, now_us: int) -> None:
+        """Open the history in a folder, or begin it; LogDamagedError when what is there cannot be used."""
+        self.log = Log(folder, id_, retention, now_us)
+        self._folder = folder
+        self._zones: dict[int, ZoneMap] = {}  # by the first offset of a file
+        settings = ProtocolSettings()
+        self._seen = Seen(settings.dedup_window, settings.dedup_sources)
+        for source, seq in self.log.recent_ids(_REMEMBERED_BYTES):
+            self._seen.first_time(source, seq)
+        self._active = self.log.firsts[-1]
+        self._zones[self._active] = self._made(self._active, self.log.end)
+
+    def is_new(self, source: str, seq: int) -> bool:
+        """Note an event that is about to be appended; False when it was before, in this process or the last."""
+        return self._seen.first_time(source, seq)
+
+    def has(self, source: str, seq: int) -> bool:
+        """Whether an event was noted."""
+        return self._seen.has(source, seq)
+
+    def append(self, events: Sequence[Logged], now_us: int) -> None:
+        """Behind all others, and on disk when this returns; after an OSError, the first of them may be."""
+        before = self.log.end
+        try:
+            self.log.append([encode_row(each) for each in events], now_us)
+        finally:
+            self._note(events[: self.log.end - before], before)
+
+    def _note(self, events: Sequence[Logged], first: int) -> None:
+        firsts = self.log.firsts
+        for offset, each in enumerate(events, first):
+            if offset > self._active and offset in firsts:
+                self._seal(self._active)
+                self._active = offset
+                self._zones[offset] = ZoneMap()
+            self._zones[self._active].add(each.attributes, each.time_us)
+
+    def drop_old(self, now_us: int) -> None:
+        """Remove what is kept for longer, or takes more room, than it may."""
+        self.log.drop_old(now_us)
+        firsts = self.log.firsts
+        if firsts[-1] != self._active and firsts[-1] == self.log.end:  # a new file without events
+            self._seal(self._active)
+            self._active = self.log.end
+            self._zones[self._active] = ZoneMap()
+        for first in [each for each in self._zones if each < firsts[0]]:
+            del self._zones[first]
+        for path in self._folder.glob(f"*{_SUFFIX}"):
+            if int(path.stem) < firsts[0]:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self.log.close()
+
+    # Searching -----------------------------------------------------------------------------------
+
+    def search(
+        self, wanted: Subscription, lo: int, hi: int, since_us: int, events_max: int, bytes_aim: int
+    ) -> SearchResult:
+        """Events from `lo` on, at most up to `hi`, of those published since then; GoneError when `lo` was dropped.
+
+        It stops early when it has found or read enough: search again from `next`.
+        """
+        if lo < self.log.oldest:
+            raise GoneError(f"event {lo} is no longer kept; {self.log.oldest} is the oldest", self.log.oldest)
+        found: list[Logged] = []
+        read = size = 0
+        for start, end in self._blocks(wanted, lo, hi, since_us):
+            if read >= _READ_MAX:
+                return SearchResult(found, start, read)
+            rows = self.log.read(start, end, _ALL_BYTES)
+            read += len(rows)
+            for offset, row in enumerate(rows, start):
+                event = _row.decode(row)
+                if event.time_us >= since_us and _matches(wanted, event):
+                    found.append(event)
+                    size += len(row)
+                    if len(found) == events_max or size >= bytes_aim:
+                        return SearchResult(found, offset + 1, read)
+        return SearchResult(found, max(hi, lo), read)
+
+    def search_back(self, wanted: Subscription, hi: int, count: int) -> tuple[int, int]:
+        """Go back from an offset until so many events are found; where that is, and how many are still to be found.
+
+        It stops early, too: search back from there for the rest, until the log's oldest event is reached.
+        """
+        read, oldest = 0, self.log.oldest
+        for start, end in reversed(list(self._blocks(wanted, oldest, hi, 0))):
+            if read >= _READ_MAX:
+                return end, count
+            rows = self.log.read(start, end, _ALL_BYTES)
+            read += len(rows)
+            for offset in range(end - 1, start - 1, -1):
+                if _matches(wanted, _row.decode(rows[offset - start])):
+                    count -= 1
+                    if not count:
+                        return offset, 0
+        return oldest, count
+
+    def _blocks(self, wanted: Subscription, lo: int, hi: int, since_us: int) -> Iterator[tuple[int, int]]:
+        """The stretches of the log that may hold what is wanted, in order."""
+        firsts = self.log.firsts
+        for place in range(max(0, bisect_right(firsts, lo) - 1), len(firsts)):
+            first = firsts[place]
+            if first >= hi:
+                return
+            end = firsts[place + 1] if place + 1 < len(firsts) else self.log.end
+            for block in np.flatnonzero(self._zones_of(first, end).maybe(wanted, since_us)).tolist():
+                start = first + block * BLOCK
+                if start < hi and start + BLOCK > lo:
+                    yield max(start, lo), min(start + BLOCK, end, hi)
+
+    # Zone maps -----------------------------------------------------------------------------------
+
+    def _zones_of(self, first: int, end: int) -> ZoneMap:
+        known = self._zones.get(first)
+        if known is None:
+            known = self._opened(first, end) or self._made(first, end)
+            self._zones[first] = known
+        return known
+
+    def _opened(self, first: int, end: int) -> ZoneMap | None:
+        try:
+            with open(self._path(first), "rb") as file:
+                zones = opened(mmap(file.fileno(), 0, access=ACCESS_READ))
+        except (OSError, ValueError):
+            return None
+        return zones if zones is not None and zones.blocks == -(-(end - first) // BLOCK) else None
+
+    def _made(self, first: int, end: int) -> ZoneMap:
+        """From the events themselves."""
+        zones, at = ZoneMap(), first
+        while at < end:
+            rows = self.log.read(at, end, 2**20)
+            at += len(rows)
+            for row in rows:
+                event = _row.decode(row)
+                zones.add(event.attributes, event.time_us)
+        return zones
+
+    def _seal(self, first: int) -> None:
+        """A file is complete, and so is what is known of it. Losing it in a crash costs time and nothing else."""
+        unfinished = self._path(first).with_suffix(".unfinished")
+        unfinished.write_bytes(self._zones[first].saved())
+        unfinished.rename(self._path(first))
+        del self._zones[first]  # from now on it is mapped where it is looked at
+
+    def _path(self, first: int) -> Path:
+        return self._folder / f"{first:020}{_SUFFIX}"
+
+
+def _matches(wanted: Subscription, event: Logged) -> bool:
+    """`wanted.matches` of an event whose attributes are known to be flat."""
+    attributes = event.attributes
+    return any(holds(each, attributes) for each in wanted.filters)

@@ -1,0 +1,155 @@
+"""Subscriptions that begin in the past, over real sockets: what was kept, then what is new, each event once."""
+
+import asyncio
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.model.errors import InputError, MisuseError
+from holdfast.net.history_settings import HistorySettings
+from holdfast.store.log import Retention
+from tests.net.harness import live
+from tests.net.test_processes import Process
+
+MS = 0.001
+
+
+async def numbers(subscription: holdfast.Subscription, count: int) -> list[int]:
+    return [(await subscription.next(timeout=10)).event["n"] for _ in range(count)]
+
+
+async def fill(address: str, first: int, last: int) -> None:
+    async with holdfast.connect(address) as publisher:
+        await publisher.publish_many([{"n": each, "odd": each % 2 == 1} for each in range(first, last + 1)])
+        await publisher.flush()
+
+
+@live
+async def test_a_late_subscriber_gets_what_was_kept_and_then_what_is_new(tmp_path: Path) -> None:
+    async with holdfast.Broker(history=tmp_path) as broker:
+        await fill(broker.address, 1, 3_000)
+        async with holdfast.connect(broker.address) as client:
+            odd = client.subscribe("odd = TRUE", since=3_600)
+            assert await numbers(odd, 1_500) == list(range(1, 3_000, 2))
+            await fill(broker.address, 3_001, 3_010)
+            assert await numbers(odd, 5) == [3_001, 3_003, 3_005, 3_007, 3_009]
+            latest = client.subscribe("n > 0", last=2)
+            assert await numbers(latest, 2) == [3_009, 3_010]
+            assert (odd.waiting, latest.waiting, list(client.losses().take())) == (0, 0, [])
+
+
+@live
+async def test_a_subscription_in_the_middle_of_a_burst_has_neither_gap_nor_repeat(tmp_path: Path) -> None:
+    async with holdfast.Broker(history=tmp_path) as broker, holdfast.connect(broker.address) as client:
+        burst = asyncio.create_task(fill(broker.address, 1, 20_000))
+        subscriptions = []
+        for _ in range(5):
+            await asyncio.sleep(20 * MS)
+            subscriptions.append(client.subscribe("n >= 1", since=60, queue_max=500))
+        got = await asyncio.gather(*(numbers(each, 20_000) for each in subscriptions))
+        await burst
+        assert all(each == list(range(1, 20_001)) for each in got)
+        assert [each.waiting + each.dropped for each in subscriptions] == [0] * 5
+
+
+@pytest.mark.parametrize("hops", ["basic", "retransmission"])
+@live
+async def test_history_outlives_its_broker(tmp_path: Path, hops: str) -> None:
+    store = tmp_path / "b.db" if hops == "retransmission" else None
+    for turn in range(3):
+        async with holdfast.Broker(name="b", history=tmp_path / "past", hops=hops, store=store) as broker:
+            await fill(broker.address, 10 * turn + 1, 10 * turn + 10)
+            async with holdfast.connect(broker.address) as client:
+                everything = client.subscribe("n > 0", since=3_600)
+                assert await numbers(everything, 10 * turn + 10) == list(range(1, 10 * turn + 11))
+
+
+@live
+async def test_a_broker_without_history_or_with_another_says_so_and_serves_what_is_new(tmp_path: Path) -> None:
+    narrow = HistorySettings(tmp_path, "n > 100")
+    for history, reason in ((None, "keeps none; start it with --history"), (narrow, "keeps history of n > 100")):
+        async with holdfast.Broker(history=history) as broker, holdfast.connect(broker.address) as client:
+            wanted = client.subscribe("n > 1", last=5)
+            loss = await asyncio.wait_for(anext(client.losses()), 10)
+            assert reason in loss.reason
+            await fill(broker.address, 1, 3)
+            assert await numbers(wanted, 2) == [2, 3]
+
+
+@live
+async def test_what_is_kept_no_longer_is_named(tmp_path: Path) -> None:
+    small = HistorySettings(tmp_path, retention=Retention(keep_bytes=400_000, segment_bytes=100_000))
+    async with holdfast.Broker(history=small) as broker, holdfast.connect(broker.address) as client:
+        slow = client.subscribe("n > 0", since=60, queue_max=10)
+        for start in range(0, 20_000, 1_000):
+            await fill(broker.address, start + 1, start + 1_000)
+        got, lost = [], []
+        while not got or got[-1] < 20_000:
+            got += await numbers(slow, 1)
+        lost = client.losses().take()
+        assert got == sorted(set(got))
+        assert len(got) < 20_000
+        assert any("keeps no longer" in each.reason and each.events for each in lost)
+
+
+@live
+async def test_nobody_reads_in_the_past_what_their_right_leaves_out(tmp_path: Path) -> None:
+    rights = tmp_path / "rights.toml"
+    rights.write_text(
+        '[[right]]\nwho = "writer"\npublish = "TRUE"\n[[right]]\nwho = "*"\nsubscribe = "odd = TRUE"\nnarrow = true\n'
+        '[[right]]\nwho = "anonymous"\npublish = "TRUE"\nsubscribe = "odd = TRUE"\nnarrow = true\n'
+    )
+    async with holdfast.Broker(history=tmp_path / "past", rights=rights) as broker:
+        await fill(broker.address, 1, 10)
+        async with holdfast.connect(broker.address) as client:
+            assert await numbers(client.subscribe("n > 0", since=60), 5) == [1, 3, 5, 7, 9]
+
+
+@live
+async def test_what_cannot_be_asked_for_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the condition of the history"):
+        holdfast.Broker(history=HistorySettings(tmp_path, "n >"))
+    async with holdfast.Broker() as broker, holdfast.connect(broker.address) as client:
+        with pytest.raises(InputError, match="last is 0"):
+            client.subscribe("n > 0", last=0)
+        with pytest.raises(InputError, match="since is -1"):
+            client.subscribe("n > 0", since=-1)
+    async with (
+        holdfast.Broker(hops="retransmission", store=tmp_path / "b.db") as broker,
+        holdfast.connect(broker.address, name="d", durable=True) as client,
+    ):
+        with pytest.raises(MisuseError, match="durable"):
+            client.subscribe("n > 0", last=1)
+
+
+@pytest.mark.slow
+@live
+async def test_a_broker_that_is_killed_again_and_again_keeps_all_that_it_acknowledged(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+    where = "--id", "b", "--listen", address, "--history", str(tmp_path / "past")
+    store = "--hops", "retransmission", "--store", str(tmp_path / "b.db")
+
+    def started() -> Process:
+        broker = Process("broker", *where, *store)
+        broker.line("ready")
+        return broker
+
+    broker, total = started(), 30_000
+    try:
+        async with holdfast.connect(address, name="feed", durable=True) as feed:
+            for start in range(0, total, 5_000):
+                sending = asyncio.create_task(feed.publish_many({"n": start + each} for each in range(5_000)))
+                await asyncio.sleep(0.2)
+                broker.send(signal.SIGKILL)
+                broker.wait()
+                broker = started()
+                await sending
+            await feed.flush(timeout=60)
+        async with holdfast.connect(address) as late:
+            assert await numbers(late.subscribe("n >= 0", since=600), total) == list(range(total))
+    finally:
+        broker.end()
