@@ -40,9 +40,9 @@ class LiveSubscriptions:
         """The subscriptions that have not ended: client and id, and the condition."""
         return list(self._conditions.items())
 
-    def owed_to(self, attributes: Attributes) -> dict[str, bool]:
-        """The clients that are owed an event that is published now; none of them has it yet."""
-        return {client: False for client, _ in self._view.match(attributes)}
+    def matching(self, attributes: Attributes) -> list[tuple[str, str]]:
+        """The subscriptions, by client and id, that an event matches that is published now."""
+        return self._view.match(attributes)
 
     def asking(self) -> dict[int, list[str]]:
         """For each condition, by its number in the index, the clients that have a live subscription with it."""
