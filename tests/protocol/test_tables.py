@@ -191,7 +191,7 @@ def said(effects: list[object]) -> list[object]:
 
 
 def test_a_client_whose_conditions_are_refused_learns_it_once_and_again_when_it_has_tried_with_fewer() -> None:
-    server = broker(conditions_max=2)
+    server = broker(filters_max=2)
     desk = CoreClient("desk", ProtocolSettings(), ConditionBook(), Index, 1, Random(0))
     desk.handle(LinkUp("b1", "broker"), 0)
     lost: list[Lost] = []
@@ -206,7 +206,7 @@ def test_a_client_whose_conditions_are_refused_learns_it_once_and_again_when_it_
 
     for number in range(4):
         exchange(desk.handle(SubscribeCall(f"s{number}", f"x = {number}"), 10 + number), 10 + number)
-    why = "b1 accepts at most 2 subscriptions of a neighbour"
+    why = "b1 accepts at most 2 filters of a neighbour's subscriptions (filters_max)"
     assert lost == [Lost("", 0, 0, why, 12)]
 
     def beat(now_us: int) -> None:
@@ -222,11 +222,11 @@ def test_a_client_whose_conditions_are_refused_learns_it_once_and_again_when_it_
     exchange(desk.handle(UnsubscribeCall("s1"), 6 * BEAT_US), 6 * BEAT_US)
     beat(7 * BEAT_US)
     assert len(lost) == 2
-    assert server.gauges()["conditions of a neighbour"] == (2, 2)
+    assert server.gauges()["filters of a neighbour"] == (2, 2)
 
 
 def test_a_table_that_only_replaces_conditions_is_not_too_large() -> None:
-    server = broker(conditions_max=2)
+    server = broker(filters_max=2)
     server.handle(Received("desk", Delta("subscriptions", 1, ("a = 1", "a = 2"), ())), 0)
     change = Delta("subscriptions", 2, ("a = 1", "a = 3"), ("a = 2",))
     for message in (change, Snapshot("subscriptions", 3, ("a = 4", "a = 5"))):

@@ -15,6 +15,7 @@ from hashlib import blake2b
 
 from holdfast.model.limits import CONDITIONS_BYTES_AIM, CONDITIONS_MAX, PARTS_MAX
 from holdfast.model.messages import Delta, Snapshot, Table
+from holdfast.protocol.conditions import Cost
 
 _MODULUS = 2**64
 _digests: dict[str, int] = {}
@@ -156,7 +157,8 @@ class ReceivedTable:
     """The listener's side."""
 
     def __init__(self) -> None:
-        self.conditions: dict[str, None] = {}
+        self.conditions: dict[str, Cost] = {}
+        self.cost = Cost()  # of all of them
         self.version = 0
         self._digest = 0
         self._dealt: dict[int, list[str]] = {}  # what there is in the parts of the whole table that is coming,
@@ -181,11 +183,17 @@ class ReceivedTable:
         dropped = [each for each in before if each in self.conditions and each not in given]
         return [each for each in given if each not in self.conditions], dropped
 
-    def apply(self, message: Delta | Snapshot, added: list[str], dropped: list[str]) -> None:
-        """Take over what `change_by` has found."""
-        for each in dropped:
-            del self.conditions[each]
-        self.conditions.update(dict.fromkeys(added))
+    def apply(
+        self, message: Delta | Snapshot, added: list[str], dropped: list[str], costs: Iterable[Cost] | None = None
+    ) -> None:
+        """Take over what `change_by` has found, with what each of the added ones costs."""
+        gone = [self.conditions.pop(each) for each in dropped]
+        come = [Cost()] * len(added) if costs is None else list(costs)
+        self.conditions.update(zip(added, come, strict=True))
+        filters, tests, size = self.cost
+        for sign, each in [*((1, each) for each in come), *((-1, each) for each in gone)]:
+            filters, tests, size = filters + sign * each.filters, tests + sign * each.tests, size + sign * each.bytes
+        self.cost = Cost(filters, tests, size)
         self._digest = (self._digest + sum(map(digest_of, added)) - sum(map(digest_of, dropped))) % _MODULUS
         if isinstance(message, Delta) or message.parts == 1:
             self._dealt, self._parts = {}, 0
@@ -199,6 +207,7 @@ class ReceivedTable:
         """The neighbour is gone or began anew: drop everything."""
         dropped = list(self.conditions)
         self.conditions.clear()
+        self.cost = Cost()
         self._dealt, self._parts = {}, 0
         self.version = self._digest = 0
         return dropped
