@@ -22,9 +22,9 @@ def test_the_memory_bus_keeps_the_rules(check):
 _SERVERS = [  # and what is added to the address
     ("nats", ""),
     ("mqtt", "?version=5"),
-    ("mqtt", "?version=3.1.1&qos=1"),
     ("redis", ""),
-    ("zenoh", ""),
+    pytest.param("mqtt", "?version=3.1.1&qos=1", marks=pytest.mark.slow),
+    pytest.param("zenoh", "", marks=pytest.mark.slow),
     pytest.param("rabbitmq", "/", marks=pytest.mark.slow),
     pytest.param("rabbitmq", "/?exchange=headers", marks=pytest.mark.slow),
     pytest.param("stomp", "", marks=pytest.mark.slow),

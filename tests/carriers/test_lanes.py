@@ -150,7 +150,7 @@ _conditions = st.recursive(
 _events = st.dictionaries(_names, _values, max_size=3)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(_conditions, st.lists(_events, min_size=1, max_size=8), st.booleans())
 def test_every_event_that_matches_a_condition_travels_on_one_of_its_lanes(condition, events, prefixes):
     parsed = parse(condition)

@@ -2,12 +2,16 @@
 
 import asyncio
 import json
+import subprocess
+import sys
+from urllib.parse import urlsplit
 
 import pytest
 
 import holdfast
 from bench.bus_servers import BUSES
 from bench.live_systems import free_port
+from holdfast.nemesis.proxy import TcpProxy, Weather
 from tests.carriers.riding import numbers, taken, twice
 from tests.carriers.servers import running
 
@@ -72,3 +76,92 @@ def test_no_server_is_an_error_of_one_line():
         asyncio.run(story())
     assert f"nats://127.0.0.1:{port}" in str(problem.value)
     assert "secret" not in str(problem.value)
+
+
+_PUBLISHER = """
+import asyncio, sys, holdfast
+async def main():
+    async with holdfast.connect(sys.argv[1], name="pub", space="plant", recovery="end-to-end") as client:
+        await client.publish_many([{"n": n} for n in range(1_000)])
+        await client.flush()
+        print("first", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        await client.publish_many([{"n": n} for n in range(1_000, 3_000)])
+        await client.flush()
+        print("second", flush=True)
+        await asyncio.sleep(1_000)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.slow
+def test_a_keeper_has_what_a_publisher_that_was_killed_can_no_longer_send(tmp_path):
+    async def story(address, publisher, keeper):
+        host, port = urlsplit(address).hostname, urlsplit(address).port
+        proxy = TcpProxy(lambda: (host, port), Weather())
+        near = await proxy.start()
+        how = {"space": "plant", "recovery": "end-to-end", "order": "strict"}
+        async with holdfast.connect(f"nats://{near[0]}:{near[1]}", **how) as sub:
+            mine = sub.subscribe("n >= 0", queue_max=10_000)
+            await sub.flush()
+            publisher.start()
+            assert await asyncio.to_thread(publisher.line) == "first"
+            got = await taken(mine, 1_000)
+            proxy.change(cut=True)
+            publisher.say()
+            assert await asyncio.to_thread(publisher.line) == "second"
+            await asyncio.sleep(1)  # until the keeper has them, too
+            publisher.kill()
+            proxy.change(cut=False)
+            got += await taken(mine, 2_000, 60)
+        proxy.close()
+        return numbers(got), twice(got)
+
+    with running("nats", tmp_path) as server:
+        holdfast_keep = [
+            "-m",
+            "holdfast",
+            "keep",
+            server.address,
+            "--space",
+            "plant",
+            "--store",
+            str(tmp_path / "kept.db"),
+        ]
+        with Program(holdfast_keep) as keeper, Program(["-c", _PUBLISHER, server.address], waits=True) as publisher:
+            assert keeper.line().startswith("keeper ready")
+            got, doubled = asyncio.run(story(server.address, publisher, keeper))
+    assert got == list(range(3_000))
+    assert not doubled
+
+
+class Program:
+    """A Python program in a process of its own."""
+
+    def __init__(self, arguments, waits=False):
+        self._arguments = [sys.executable, *arguments]
+        self._process = None
+        if not waits:
+            self.start()
+
+    def start(self):
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(self._arguments, stdin=pipe, stdout=pipe, text=True)
+
+    def line(self):
+        return self._process.stdout.readline().strip()
+
+    def say(self):
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def kill(self):
+        self._process.kill()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()

@@ -22,6 +22,8 @@ BLOCKS = {  # page, the command that the block is about: reason
 }
 
 COMMANDS = {  # how a command begins: reason
+    "holdfast keep": "needs a NATS server; tests/carriers/test_servers.py runs it",
+    'holdfast sub "temp > 30" --broker nats': "needs a NATS server",
     "git clone": "the tree is there",
     "cd ": "commands run in a folder of their own",
     "pip ": "installs",

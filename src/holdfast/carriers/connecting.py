@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from holdfast.carriers.addresses import bus_address, carrier_of, is_bus
 from holdfast.carriers.client import BusClient
+from holdfast.carriers.keeper import Keeper
 from holdfast.carriers.lanes import Template
 from holdfast.carriers.stub import Body
 from holdfast.model.errors import InputError
 from holdfast.net.client import Client
 from holdfast.net.connecting import connect as connect_to_brokers
+from holdfast.net.setup import parsed_condition
 from holdfast.net.sync import SyncClient, sync_client
 from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.order.settings import LatchSettings
@@ -103,6 +106,13 @@ def _bus_client(
     Template("", space)  # which says what is wrong with it
     protocol = settings or replace(ProtocolSettings(), dedup_window=_KEPT)
     return BusClient(found, name, protocol, _roomier(guarantees), space, Template(lanes, space), body)
+
+
+def keeper_of(address: str, condition: str, store: Path, keep_bytes: int, space: str, lanes: str, body: Body) -> Keeper:
+    """A keeper of the events that a condition describes on a bus; not started yet."""
+    text = str(parsed_condition(condition))
+    client = _bus_client([address], None, None, Guarantees(RecoverySettings()), space, lanes, body)
+    return Keeper(client, text, store, keep_bytes, space, carrier_of(bus_address(address)))
 
 
 def _roomier(guarantees: Guarantees) -> Guarantees:

@@ -5,7 +5,7 @@ on a lane that we do not follow. So nothing is stated until a digest brings the 
 come, was not for our lanes, or is missing, and what is proven is stated to the client's machine as by a broker.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.carriers.bus_format import Layout
 
@@ -49,10 +49,10 @@ class LaneAccounts:
         if came is not None:
             came.upto = highest
             came.numbers = {each for each in numbers if each > highest}
-        return _ranges(sorted(settled)) if concerns_us else None
+        return ranges_of(sorted(settled)) if concerns_us else None
 
 
-def _ranges(ascending: Sequence[int]) -> list[tuple[int, int]]:
+def ranges_of(ascending: Iterable[int]) -> list[tuple[int, int]]:
     ranges: list[tuple[int, int]] = []
     for each in ascending:
         if ranges and each == ranges[-1][1] + 1:

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -42,12 +42,16 @@ InOrder = Annotated[str, flag(ClientSettings, "order", "--order", metavar="none|
 HopsOf = Annotated[Hops, flag(ClientSettings, "hops", "--hops")]
 Durably = Annotated[bool, flag(ClientSettings, "durable", "--durable")]
 
+Space = Annotated[str, typer.Option(help="On a bus: the space, which clients that are to reach each other share.")]
+Lanes = Annotated[str, typer.Option(metavar="TEMPLATE", help="On a bus: its subjects, such as plant.{site}.{kind}.")]
+BusBody = Annotated[Literal["native", "json"], typer.Option("--body", help="On a bus: what stands in a message.")]
+
 DEFAULT_BROKER = "tcp://127.0.0.1:7001"
 
 
 def client_of(broker: list[str] | None, **options: Any) -> "Client":
     """The client that these options, arguments of `connect`, describe; not connected yet."""
-    from holdfast.net.connecting import connect
+    from holdfast.carriers.connecting import connect
 
     return connect(broker or DEFAULT_BROKER, **options)
 

@@ -15,13 +15,16 @@ import typer
 from holdfast.cli.connection_options import (
     Authority,
     Broker,
+    BusBody,
     Certificate,
     Durably,
     HopsOf,
     InOrder,
+    Lanes,
     Name,
     PrivateKey,
     Recovery,
+    Space,
     Token,
     client_of,
 )
@@ -50,6 +53,9 @@ def run(
     hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
     order: InOrder = "none",
+    space: Space = "holdfast",
+    lanes: Lanes = "",
+    body: BusBody = "native",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
     """Publish the events on standard input, one JSON object a line.
@@ -79,6 +85,9 @@ def run(
         order=order,
         hops=hops,
         durable=durable,
+        space=space,
+        lanes=lanes,
+        body=body,
     )
     published, skipped = run_loop(_publish(client, lifetime, rate))
     if as_json:

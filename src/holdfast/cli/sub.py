@@ -12,13 +12,16 @@ import typer
 from holdfast.cli.connection_options import (
     Authority,
     Broker,
+    BusBody,
     Certificate,
     Durably,
     HopsOf,
     InOrder,
+    Lanes,
     Name,
     PrivateKey,
     Recovery,
+    Space,
     Token,
     client_of,
 )
@@ -46,6 +49,9 @@ def run(
     hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
     order: InOrder = "none",
+    space: Space = "holdfast",
+    lanes: Lanes = "",
+    body: BusBody = "native",
     group: Annotated[str, typer.Option(help="Share it: each event goes to one of all in this group.")] = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each event with its source, sequence number, delay and payload.")
@@ -81,6 +87,9 @@ def run(
         order=order,
         hops=hops,
         durable=durable,
+        space=space,
+        lanes=lanes,
+        body=body,
     )
     if not run_loop(_subscribe(client, condition, count, timeout, as_json, durable, group)):
         raise typer.Exit(1)

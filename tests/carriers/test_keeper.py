@@ -1,0 +1,147 @@
+"""A keeper answers for publishers that do not: when they are silent or dead, and after its own restart."""
+
+import asyncio
+import sqlite3
+
+import pytest
+
+from holdfast.carriers import deputy as timing
+from holdfast.carriers.carrier import BusMessage
+from holdfast.carriers.deputy import GRACE_US, SILENT_US, Deputy, Unanswered
+from holdfast.carriers.keeper import Keeper
+from holdfast.carriers.memory import MemoryBus
+from holdfast.model.errors import InputError
+from holdfast.model.messages import Publication
+from holdfast.protocol.recovery.control import Digest, Request, address_of
+from holdfast.store.kept_events import KeptEvents
+from tests.carriers.riding import RECOVERS, STRICT, client, numbers, taken
+from tests.carriers.test_stories import LANES, events, published
+
+PUB = address_of("pub")[1:]
+
+
+def publication(seq, source="pub"):
+    return Publication(source, seq, 1, None, {"n": seq}, b"", b"")
+
+
+def deputy():
+    known = Deputy()
+    known.on_kept("pub", 7, 1, 100, 0)
+    return known
+
+
+def test_who_asks_a_publisher_that_stays_silent_is_answered():
+    known = deputy()
+    known.on_request(PUB, "sub", Request((5, 1, 2), ((20, 30),)), 10)
+    assert known.due(10 + GRACE_US - 1) == []
+    assert known.due(10 + GRACE_US) == [Unanswered("pub", "sub", ((20, 30), (5, 6), (8, 8)))]
+    assert known.due(10**9) == []
+
+
+def test_a_publisher_that_answers_answers_itself():
+    known = deputy()
+    known.on_request(PUB, "sub", Request((5,)), 0)
+    known.on_answer("pub", 1_000)
+    known.on_request(address_of("other")[1:], "sub", Request((5,)), 0)
+    assert known.due(10**9) == []
+
+
+def test_the_end_of_a_silent_publisher_is_announced_a_few_times():
+    known = deputy()
+    assert known.to_announce(SILENT_US - 1) == []
+    times = [now_us for now_us in range(0, 40 * SILENT_US, SILENT_US) if known.to_announce(now_us)]
+    assert times == [SILENT_US, 3 * SILENT_US, 7 * SILENT_US, 15 * SILENT_US, 31 * SILENT_US]
+    known.on_digest("pub", Digest(8, 100, 1, b""), 50 * SILENT_US)
+    assert known.to_announce(51 * SILENT_US) == [("pub", Digest(8, 100, 1, b""))]
+
+
+def test_a_store_gives_back_what_it_was_given_and_drops_the_oldest(tmp_path):
+    store = KeptEvents(tmp_path / "kept.db", 100_000)
+    store.add([publication(seq) for seq in range(1, 11)])
+    store.add([publication(5), publication(20)])
+    assert [each.seq for each in store.between("pub", 4, 20, 4)] == [4, 5, 6, 7]
+    assert store.between("pub", 20, 20, 1) == [publication(20)]
+    store.note_epoch("pub", 77)
+    store.close()
+    store = KeptEvents(tmp_path / "kept.db", 500)
+    assert store.sources() == {"pub": (77, 1, 20)}
+    store.add([publication(21)])
+    assert [each.seq for each in store.between("pub", 1, 100, 100)][-3:] == [10, 20, 21]
+    assert store.bytes <= 500
+
+
+def test_a_damaged_row_counts_as_not_there_and_other_files_are_refused(tmp_path):
+    path = tmp_path / "kept.db"
+    store = KeptEvents(path, 100_000)
+    store.add([publication(1), publication(2)])
+    store.close()
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE events SET body = zeroblob(10) WHERE seq = 1")
+    assert [each.seq for each in KeptEvents(path, 100_000).between("pub", 1, 2, 10)] == [2]
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as file:
+        file.execute("CREATE TABLE mine (x)")
+    with pytest.raises(InputError, match="something else"):
+        KeptEvents(other, 1)
+
+
+@pytest.mark.parametrize("lanes", ["", LANES], ids=["one", "lanes"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_a_dead_publisher_can_no_longer_send_comes_from_the_keeper(lanes, restarts, tmp_path, monkeypatch):
+    monkeypatch.setattr(timing, "GRACE_US", 50_000)
+    monkeypatch.setattr(timing, "SILENT_US", 100_000)
+
+    async def story():
+        bus, deaf = MemoryBus(), {"sub": False}
+
+        def new_keeper():
+            own = client(bus, "keeper", RECOVERS, lanes)
+            return Keeper(own, "TRUE", tmp_path / "kept.db", 10**8, "plant", bus.connection)
+
+        keeper = new_keeper()
+        await keeper.start()
+        async with client(bus, "sub", STRICT, lanes) as sub:
+            mine = sub.subscribe("n >= 0")
+            await sub.flush()
+            (ears,) = [each for each in bus.carriers if any("plant" in str(one) for one in each._patterns)][-1:]
+            wants = ears.wants
+            ears.wants = lambda message: wants(message) and not deaf["sub"]
+            async with client(bus, "pub", RECOVERS, lanes) as pub:
+                await published(pub, events(20))
+                got = await taken(mine, 20)
+                deaf["sub"] = True
+                await published(pub, events(40, 20))
+                await pub.flush()
+                while keeper.stored < 60:
+                    await asyncio.sleep(0.01)
+                await pub.close(in_haste=True)
+            if restarts:
+                await keeper.stop()
+                keeper = new_keeper()
+                await keeper.start()
+            deaf["sub"] = False
+            got += await taken(mine, 40)
+            named = sub.losses().take()
+            await keeper.stop()
+            return numbers(got), named
+
+    got, named = asyncio.run(story())
+    assert got == list(range(60))
+    assert not named
+
+
+def test_a_keeper_survives_garbage(tmp_path):
+    async def story():
+        bus = MemoryBus()
+        keeper = Keeper(client(bus, "keeper", RECOVERS), "TRUE", tmp_path / "kept.db", 10**8, "plant", bus.connection)
+        await keeper.start()
+        for payload in (b"", b"\xc1hfc", b"\xc1hfz", b"{}"):
+            bus.publish(BusMessage(("~plant", "all"), payload))
+            bus.publish(BusMessage(("~plant", "at", "X"), payload))
+        async with client(bus, "pub", RECOVERS) as pub:
+            await published(pub, events(3))
+            while keeper.stored < 3:
+                await asyncio.sleep(0.01)
+        await keeper.stop()
+
+    asyncio.run(asyncio.wait_for(story(), 20))
