@@ -54,7 +54,7 @@ def wanted_of(run: Run) -> pa.Table:
     from holdfast.matching.matcher import Matcher  # noqa: PLC0415  # compiled kernels: only who judges waits for them
 
     subscriptions = run.table("subscriptions")
-    publications = run.table("publications").select(["source", "seq", "time_us"])
+    publications = run.table("publications").select(["source", "seq", "time_us", "lifetime_us"])
     matcher = Matcher()
     for number, condition in enumerate(subscriptions["condition"].to_pylist()):
         matcher.add(number, condition)

@@ -52,7 +52,7 @@ def run(
       holdfast demo --console
       holdfast demo --seed 8 --set links.loss=0.05 --out lossier
     """
-    require("pyspark")  # before two minutes of work that could not be judged
+    require("duckdb")  # before two minutes of work that could not be judged
     network = _network(out, seed, settings or [])
     from holdfast.demo.prediction import predict
     from holdfast.demo.screen import NetworkOutline, view_on_stderr
@@ -150,13 +150,11 @@ def _audit(
     out: Path, prediction: "DemoPrediction", view: "RunScreen"
 ) -> tuple["AuditedRun", "Shown", list["Expectation"]]:
     from holdfast.demo.prediction import beside
+    from holdfast.pipeline.audit.engines import engine_for, start
     from holdfast.pipeline.audit.trace_footers import read_footers
-    from holdfast.pipeline.session import plain_interrupts, session
 
     footers = read_footers([out / _RUN])
-    view.show_step("audit: starting Spark")
-    spark = session("holdfast demo", profile="test")  # the trace of a minute: small
-    plain_interrupts()
+    engine = start(engine_for(None, footers), footers, progress=lambda step: view.show_step(f"audit: {step}"))
     from holdfast.pipeline.audit.folder import audit_folder, write_tables
     from holdfast.pipeline.audit.job import audited
     from holdfast.pipeline.audit.promises import Asked
@@ -166,7 +164,7 @@ def _audit(
     asked = Asked(delivery_min=1.0)  # the network recovers what it loses, so nothing may be missing
     with (
         audit_folder(out / _AUDIT, overwrite=True) as folder,
-        audited(spark, footers, asked, lambda step: view.show_step(f"audit: {step}")) as audit,
+        audited(engine, footers, asked, lambda step: view.show_step(f"audit: {step}")) as audit,
     ):
         [run] = audit.runs
         view.show_step("audit: writing tables and report")
