@@ -22,7 +22,6 @@ EXTRA_OF = {
     "pandas": "spark",
     "pyspark": "spark",
     "kazoo": "zookeeper",
-    "duckdb": "nemesis",
     "paho": "nemesis",
     "cryptography": "trust",
     "jwt": "trust",
