@@ -10,9 +10,13 @@ when it is done, beside the others, so that a run of hours can be stopped and co
 """
 
 import gc
+import json
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -26,25 +30,24 @@ from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Subscription
 from holdfast.matching.columns import Columns
 from holdfast.matching.few import Few
-from holdfast.matching.gathering import Gathered, Ranges
+from holdfast.matching.gathering import Ranges
 from holdfast.matching.layout import compile_image
 from holdfast.matching.matcher import Matcher
 from holdfast.matching.slots import ConstantEdges, Slot, SlotKind
 
 SIZES = (10_000, 200_000, 1_000_000, 9_000_000)
-OBJECTS_MAX = (
-    1_000_000  # conditions that are added one by one; more go to the compiler as arrays, which take less memory
-)
+OBJECTS_MAX = 1_000_000  # conditions that come as filters, one by one; more go to the compiler as arrays
 EVENTS = 4_000  # of a batch
 SINGLE = 200  # events that are matched one by one
 ROUNDS = 2
 SHAPED = 100_000  # conditions of the other shapes
 CHANGES = 2_000
+MADE_AT_ONCE = 1_000  # conditions whose numbers are Python objects at a time: all of them would take gigabytes
 PARTS = ("rows", "peers", "churn", "shapes")
 
 # What a size has to reach: milliseconds an event in batches and alone, megabytes, seconds to compile.
 TARGETS = {
-    1_000_000: {"batch_ms": 0.25, "single_ms": 0.5, "index_mb": 600.0, "compile_s": 60.0},
+    1_000_000: {"batch_ms": 0.25, "single_ms": 0.5, "matcher_mb": 600.0, "compile_s": 60.0},
     9_000_000: {"batch_ms": 2.5},
 }
 CHANGES_PER_S = 20_000
@@ -87,11 +90,14 @@ def columns_of(boxes: Boxes) -> Columns:
 
 def filters_of(boxes: Boxes) -> Iterator[tuple[tuple[Constraint, ...], ...]]:
     names = boxes.names
-    for slots, lows, highs in zip(boxes.slots.tolist(), boxes.lows.tolist(), boxes.highs.tolist(), strict=True):
-        tests = []
-        for slot, low, high in zip(slots, lows, highs, strict=True):
-            tests += [Constraint(names[slot], ">=", low), Constraint(names[slot], "<=", high)]
-        yield (tuple(tests),)
+    for first in range(0, boxes.shape.conditions, MADE_AT_ONCE):
+        part = slice(first, first + MADE_AT_ONCE)
+        given = (each[part].tolist() for each in (boxes.slots, boxes.lows, boxes.highs))
+        for slots, lows, highs in zip(*given, strict=True):
+            tests = []
+            for slot, low, high in zip(slots, lows, highs, strict=True):
+                tests += [Constraint(names[slot], ">=", low), Constraint(names[slot], "<=", high)]
+            yield (tuple(tests),)
 
 
 def index_mb(columns: Columns) -> float:
@@ -100,18 +106,13 @@ def index_mb(columns: Columns) -> float:
     return (sum(each.nbytes for each in columns.image) + constants) / 1e6
 
 
-def measured(boxes: Boxes, events: int, rounds: int, objects: bool) -> tuple[dict[str, Any], Columns]:
-    """Holdfast on one shape; with `objects` it compiles filters as the parser leaves them."""
+def measured(
+    boxes: Boxes, events: int, rounds: int, objects: bool, alone_too: bool = False
+) -> tuple[dict[str, Any], Columns]:
+    """Holdfast on one shape; with `objects` it compiles filters as the parser leaves them, made as they are needed."""
     shape, table = boxes.shape, boxes.events(events)
     began = process_time()
-    if objects:
-        kept = list(filters_of(boxes))
-        began = process_time()
-        gathered = Gathered(kept)
-        columns = Columns(compile_image(gathered), gathered.slots, [], shape.conditions)
-        del kept, gathered
-    else:
-        columns = columns_of(boxes)
+    columns = Columns.of(filters_of(boxes)) if objects else columns_of(boxes)
     compile_s = process_time() - began
     gc.collect()
     columns.match(table.slice(0, 2))
@@ -143,8 +144,37 @@ def measured(boxes: Boxes, events: int, rounds: int, objects: bool) -> tuple[dic
         "batch_ms": 1e3 * seconds / events,
         "single_ms": 1e3 * single / len(alone),
         "index_mb": index_mb(columns),
+        **(memory_of(shape) if objects and alone_too else {}),
         "batch_ps_per_condition": 1e12 * seconds / events / shape.conditions,
     }, columns
+
+
+def memory_of(shape: Shape) -> dict[str, float]:
+    """What a matcher of these conditions takes in a process of its own: resident, over what the packages take."""
+    code = f"from bench.wide_ranges import grown; grown({shape.conditions})"
+    command = [sys.executable, "-c", code]
+    found: dict[str, float] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return found
+
+
+def grown(conditions: int) -> None:
+    """Build a matcher from conditions that are made as they are needed, ask it, and print what it takes."""
+    warm = Boxes(Shape(2_000))
+    Matcher.build(enumerate(map(Subscription, filters_of(warm)))).match_batch(warm.events(64))
+    boxes = Boxes(Shape(conditions))
+    events = boxes.events(64)
+    before = _resident_mb("VmRSS")
+    matcher = Matcher.build(enumerate(map(Subscription, filters_of(boxes))))
+    matcher.match_batch(events)
+    matcher.match(events.slice(0, 1).to_pylist()[0])
+    gc.collect()
+    now, peak = _resident_mb("VmRSS"), _resident_mb("VmHWM")
+    print(json.dumps({"matcher_mb": now - before, "building_mb": peak - before}))
+
+
+def _resident_mb(what: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:")) * 1_024 / 1e6
 
 
 def peer_row(peer: type[Timed], boxes: Boxes, columns: Columns) -> dict[str, Any]:
@@ -171,14 +201,10 @@ def peer_row(peer: type[Timed], boxes: Boxes, columns: Columns) -> dict[str, Any
 
 def churn(boxes: Boxes, events: list[dict[str, Any]]) -> dict[str, Any]:
     """Add and remove conditions while matching: CPU time of the adds and removes alone, and of the matches between."""
-    matcher = Matcher()
     kept = boxes.shape.conditions - CHANGES
-    new: list[Subscription] = []
-    for number, filters in enumerate(filters_of(boxes)):
-        if number < kept:
-            matcher.add(number, Subscription(filters))
-        else:
-            new.append(Subscription(filters))
+    conditions = map(Subscription, filters_of(boxes))
+    matcher = Matcher.build(enumerate(islice(conditions, kept)))
+    new = list(conditions)
     matcher.match(events[0])
     changing = matching = 0.0
     for number, condition in enumerate(new):
@@ -212,7 +238,7 @@ def run(sizes: list[int], shaped: int, events: int, rounds: int) -> Iterator[dic
     for size in sizes:
         boxes = Boxes(Shape(size))
         say(boxes.shape.title)
-        row, columns = measured(boxes, events, rounds, size <= OBJECTS_MAX)
+        row, columns = measured(boxes, events, rounds, size <= OBJECTS_MAX, alone_too=True)
         say(f"batch {row['batch_ms']:.4f} ms, single {row['single_ms']:.3f} ms, compile {row['compile_s']:.1f} s")
         peers = [peer_row(peer, boxes, columns) for peer in PEERS]
         del columns
@@ -222,7 +248,7 @@ def run(sizes: list[int], shaped: int, events: int, rounds: int) -> Iterator[dic
     if shaped:
         others = []
         for shape in shapes(shaped):
-            others.append(measured(Boxes(shape), events // 10, rounds, objects=False)[0])
+            others.append(measured(Boxes(shape), events // 2, rounds, objects=False)[0])
             say(f"{shape.title}: {others[-1]['batch_ms']:.4f} ms, {others[-1]['pairs_per_event']:,.0f} pairs")
         yield {"shapes": others}
 
@@ -249,7 +275,8 @@ def checks(
 ) -> list[dict[str, Any]]:
     found = []
     for row in rows:
-        for name, target in TARGETS.get(row["conditions"], {}).items():
+        wanted = TARGETS.get(row["conditions"], {})
+        for name, target in [(name, target) for name, target in wanted.items() if name in row]:
             title = f"{row['conditions']:,} conditions: {name}"
             found.append({"name": title, "target": target, "measured": row[name], "holds": row[name] <= target})
     for changed in changes[-1:]:
@@ -257,11 +284,23 @@ def checks(
         title = f"{changed['conditions']:,} conditions: adds and removes a second"
         found.append({"name": title, "target": CHANGES_PER_S, "measured": rate, "holds": rate >= CHANGES_PER_S})
     if others:
-        costs = [row["batch_ps_per_condition"] for row in others]
-        spread = max(costs) / min(costs)
-        title = "shapes: slowest per condition over fastest"
-        found.append({"name": title, "target": SPREAD_MAX, "measured": spread, "holds": spread <= SPREAD_MAX})
+        for title, few in (
+            ("all shapes", others),
+            ("shapes that match less than 1 %", [*filter(_matches_little, others)]),
+        ):
+            costs = [row["batch_ps_per_condition"] for row in few]
+            spread = max(costs) / min(costs)
+            name = f"{title}: slowest per condition over fastest"
+            found.append({"name": name, "target": SPREAD_MAX, "measured": spread, "holds": spread <= SPREAD_MAX})
     return found
+
+
+def _megabytes(found: float | None) -> str:
+    return "" if found is None else f"{found:,.0f}"
+
+
+def _matches_little(row: dict[str, Any]) -> bool:
+    return bool(row["pairs_per_event"] < row["conditions"] / 100)
 
 
 def section(found: dict[str, Any]) -> str:
@@ -272,7 +311,7 @@ def section(found: dict[str, Any]) -> str:
     names = [peer.name for peer in PEERS]
     rows = "\n".join(
         f"| {row['conditions']:,} | {row['pairs_per_event']:,.1f} | {row['batch_ms']:.4f} | {row['single_ms']:.3f} | "
-        f"{row['compile_s']:.1f} | {row['index_mb']:,.0f} | "
+        f"{row['compile_s']:.1f} | {row['index_mb']:,.0f} | {_megabytes(row.get('matcher_mb'))} | "
         + " | ".join(f"{times[row['conditions']][name]:,.2f}" for name in names)
         + " |"
         for row in found["rows"]
@@ -306,12 +345,12 @@ Measured on {found["date"]} with `./run bench wide_ranges --save`: {where["proce
 
 Twenty integer attributes from 1 to 1,000,000; each condition has `low <= a <= low + 400,000` on ten of them. CPU time
 in milliseconds an event, of all threads; peers use one, except Polars. DuckDB and Polars get at most 10,000 conditions
-and the others a million, and their times are scaled. The index is the image and the constants, without the conditions
-as Python objects. More than {OBJECTS_MAX:,} conditions go to the compiler as arrays. REIN and OpIndex are written from
-their papers.
+and the others a million, and their times are scaled. The index is the image and the constants. The matcher is all that
+`Matcher.build` leaves resident in a process of its own, with ids and the texts of conditions. More than
+{OBJECTS_MAX:,} conditions go to the compiler as arrays. REIN and OpIndex are written from their papers.
 
-| conditions | pairs an event | batch | single event | compile (s) | index (MB) | {" | ".join(names)} |
-|--:|--:|--:|--:|--:|--:|{"--:|" * len(names)}
+| conditions | pairs an event | batch | single event | compile (s) | index (MB) | matcher (MB) | {" | ".join(names)} |
+|--:|--:|--:|--:|--:|--:|--:|{"--:|" * len(names)}
 {rows}
 
 {shaped if others else ""}{changes}

@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
+from holdfast.books.live import LiveBooks
+from holdfast.cli.up import hosts, impairments
 from holdfast.demo.prediction import beside, predict
+from holdfast.demo.process_start import measured_start_us
+from holdfast.net.clock import Clock
 from holdfast.network.load import parse_text
 from holdfast.network.presets import preset_text
 from holdfast.pipeline.audit.expectations import share_and_error
 from holdfast.pipeline.audit.failover import AuditedFailover, Became
+from tests.net.harness import live
 
 SECOND_US = 1_000_000
 LINE: dict[str, Any] = {
@@ -36,6 +41,28 @@ def test_each_link_takes_its_share_and_a_dead_broker_holds_up_what_touches_it() 
     assert 0.99 < found.in_the_end < 1
     assert found.outage_us == 2 * SECOND_US
     assert isclose(found.held_up, 2 * 10 * 2, rel_tol=0.02)  # to two of three, ten a second, for two seconds
+
+
+def test_a_replica_takes_as_long_as_a_process_was_measured_to_take() -> None:
+    found = predict(parse_text(LINE), start_us=3 * SECOND_US)
+    assert found.outage_us == 3_500_000  # with half a second until somebody asks for it
+    assert isclose(found.held_up, 2 * 10 * 3.5, rel_tol=0.02)
+
+
+@live
+async def test_the_start_of_a_broker_is_measured_and_the_broker_is_gone_again() -> None:
+    network, clock = parse_text(LINE), Clock()
+    books = LiveBooks(None)
+    started: list[str] = []
+    inner = hosts(network, None, impairments(1), clock, books)
+
+    def new_host(name: str, role: Any, on_wanted: Any) -> Any:
+        started.append(name)
+        return inner(name, role, on_wanted)
+
+    took_us = await measured_start_us(network, new_host)
+    assert 0 < took_us < 60 * SECOND_US
+    assert started == ["start-time"]
 
 
 def test_without_recovery_replication_or_a_fault_nothing_of_the_kind_is_expected() -> None:

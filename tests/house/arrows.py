@@ -33,8 +33,10 @@ SEES: dict[str, frozenset[str]] = {
     "nemesis": frozenset({"model", "protocol", "network", "net"}),
     "planner": frozenset({"model", "language", "matching", "network"}),  # it matches to learn who wants what
     "pipeline": _BELOW_CLI - {"net", "gateway"},  # but see _LIVE
+    "console": _BELOW_CLI
+    - {"sim", "gateway", "pipeline"},  # a network in a browser: it looks, asks, and starts nothing
     "demo": _BELOW_CLI,  # it shows what all the others do
-    "cli": _BELOW_CLI | {"demo", "nemesis"},
+    "cli": _BELOW_CLI | {"demo", "nemesis", "console"},
     "spark": _BELOW_CLI,  # the front door of pipeline, for other people's jobs
     "testing": _BELOW_CLI,  # the conformance kit that we ship; nothing of ours depends on it
     "__init__": _BELOW_CLI,

@@ -96,8 +96,9 @@ def test_a_broker_needs_its_extra_and_no_other() -> None:
     [
         ({"typer", "rich"}, ["sub", "a = 1"], "pip install 'holdfast[broker]'"),
         ({"numba", "numpy", "pyarrow", "llvmlite"}, ["plan", "net.toml"], "pip install 'holdfast[sim]'"),
-        ({"pyspark"}, ["audit", "run-1"], "pip install 'holdfast[spark]'"),
-        ({"pyspark", "pyarrow", "numpy"}, ["demo"], "pip install 'holdfast[spark]'"),
+        ({"pyspark"}, ["match", "a", "b", "--out", "c"], "pip install 'holdfast[spark]'"),
+        ({"pyarrow", "numpy"}, ["audit", "run-1"], "pip install 'holdfast[sim]'"),
+        ({"duckdb", "pyarrow", "numpy"}, ["demo"], "pip install 'holdfast[sim]'"),
     ],
 )
 def test_a_verb_names_the_extra_that_it_lacks(missing: set[str], words: list[str], told: str, tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ async def test_conditions_of_an_earlier_process_count_until_the_next_has_told_it
         await publish(feed, 2)
         wanted = desk.subscribe("n > 0")
         assert values(await take(wanted, 2)) == [1, 2]
-        await until(lambda: status_of(broker).gauges["conditions of a neighbour"][0] == 1)
+        await until(lambda: status_of(broker).gauges["filters of a neighbour"][0] == 1)
 
 
 @live
@@ -272,7 +272,7 @@ async def test_events_come_through_other_brokers_while_a_subscriber_is_away(tmp_
         await b1.connected_to("b2")
         feed = await net.client(b1, name="feed", durable=True)
         desk, wanted = await desk_of(net, b2)
-        await until(lambda: status_of(b1).gauges["conditions of a neighbour"][0] == 1)
+        await until(lambda: status_of(b1).gauges["filters of a neighbour"][0] == 1)
         await publish(feed, 1)
         assert values(await take(wanted, 1)) == [1]
         await desk.flush()

@@ -151,7 +151,7 @@ async def test_who_has_flushed_is_known_to_a_broker_that_stores_events(tmp_path:
         feed, desk = await net.client(broker, durable=True), await net.client(broker, durable=True)
         wanted = desk.subscribe("n > 0")
         await desk.flush()
-        known, _ = status_of(broker).gauges["conditions of a neighbour"]
+        known, _ = status_of(broker).gauges["filters of a neighbour"]
         assert known == 1
         await feed.publish({"n": 1})
         await feed.flush()

@@ -190,7 +190,7 @@ async def test_what_goes_through_a_broker_shows_in_its_metrics() -> None:
         received = "holdfast_messages_received_total", ()
         assert after[received] - before[received] >= 10
         assert after["holdfast_clients", ()] == 1
-        assert after["holdfast_held", (("what", "conditions of a neighbour"),)] >= 1
+        assert after["holdfast_held", (("what", "filters of a neighbour"),)] >= 1
         server.close()
 
 

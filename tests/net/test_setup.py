@@ -141,7 +141,7 @@ async def test_a_broker_that_cannot_be_is_refused_before_it_starts(changed: dict
         ({"heartbeat_us": 0}, "heartbeat_us must be a whole number of microseconds above 0, up to"),
         ({"lease_us": -1}, "found -1"),
         ({"lease_us": 1_000_000}, "make the lease three times as long, or longer"),
-        ({"conditions_max": 0}, "conditions_max must be a whole number of conditions from 1 to 100,000,000, found 0"),
+        ({"filters_max": 0}, "filters_max must be a whole number of filters from 1 to 100,000,000, found 0"),
         ({"hops_max": 2.5}, "found 2.5"),
         ({"dedup_window": 0}, "dedup_window must be"),
     ],

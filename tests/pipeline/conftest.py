@@ -2,9 +2,9 @@
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copytree
@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.pipeline.audit.embedded_trace import EmbeddedTraceEngine
+from holdfast.pipeline.audit.job import Audit, audited
+from holdfast.pipeline.audit.trace_footers import read_footers
 from holdfast.sim.swarm_scenarios import scenario
 from tests.golden.wire import HERE
 from tests.pipeline import audit_runs
@@ -23,11 +26,14 @@ SWARM_SEED = 11  # with churn, crashes, moves and duplicating links
 class Audited:
     folders: dict[str, Path]
     told: dict[str, dict[str, Any]]  # what the runs themselves say, where somebody kept books
-    audit: Any
+    audit: Audit
 
     @property
     def runs(self) -> dict[str, Any]:
         return {run.label: run for run in self.audit.runs}
+
+    def figures(self, run: str, *scopes: str) -> list[dict[str, Any]]:
+        return [row for row in self.audit.figures.dicts() if row["run"] == run and row["scope"] in scopes]
 
 
 @pytest.fixture(scope="session")
@@ -59,14 +65,22 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Path], d
 
 
 @pytest.fixture(scope="session")
-def audited_traces(spark: Any, traces: tuple[dict[str, Path], dict[str, dict[str, Any]]]) -> Iterator[Audited]:
-    from holdfast.pipeline.audit.job import audited
-    from holdfast.pipeline.audit.trace_footers import read_footers
-
+def audited_traces(traces: tuple[dict[str, Path], dict[str, dict[str, Any]]]) -> Iterator[Audited]:
+    """By the embedded engine; tests/pipeline/test_audit_engines.py has Spark's word beside it."""
     folders, told = traces
-    # The audit changes settings while it lasts, which is until the end here: so it gets a session of its own.
-    with audited(spark.newSession(), read_footers(list(folders.values()))) as found:
+    with embedded_audit(folders.values()) as found:
         yield Audited(folders, told, found)
+
+
+def embedded_audit(folders: Iterable[Path]) -> AbstractContextManager[Audit]:
+    return audited(EmbeddedTraceEngine(), read_footers(list(folders)))
+
+
+def spark_audit(spark: Any, folders: Iterable[Path]) -> AbstractContextManager[Audit]:
+    from holdfast.pipeline.audit.spark_trace import SparkTraceEngine
+
+    # The audit changes settings while it lasts: so it gets a session of its own.
+    return audited(SparkTraceEngine(spark.newSession(), 0), read_footers(list(folders)))
 
 
 @dataclass(frozen=True)
@@ -80,7 +94,7 @@ class Compared:
 
 @pytest.fixture(scope="session")
 def compared(
-    spark: Any, traces: tuple[dict[str, Path], dict[str, dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
+    traces: tuple[dict[str, Path], dict[str, dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
 ) -> Compared:
     """An honest run beside one in which an event was delivered twice."""
     from holdfast.cli import main

@@ -1,7 +1,9 @@
 """The audit's figures: the same as the run's own books, as DuckDB's, and as worked out by hand."""
 
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -10,9 +12,7 @@ import pytest
 from holdfast.sim.swarm_scenarios import scenario
 from tests.pipeline import audit_runs
 from tests.pipeline.audit_runs import NAMED, ORDERS, TYPED
-from tests.pipeline.conftest import Audited
-
-pytestmark = pytest.mark.spark
+from tests.pipeline.conftest import Audited, embedded_audit
 
 
 def agree(found: dict[str, Any], told: dict[str, Any]) -> None:
@@ -44,12 +44,9 @@ def test_the_runs_have_something_of_everything(audited_traces: Audited) -> None:
 
 
 @pytest.mark.slow
-def test_the_figures_of_many_more_scenarios_are_those_of_their_books(spark: Any, tmp_path: Path) -> None:
-    from holdfast.pipeline.audit.job import audited
-    from holdfast.pipeline.audit.trace_footers import read_footers
-
+def test_the_figures_of_many_more_scenarios_are_those_of_their_books(tmp_path: Path) -> None:
     told = {f"s{seed}": audit_runs.simulate(scenario(seed), tmp_path / f"s{seed}") for seed in range(300, 315)}
-    with audited(spark, read_footers([tmp_path / name for name in told])) as found:
+    with embedded_audit(tmp_path / name for name in told) as found:
         for run in found.runs:
             agree(run.as_json(), told[run.label])
 
@@ -57,9 +54,9 @@ def test_the_figures_of_many_more_scenarios_are_those_of_their_books(spark: Any,
 def test_pairs_subscribers_and_publishers_add_up_to_the_run(audited_traces: Audited) -> None:
     from holdfast.pipeline.audit.metrics import COUNTED
 
-    figures = audited_traces.audit.figures
-    sums = figures.groupBy("run", "scope").agg({name: "sum" for name in COUNTED}).toArrow().to_pylist()
-    totals = {(row["run"], row["scope"]): {name: row[f"sum({name})"] for name in COUNTED} for row in sums}
+    totals: dict[tuple[str, str], Counter[str]] = {}
+    for row in audited_traces.audit.figures.dicts():
+        totals.setdefault((row["run"], row["scope"]), Counter()).update({name: row[name] for name in COUNTED})
     assert len(totals) > 4 * 10
     for (run, _), found in totals.items():
         assert found == totals[run, "run"]
@@ -86,9 +83,10 @@ def test_ground_truth_and_quantiles_are_those_that_duckdb_finds(audited_traces: 
         """SELECT subscriber, quantile_disc(d.time_us - p.time_us, [0.5, 0.9, 0.99]), max(d.time_us - p.time_us)
         FROM deliveries d JOIN publications p USING (source, seq) GROUP BY ROLLUP (subscriber)"""
     ).fetchall()
-    rows = audited_traces.audit.figures.where("run = 'churn' AND scope IN ('subscriber', 'run')").collect()
-    found = {row.subscriber: ([row[f"delay_{q}_us"] for q in ("p50", "p90", "p99")], row.delay_max_us) for row in rows}
-    assert found == {subscriber: (list(three), most) for subscriber, three, most in quantiles}
+    rows = audited_traces.figures("churn", "subscriber", "run")
+    three = ("delay_p50_us", "delay_p90_us", "delay_p99_us")
+    found = {row["subscriber"]: ([row[name] for name in three], row["delay_max_us"]) for row in rows}
+    assert found == {subscriber: (list(delays), most) for subscriber, delays, most in quantiles}
 
 
 # Order and mechanisms ----------------------------------------------------------------------------------------------
@@ -103,8 +101,7 @@ def degree_by_definition(order: tuple[int, ...]) -> Fraction:
 
 @pytest.fixture(scope="module")
 def publishers(audited_traces: Audited) -> dict[str, Any]:
-    rows = audited_traces.audit.figures.where("run = 'orders' AND scope = 'publisher'").collect()
-    return {row.source: row for row in rows}
+    return {row["source"]: SimpleNamespace(**row) for row in audited_traces.figures("orders", "publisher")}
 
 
 def test_the_ordering_degree_is_paper_003s(publishers: dict[str, Any]) -> None:
@@ -134,8 +131,8 @@ def test_what_was_recovered_is_counted_by_mechanism_and_timed_apart(publishers: 
     row = publishers["ways"]
     assert (row.recovered_repair, row.recovered_gossip, row.recovered_retransmission, row.recovered) == (2, 1, 0, 3)
     assert (row.owed, row.delivered, row.lost, row.duplicates) == (6, 5, 1, 1)
-    assert [row[f"original_delay_{q}_us"] for q in ("p50", "p90", "max")] == [10, 100_000, 100_000]
-    assert [row[f"recovered_delay_{q}_us"] for q in ("p50", "p90", "max")] == [1_000, 899_000, 899_000]
+    assert [getattr(row, f"original_delay_{q}_us") for q in ("p50", "p90", "max")] == [10, 100_000, 100_000]
+    assert [getattr(row, f"recovered_delay_{q}_us") for q in ("p50", "p90", "max")] == [1_000, 899_000, 899_000]
 
 
 # Types, names, nothing ---------------------------------------------------------------------------------------------
@@ -143,8 +140,8 @@ def test_what_was_recovered_is_counted_by_mechanism_and_timed_apart(publishers: 
 
 def test_an_attribute_of_several_types_is_matched_as_it_was_published(audited_traces: Audited) -> None:
     label = audited_traces.folders["names"].name
-    rows = audited_traces.audit.facts.where(f"run = '{label}'").select("subscriber", "seq").collect()
-    owed = {name: sorted(row.seq for row in rows if row.subscriber == name) for name in TYPED | NAMED}
+    rows = [row for row in audited_traces.audit.facts.dicts() if row["run"] == label]
+    owed = {name: sorted(row["seq"] for row in rows if row["subscriber"] == name) for name in TYPED | NAMED}
     typed = {"numbers": [0, 2, 5], "texts": [1], "yes": [4], "none": [3], "big": [5], "y": [5, 6]}
     # Names that differ only in case, that the tables have themselves, or that hold dots and quotes.
     assert owed == typed | {name: [9] for name in NAMED if name != "nobody"} | {"nobody": []}

@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,8 +12,6 @@ from holdfast.cli import main
 from tests.pipeline import audit_runs
 from tests.pipeline.audit_runs import rewrite
 from tests.pipeline.conftest import Audited, Compared
-
-pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +39,13 @@ def test_a_broken_promise_is_exit_code_1_with_an_example_and_the_report_is_there
 
 
 def test_an_older_audit_is_replaced_only_when_asked(
-    spark: Any, compared: Compared, honest: Path, capsys: pytest.CaptureFixture[str]
+    compared: Compared, honest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "--overwrite" in refused(capsys, honest, "--out", compared.folder)
 
 
 def test_an_honest_run_is_exit_code_0_and_has_the_keys_of_the_simulators_outcome(
-    spark: Any, honest: Path, capsys: pytest.CaptureFixture[str]
+    honest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from holdfast.books.outcome import Outcome
 
@@ -106,7 +103,7 @@ def test_a_file_that_was_cut_off(copy: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.slow
 def test_pages_that_are_damaged_behind_a_good_footer(
-    spark: Any, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = copy / "deliveries" / "part-00000.parquet"
     content = part.read_bytes()
@@ -128,7 +125,7 @@ def test_columns_that_are_missing_or_of_another_type(copy: Path, capsys: pytest.
     assert "messages has sent as int32, expected int64" in told
 
 
-def test_a_condition_that_is_none(spark: Any, copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_condition_that_is_none(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = pa.array(["n = 1", "n > ", "n < 2"])
     rewrite(copy, "subscriptions", lambda table: table.set_column(2, "condition", wrong))
     told = refused(capsys, copy)

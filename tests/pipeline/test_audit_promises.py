@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from holdfast.books.promises import check, same_trace
+from holdfast.pipeline.embedded_engine import EmbeddedEngine
+from holdfast.sim.swarm_scenarios import hopping_scenario
 from tests.pipeline import audit_runs
 from tests.pipeline.audit_runs import BROKEN, rewrite, simulate
-from tests.pipeline.conftest import Audited
-
-pytestmark = pytest.mark.spark
+from tests.pipeline.conftest import Audited, embedded_audit
 
 BOTH = ("P1", "P2", "P3", "P4", "P5", "P6", "P7")
 
@@ -47,6 +47,26 @@ def test_both_checkers_judge_what_was_acknowledged(audited_traces: Audited, name
         assert [(each["subscriber"], each["source"]) for each in verdict.examples] == [("s", "p")] * other.broken
 
 
+def test_what_may_still_come_as_the_trace_ends_is_not_judged(tmp_path: Path) -> None:
+    """The broker that may hold it is down; its restart would have had to bring it."""
+    simulate(audit_runs.STORED.replace("at_s = 1.5", "at_s = 19").replace("for_s = 1", "for_s = 9"), tmp_path / "down")
+    folder = audit_runs.without_an_acknowledged_one(tmp_path / "down", "down, one lost")
+    with embedded_audit([folder]) as found:
+        (run,) = found.runs
+    one, other = check(folder)["P5"], run.verdicts["P5"]
+    assert (one.checked, one.broken) == (other.checked, other.broken)
+    assert other.holds and other.checked >= 40
+
+
+def test_both_checkers_leave_out_what_came_before_its_subscription_was_owed_it(tmp_path: Path) -> None:
+    simulate(hopping_scenario(82), tmp_path / "drawn")
+    with embedded_audit([tmp_path / "drawn"]) as found:
+        (run,) = found.runs
+    one, other = check(run.folder)["P5"], run.verdicts["P5"]
+    assert (one.checked, one.broken, one.holds) == (other.checked, other.broken, other.holds)
+    assert one.checked > 100
+
+
 def test_where_nothing_was_acknowledged_p5_is_not_judged(audited_traces: Audited) -> None:
     verdict = audited_traces.runs["honest"].verdicts["P5"]
     assert (verdict.checked, verdict.note) == (0, "the trace has no acknowledgements")
@@ -69,8 +89,8 @@ def test_examples_are_few_and_the_first_ones(audited_traces: Audited) -> None:
 
 
 def test_what_is_owed_and_what_may_be_delivered_at_the_ends_of_a_life(audited_traces: Audited) -> None:
-    rows = audited_traces.audit.figures.where("run = 'lives' AND scope = 'subscriber'").collect()
-    owed = {row.subscriber: (row.owed, row.unowed) for row in rows}
+    rows = audited_traces.figures("lives", "subscriber")
+    owed = {row["subscriber"]: (row["owed"], row["unowed"]) for row in rows}
     assert owed["s"] == (2, 3)  # from 10 until 20: 10 and 15 are inside, 20 is not
     assert owed["young"] == (5, 0)
     foreign = audited_traces.runs["lives"].verdicts["P1"]
@@ -93,9 +113,9 @@ def test_lost_messages_and_crashes_explain_losses(audited_traces: Audited) -> No
 def judged(run: Any, file: str = "", **asked: float) -> dict[str, Any]:
     """The promises of a run's figures, had its file and the caller asked for these things."""
     from holdfast.pipeline.audit.promises import Asked, Costs, from_figures
-    from holdfast.pipeline.audit.trace_tables import TraceRun
+    from holdfast.pipeline.audit.trace_footers import RunFooters
 
-    trace = TraceRun(run.label, run.folder, {"file": file}, {}, {})
+    trace = RunFooters(run.label, run.folder, {"file": file}, {}, {})
     return from_figures(trace, run.figures, {}, Costs(), Asked(**asked))
 
 
@@ -135,22 +155,22 @@ def test_a_trace_of_format_2_is_audited_as_if_it_were_of_today(audited_traces: A
 # P8 ----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_file_and_seed_must_give_the_same_bytes(spark: Any, audited_traces: Audited, tmp_path: Path) -> None:
+def test_the_same_file_and_seed_must_give_the_same_bytes(audited_traces: Audited, tmp_path: Path) -> None:
     from holdfast.pipeline.audit.promises import same_bytes
     from holdfast.pipeline.audit.trace_footers import read_footers
-    from holdfast.pipeline.audit.trace_tables import open_runs
 
+    engine = EmbeddedEngine()
     honest, again, spoiled = audited_traces.folders["honest"], tmp_path / "again", tmp_path / "spoiled"
     simulate(audit_runs.HONEST, again)
     shutil.copytree(again, spoiled)
     rewrite(spoiled, "deliveries", audit_runs.missing)
-    opened = open_runs(spark, read_footers([honest, again, spoiled]))
-    same = same_bytes(spark, opened[:2])
+    opened = read_footers([honest, again, spoiled])
+    same = same_bytes(engine, opened[:2])
     assert [verdict.holds for verdict in same.values()] == [True, True]
     assert same["again"].checked == same_trace(honest, again).checked
-    other = same_bytes(spark, [opened[0], opened[2]])
+    other = same_bytes(engine, [opened[0], opened[2]])
     assert [verdict.holds for verdict in other.values()] == [False, False]
     assert other["spoiled"].examples[0]["file"] == "deliveries/part-00000.parquet"
     assert same_trace(honest, spoiled).broken == other["spoiled"].broken == 1
     reseeded = replace(opened[1], about={**opened[1].about, "seed": 9})
-    assert [verdict.checked for verdict in same_bytes(spark, [opened[0], reseeded]).values()] == [0, 0]
+    assert [verdict.checked for verdict in same_bytes(engine, [opened[0], reseeded]).values()] == [0, 0]

@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.books.promises import check
 from tests.pipeline.audit_runs import simulate
+from tests.pipeline.conftest import spark_audit
 from tests.sim.test_replication_promises import BROKEN, REPLACED, broken_copy
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -20,16 +21,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def runs(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, Path], dict[str, Any]]]:
-    from holdfast.pipeline.audit.job import audited
-    from holdfast.pipeline.audit.trace_footers import read_footers
-
     root = tmp_path_factory.mktemp("replaced")
     folders = {}
     for protocol in ("basic", "synchronous", "incremental", "ordered"):
         folders[protocol] = root / protocol
         simulate(REPLACED.replace("PROTOCOL", protocol), root / protocol)
     folders |= {name: broken_copy(folders["synchronous"], name, root) for name in BROKEN}
-    with audited(spark.newSession(), read_footers(list(folders.values()))) as found:
+    with spark_audit(spark, folders.values()) as found:
         yield folders, {run.label: run for run in found.runs}
 
 
@@ -101,13 +99,10 @@ def killed_under_load(file: Path, out: Path) -> None:
 def test_a_live_broker_killed_under_load_costs_what_is_published_until_that_is_noticed_and_nothing_else(
     spark: Any, protocol: str, tmp_path: Path
 ) -> None:
-    from holdfast.pipeline.audit.job import audited
-    from holdfast.pipeline.audit.trace_footers import read_footers
-
     file, out = tmp_path / "net.toml", tmp_path / "run"
     file.write_text(LIVE.replace("PROTOCOL", protocol))
     killed_under_load(file, out)
-    with audited(spark.newSession(), read_footers([out])) as found:
+    with spark_audit(spark, [out]) as found:
         (run,) = found.runs
         (cost,) = run.failovers
     assert (cost["faulty"], cost["protocol"], cost["use"]) == ("b2", protocol, "failover")

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.books.promises import check
 from tests.pipeline.audit_runs import simulate
+from tests.pipeline.conftest import spark_audit
 from tests.pipeline.tampered import TAMPERED, broken, honest_runs, tampered_copy
 from tests.sim.test_judges import DRAWN
 
@@ -18,16 +19,13 @@ SEEDS = {"best effort": 11, "recovery": 3, "gossip": 4, "hops": 8}
 @pytest.fixture(scope="module")
 def verdicts(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, dict[str, Any]]]:
     """One audit of all of them."""
-    from holdfast.pipeline.audit.job import audited
-    from holdfast.pipeline.audit.trace_footers import read_footers
-
     root = tmp_path_factory.mktemp("judged")
     folders = honest_runs(root)
     for kind, seed in SEEDS.items():
         simulate(DRAWN[kind](seed), root / kind)
     tampered = [tampered_copy(folders, name, root) for name in TAMPERED]
     everything = [*folders.values(), *(root / kind for kind in SEEDS), *tampered]
-    with audited(spark.newSession(), read_footers(everything)) as found:
+    with spark_audit(spark, everything) as found:
         return {run.label: (run.folder, run.verdicts) for run in found.runs}
 
 

@@ -10,7 +10,7 @@ import pytest
 import holdfast
 from holdfast.model.errors import InputError, TransportError
 from holdfast.model.messages import Heartbeat, Publication, Publish
-from holdfast.net.client import connect
+from holdfast.net.connecting import connect
 from holdfast.net.half_open import HalfOpen
 from holdfast.net.http import HttpResponse, listen, parse_place
 from holdfast.net.node import BrokerNode

@@ -220,7 +220,7 @@ async def test_nobody_gets_by_a_repair_what_it_may_not_subscribe_to(keys: Path, 
             reader.say(Delta("subscriptions", 1, tuple(f'"{each}" = TRUE' for each in attributes if len(each) > 3), ()))
             secret = Repaired(7, 1, None, {"class": "stock", "exchange": "LSE"}, b"secret")
             allowed = Repaired(8, 1, None, {"class": "stock", "exchange": "NYSE"}, b"allowed")
-            await until(lambda: place.broker.gauges()["conditions of a neighbour"][0] == 1)
+            await until(lambda: place.broker.gauges()["filters of a neighbour"][0] == 1)
             repair = Publication("feed", 0, 1, None, attributes, encoded(Repair((secret, allowed))))
             sender.say(Publish(repair))
             while True:

@@ -306,6 +306,11 @@ class Causes:
     def disturbed_stores(self) -> list[Span]:
         return self.disturbed(0, what.HEARTBEATS * self.heartbeat_us)
 
+    def may_still_come(self, time_us: int, lifetime_us: int | None) -> bool:
+        """Whether the trace ends before what stored events wait for is over: an outage, and the event's lifetime."""
+        is_down = any(until_us >= self.end_us for _, until_us in self.outages)
+        return is_down and (lifetime_us is None or time_us + lifetime_us > self.end_us)
+
     @cached_property
     def due_us(self) -> int:
         """What was published until then has had the time to arrive: the run was undisturbed long enough after it."""

@@ -39,11 +39,13 @@ class Ledger(LiveSubscriptions):
         self._recovery_delays = DelayHistogram()
         self._holds = DelayHistogram()
 
-    def published(self, publication: Publication, now_us: int) -> None:
+    def published(self, publication: Publication, now_us: int) -> list[tuple[str, str]]:
+        """The subscriptions that match, by client and id: each of these clients is owed the event."""
         self.outcome.published += 1
         if self._slice_us is not None:
             self._count_slice("published", publication.time_us)
-        owed = self.owed_to(publication.attributes)
+        matching = self.matching(publication.attributes)
+        owed = {client: False for client, _ in matching}  # none of them has it yet
         if owed:
             self.outcome.owed += len(owed)
             if self._slice_us is not None:
@@ -57,6 +59,7 @@ class Ledger(LiveSubscriptions):
                 self._close(self._overdue.pop())
             elif len(self._overdue) > _OVERDUE_MAX:
                 self._close(self._overdue.popleft())
+        return matching
 
     def incident(self, kind: str, count: int, source: str | None, first: int | None) -> None:
         incidents = self.outcome.incidents

@@ -3,8 +3,8 @@
 Nodes count in the time of day; a run's own time begins when everything is up, so everything is shifted by that moment.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -22,9 +22,27 @@ from holdfast.wire.codec import size_of
 _TIMES = {"incidents": (1,), "samples": (1,), "messages": (2, 3), "links": (2, 3)}  # columns that are times of day
 
 
+class Onlooker(Protocol):
+    """Somebody who is told of every event while the run goes on; times are those of the run."""
+
+    def on_published(self, publication: Publication, matching: Sequence[tuple[str, str]], now_us: int) -> None:
+        """With the subscriptions that match it, by client and id."""
+
+    def on_delivered(self, client: str, delivered: Delivered, now_us: int) -> None: ...
+    def on_subscribed(self, client: str, id_: str, condition: str, now_us: int) -> None: ...
+    def on_unsubscribed(self, client: str, id_: str, now_us: int) -> None: ...
+    def on_row(self, table: str, values: Sequence[Any]) -> None: ...
+
+
 class LiveBooks:
-    def __init__(self, trace: TraceWriter | None, on_row: Callable[[str, list[Any]], None] | None = None) -> None:
+    def __init__(
+        self,
+        trace: TraceWriter | None,
+        on_row: Callable[[str, list[Any]], None] | None = None,
+        onlooker: Onlooker | None = None,
+    ) -> None:
         self.zero_us = 0
+        self._onlooker = onlooker
         self._on_row = on_row  # somebody who watches the run: is told every row, its table first
         self._trace = trace
         self._ledger = Ledger(ConditionBook(), SharedIndex())
@@ -46,7 +64,9 @@ class LiveBooks:
 
     def on_published(self, publication: Publication, now_us: int) -> None:
         shifted = replace(publication, time_us=publication.time_us - self.zero_us)
-        self._ledger.published(shifted, now_us - self.zero_us)
+        matching = self._ledger.published(shifted, now_us - self.zero_us)
+        if self._onlooker is not None:
+            self._onlooker.on_published(shifted, matching, now_us - self.zero_us)
         if self._trace is not None:
             self._trace.publication(shifted, size_of(Publish(publication)))
 
@@ -54,6 +74,9 @@ class LiveBooks:
         publication, via, held_us = delivered.publication, delivered.via, delivered.held_us
         shifted = replace(publication, time_us=publication.time_us - self.zero_us)
         self._ledger.delivered(client, shifted, now_us - self.zero_us, via, held_us)
+        if self._onlooker is not None:
+            told = Delivered(shifted, delivered.subscriptions, via, held_us)
+            self._onlooker.on_delivered(client, told, now_us - self.zero_us)
         if self._trace is not None:
             row = client, publication.source, publication.seq, now_us - self.zero_us, via, held_us
             self._trace.add("deliveries", *row)
@@ -61,10 +84,14 @@ class LiveBooks:
     def on_subscribed(self, client: str, id_: str, condition: str, now_us: int) -> None:
         self._ledger.subscribed(client, id_, condition)
         self._since[client, id_] = now_us - self.zero_us
+        if self._onlooker is not None:
+            self._onlooker.on_subscribed(client, id_, condition, now_us - self.zero_us)
 
     def on_unsubscribed(self, client: str, id_: str, now_us: int) -> None:
         condition = self._ledger.unsubscribed(client, id_)
         self._record(client, id_, condition, now_us - self.zero_us)
+        if self._onlooker is not None:
+            self._onlooker.on_unsubscribed(client, id_, now_us - self.zero_us)
 
     def _record(self, client: str, id_: str, condition: str, until_us: int | None) -> None:
         since_us = self._since.pop((client, id_))
@@ -81,6 +108,8 @@ class LiveBooks:
             self._count(table, values)
             if self._on_row is not None:
                 self._on_row(table, values)
+            if self._onlooker is not None:
+                self._onlooker.on_row(table, values)
             if self._trace is not None:
                 self._trace.add(table, *values)
 

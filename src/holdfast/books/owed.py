@@ -40,9 +40,9 @@ class LiveSubscriptions:
         """The subscriptions that have not ended: client and id, and the condition."""
         return list(self._conditions.items())
 
-    def owed_to(self, attributes: Attributes) -> dict[str, bool]:
-        """The clients that are owed an event that is published now; none of them has it yet."""
-        return {client: False for client, _ in self._view.match(attributes)}
+    def matching(self, attributes: Attributes) -> list[tuple[str, str]]:
+        """The subscriptions, by client and id, that an event matches that is published now."""
+        return self._view.match(attributes)
 
     def asking(self) -> dict[int, list[str]]:
         """For each condition, by its number in the index, the clients that have a live subscription with it."""
@@ -54,7 +54,7 @@ def wanted_of(run: Run) -> pa.Table:
     from holdfast.matching.matcher import Matcher  # noqa: PLC0415  # compiled kernels: only who judges waits for them
 
     subscriptions = run.table("subscriptions")
-    publications = run.table("publications").select(["source", "seq", "time_us"])
+    publications = run.table("publications").select(["source", "seq", "time_us", "lifetime_us"])
     matcher = Matcher()
     for number, condition in enumerate(subscriptions["condition"].to_pylist()):
         matcher.add(number, condition)

@@ -133,13 +133,14 @@ def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, causes: Causes
     """P5: of what publishers were told is stored, what is owed and never came, though it had the time to.
 
     Owed to subscriptions that the network knew when the event was published, that never ended, and whose clients
-    stayed at their brokers. Events that are named as expired or dropped for the sake of order are left out.
+    stayed at their brokers. Events that are named as expired or dropped for the sake of order are left out, and so is
+    what may still come: while a broker or link is down as the trace ends, whatever has not outlived its lifetime.
     """
     acknowledged, expired = causes.events(["acknowledged"]), causes.events(NAMING_FOR_ALL)
     too_late, unknown = causes.named(["out_of_order"]), causes.unknown(causes.disturbed_stores)
-    lasting = (
-        wanted.filter(pc.is_null(wanted["until_us"])).group_by([*EVENT, "time_us"]).aggregate([("from_us", "min")])
-    )
+    begun = pc.less_equal(wanted["from_us"], wanted["time_us"])
+    lasting = wanted.filter(pc.and_(begun, pc.is_null(wanted["until_us"])))
+    lasting = lasting.group_by([*EVENT, "time_us", "lifetime_us"]).aggregate([("from_us", "min")])
     got = set(zip(*(deliveries[name].to_pylist() for name in EVENT), strict=True))
     stored = [row for row in lasting.to_pylist() if (row["source"], row["seq"]) in acknowledged]
     came = [row for row in stored if (row["subscriber"], row["source"], row["seq"]) in got]
@@ -148,6 +149,7 @@ def acknowledged_survives(deliveries: pa.Table, wanted: pa.Table, causes: Causes
         for row in stored
         if (row["subscriber"], row["source"], row["seq"]) not in got
         and row["time_us"] <= causes.due_us
+        and not causes.may_still_come(row["time_us"], row["lifetime_us"])
         and causes.is_known(row["from_us_min"], row["time_us"], unknown)
         and not causes.has_moved(row["subscriber"], row["source"], row["time_us"])
         and (row["source"], row["seq"]) not in expired

@@ -24,6 +24,7 @@ VERBS: tuple[str, ...] = (
     "check",
     "sim",
     "up",
+    "console",
     "nemesis",
     "plan",
     "match",
@@ -110,6 +111,14 @@ def _current(word: str) -> str:
     return f"{_FORMER_FLAGS[name]}{equals}{value}"
 
 
+def _with_values(words: list[str]) -> list[str]:
+    """An option that may stand without a value gets one: typer knows no such options."""
+    after = [*words[1:], "-"]
+    return [
+        f"{word}=on" if word == "--console" and after[at].startswith("-") else word for at, word in enumerate(words)
+    ]
+
+
 def _run(words: list[str]) -> None:
     from holdfast.model.errors import HoldfastError
     from holdfast.model.extras import extras_named
@@ -119,7 +128,7 @@ def _run(words: list[str]) -> None:
             from holdfast.cli.app import app
             from holdfast.cli.verbs import wanted
 
-            app(wanted(words, VERBS))([_current(word) for word in words], prog_name="holdfast")
+            app(wanted(words, VERBS))(_with_values([_current(word) for word in words]), prog_name="holdfast")
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         sys.exit(2)

@@ -3,19 +3,25 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.model.errors import InputError
-from holdfast.model.extras import require
 
 if TYPE_CHECKING:
-    from holdfast.pipeline.audit.job import AuditedRun
+    from holdfast.pipeline.audit.job import Audit, AuditedRun
 
-_SMALL_ROWS = 1_000_000  # below this the work is over before the JVM's optimising compiler pays off
+
+class _Engine(Enum):
+    SPARK = "spark"
+    EMBEDDED = "embedded"
+
+
+_ENGINES = {"spark": "on Spark", "embedded": "by the embedded engine (DuckDB)"}
 
 
 def run(
@@ -29,13 +35,18 @@ def run(
     violations: Annotated[
         float | None, typer.Option(min=0, max=1, help="P3 is broken above this share of the deliveries, such as 0.")
     ] = None,
+    engine: Annotated[
+        _Engine | None,
+        typer.Option(help="Audit on Spark or in this process; by default, by the size of the runs."),
+    ] = None,
     master: Annotated[str | None, typer.Option(help="Spark's master, such as spark://host:7077.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compute from a trace what was owed and what became of it.
 
-    A Spark job that matches every publication with the subscriptions that were active, and checks P1 to P8. With --out,
-    write Parquet tables per subscriber, publisher, pair and second, and a report that opens in a browser.
+    Matches every publication with the subscriptions that were active, and checks P1 to P8. With --out, write Parquet
+    tables per subscriber, publisher, pair and second, and a report that opens in a browser. Small runs are audited in
+    this process, large ones on Spark; the last lines say which it was.
 
     Exit code 0: done. 1: a promise is broken. 2: a run or an option is invalid.
 
@@ -45,46 +56,59 @@ def run(
       holdfast audit run-7 --out audit-7
       holdfast audit run-7 run-8 --compare --out both
     """
-    require("pyspark")
     from holdfast.pipeline.audit.trace_footers import read_footers
 
     if compare and len(runs) != 2:
         raise InputError(f"--compare wants two runs, found {len(runs)}")
     if out is not None and any(each.resolve() == out.resolve() for each in runs):
         raise InputError(f"--out: {out} is one of the runs; name another folder")
+    if engine is _Engine.EMBEDDED and master is not None:
+        raise InputError("--master is Spark's; leave it out, or give --engine spark")
     footers = read_footers(runs)
-    from holdfast.pipeline.session import plain_interrupts, session
+    from holdfast.pipeline.audit.engines import engine_for, start
+    from holdfast.pipeline.audit.job import audited
+    from holdfast.pipeline.audit.promises import Asked
 
-    small = sum(sum(each.rows.values()) for each in footers) < _SMALL_ROWS
+    name = engine_for(engine.value if engine is not None else None, footers, master)
     with _progress(as_json) as show_step:
-        show_step("starting Spark")
-        spark = session("holdfast audit", master, profile="test" if small else "run")
-        plain_interrupts()
-        from holdfast.pipeline.audit.folder import audit_folder, write_tables
-        from holdfast.pipeline.audit.job import audited
-        from holdfast.pipeline.audit.promises import Asked
-        from holdfast.pipeline.audit.slices import shown
-        from holdfast.pipeline.report.files import write_reports
-
-        results = audit_folder(out, overwrite) if out is not None else nullcontext()
-        with results as folder, audited(spark, footers, Asked(delivery, violations), show_step) as audit:
+        started = start(name, footers, master, show_step)
+        results = _results(out, overwrite)
+        with results as folder, audited(started, footers, Asked(delivery, violations), show_step) as audit:
             if folder is not None:
-                show_step("writing tables and report")
-                found = shown(audit)
-                write_tables(audit, found, folder)
-                write_reports(audit.runs, found, folder, compare)
-    _print(audit.runs, compare, as_json)
+                _write(audit, folder, compare, show_step)
+    _print(audit.runs, compare, name if as_json else None)
+    if not as_json:
+        print(f"audited {_ENGINES[name]}")
     if out is not None and not as_json:
         print(f"tables and report in {out}")
     if any(each.broken for each in audit.runs):
         raise typer.Exit(1)
 
 
-def _print(runs: list["AuditedRun"], compare: bool, as_json: bool) -> None:
+def _results(out: Path | None, overwrite: bool) -> AbstractContextManager[Path | None]:
+    if out is None:
+        return nullcontext()
+    from holdfast.pipeline.audit.folder import audit_folder
+
+    return audit_folder(out, overwrite)
+
+
+def _write(audit: "Audit", folder: Path, compare: bool, show_step: Callable[[str], None]) -> None:
+    from holdfast.pipeline.audit.folder import write_tables
+    from holdfast.pipeline.audit.slices import shown
+    from holdfast.pipeline.report.files import write_reports
+
+    show_step("writing tables and report")
+    found = shown(audit)
+    write_tables(audit, found, folder)
+    write_reports(audit.runs, found, folder, compare)
+
+
+def _print(runs: list["AuditedRun"], compare: bool, engine_in_json: str | None) -> None:
     from holdfast.pipeline.audit.summary import comparison, summary
 
-    if as_json:
-        found = [each.as_json() for each in runs]
+    if engine_in_json is not None:
+        found = [{**each.as_json(), "engine": engine_in_json} for each in runs]
         print(json.dumps(found[0] if len(found) == 1 else {"runs": found}))
     elif compare:
         print(comparison(*runs))

@@ -18,6 +18,7 @@ from holdfast.cli.connection_options import (
     Rights,
     TokenKeys,
 )
+from holdfast.cli.console_options import BrokerConsolePlace, console_place
 from holdfast.cli.flags import flag
 from holdfast.cli.peers import peers_from
 from holdfast.model.errors import InputError
@@ -100,6 +101,7 @@ def run(
     history_hours: HistoryHours = Retention.keep_s / 3_600,
     budget: Budget = None,
     metrics: Metrics = None,
+    console: BrokerConsolePlace = None,
     log: Log = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
@@ -123,7 +125,7 @@ def run(
     from holdfast.trust.settings import TrustSettings
 
     _check_store(hops, store)
-    place = None if metrics is None else parse_place(metrics)
+    places = None if metrics is None else parse_place(metrics), console_place(console)
 
     def read_peers() -> dict[str, Address]:
         return peers_from(peer or (), peers)
@@ -143,7 +145,7 @@ def run(
         history=_history(history, history_of, history_mb, history_hours),
         **_replication(replaceable, directory, routing, hops),
     )
-    run_loop(serve(settings, Operation(as_json, log, place, None if peers is None else read_peers)))
+    run_loop(serve(settings, Operation(as_json, log, *places, None if peers is None else read_peers)))
 
 
 def _history(folder: Path | None, condition: str, megabytes: float, hours: float) -> HistorySettings | None:

@@ -17,6 +17,7 @@ from holdfast.net.address import Address
 from holdfast.net.journal import Journal, LogStyle, Note
 
 if TYPE_CHECKING:
+    from holdfast.console.broker_console import BrokerConsole
     from holdfast.net.node import BrokerNode
     from holdfast.net.settings import NodeSettings
     from holdfast.protocol.effects import ReplicaWanted
@@ -36,6 +37,7 @@ class Operation:
     as_json: bool = False  # the lines on standard output
     log: LogStyle = "text"
     metrics: Address | None = None
+    console: Address | None = None
     peers: Callable[[], dict[str, Address]] | None = None  # read again at SIGHUP
 
 
@@ -79,14 +81,34 @@ async def _work(node: "BrokerNode", operation: Operation, journal: Journal, stop
         except BaseException:
             await node.stop(0)
             raise
+    console = await _console(node, operation)
     _print_ready(node, None if watched is None else watched.address, operation.as_json)
     ticking = asyncio.create_task(_tick(node, journal))
     ends = [asyncio.create_task(each.wait()) for each in (stop, node.given_up)]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     for task in (ticking, *ends):
         task.cancel()
+    if console is not None:
+        await console.stop()
     if watched is not None:
         watched.close()
+
+
+async def _console(node: "BrokerNode", operation: Operation) -> "BrokerConsole | None":
+    if operation.console is None:
+        return None
+    from holdfast.cli.console_options import tell_console
+    from holdfast.console.broker_console import BrokerConsole
+    from holdfast.trust.token import read_token_keys
+
+    keys = node.settings.trust.token_keys
+    console = BrokerConsole(operation.console, node, None if keys is None else read_token_keys(keys))
+    try:
+        tell_console(await console.start())
+    except BaseException:
+        await node.stop(0)
+        raise
+    return console
 
 
 async def _tick(node: "BrokerNode", journal: Journal) -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.console_options import Act, Console, console_of_run
 from holdfast.model.errors import InputError
 from holdfast.model.extras import require
 
 if TYPE_CHECKING:
+    from holdfast.console.run_console import RunConsole
     from holdfast.demo.prediction import DemoPrediction
     from holdfast.demo.screen import RunScreen
     from holdfast.demo.watch import RunWatch
@@ -33,6 +35,8 @@ def run(
     in_process: Annotated[
         bool, typer.Option("--in-process", help="All brokers in this process instead of one process each.")
     ] = False,
+    console: Console = None,
+    act: Act = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a lossy live network, kill a broker, prove what arrived.
@@ -45,23 +49,27 @@ def run(
     \b
     Example:
       holdfast demo
+      holdfast demo --console
       holdfast demo --seed 8 --set links.loss=0.05 --out lossier
     """
-    require("pyspark")  # before two minutes of work that could not be judged
+    require("duckdb")  # before two minutes of work that could not be judged
     network = _network(out, seed, settings or [])
     from holdfast.demo.prediction import predict
     from holdfast.demo.screen import NetworkOutline, view_on_stderr
     from holdfast.demo.watch import RunWatch
 
+    if console is None:
+        print("in a browser: holdfast demo --console", file=sys.stderr)
     watch = RunWatch()
     title = f"{len(network.brokers)} brokers, {len(network.clients)} clients, {_loss(network)}"
     root = max(network.neighbours().items(), key=lambda each: len(each[1]))[0]
     shape = NetworkOutline(f"Holdfast demo: {title}", network.neighbours(), root, network.duration_us / 1e6)
     with view_on_stderr(shape, watch) as view:
         view.show_step(f"starting {title}")
-        lag_us = _live(network, out, in_process, watch, view)
+        watched = console_of_run(network, console, act)
+        lag_us, start_us = _live(network, out, in_process, watch, view, watched)
         view.show_step("predicting with the planner")
-        prediction = predict(network)
+        prediction = predict(network, start_us)
         audited, shown, expected = _audit(out, prediction, view)
     from holdfast.demo.summary import as_json as summary_json
     from holdfast.demo.summary import summary
@@ -104,18 +112,21 @@ def _loss(network: "Network") -> str:
     return f"links lose {low} %" if low == high else f"links lose {low} to {high} %"
 
 
-def _live(network: "Network", out: Path, in_process: bool, watch: "RunWatch", view: "RunScreen") -> int:
-    """By how much the workload was behind its times at most."""
+def _live(
+    network: "Network", out: Path, in_process: bool, watch: "RunWatch", view: "RunScreen", console: "RunConsole | None"
+) -> tuple[int, int]:
+    """By how much the workload was behind its times at most, and how long a process takes to start."""
     from holdfast.books.live import LiveBooks
     from holdfast.books.trace import TraceWriter
     from holdfast.cli.up import hosts, impairments, run_live
+    from holdfast.demo.process_start import measured_start_us
     from holdfast.net.clock import Clock
     from holdfast.net.event_loop import run as run_loop
     from holdfast.network.provenance import about_run
 
     clock = Clock()
     with TraceWriter(out / _RUN, about_run(network, "live", network.seed), overwrite=True) as trace:
-        books = LiveBooks(trace, watch.on_row)
+        books = LiveBooks(trace, watch.on_row, None if console is None else console.streams)
 
         def show(live: "LiveRun", books: LiveBooks) -> None:
             found = books.outcome
@@ -124,24 +135,28 @@ def _live(network: "Network", out: Path, in_process: bool, watch: "RunWatch", vi
 
         again = None if in_process else [str(out / _FILE), "--seed", str(network.seed)]
         new_host = hosts(network, again, impairments(network.seed), clock, books)
-        lag_us = run_loop(run_live(network, network.seed, new_host, books, clock, show))
+        start_us = 0
+
+        async def measure() -> None:
+            nonlocal start_us
+            start_us = await measured_start_us(network, new_host)
+
+        lag_us = run_loop(run_live(network, network.seed, new_host, books, clock, show, console, measure))
         if lag_us is None:
             raise KeyboardInterrupt
         books.close()
-    return lag_us
+    return lag_us, start_us
 
 
 def _audit(
     out: Path, prediction: "DemoPrediction", view: "RunScreen"
 ) -> tuple["AuditedRun", "Shown", list["Expectation"]]:
     from holdfast.demo.prediction import beside
+    from holdfast.pipeline.audit.engines import engine_for, start
     from holdfast.pipeline.audit.trace_footers import read_footers
-    from holdfast.pipeline.session import plain_interrupts, session
 
     footers = read_footers([out / _RUN])
-    view.show_step("audit: starting Spark")
-    spark = session("holdfast demo", profile="test")  # the trace of a minute: small
-    plain_interrupts()
+    engine = start(engine_for(None, footers), footers, progress=lambda step: view.show_step(f"audit: {step}"))
     from holdfast.pipeline.audit.folder import audit_folder, write_tables
     from holdfast.pipeline.audit.job import audited
     from holdfast.pipeline.audit.promises import Asked
@@ -151,7 +166,7 @@ def _audit(
     asked = Asked(delivery_min=1.0)  # the network recovers what it loses, so nothing may be missing
     with (
         audit_folder(out / _AUDIT, overwrite=True) as folder,
-        audited(spark, footers, asked, lambda step: view.show_step(f"audit: {step}")) as audit,
+        audited(engine, footers, asked, lambda step: view.show_step(f"audit: {step}")) as audit,
     ):
         [run] = audit.runs
         view.show_step("audit: writing tables and report")

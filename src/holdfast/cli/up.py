@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from holdfast.cli.console_options import Act, Console, console_of_run, tell_console
+
 if TYPE_CHECKING:
     from holdfast.books.live import LiveBooks
+    from holdfast.books.outcome import Outcome
+    from holdfast.console.run_console import RunConsole
     from holdfast.net.clock import Clock
     from holdfast.net.live import LiveRun, NewHost
     from holdfast.net.member import NewImpairment, OnWanted
@@ -33,6 +37,8 @@ def run(
     overwrite: Annotated[bool, typer.Option(help="Replace a run that is in the folder already.")] = False,
     member: Annotated[str | None, typer.Option(hidden=True)] = None,
     role: Annotated[str | None, typer.Option(hidden=True)] = None,
+    console: Console = None,
+    act: Act = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a network file live, over sockets, with its loss and delay.
@@ -45,6 +51,7 @@ def run(
     Example:
       holdfast init net.toml
       holdfast up net.toml --duration 10 --out run-live
+      holdfast up net.toml --duration 600 --console 127.0.0.1:8180 --act
     """
     from holdfast.net.clock import Clock
     from holdfast.net.event_loop import run as run_loop
@@ -56,7 +63,7 @@ def run(
     if network.reliability.hops.durable and network.reliability.store is None:
         with TemporaryDirectory(prefix="holdfast-store-") as folder:
             stored = [*(settings or ()), f"reliability.store={json.dumps(folder)}"]
-            run(path, seed, duration, stored, in_process, out, overwrite, member, role, as_json)
+            run(path, seed, duration, stored, in_process, out, overwrite, member, role, console, act, as_json)
         return
     chosen = network.seed if seed is None else seed
     new_impairment = impairments(chosen)
@@ -76,18 +83,23 @@ def run(
     again = [path, "--seed", str(chosen), *(word for each in words for word in ("--set", each))]
     trace = None if out is None else TraceWriter(out, about_run(network, "live", chosen), overwrite)
     with trace or nullcontext():
-        books = LiveBooks(trace)
+        watched = console_of_run(network, console, act)
+        books = LiveBooks(trace, onlooker=None if watched is None else watched.streams)
         new_host = hosts(network, None if in_process else again, new_impairment, clock, books)
-        lag_us = run_loop(run_live(network, chosen, new_host, books, clock))
+        lag_us = run_loop(run_live(network, chosen, new_host, books, clock, console=watched))
         if lag_us is None:
             raise KeyboardInterrupt
         outcome = books.close()
     if as_json:
         print(json.dumps({"seed": chosen, "lag_us": lag_us, **outcome.as_json()}))
         return
+    _print_end(network, chosen, outcome, lag_us, out)
+
+
+def _print_end(network: "Network", seed: int, outcome: "Outcome", lag_us: int, out: Path | None) -> None:
     from holdfast.cli.sim import _summary
 
-    print(_summary(f"{network.name}, live", chosen, outcome))
+    print(_summary(f"{network.name}, live", seed, outcome))
     print(f"  {'lag':<20}{lag_us / 1000:,.1f} ms at most behind the workload's times")
     if out is not None:
         print(f"trace in {out}")
@@ -135,6 +147,8 @@ async def run_live(
     books: "LiveBooks",
     clock: "Clock",
     show: "Callable[[LiveRun, LiveBooks], None] | None" = None,
+    console: "RunConsole | None" = None,
+    on_started: "Callable[[], Awaitable[None]] | None" = None,
 ) -> int | None:
     """By how much the workload was behind its times at most; None if it was stopped before anything had begun."""
     from holdfast.cli.connection_options import stopping
@@ -152,10 +166,17 @@ async def run_live(
                 starting.cancel()
                 return None
             starting.result()
+            if on_started is not None:
+                await on_started()
+                live.zero_us = clock.now_us()  # the run begins now
             books.begin(live.zero_us)
+            if console is not None:
+                tell_console(await console.start(live))
             Faults(live)  # the same faults at the same times as in the simulator
             await live.run(stop, lambda: (show or _show)(live, books))
         finally:
+            if console is not None:
+                await console.stop()
             await live.stop()
             if show is None and sys.stderr.isatty():
                 print(file=sys.stderr)

@@ -1,8 +1,8 @@
-"""What the planner expects of the demo's network, from its file alone, and what the audit has measured of each.
+"""What the planner expects of the demo's network, from its file, and what the audit has measured of each.
 
 Losses on links: the planner's closed forms. The failover: a neighbour waits `suspect_s` before it asks for a replica,
-and a process takes about `start_s` to run; what is published in that time and passes the broker, comes from its clients
-or is for them, is held up.
+and a process takes its time to run, which was measured before the run (`process_start`); what is published in that time
+and passes the broker, comes from its clients or is for them, is held up.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ class DemoPrediction:
     held_up: float = 0.0  # deliveries
 
 
-def predict(network: Network) -> DemoPrediction:
+def predict(network: Network, start_us: int | None = None) -> DemoPrediction:
+    """`start_us` is what a process takes to start on this machine; without it, the file's `start_s`."""
     case = case_of(network)
     recovery = network.reliability.guarantees.recovery
     told = recovery.told if isinstance(recovery, RecoverySettings) else RecoverySettings().told
@@ -37,7 +38,7 @@ def predict(network: Network) -> DemoPrediction:
     killed = [fault.broker for fault in network.faults if fault.kind == "crash" and fault.broker is not None]
     if not killed or network.replication is None:
         return DemoPrediction(unaided, in_the_end)
-    outage_us = network.replication.suspect_us + network.replication.provision_us
+    outage_us = network.replication.suspect_us + (network.replication.provision_us if start_us is None else start_us)
     return DemoPrediction(unaided, in_the_end, outage_us, _rate_through(case, killed[0]) * outage_us / _US)
 
 
@@ -93,7 +94,8 @@ def beside(prediction: DemoPrediction, run: AuditedRun, shown: Shown) -> list[Ex
             prediction.outage_us,
             failover.ready_us - failover.failed_us,
             "time",
-            "suspect_s and start_s of the network file; measured from the kill until the replica knows everything",
+            "suspect_s of the network file, and what a process took to start before the run; measured from the kill "
+            "until the replica knows everything",
         ),
         Expectation(
             "delayed by it",

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from holdfast.matching.filling import fill_block
 from holdfast.matching.kernels import CODE_MAX, IN_RANGE, NO_SLOT, STRIPE
+from holdfast.matching.slots import Slot
 
 FILTERS_MIN = 1_024  # fewer are one bitmap
 _WORDS = 128  # of a bit row, 1 KiB: with twenty slots the block takes half of a cache of 1 MiB
@@ -48,14 +49,14 @@ class _BlockParts:
     row_words: int = 0
 
 
-def build_blocks(arrays: Arrays, codes: Sequence[int]) -> Arrays:
-    """Blocks for the buckets that have enough checked filters; `codes` says how many codes each slot has."""
+def build_blocks(arrays: Arrays, slots: Sequence[Slot]) -> Arrays:
+    """Blocks for the buckets that have enough checked filters."""
     starts = arrays["checked_starts"]
     wide_of = np.full(starts.size - 1, -1, np.int32)
     parts = _BlockParts()
     for bucket in np.flatnonzero(np.diff(starts) >= FILTERS_MIN).tolist():
         wide_of[bucket] = len(parts.wides)
-        _add(parts, arrays, np.array(codes, np.int64), int(starts[bucket]), int(starts[bucket + 1]))
+        _add(parts, arrays, slots, int(starts[bucket]), int(starts[bucket + 1]))
     axes = [end - first for first, end, _, _ in parts.wides]
     return {
         "wide_of": wide_of,
@@ -70,25 +71,28 @@ def build_blocks(arrays: Arrays, codes: Sequence[int]) -> Arrays:
     }
 
 
-def _add(parts: _BlockParts, arrays: Arrays, codes: npt.NDArray[np.int64], first: int, end: int) -> None:
+def _add(parts: _BlockParts, arrays: Arrays, known: Sequence[Slot], first: int, end: int) -> None:
     """The blocks of one bucket. All of them have the same cells, so that an event looks up its own once."""
     size = end - first
     blocks = -(-size // (64 * _WORDS))
-    words = -(-size // (64 * blocks))
-    views = [_View(arrays, codes, at, min(at + 64 * words, end)) for at in range(first, end, 64 * words)]
+    words = STRIPE * -(-size // (64 * STRIPE * blocks))
+    views = [_View(arrays, known, at, min(at + 64 * words, end)) for at in range(first, end, 64 * words)]
     chosen = [view.sides() for view in views]
     slots = sorted(set().union(*chosen))
     axis_of = {slot: axis for axis, slot in enumerate(slots)}
-    cells = int(np.clip(_CELLS_OF_BLOCK // max(map(len, chosen)), _CELLS_MIN, _CELLS_MAX))
+    dense = [view.matches_share() > _MATCHES_SHARE for view in views]
+    most = _CELLS_MAX * (2 if any(dense) else 1)  # where much matches, what is unsure costs more than the bit rows
+    cells = int(np.clip(_CELLS_OF_BLOCK // max(map(len, chosen)), _CELLS_MIN, most))
     sample = _Sample(arrays, first, end)
     cuts = {slot: sample.cuts(slot, cells) for slot in slots}
-    parts.wides.append((len(parts.axes), len(parts.axes) + len(slots), len(parts.blocks), len(parts.blocks) + blocks))
+    parts.wides.append(
+        (len(parts.axes), len(parts.axes) + len(slots), len(parts.blocks), len(parts.blocks) + len(views))
+    )
     for slot in slots:
         parts.axes.append((slot, parts.cut_count, parts.cut_count + cuts[slot].size))
         parts.cuts.append(cuts[slot])
         parts.cut_count += cuts[slot].size
-    for view, sides in zip(views, chosen, strict=True):
-        per_cell = 2 if view.matches_share() > _MATCHES_SHARE else 1
+    for view, sides, per_cell in zip(views, chosen, [1 + each for each in dense], strict=True):
         rows, firsts = view.bit_rows(sides, [cuts[slot] for slot in sides], words, per_cell)
         first_side, first_stripe = len(parts.sides), len(parts.stripes)
         parts.blocks.append(
@@ -124,9 +128,9 @@ class _Sample:
 class _View:
     """The filters of one block."""
 
-    def __init__(self, arrays: Arrays, codes: npt.NDArray[np.int64], first: int, end: int) -> None:
+    def __init__(self, arrays: Arrays, slots: Sequence[Slot], first: int, end: int) -> None:
         self.first = first
-        self._codes = codes
+        self._slots = slots
         self._starts = arrays["test_starts"][first : end + 1]
         self._tests = arrays["tests"][self._starts[0] : self._starts[-1]]
         self._is_range = self._tests[:, 0] == IN_RANGE
@@ -141,16 +145,19 @@ class _View:
         ]
 
     def matches_share(self) -> float:
-        """How many of the filters an event may be expected to match, if codes were equally frequent and independent."""
+        """How many of the filters an event may be expected to match, if values are spread evenly and independent."""
         if not self._tests.size:
             return 1.0
         return float(np.exp(self._sums(np.log(np.maximum(self._widths(), 1e-9)))).mean())
 
     def _widths(self) -> npt.NDArray[np.float64]:
-        """The share of its slot's codes that a test admits; for one that is no range, half."""
-        codes = self._codes[self._tests[:, 1]]
-        low, high = self._tests[:, 2], np.minimum(self._tests[:, 3], codes - 1)
-        return np.where(self._is_range, (high - low + 1) / codes, 0.5)
+        """The share of its slot's values that a test admits; for one that is no range, half."""
+        widths = np.full(self._tests.shape[0], 0.5)
+        for slot in np.unique(self._tests[self._is_range, 1]).tolist():
+            mine = self._is_range & (self._tests[:, 1] == slot)
+            begin, end = (_depth(self._slots[slot], self._tests[mine, column]) for column in (2, 3))
+            widths[mine] = end - begin
+        return widths
 
     def _sums(self, per_test: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         totals = np.concatenate([[0.0], np.cumsum(per_test)])
@@ -162,7 +169,7 @@ class _View:
         cut_starts = np.concatenate([[0], np.cumsum([each.size for each in cuts])])
         firsts = (cut_starts[:-1] + 2 * np.arange(len(cuts))) * per_cell * words
         rows = np.zeros((int(cut_starts[-1]) + 2 * len(cuts)) * per_cell * words, np.uint64)
-        side_of = np.full(self._codes.size, -1, np.int64)
+        side_of = np.full(len(self._slots), -1, np.int64)
         side_of[sides] = np.arange(len(sides))
         beside = ~self._is_range | (side_of[self._tests[:, 1]] < 0)
         exact = self._sums(beside.astype(np.float64)) == 0
@@ -192,4 +199,17 @@ class _View:
 
     def _share_of(self, hull: tuple[int, int, int]) -> float:
         slot, low, high = hull
-        return 1.0 if slot == NO_SLOT else (min(high, self._codes[slot] - 1) - low + 1) / self._codes[slot]
+        if slot == NO_SLOT:
+            return 1.0
+        begin, end = _depth(self._slots[slot], np.array([low, high])).tolist()
+        return float(end - begin)
+
+
+def _depth(slot: Slot, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+    """How far into a slot's values some codes lie, from 0 to 1: numbers by what they are, others by their rank."""
+    edges = slot.edges.get("float64")
+    if edges is None or edges.values.size < 2:
+        return np.asarray(np.minimum(codes, slot.codes - 1) / slot.codes)
+    values = edges.values[np.minimum(codes // 2, edges.values.size - 1)]
+    lowest, highest = edges.values[0] / 2, edges.values[-1] / 2  # halves: their difference is a double
+    return np.asarray((values / 2 - lowest) / (highest - lowest))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from holdfast.matching.elements import ElementMap, Known
 from holdfast.matching.kernels import Patterns
 from holdfast.matching.placing import place_texts
-from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
+from holdfast.matching.slots import EXACT, FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
 from holdfast.model.errors import InputError
 from holdfast.model.values import as_value
 
@@ -50,6 +50,8 @@ class EncodedColumn:
             codes = np.where(values, TRUE, FALSE).astype(np.int32)
         else:
             numbers = _numbers(self.name, self.array)
+            if numbers.dtype.kind == "i" and numbers.size and numbers.min() >= -EXACT and numbers.max() <= EXACT:
+                numbers = numbers.astype(np.float64)  # the constants of another type would take as much memory again
             codes = slot.edges_of(numbers.dtype.name).codes(numbers)
             if numbers.dtype.kind == "f":
                 codes[np.isnan(numbers)] = UNKNOWN

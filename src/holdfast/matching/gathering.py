@@ -29,7 +29,7 @@ from holdfast.matching.kernels import (
     Ints,
 )
 from holdfast.matching.patterns import PatternMap
-from holdfast.matching.slots import Slot, SlotKind, constant_of, settle
+from holdfast.matching.slots import Slot, SlotKind, constant_of, is_double, settle
 
 _SLOT_KINDS = {
     int: SlotKind.NUMBER,
@@ -39,6 +39,7 @@ _SLOT_KINDS = {
     datetime: SlotKind.TIMESTAMP,
     type(None): SlotKind.PRESENCE,
 }
+_PACKED = 16_384  # subscriptions after which constants become arrays: objects would take five times the memory
 _EQ, _LT, _LE, _GT, _GE = range(5)
 _OPS = {"=": _EQ, "<": _LT, "<=": _LE, ">": _GT, ">=": _GE}
 
@@ -101,11 +102,15 @@ class Gathered:
         self._pattern_counts: Counter[str] = Counter()
         self._pattern_column_of: dict[tuple[str, bool], int] = {}
         self._slot_of: dict[tuple[str, type], int] = {}
-        self._constants: list[list[Any]] = []
+        self._constants: list[list[Any]] = []  # of each slot, those since they were packed
+        self._packed: list[list[npt.NDArray[np.float64]]] = []
+        self._packed_count: list[int] = []
         self._filter, self._slot, self._op, self._constant = (array("i") for _ in range(4))
         self._prefixes: list[tuple[int, int]] = []
         owners, repeated = array("i"), bytearray()
         for number, filters in enumerate(subscriptions):
+            if number % _PACKED == _PACKED - 1:
+                self._pack()
             repeated.append(len(filters) > 1)
             for filter_ in filters:
                 for each in filter_:
@@ -113,7 +118,9 @@ class Gathered:
                 owners.append(number)
         self.filter_subscription = np.array(owners, np.int32)
         self.repeated = np.frombuffer(bytes(repeated), np.uint8).copy()
-        self._ranks = [settle(slot, given) for slot, given in zip(self.slots, self._constants, strict=True)]
+        given = zip(self.slots, self._packed, self._constants, strict=True)
+        self._ranks = [settle(slot, packed, constants) for slot, packed, constants in given]
+        self._packed.clear()
         self._constants.clear()
         for extra in self.extras:
             extra.rank(self._ranks[extra.slot])
@@ -125,6 +132,13 @@ class Gathered:
     def patterns_on(self, slot: int) -> int:
         """How many patterns the conditions hold against a slot's attribute."""
         return self._pattern_counts[self.slots[slot].attribute]
+
+    def _pack(self) -> None:
+        for at, (slot, constants) in enumerate(zip(self.slots, self._constants, strict=True)):
+            if slot.sort is SlotKind.NUMBER and all(map(is_double, constants)):  # else they stay, and all after them
+                self._packed[at].append(np.array(constants, np.float64))
+                self._packed_count[at] += len(constants)
+                constants.clear()
 
     def _gather(self, filter_: int, each: Constraint) -> None:
         attribute, op, operand = each
@@ -149,7 +163,7 @@ class Gathered:
         self._filter.append(filter_)
         self._slot.append(slot)
         self._op.append(op)
-        self._constant.append(len(constants))
+        self._constant.append(self._packed_count[slot] + len(constants))
         constants.append(constant)
 
     def _like(self, filter_: int, each: Constraint) -> None:
@@ -187,13 +201,15 @@ class Gathered:
                 self._slot_of[attribute, other] = slot
             self.slots.append(Slot(attribute, sort))
             self._constants.append([])
+            self._packed.append([])
+            self._packed_count.append(0)
         return slot
 
     def _number(self, slot: int, members: Iterable[Any]) -> list[int]:
         constants = self._constants[slot]
-        first = len(constants)
+        first = self._packed_count[slot] + len(constants)
         constants.extend(map(constant_of, members))
-        return list(range(first, len(constants)))
+        return list(range(first, self._packed_count[slot] + len(constants)))
 
     def ranges(self) -> Ranges:
         """The comparisons as ranges of codes, those of one filter on one slot intersected."""

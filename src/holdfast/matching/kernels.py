@@ -17,6 +17,9 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -28,7 +31,8 @@ IN_RANGE, NOT_IN_RANGE, IN_SET, NOT_IN_SET, PATTERN, NOT_PATTERN = range(6)
 UNSORTED, AT_LEAST, AT_MOST = range(3)
 NO_SLOT = -1
 CODE_MAX = 2**31 - 1  # the high end of a range without one
-STRIPE = 16  # words of a block that are skipped together: two cache lines
+STRIPE = 16  # words of a block that are looked at together: two registers of 64 bytes
+SIDES_AT_ONCE = 8  # ANDed before it is looked whether a bit is left
 WIDE_ROWS = 4_096  # events that meet a block before the next one: it is fetched from memory once for all of them
 
 
@@ -84,11 +88,37 @@ _compiled = nb.njit(cache=True, nogil=True)
 # Handing an array to a function that stays a function costs atomic reference counting: too much in a loop.
 _inlined = nb.njit(inline="always")
 
-# De Bruijn's way to find the lowest set bit of a word: the top six bits of the product name it.
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_BIT_OF = np.zeros(64, np.int64)
-for _bit in range(64):
-    _BIT_OF[(0x03F79D71B4CB0A89 << _bit & (1 << 64) - 1) >> 58] = _bit
+_VECTOR = ir.VectorType(ir.IntType(64), STRIPE)
+
+
+@intrinsic
+def _and_stripe(context, rows, offsets, first, last, begin, left):
+    """left[:STRIPE] &= rows[offsets[d] + begin :] for d from `first` to `last`; whether a bit is left.
+
+    Written down as a vector, which stays in registers meanwhile: loops of so few words are not made vectors of.
+    """
+
+    def generate(target, builder, signature, args):
+        bit_rows, places, kept = (
+            target.make_array(signature.args[at])(target, builder, args[at]).data for at in (0, 1, 5)
+        )
+        place, found = builder.bitcast(kept, _VECTOR.as_pointer()), cgutils.alloca_once(builder, _VECTOR)
+        builder.store(builder.load(place, align=8), found)
+        with cgutils.for_range_slice(builder, args[2], args[3], ir.Constant(args[3].type, 1)) as (side, _):
+            at = builder.add(builder.load(builder.gep(places, [side])), args[4])
+            row = builder.load(builder.bitcast(builder.gep(bit_rows, [at]), _VECTOR.as_pointer()), align=8)
+            builder.store(builder.and_(builder.load(found), row), found)
+        builder.store(builder.load(found), place, align=8)
+        whole = builder.bitcast(builder.load(found), ir.IntType(64 * STRIPE))
+        return builder.icmp_unsigned("!=", whole, ir.Constant(whole.type, 0))
+
+    return types.boolean(rows, offsets, first, last, begin, left), generate
+
+
+@intrinsic
+def _lowest_bit(context, word):
+    """The place of the lowest bit of a word that is not zero."""
+    return types.int64(types.uint64), lambda target, builder, signature, args: builder.cttz(args[0], ir.IntType(1)(1))
 
 
 @_inlined
@@ -240,11 +270,6 @@ def _intersect(bit_rows, offsets, depth, size, left):
             left[w] &= bits[w]
 
 
-@_inlined
-def _lowest_bit(word):
-    return _BIT_OF[((word & (~word + np.uint64(1))) * _DE_BRUIJN) >> np.uint64(58)]
-
-
 @_compiled
 def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_rows, out, stamps):
     """Test the checked filters; the next hit to do, and the pairs written.
@@ -334,40 +359,22 @@ def _find_wide_cells(axes, cuts, codes, rows, first, end, cells):
 
 
 @_inlined
-def _intersect_span(bit_rows, offsets, depth, begin, left):
-    """AND a span of one bit row of each side, four at a time, until nothing is left; whether something is."""
-    size, seen = left.size, np.uint64(0)
-    for d in range(0, depth, 4):
-        one = bit_rows[offsets[d] + begin : offsets[d] + begin + size]
-        two = bit_rows[offsets[d + 1] + begin : offsets[d + 1] + begin + size]
-        three = bit_rows[offsets[d + 2] + begin : offsets[d + 2] + begin + size]
-        four = bit_rows[offsets[d + 3] + begin : offsets[d + 3] + begin + size]
-        seen = np.uint64(0)
-        if d == 0:
-            for w in range(size):
-                left[w] = one[w] & two[w] & three[w] & four[w]
-                seen |= left[w]
-        else:
-            for w in range(size):
-                left[w] &= one[w] & two[w] & three[w] & four[w]
-                seen |= left[w]
-        if seen == 0:
-            break
-    return seen != 0
+def _intersect_stripe(bit_rows, offsets, depth, begin, left):
+    """AND a stripe of one bit row of each side, until nothing is left; whether something is."""
+    left[:] = ~np.uint64(0)
+    side, some = 0, True
+    while side < depth and some:
+        end = min(side + SIDES_AT_ONCE, depth)
+        some = _and_stripe(bit_rows, offsets, side, end, begin, left)
+        side = end
+    return some
 
 
 @_inlined
-def _span_end(stripes, first, codes, row, at, words):
-    """Where the stripes end, from word `at` of a block, in which this row can match at all."""
-    end = at
-    while end < words:
-        slot = stripes[first + end // STRIPE, 0]
-        if slot != NO_SLOT:
-            code = codes[row, slot]
-            if code < stripes[first + end // STRIPE, 1] or code > stripes[first + end // STRIPE, 2]:
-                break
-        end = min(words, end + STRIPE)
-    return end
+def _is_within(stripes, at, codes, row):
+    """Whether a row can match anything in a stripe."""
+    slot = stripes[at, 0]
+    return slot == NO_SLOT or stripes[at, 1] <= codes[row, slot] <= stripes[at, 2]
 
 
 @_compiled
@@ -380,10 +387,9 @@ def check_blocks(image, codes, patterns, hit_rows, hit_buckets, progress, out_ro
     subscriptions, test_starts, tests, sets = image.checked_subscriptions, image.test_starts, image.tests, image.sets
     columns, texts, text_starts, text_patterns = image.pattern_columns, patterns.texts, patterns.starts, patterns.ids
     wides, blocks, sides, stripes, bit_rows = image.wides, image.blocks, image.sides, image.stripes, image.block_rows
-    most_words, most_axes = image.wide_scratch[0], image.wide_scratch[1]
-    cells = np.empty((min(WIDE_ROWS, hit_rows.size), most_axes), np.int16)
-    offsets = np.empty(most_axes + 4, np.int64)
-    left, sure = np.empty(most_words, np.uint64), np.zeros(most_words, np.uint64)
+    cells = np.empty((min(WIDE_ROWS, hit_rows.size), image.wide_scratch[1]), np.int16)
+    offsets = np.empty(image.wide_scratch[1], np.int64)
+    left, sure = np.empty(STRIPE, np.uint64), np.zeros(STRIPE, np.uint64)
     n, first = 0, progress[0]
     while first < hit_rows.size:
         wide, last = image.wide_of[hit_buckets[first]], first + 1
@@ -393,44 +399,40 @@ def check_blocks(image, codes, patterns, hit_rows, hit_buckets, progress, out_ro
         _find_wide_cells(image.axes, image.wide_cuts, codes, rows, wides[wide, 0], wides[wide, 1], cells)
         for b in range(max(progress[1], wides[wide, 2]), wides[wide, 3]):
             side, depth, words = blocks[b, 0], blocks[b, 1] - blocks[b, 0], blocks[b, 2]
-            padded = (depth + 3) & ~3
             for i in range(progress[2], rows.size):
                 if n + 64 * words > out.size:
                     progress[0], progress[1], progress[2] = first, b, i
                     return n
                 row, begin = rows[i], n
-                for d in range(padded):
-                    k = side + (d if d < depth else 0)
-                    offsets[d] = sides[k, 1] + words * blocks[b, 4] * cells[i, sides[k, 0]]
-                at = 0
-                while at < words:
-                    end = _span_end(stripes, blocks[b, 5], codes, row, at, words)
-                    if end == at:
-                        at = min(words, at + STRIPE)
+                for d in range(depth):
+                    offsets[d] = sides[side + d, 1] + words * blocks[b, 4] * cells[i, sides[side + d, 0]]
+                for at in range(0, words, STRIPE):
+                    if not _is_within(stripes, blocks[b, 5] + at // STRIPE, codes, row):
                         continue
-                    if _intersect_span(bit_rows, offsets, padded, at, left[: end - at]):
-                        if blocks[b, 4] == 2:
-                            _intersect_span(bit_rows, offsets, padded, at + words, sure[: end - at])
-                        for w in range(end - at):
-                            place = blocks[b, 3] + 64 * (at + w)
-                            certain = sure[w] if blocks[b, 4] == 2 else np.uint64(0)
-                            possible = left[w] ^ certain  # what is sure is possible too
-                            while certain:
-                                out[n] = subscriptions[place + _lowest_bit(certain)]
+                    if not _intersect_stripe(bit_rows, offsets, depth, at, left):
+                        continue
+                    if blocks[b, 4] == 2:
+                        _intersect_stripe(bit_rows, offsets, depth, at + words, sure)
+                    for w in range(STRIPE):
+                        if left[w] == 0:
+                            continue
+                        place = blocks[b, 3] + 64 * (at + w)
+                        certain = sure[w] if blocks[b, 4] == 2 else np.uint64(0)
+                        possible = left[w] ^ certain  # what is sure is possible too
+                        while certain:
+                            out[n] = subscriptions[place + _lowest_bit(certain)]
+                            n += 1
+                            certain &= certain - np.uint64(1)
+                        while possible:
+                            tested = place + _lowest_bit(possible)
+                            possible &= possible - np.uint64(1)
+                            out[n] = subscriptions[tested]
+                            if blocks[b, 6]:
+                                n += _in_ranges(test_starts, tests, codes, row, tested)
+                            elif _passes(
+                                test_starts, tests, sets, columns, texts, text_starts, text_patterns, codes, row, tested
+                            ):
                                 n += 1
-                                certain &= certain - np.uint64(1)
-                            while possible:
-                                tested = place + _lowest_bit(possible)
-                                possible &= possible - np.uint64(1)
-                                out[n] = subscriptions[tested]
-                                if blocks[b, 6]:
-                                    n += _in_ranges(test_starts, tests, codes, row, tested)
-                                elif _passes(
-                                    test_starts, tests, sets, columns, texts, text_starts, text_patterns,
-                                    codes, row, tested,
-                                ):  # fmt: skip
-                                    n += 1
-                    at = end
                 out_rows[begin:n] = row
             progress[2] = 0
         progress[1] = 0

@@ -60,7 +60,7 @@ def compile_image(gathered: Gathered) -> Image:
     arrays |= _tested(entries, left, unused, plain, buckets, gathered)
     codes = [slot.codes for slot in gathered.slots]
     arrays |= build_bitmaps(arrays, gathered.repeated, codes)
-    arrays |= build_blocks(arrays, codes)
+    arrays |= build_blocks(arrays, gathered.slots)
     arrays["repeated"] = gathered.repeated
     return frozen(arrays)
 

@@ -35,6 +35,7 @@ Filters = Sequence[Filter]
 RECENT_MAX = 256  # filters in the index in Python: compiling so few takes some milliseconds
 _TIER = 8  # levels become one when there are so many whose sizes are within this factor
 _THREADED_MAX = 65_536  # filters of a level that a thread makes: more would keep the interpreter's lock too long
+_YOUNG_MAX = 4_096  # filters of a broker that the garbage collector looks at: a million would stop it for a second
 _PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
 ROWS_MAX = 64  # events that a level is asked about at a time: enough that the call's own cost vanishes
 
@@ -47,9 +48,15 @@ def _least(tier: int) -> int:
 class CompiledLevel(Generic[K]):
     """Keys whose filters were compiled together. One that was removed is None."""
 
-    def __init__(self, columns: "Columns", keys: Callable[[], list[K]]) -> None:
-        """`keys` is called when they are first needed: a table that is matched on a mapped file never needs them."""
+    def __init__(
+        self, columns: "Columns", keys: Callable[[], list[K]], filters: Callable[[int], Filters] | None = None
+    ) -> None:
+        """`keys` is called when they are first needed: a table that is matched on a mapped file never needs them.
+
+        `filters` says what was compiled, by number, where the index does not keep it.
+        """
         self.columns = columns
+        self.filters = filters
         self._make_keys = keys
         self.gone: list[int] = []
         self._numbers: dict[K, int] | None = None
@@ -77,6 +84,13 @@ class CompiledLevel(Generic[K]):
         if self._numbers is None:
             self._numbers = {key: number for number, key in enumerate(self.keys) if key is not None}
         return self._numbers
+
+    def items(self) -> Iterator[tuple[K, Filters]]:
+        """Its keys, with the filters that it has itself."""
+        assert self.filters is not None
+        for number, key in enumerate(self.keys):
+            if key is not None:
+                yield key, self.filters(number)
 
     def few(self) -> "Few":
         if self._few is None:
@@ -128,7 +142,7 @@ class CompiledLevel(Generic[K]):
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Building an index makes millions of objects and no garbage; looking for it would double the time."""
     enabled = gc.isenabled()
     gc.disable()
@@ -143,7 +157,7 @@ def compiled(filters: dict[K, Filters]) -> CompiledLevel[K]:
     from holdfast.matching.columns import Columns  # noqa: PLC0415  # loads numba
 
     keys = list(filters)
-    with _collector_paused():
+    with collector_paused():
         return CompiledLevel(Columns.of(filters.values()), lambda: keys)
 
 
@@ -154,11 +168,17 @@ class _Recent(Generic[K]):
         self.filters: dict[K, Filters] = {}
         self.count = 0  # of filters
         self._index: Index[K] | None = Index() if at_once else None
+        self._gone: dict[K, Filters] = {}  # removed, and still in the index: taking a filter out is as slow as adding
 
     def add(self, key: K, filters: Filters) -> None:
         self.filters[key] = filters
         self.count += len(filters)
         if self._index is not None:
+            before = self._gone.pop(key, None)
+            if before == filters:
+                return
+            if before is not None:
+                self._index.remove(key, before)
             self._index.add(key, filters)
 
     def remove(self, key: K) -> bool:
@@ -167,8 +187,15 @@ class _Recent(Generic[K]):
             return False
         self.count -= len(filters)
         if self._index is not None:
-            self._index.remove(key, filters)
+            self._gone[key] = filters
         return True
+
+    def match(self, attributes: Attributes) -> list[K]:
+        return self.match_each([attributes])[0]
+
+    def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
+        found = self.index().match_each(events)
+        return [[key for key in keys if key not in self._gone] for keys in found] if self._gone else found
 
     def index(self) -> Index[K]:
         if self._index is None:
@@ -214,25 +241,47 @@ class Levels(Marked[K]):
     def __init__(self, threaded: bool = False) -> None:
         super().__init__()
         self.levels: list[CompiledLevel[K]] = []
-        self.filters: dict[K, Filters] = {}
+        self.filters: dict[K, Filters] = {}  # without those that a level has itself
         self.changes = 0  # goes up with every change, so that others can keep what they made
         self._recent: _Recent[K] = _Recent(at_once=threaded)
         self._job: _Job[K] | None = None
         self._threaded = threaded
         self._compiles = True
+        self._young = 0  # filters since the garbage collector was told to leave all there is alone
 
     @property
     def recent(self) -> dict[K, Filters]:
         """What is in no level yet."""
         return self._recent.filters
 
+    def __len__(self) -> int:
+        return len(self.filters) + sum(level.size for level in self._archives())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.filters or any(key in level.numbers() for level in self._archives())
+
+    def items(self) -> Iterator[tuple[K, Filters]]:
+        """All keys with their filters."""
+        for level in self._archives():
+            yield from level.items()
+        yield from self.filters.items()
+
+    def _archives(self) -> list[CompiledLevel[K]]:
+        return [level for level in self.levels if level.filters is not None]
+
     def add(self, key: K, filters: Filters) -> None:
         self.filters[key] = filters
         self._recent.add(key, filters)
         self.changes += 1
+        if self._threaded:
+            self._young += len(filters)
+            if self._young >= _YOUNG_MAX:
+                gc.freeze()
+                self._young = 0
+            self.settle()
 
-    def remove(self, key: K, filters: Filters) -> None:
-        del self.filters[key]
+    def remove(self, key: K, filters: Filters = ()) -> None:
+        self.filters.pop(key, None)
         self._marks.pop(key, None)
         self.changes += 1
         if self._recent.remove(key):
@@ -250,13 +299,13 @@ class Levels(Marked[K]):
     def match(self, attributes: Attributes) -> list[K]:
         self.settle()
         if not self.levels and self._job is None:
-            return self._recent.index().match(attributes)
+            return self._recent.match(attributes)
         return self._match([attributes])[0]
 
     def match_each(self, events: Sequence[Attributes]) -> list[list[K]]:
         self.settle()
         if not self.levels and self._job is None:
-            return self._recent.index().match_each(events)
+            return self._recent.match_each(events)
         return [each for at in range(0, len(events), ROWS_MAX) for each in self._match(events[at : at + ROWS_MAX])]
 
     def _match(self, events: Sequence[Attributes]) -> list[list[K]]:
@@ -264,9 +313,8 @@ class Levels(Marked[K]):
         out: list[list[K]] = [[] for _ in events]
         for each in recent:
             if each.filters:
-                index = each.index()
-                for found, event in zip(out, events, strict=True):
-                    found += index.match(event)
+                for found, more in zip(out, each.match_each(events), strict=True):
+                    found += more
         for level in self.levels:
             level.collect(events, out)
         return out
@@ -293,6 +341,10 @@ class Levels(Marked[K]):
         while len(tiers.get(tier, [])) + 1 >= _TIER and not (self._threaded and _least(tier + 1) > _THREADED_MAX):
             replaced += tiers[tier]
             tier += 1
+        for level in replaced:
+            if level.filters is not None:
+                self.filters.update(level.items())
+                level.filters = None
         keys = [key for level in replaced for key in level.keys if key is not None]
         filters = {key: self.filters[key] for key in keys} | recent.filters
         self._job = _Job(recent, replaced, list(self._parts(filters)))

@@ -8,7 +8,7 @@ Not for use by several threads at once; `match_batch` may itself use several.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.language.parser import as_subscription, parse
-from holdfast.language.subscription import Subscription
-from holdfast.matching.columns import Pairs
-from holdfast.matching.levels import CompiledLevel, Levels, compiled
+from holdfast.language.subscription import Filter, Subscription
+from holdfast.matching.archive import Archive
+from holdfast.matching.columns import Columns, Pairs
+from holdfast.matching.levels import CompiledLevel, Levels, collector_paused, compiled
 from holdfast.matching.storage import load, save
+from holdfast.matching.trimming import trim_heap
 from holdfast.model.errors import MisuseError
 from holdfast.model.event import attributes_of
 
@@ -31,30 +33,29 @@ class Matcher:
 
     def __init__(self) -> None:
         self._index: Levels[Id] = Levels()
-        self._unread: _Opened | None = None  # opened from a file, its conditions not parsed yet
+        self._opened: _Opened | None = None  # as it was opened or built, until something changes
         self._tables = _Tables()
 
     def __len__(self) -> int:
-        return self._unread.level.size if self._unread is not None else len(self._index.filters)
+        return len(self._index)
 
     def __contains__(self, id_: object) -> bool:
-        return id_ in self._read().filters
+        return id_ in self._index
 
     def add(self, id_: Id, condition: str | Subscription) -> None:
         """Add a subscription; a ConditionError or MisuseError leaves everything as it was."""
-        index = self._read()
         self._check_id(id_)
-        if id_ in index.filters:
+        if id_ in self._index:
             raise MisuseError(f"there is a subscription {id_!r} already; remove it first")
-        index.add(id_, as_subscription(condition).filters)
+        self._index.add(id_, as_subscription(condition).filters)
+        self._opened = None
 
     def remove(self, id_: Id) -> None:
         """Take a subscription out; a MisuseError when there is none of this id."""
-        index = self._read()
-        filters = index.filters.get(id_)
-        if filters is None:
+        if id_ not in self._index:
             raise MisuseError(f"there is no subscription {id_!r}")
-        index.remove(id_, filters)
+        self._index.remove(id_)
+        self._opened = None
 
     def match(self, event: Mapping[str, object]) -> list[Id]:
         """The ids of the subscriptions that want this event, in no particular order."""
@@ -76,52 +77,74 @@ class Matcher:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the compiled matcher to a file that `Matcher.open` maps into memory."""
-        if self._unread is not None:
-            opened = self._unread
-            save(Path(path), opened.level.columns, opened.ids, opened.conditions)
+        if self._opened is not None:
+            opened = self._opened
+            conditions = pa.array(opened.conditions, pa.large_string())
+            save(Path(path), opened.level.columns, opened.ids, conditions)
             return
-        filters = self._index.filters
+        filters = dict(self._index.items())
         level = compiled(filters)
         conditions = pa.array([str(Subscription(tuple(each))) for each in filters.values()], pa.large_string())
         save(Path(path), level.columns, _id_array(list(filters)), conditions)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> "Matcher":
-        """A saved matcher. It is asked on the mapped file at once; the first change parses its conditions."""
-        matcher = cls()
-        columns, ids, conditions = load(Path(path))
-        level: CompiledLevel[Id] = CompiledLevel(columns, ids.to_pylist)
-        matcher._unread = _Opened(level, ids, conditions)
-        if level.size:
-            matcher._index.levels.append(level)
-            matcher._tables.keep(level, ids)
+    def build(cls, subscriptions: Iterable[tuple[Id, str | Subscription]]) -> "Matcher":
+        """A matcher of many subscriptions, compiled as they come: a million take a tenth of the memory of `add`."""
+        matcher, ids, archive = cls(), dict[Id, None](), Archive()
+
+        def filters() -> Iterator[Sequence[Filter]]:
+            for id_, condition in subscriptions:
+                matcher._check_id(id_, next(iter(ids), id_))
+                if id_ in ids:
+                    raise MisuseError(f"two subscriptions have the id {id_!r}")
+                ids[id_] = None
+                found = as_subscription(condition)
+                archive.add(str(found))
+                yield found.filters
+
+        with collector_paused():
+            columns = Columns.of(filters())
+        matcher._take(columns, _id_array(list(ids)), archive).few()
+        trim_heap()
         return matcher
 
-    def _read(self) -> Levels[Id]:
-        if self._unread is not None:
-            texts = self._unread.conditions.to_pylist()
-            ids = [id_ for id_ in self._unread.level.keys if id_ is not None]
-            self._index.filters = {id_: parse(text).filters for id_, text in zip(ids, texts, strict=True)}
-            self._unread = None
-        return self._index
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "Matcher":
+        """A saved matcher, asked on the mapped file at once. Its conditions are parsed when it is compiled anew."""
+        matcher = cls()
+        matcher._take(*load(Path(path)))
+        return matcher
 
-    def _check_id(self, id_: Id) -> None:
+    def _take(self, columns: Columns, ids: pa.Array, conditions: "Archive | pa.Array") -> CompiledLevel[Id]:
+        def filters(number: int) -> Sequence[Filter]:
+            return parse(str(conditions[number])).filters
+
+        level: CompiledLevel[Id] = CompiledLevel(columns, ids.to_pylist, filters)
+        self._opened = _Opened(level, ids, conditions)
+        if level.size:
+            self._index.levels.append(level)
+            self._tables.keep(level, ids)
+        return level
+
+    def _check_id(self, id_: Id, other: Id | None = None) -> None:
         if type(id_) is not str and (type(id_) is not int or not -(2**63) <= id_ < 2**63):
             raise MisuseError(f"an id is a string or a 64-bit integer, not {id_!r}")
         if type(id_) is str and not id_.isascii() and not _encodable(id_):
             raise MisuseError(f"the id {id_!a} holds a lone surrogate, which is not valid text")
-        other = next(iter(self._index.filters), id_)
+        if other is None:
+            known = (key for level in self._index.levels for key in level.keys if key is not None)
+            other = next(iter(self._index.filters), next(known, id_))
         if type(other) is not type(id_):
             raise MisuseError(f"ids are all strings or all integers; {id_!r} does not go with {other!r}")
 
 
 @dataclass
 class _Opened:
-    """What a file holds."""
+    """What a file holds, or what was built."""
 
     level: CompiledLevel[Id]
     ids: pa.Array
-    conditions: pa.Array
+    conditions: "Archive | pa.Array"
 
 
 class _Tables:

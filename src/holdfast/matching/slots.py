@@ -79,8 +79,8 @@ class Slot:
         return found
 
 
-def settle(slot: Slot, constants: list[Any]) -> npt.NDArray[np.int32]:
-    """Sort a slot's constants and return the rank of each one given."""
+def settle(slot: Slot, packed: list[npt.NDArray[np.float64]], constants: list[Any]) -> npt.NDArray[np.int32]:
+    """Sort a slot's constants and return the rank of each one given: first those that are packed."""
     if slot.sort is SlotKind.STRING:
         distinct = sorted(set(constants))
         _keep_texts(slot, distinct)
@@ -90,12 +90,13 @@ def settle(slot: Slot, constants: list[Any]) -> npt.NDArray[np.int32]:
     else:
         if slot.sort is SlotKind.TIMESTAMP:
             constants = [microseconds(each) for each in constants]
-        numbers = np.array(constants, np.float64) if all(map(_is_double, constants)) else None
-        if numbers is not None:
+        if all(map(is_double, constants)):
+            numbers = np.concatenate([*packed, np.array(constants, np.float64)])
             unique, ranks = np.unique(numbers, return_inverse=True)
             slot.count = unique.size
             slot.edges = {"float64": _edges_of_doubles(unique)}
             return ranks.astype(np.int32)
+        constants = [each for array in packed for each in array.tolist()] + constants
         distinct = sorted(set(constants))
         slot.edges = {name: _edges(distinct, name) for name in ("float64", "int64", "uint64")}
     slot.count = len(distinct)
@@ -103,7 +104,7 @@ def settle(slot: Slot, constants: list[Any]) -> npt.NDArray[np.int32]:
     return np.array([rank[each] for each in constants], np.int32)
 
 
-def _is_double(number: int | float) -> bool:
+def is_double(number: int | float) -> bool:
     return type(number) is float or -EXACT <= number <= EXACT
 
 

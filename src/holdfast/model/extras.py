@@ -14,6 +14,7 @@ from holdfast.model.errors import MissingExtraError
 EXTRA_OF = {
     "rich": "broker",
     "typer": "broker",
+    "duckdb": "sim",
     "llvmlite": "sim",
     "numba": "sim",
     "numpy": "sim",
@@ -21,7 +22,6 @@ EXTRA_OF = {
     "pandas": "spark",
     "pyspark": "spark",
     "kazoo": "zookeeper",
-    "duckdb": "nemesis",
     "cryptography": "trust",
     "jwt": "trust",
     "nats": "nats",

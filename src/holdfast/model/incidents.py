@@ -71,7 +71,8 @@ COUNTERS: Final = {
 TABLES: Final = {
     "bad_condition": "A neighbour sent a condition that cannot be parsed; the change is ignored.",
     "untested_condition": "A neighbour sent a condition whose test needs a package that is missing here; it is passed.",
-    "too_many_conditions": "A neighbour sent more conditions than `conditions_max`; the change is refused.",
+    "too_many_conditions": "A neighbour sent conditions of more filters than `filters_max` or more bytes than "
+    "`condition_bytes_max`; the change is refused.",
     "conditions_refused": "A neighbour refused conditions; it sends no events for them.",
     "subscription_narrowed": "A client has no right to a subscription, and got as much of it as it may have.",
     "subscription_refused": "A client has no right to a subscription.",

@@ -38,7 +38,7 @@ from holdfast.protocol.effects import (
     Send,
     Wake,
 )
-from holdfast.protocol.message_kind import classify
+from holdfast.protocol.message_kind import REPAIRS, classify
 from holdfast.protocol.node import Node
 from holdfast.wire.batch_writer import Relay
 from holdfast.wire.codec import (
@@ -131,11 +131,14 @@ class Driver:
             messages = self._one_by_one(messages)
             for message in messages:
                 self._tally(classify(message)[0]).received += 1
+        before = self.counters.received
         for at, message in enumerate(messages):
             self.counters.received += len(message.seqs) if type(message) is Batch else 1
             if type(message) is Heartbeat and link is not None and message.kind != link.kind:
                 # What it is was settled when it came.
                 messages[at] = Heartbeat(message.epoch, message.heard, message.known, link.kind)
+        if link is not None:
+            link.received += self.counters.received - before
         self._handled = messages, frame
         self._perform(self.machine.receive(sender, messages, now_us), now_us)
         self._handled, self._relay = _NO_FRAME, None
@@ -317,8 +320,9 @@ class Driver:
                 self.counters.nowhere += count
                 continue
             self.counters.sent += count
+            link.sent += count
             if self.tallies is not None:
-                self._tally_sent(messages)
+                self._tally_sent(link, messages)
             if link.impairment is not None:
                 self._impair(link, messages)
                 continue
@@ -338,16 +342,20 @@ class Driver:
     def _impair(self, link: Link, messages: list[bytes]) -> None:
         for encoded in messages:
             kept = link.impair(encoded, self._touch)
-            self.counters.lost += not kept
+            if not kept:
+                self.counters.lost += 1
+                link.lost += 1
             if self.tallies is not None:
                 if not kept:
                     self._tally(self._kinds[id(encoded)]).lost += 1
                 if link.may_lose(encoded):
                     self._tally_link(link.name, len(encoded) + FRAME_BYTES, kept)
 
-    def _tally_sent(self, messages: list[bytes]) -> None:
+    def _tally_sent(self, link: Link, messages: list[bytes]) -> None:
         for encoded in messages:
-            tally = self._tally(self._kinds[id(encoded)])
+            kind = self._kinds[id(encoded)]
+            link.repairs_sent += kind in REPAIRS
+            tally = self._tally(kind)
             tally.sent += 1
             tally.sent_bytes += len(encoded) + FRAME_BYTES
 

@@ -70,6 +70,7 @@ class Link:
         self.waited_for = pushes_back  # not while it is away, or has taken nothing for too long
         self.dirty = False  # waits for the next flush
         self.skew_us = 0  # how far the clock of the far end is ahead of ours
+        self.sent = self.received = self.lost = self.repairs_sent = 0  # messages: in all, by injected faults, again
         self._pushed_back = self._slowed = False
         self._clock = clock
         self._counters = counters

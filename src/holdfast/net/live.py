@@ -7,9 +7,9 @@ calls that the simulator offers, so that both are struck by the same ones.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from holdfast.books.rows import Row, incident_row
 from holdfast.model.errors import InputError, TransportError
@@ -95,6 +95,7 @@ class LiveRun:
         self._addresses: dict[str, Address] = {}
         self._links: dict[frozenset[str], LinkSpec] = {}
         self._down: set[str] = set()
+        self.cut_links: set[frozenset[str]] = set()  # links that let nothing through
         self._stopping = False  # brokers that end now are not to be replaced
         self._roles: dict[str, Role] = {}  # of the replicas
         self._replicas: dict[str, str] = {}  # broker -> its last replica
@@ -171,6 +172,37 @@ class LiveRun:
         self._homes[spec.id] = spec.broker
         for number, condition in enumerate(spec.advertisements):
             client.driver.give(AdvertiseCall(f"a{number}", condition))
+
+    async def join(self, spec: ClientSpec) -> None:
+        """One more client, while the network runs; the books know of it as of the others."""
+        await self._start_client(spec, asyncio.Semaphore(1))
+
+    def publish(self, client: str, event: Mapping[str, object]) -> None:
+        self._clients[client].driver.publish(*encoded_event(event), b"", None)
+
+    # Being looked at -----------------------------------------------------------------------------
+
+    def statuses(self) -> dict[str, dict[str, Any]]:
+        """What each broker that runs tells of itself."""
+        found = {name: host.status() for name, host in self._hosts.items() if name not in self._down}
+        return {name: status for name, status in found.items() if status is not None}
+
+    @property
+    def down(self) -> frozenset[str]:
+        return frozenset(self._down)
+
+    @property
+    def standing(self) -> dict[str, str]:
+        """Brokers with a replica, and the latest of each, be it on its way."""
+        return dict(self._replicas)
+
+    @property
+    def homes(self) -> dict[str, str]:
+        return dict(self._homes)
+
+    @property
+    def links(self) -> tuple[LinkSpec, ...]:
+        return tuple(self._links.values())
 
     # Running -------------------------------------------------------------------------------------
 
@@ -389,6 +421,7 @@ class LiveRun:
                     await self._hosts[one].set_link(other, up)
 
         self._do(set_link())
+        (self.cut_links.discard if up else self.cut_links.add)(frozenset((a, b)))
         self.note(a, Incident("link_recovered" if up else "link_failed", b))
 
     def crash(self, name: str) -> None:

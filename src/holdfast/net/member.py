@@ -7,7 +7,7 @@ and received by kind, incidents, and how full its queues are. It may live in the
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.books.rows import (
     Row,
@@ -29,6 +29,7 @@ from holdfast.net.http import HttpServer
 from holdfast.net.link import Impairment
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
+from holdfast.net.status import status_of
 from holdfast.net.tls import TlsFiles
 from holdfast.net.watching import watch
 from holdfast.network.schema import LinkSpec, Network
@@ -47,6 +48,9 @@ class MemberHandle(Protocol):
     on_gone: OnGone  # it has ended, and nobody here has asked for that
 
     async def start(self, listen: Address) -> Address: ...
+
+    def status(self) -> dict[str, Any] | None:
+        """What `/status` tells, a second old at most while it runs; None before the first."""
 
     async def link(self, spec: LinkSpec, far: str, address: Address | None) -> None:
         """There is a link to this broker; with an address, dial it."""
@@ -196,6 +200,9 @@ class Member:
 
     async def connected(self, far: str) -> None:
         await self.node.connected_to(far)
+
+    def status(self) -> dict[str, Any]:
+        return status_of(self.node).details()
 
     def take_rows(self) -> list[Row]:
         return self._rows.take(self.node.driver, self.node.counters, self.node.settings.queue_bytes)

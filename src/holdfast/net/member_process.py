@@ -74,15 +74,18 @@ class ReportedRows(msgspec.Struct, frozen=True, tag=True):
     rows: list[list[Any]]
 
 
+class ReportedStatus(msgspec.Struct, frozen=True, tag=True):
+    status: dict[str, Any]
+
+
 class ReplicaAsked(msgspec.Struct, frozen=True, tag=True):
     wanted: ReplicaWanted
 
 
 _encode = msgspec.json.Encoder().encode
 _orders: msgspec.json.Decoder[NumberedCommand] = msgspec.json.Decoder(NumberedCommand)
-_reports: msgspec.json.Decoder[CommandDone | ReportedRows | ReplicaAsked] = msgspec.json.Decoder(
-    CommandDone | ReportedRows | ReplicaAsked
-)
+Report = CommandDone | ReportedRows | ReportedStatus | ReplicaAsked
+_reports: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)
 
 
 # The process itself --------------------------------------------------------------------------------------------
@@ -136,9 +139,10 @@ async def _report(member: Member) -> None:
     while True:
         await asyncio.sleep(_REPORT_S)
         _write_report(ReportedRows([list(row) for row in member.take_rows()]))
+        _write_report(ReportedStatus(member.status()))
 
 
-def _write_report(report: CommandDone | ReportedRows | ReplicaAsked) -> None:
+def _write_report(report: Report) -> None:
     data = memoryview(_encode(report) + b"\n")
     while data:
         data = data[os.write(1, data) :]
@@ -153,6 +157,7 @@ class MemberProcess:
     ) -> None:
         self.name = name
         self.on_gone: OnGone = lambda name: None
+        self._status: dict[str, Any] | None = None  # its last, a second old at most while it runs
         self._is_ending = False  # we have asked for it
         self._on_wanted = on_wanted
         self._command = command
@@ -177,6 +182,9 @@ class MemberProcess:
         except TransportError:
             await self.crash()  # it would wait for orders
             raise
+
+    def status(self) -> dict[str, Any] | None:
+        return self._status
 
     async def link(self, spec: LinkSpec, far: str, address: Address | None) -> None:
         await self._order(AddLink(spec, far, None if address is None else str(address)))
@@ -251,6 +259,8 @@ class MemberProcess:
                 report = _reports.decode(line)
                 if isinstance(report, ReportedRows):
                     self._on_rows([tuple(row) for row in report.rows])
+                elif isinstance(report, ReportedStatus):
+                    self._status = report.status
                 elif isinstance(report, ReplicaAsked):
                     self._on_wanted(report.wanted)
                 else:

@@ -5,13 +5,17 @@ is so full that events are dropped or held up, and its store takes what it is gi
 should be restarted: they are for whoever looks after the network, or decides where to send new clients.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from time import time
 
 from holdfast.net.counters import Counters
+from holdfast.net.link import Link
 from holdfast.net.node import BrokerNode
+from holdfast.net.tcp import TcpWire
 from holdfast.protocol.effects import Gauges
 
 _FULL = 0.9  # of what may wait for a neighbour: past this, the next burst costs events
+_CLIENTS_NAMED_MAX = 100  # in the status, which is asked for once a second; the others are counted
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,23 @@ class Queue:
 
     messages: int
     bytes: int
+
+
+@dataclass(frozen=True)
+class LinkStatus:
+    """A neighbour that is connected, and what has passed between it and this broker since it connected."""
+
+    kind: str  # "broker" or "client"
+    sent: int  # messages, each event of a batch by itself
+    received: int
+    lost: int  # of those sent: by injected faults
+    repairs: int  # of those sent: events once more; counted where messages are tallied, under `holdfast up`
+    queue_bytes: int
+    queue_messages: int
+    held_up: bool  # nothing is read from it, because another neighbour has too much waiting
+    blocked: bool  # it takes nothing for now
+    round_trip_us: int  # by the kernel's count; 0 where that is unknown
+    retransmitted: int  # segments of TCP
 
 
 @dataclass(frozen=True)
@@ -42,6 +63,7 @@ class Status:
     store: StoreStatus | None
     gauges: Gauges
     counters: Counters
+    links: dict[str, LinkStatus] = field(default_factory=dict)  # of clients a hundred at most
     name_taken: str = ""  # a peer does not let it in, because another broker has its name
 
     @property
@@ -77,6 +99,17 @@ class Status:
             "gauges": {name: {"value": value, "limit": limit} for name, (value, limit) in self.gauges.items()},
         }
 
+    def details(self) -> dict[str, object]:
+        """All of it: what `/health` tells, and what has passed over each link."""
+        return {
+            **self.as_json(),
+            "time_s": time(),
+            "routing": self.routing,
+            "hops": self.hops,
+            "counters": asdict(self.counters),
+            "links": {name: asdict(each) for name, each in self.links.items()},
+        }
+
 
 def status_of(node: BrokerNode) -> Status:
     links = node.driver.links.values()
@@ -96,7 +129,32 @@ def status_of(node: BrokerNode) -> Status:
         store=_store(node),
         gauges=node.gauges(),
         counters=node.counters,
+        links=_links(node, clients[:_CLIENTS_NAMED_MAX]),
         name_taken=node.name_taken,
+    )
+
+
+def _links(node: BrokerNode, clients: list[str]) -> dict[str, LinkStatus]:
+    named = {*clients}
+    return {
+        link.name: _link(link) for link in node.driver.links.values() if link.kind == "broker" or link.name in named
+    }
+
+
+def _link(link: Link) -> LinkStatus:
+    wire = link.wire if isinstance(link.wire, TcpWire) else None
+    return LinkStatus(
+        link.kind,
+        link.sent,
+        link.received,
+        link.lost,
+        link.repairs_sent,
+        link.outbox.waiting_bytes,
+        link.waiting,
+        link.held_up,
+        not link.writable,
+        0 if wire is None else wire.round_trip_us,
+        0 if wire is None else wire.retransmitted,
     )
 
 

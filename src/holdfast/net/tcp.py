@@ -29,7 +29,7 @@ _DIAL_S = 5.0  # no answer after this long is no broker
 _UNKNOWN_AUTHORITY = (18, 19, 20, 21)  # OpenSSL's numbers: signed by itself, or by somebody who is not trusted
 _BACKLOG = 1_024  # many clients dial at once when a broker comes back
 _LENGTH_BYTES = 4
-_TCP_INFO_BYTES = 60  # up to `tcpi_last_ack_recv`, the last that we look at
+_TCP_INFO_BYTES = 104  # up to `tcpi_total_retrans`, the last that we look at
 _LINUX = sys.platform == "linux"
 
 
@@ -141,14 +141,28 @@ class TcpWire(asyncio.Protocol):
         So a host that is gone is told from one whose process is stopped or reads nothing, and no timeout of TCP itself
         is needed: that ends connections whose other end only does not read.
         """
+        unacknowledged, last_ack_ms = self._kernel_info(24, 56)
+        return last_ack_ms / 1e3 if unacknowledged else 0.0
+
+    @property
+    def round_trip_us(self) -> int:
+        """As the kernel has it, from acknowledgements; 0 where that cannot be known."""
+        return self._kernel_info(68, 100)[0]
+
+    @property
+    def retransmitted(self) -> int:
+        """Segments that the kernel had to send again since the connection began."""
+        return self._kernel_info(68, 100)[1]
+
+    def _kernel_info(self, *places: int) -> tuple[int, ...]:
+        """Numbers of Linux's `struct tcp_info`; 0 for each where there is none."""
         if self._lost or not _LINUX:
-            return 0.0
+            return (0,) * len(places)
         try:
             info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
         except OSError:  # it is being closed
-            return 0.0
-        unacknowledged, last_ack_ms = (int.from_bytes(info[at : at + 4], sys.byteorder) for at in (24, 56))
-        return last_ack_ms / 1e3 if unacknowledged else 0.0
+            return (0,) * len(places)
+        return tuple(int.from_bytes(info[at : at + 4], sys.byteorder) for at in places)
 
     def send(self, frame: bytes) -> None:
         if len(frame) > FRAME_BYTES_MAX:

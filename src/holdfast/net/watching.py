@@ -1,4 +1,5 @@
-"""The two pages by which a broker can be watched: /metrics for Prometheus, /health for people and balancers."""
+"""The pages by which a broker can be watched: /metrics for Prometheus, /health for people and balancers, /status with
+all details, for the console."""
 
 import json
 
@@ -12,8 +13,11 @@ from holdfast.protocol.effects import Incident
 
 
 async def watch(node: BrokerNode, place: Address) -> HttpServer:
-    """Serve /metrics and /health of a broker until the server is closed; a TransportError if the port is taken."""
-    pages = {"/metrics": lambda: _metrics(node), "/health": lambda: _health(node)}
+    """Serve /metrics, /health and /status of a broker until the server is closed.
+
+    A TransportError if the port is taken.
+    """
+    pages = {"/metrics": lambda: _metrics(node), "/health": lambda: _health(node), "/status": lambda: _status(node)}
 
     def refused(host: str) -> None:
         node.driver.report(Incident("http_refused", host, reason="it asks more often than its budget allows"))
@@ -28,3 +32,7 @@ def _metrics(node: BrokerNode) -> HttpResponse:
 def _health(node: BrokerNode) -> HttpResponse:
     found = status_of(node).as_json()
     return HttpResponse(json.dumps(found, indent=2) + "\n", code=200 if found["ok"] else 503)
+
+
+def _status(node: BrokerNode) -> HttpResponse:
+    return HttpResponse(json.dumps(status_of(node).details()) + "\n")

@@ -7,8 +7,6 @@ layers around it, which use what stands under "For layers".
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from holdfast.language.problems import ConditionError
-from holdfast.model.extras import how_to_install
 from holdfast.model.messages import (
     TABLES,
     Batch,
@@ -38,7 +36,8 @@ from holdfast.protocol.effects import (
     Send,
     Wake,
 )
-from holdfast.protocol.neighbour import Neighbour, Presence
+from holdfast.protocol.intake import SLICE_WORK, Intake
+from holdfast.protocol.neighbour import Neighbour, Presence, largest
 from holdfast.protocol.outages import LinkOutages
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.reach import Behind, Complete, Reach, known_everywhere
@@ -59,6 +58,7 @@ class CoreBroker:
         router: Router,
         tells_outages: bool = False,
         on_local: Callable[[list[str], list[str], int], None] = _nobody,
+        slice_work: int = SLICE_WORK,
     ) -> None:
         """Who `tells_outages` keeps no event for who is away: so it tells those on this side when a link to another
         broker was down, and a client when its own was. `on_local` is told what our clients begin and cease to want.
@@ -69,7 +69,8 @@ class CoreBroker:
         self._settings = settings = parts.settings
         self.outages = LinkOutages(parts.name, parts.epoch, router.told() is not None)
         self._reach = Reach()
-        self._book = parts.book
+        self._intake = Intake(parts.name, parts.book, settings, router.why_refused, slice_work)
+        self._more_us = 0  # when more of a table is to be taken in, if any is waiting
         self._epoch = parts.epoch
         self._router = router
         self._on_local = on_local
@@ -81,6 +82,8 @@ class CoreBroker:
 
     def next_due_us(self) -> int:
         due_us, more_us = self._due_us, self._router.more_us
+        if self._intake.waiting:
+            due_us = min(due_us, self._more_us)
         return due_us if more_us is None or due_us < more_us else more_us
 
     def has_settled(self, now_us: int) -> bool:
@@ -91,8 +94,9 @@ class CoreBroker:
         return {}
 
     def gauges(self) -> Gauges:
-        tables = (table.conditions for each in self._neighbours.values() for table in each.heard.values())
-        return {"conditions of a neighbour": (max(map(len, tables), default=0), self._settings.conditions_max)}
+        filters, size = largest(self._neighbours.values())
+        most, most_bytes = self._settings.filters_max, self._settings.condition_bytes_max
+        return {"filters of a neighbour": (filters, most), "condition bytes of a neighbour": (size, most_bytes)}
 
     def kind_of(self, neighbour: str) -> NodeKind | None:
         known = self._neighbours.get(neighbour)
@@ -361,8 +365,10 @@ class CoreBroker:
     def _forget(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
         """Drop all that a neighbour has told us."""
         effects: list[Effect] = []
+        begun = self._intake.forget(name)
         for table, heard in neighbour.heard.items():
-            effects += self._on_change(name, neighbour, table, (), heard.forget(), now_us)
+            dropped = [*heard.forget(), *begun.get(table, ())]
+            effects += self._on_change(name, neighbour, table, (), dropped, now_us)
         return effects
 
     def _on_change(
@@ -411,29 +417,20 @@ class CoreBroker:
         return effects
 
     def _on_table(self, name: str, neighbour: Neighbour, change: Delta | Snapshot, now_us: int) -> list[Effect]:
-        heard = neighbour.heard[change.table]
-        added, dropped = heard.change_by(change)
-        most = self._settings.conditions_max
-        if added and len(heard.conditions) + len(added) - len(dropped) > most:
-            why = f"{self.name} accepts at most {most} {change.table} of a neighbour"
-            return [Incident("too_many_conditions", name), Send(name, TableRefused(change.table, why))]
-        try:
-            for each in added:
-                self._book.subscription(each)
-        except ConditionError:
-            why = f"{self.name} cannot parse one of the {change.table}; does it run another version?"
-            return [Incident("bad_condition", name), Send(name, TableRefused(change.table, why))]
-        refused = self._router.why_refused(added) if added and change.table == "subscriptions" else ""
-        if refused:
-            return [Incident("too_many_conditions", name), Send(name, TableRefused(change.table, refused))]
-        heard.apply(change, added, dropped)
-        effects = self._on_change(name, neighbour, change.table, added, dropped, now_us)
-        if any(map(self._book.untested, added)):
-            effects.append(Incident("untested_condition", name, reason=f"add re2: {how_to_install('regex')}"))
-        if neighbour.hears_outages:  # it may wait for this: what we state holds for what was added as well
-            if change.table == "subscriptions":
-                self._reach.on_table(name, heard.version, self._told())
-            effects.append(Send(name, self._summary(name, now_us)))
+        self._intake.put(name, change)
+        return self._take_in(name, neighbour, now_us)
+
+    def _take_in(self, name: str, neighbour: Neighbour, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for step in self._intake.steps(name, neighbour.heard, now_us):
+            table = step.message.table
+            effects += step.told(name)
+            effects += self._on_change(name, neighbour, table, step.added, step.dropped, now_us)
+            if step.is_last and neighbour.hears_outages:  # it may wait for this: what we state holds for what was added
+                if table == "subscriptions":
+                    self._reach.on_table(name, neighbour.heard[table].version, self._told())
+                effects.append(Send(name, self._summary(name, now_us)))
+        self._more_us = now_us
         return effects
 
     def _on_summary(self, name: str, neighbour: Neighbour, summary: Heartbeat, now_us: int) -> list[Effect]:
@@ -465,6 +462,8 @@ class CoreBroker:
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects = self._on_heartbeat(now_us) if now_us >= self._due_us else []
+        for name in self._intake.waiting:
+            effects += self._take_in(name, self._neighbours[name], now_us)
         if self._router.more_us is not None:
             effects += self._router.on_timer(now_us)
             self._reach.on_told(self._told())

@@ -5,7 +5,7 @@ simulation, all brokers share one book.
 """
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.language.covering import covers, overlaps
 from holdfast.language.parser import parse_to_pass_on
@@ -17,6 +17,14 @@ K = TypeVar("K", bound=Hashable)
 _REMEMBERED_MAX = 200_000  # answers kept per question; at about 200 bytes each that is 40 MB, then all are forgotten
 _PARSED_BYTES_MAX = 128 * 2**20  # of parsed conditions: some 300,000 of two tests, or 600 of the largest
 _TEST_BYTES = 160  # a parsed constraint with its operand, and its share of the tuples around it
+
+
+class Cost(NamedTuple):
+    """What a condition costs who keeps it; a short text may stand for a thousand filters."""
+
+    filters: int = 0
+    tests: int = 0  # constraints, and one for each filter: what parsing and indexing it takes time by
+    bytes: int = 0  # of the text and what is made of it, roughly
 
 
 class EventIndex(Protocol[K]):
@@ -40,6 +48,7 @@ class ConditionBook:
     def __init__(self) -> None:
         self._parsed: dict[str, Subscription] = {}
         self._parsed_bytes = 0
+        self._costs: dict[Cost, Cost] = {}
         self._covers: dict[tuple[str, str], bool] = {}
         self._overlaps: dict[tuple[str, str], bool] = {}
 
@@ -51,14 +60,20 @@ class ConditionBook:
             self._keep(text, found)
         return found
 
+    def cost(self, text: str) -> Cost:
+        """What it costs to keep; a ConditionError for a text that is none."""
+        cost = _cost(text, self.subscription(text))
+        _evict(self._costs)
+        return self._costs.setdefault(cost, cost)  # most cost the same, and are then one object
+
     def untested(self, text: str) -> bool:
         """Whether there are tests in it that this node cannot make, and takes for passed."""
         filters = self.subscription(text).filters
         return "REGEXP_LIKE" in text and any(each.operand.untested for filter_ in filters for each in apart(filter_)[1])
 
     def _keep(self, text: str, parsed: Subscription) -> None:
-        """By what it takes: a text of a hundred characters may stand for a thousand filters."""
-        self._parsed_bytes += 2 * len(text) + _TEST_BYTES * sum(1 + len(each) for each in parsed.filters)
+        """By what it takes."""
+        self._parsed_bytes += _cost(text, parsed).bytes
         if self._parsed_bytes > _PARSED_BYTES_MAX:
             self._parsed.clear()
             self._parsed_bytes = 0
@@ -80,6 +95,11 @@ class ConditionBook:
             known = overlaps(self.subscription(advertisement), self.subscription(subscription))
             self._overlaps[pair] = known
         return known
+
+
+def _cost(text: str, parsed: Subscription) -> Cost:
+    tests = sum([1 + len(each) for each in parsed.filters])
+    return Cost(len(parsed.filters), tests, 2 * len(text) + _TEST_BYTES * tests)
 
 
 def _evict(memory: dict[Any, Any]) -> None:

@@ -14,6 +14,8 @@ from holdfast.protocol.conditions import ConditionBook
 Mark = tuple[str, object]  # an attribute and the value that it must have, or _ANY where it is tested otherwise
 Shelves = dict[Mark, dict[str, None]]
 
+_COMPARED_MAX = 16  # filters; a larger disjunction is told as it is: comparing two takes the product of their filters
+
 _ANY = object()
 _ALL: Mark = "", _ANY  # the shelf of what may be compared with everything: disjunctions, and what tests nothing
 
@@ -25,24 +27,30 @@ class Cover:
         self._chosen: dict[str, Mark] = {}  # each with the mark under which it is found as one that may cover
         self._wide: Shelves = {}  # chosen ones, each under one of its marks
         self._narrow: Shelves = {}  # all, under every mark
+        self._large: dict[str, None] = {}  # those that are not compared
 
     def __contains__(self, condition: str) -> bool:
-        return condition in self._all
+        return condition in self._all or condition in self._large
 
     @property
     def chosen(self) -> tuple[str, ...]:
-        return tuple(self._chosen)
+        return *self._chosen, *self._large
 
     def add(self, condition: str) -> tuple[list[str], list[str]]:
         """Take a condition in; which ones are chosen now, and which no longer."""
-        if condition in self._all:
+        if condition in self:
             return [], []
+        if len(self._book.subscription(condition).filters) > _COMPARED_MAX:
+            self._large[condition] = None
+            return [condition], []
         marks = self._all[condition] = self._marks(condition)
         for mark in marks:
             self._narrow.setdefault(mark, {})[condition] = None
         return self._choose(condition, marks)
 
     def remove(self, condition: str) -> tuple[list[str], list[str]]:
+        if self._large.pop(condition, self) is None:
+            return [], [condition]
         if condition not in self._all:
             return [], []
         marks = self._all.pop(condition)

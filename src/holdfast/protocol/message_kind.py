@@ -7,12 +7,13 @@ brokers number or hand over counts as the event that it is, and as `Resent` when
 from typing import get_args
 
 from holdfast.model.messages import Deliver, Gossip, Handover, Message, Numbered, Publish, Stamped
-from holdfast.protocol.recovery.control import CONTROL_SEQ, KINDS, kind_of
+from holdfast.protocol.recovery.control import CONTROL_SEQ, KINDS, Repair, kind_of
 
 CONTROL_KINDS = frozenset(KINDS.values())
 GOSSIP_KINDS = frozenset(kind.__name__ for kind in get_args(Gossip))
 RECOVERY_KINDS = CONTROL_KINDS | GOSSIP_KINDS
 RESENT = "Resent"
+REPAIRS = frozenset({RESENT, Repair.__name__})  # events once more: over one link, or from their publisher
 
 
 def classify(message: Message) -> tuple[str, bool]:

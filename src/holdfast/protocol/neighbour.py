@@ -1,5 +1,6 @@
 """What a broker knows of a neighbour: whether it is there, what it wants, and what its link is worth."""
 
+from collections.abc import Iterable
 from enum import Enum
 
 from holdfast.model.messages import TABLES, NodeKind, Table
@@ -38,3 +39,9 @@ class Neighbour:
     def tells_outages(self) -> bool:
         """Whether it is a broker that is there, and whose link brings what it tells."""
         return self.kind == "broker" and self.hears_outages and self.presence is not Presence.EXPIRED
+
+
+def largest(neighbours: Iterable[Neighbour]) -> tuple[int, int]:
+    """The most filters, and the most bytes, that one of them has in a table."""
+    costs = [table.cost for each in neighbours for table in each.heard.values()]
+    return max([each.filters for each in costs], default=0), max([each.bytes for each in costs], default=0)

@@ -52,13 +52,23 @@ class ProtocolSettings(Settings):
         at_most=1_000_000,
         key="dedup_sources",
     )
-    conditions_max: int = setting(
+    filters_max: int = setting(
         1_000_000,
-        "conditions that a broker accepts from one neighbour before it refuses more",
-        "some 200 MB",
-        unit="conditions",
+        "filters that a broker accepts from one neighbour before it refuses more; a condition has one for each OR",
+        "some 300 MB",
+        unit="filters",
         at_most=100_000_000,
-        key="conditions_max",
+        key="filters_max",
+        formerly="conditions_max",
+    )
+    condition_bytes_max: int = setting(
+        2**29,
+        "bytes that the parsed conditions of one neighbour may take, roughly, before a broker refuses more",
+        "a million of one test each fit, or a hundred thousand of ten ranges",
+        unit="bytes",
+        at_least=2**16,
+        at_most=2**40,
+        key="condition_bytes_max",
     )
     hops_max: int = setting(
         64,

@@ -28,6 +28,7 @@ from holdfast.protocol.hops.multipath import MultipathLayer
 from holdfast.protocol.hops.nack import NackLayer
 from holdfast.protocol.hops.nack_client import NackClient
 from holdfast.protocol.hops.settings import BASIC, HopSettings
+from holdfast.protocol.intake import ALL_AT_ONCE
 from holdfast.protocol.interests import InterestObserver
 from holdfast.protocol.node import BrokerMachine, ClientMachine
 from holdfast.protocol.parts import BrokerParts
@@ -42,7 +43,7 @@ from holdfast.protocol.replication.settings import ReplicationSettings, Role
 from holdfast.protocol.router import Router
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings, Reliability
 from holdfast.protocol.store_changes import Stored
-from holdfast.protocol.tree import ALL_AT_ONCE, SLICE, TreeRouter
+from holdfast.protocol.tree import SLICE, TreeRouter
 
 RECORD = 10  # publications that each one lists where order is kept: the record of papers 000 and 002
 
@@ -127,7 +128,7 @@ def _storing(parts: BrokerParts, hops: HopSettings, stored: Stored) -> BrokerMac
     parts = replace(parts, settings=patient, epoch=epoch)
     # What is told later might be told before it is stored.
     router = new_router(parts, slice_max=ALL_AT_ONCE, age_us=max(0, now_us - epoch))
-    broker = DurableLayer(CoreBroker(parts, router), hops.handover, stored, now_us)
+    broker = DurableLayer(CoreBroker(parts, router, slice_work=ALL_AT_ONCE), hops.handover, stored, now_us)
     if hops.hops != "hybrid":
         return broker
     known = [name for name, each in stored.neighbours.items() if each.kind == "broker"]
@@ -150,7 +151,8 @@ def _replicating(
 ) -> BrokerMachine:
     advertised, hops_max = parts.routing == "advertisements", parts.settings.hops_max
     tree = TreeRouter(parts.book, parts.new_index, advertised, hops_max, slice_max=ALL_AT_ONCE, chunk=settings.chunk)
-    return ReplicationLayer(CoreBroker(parts, tree, hops.hops == "basic"), tree, parts, settings, role, hops.watch)
+    broker = CoreBroker(parts, tree, hops.hops == "basic", slice_work=ALL_AT_ONCE)
+    return ReplicationLayer(broker, tree, parts, settings, role, hops.watch)
 
 
 def new_client(

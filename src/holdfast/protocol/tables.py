@@ -15,6 +15,7 @@ from hashlib import blake2b
 
 from holdfast.model.limits import CONDITIONS_BYTES_AIM, CONDITIONS_MAX, PARTS_MAX
 from holdfast.model.messages import Delta, Snapshot, Table
+from holdfast.protocol.conditions import Cost
 
 _MODULUS = 2**64
 _digests: dict[str, int] = {}
@@ -53,13 +54,13 @@ def _cut(conditions: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
         yield tuple(conditions[start:])
 
 
-def _dealt(conditions: Sequence[str], parts: int) -> list[list[str]]:
-    """Into so many parts, by digest."""
+def _dealt(conditions: Sequence[str], parts: int) -> dict[int, list[str]]:
+    """Into so many parts, by digest; without those that are empty, because anybody can speak of thousands."""
     if parts == 1:
-        return [list(conditions)]
-    dealt: list[list[str]] = [[] for _ in range(parts)]
+        return {0: list(conditions)}
+    dealt: dict[int, list[str]] = {}
     for each in conditions:
-        dealt[digest_of(each) % parts].append(each)
+        dealt.setdefault(digest_of(each) % parts, []).append(each)
     return dealt
 
 
@@ -113,11 +114,11 @@ class SentTable:
         full = max(sum(map(bytes_of, conditions)) / CONDITIONS_BYTES_AIM, len(conditions) / most)  # messages of them
         parts = 1 if full <= 1 else 1 << int(full * _UNEVEN).bit_length()
         dealt = _dealt(conditions, parts)
-        while parts < PARTS_MAX and not all(len(each) <= 1 or _fits(each, most) for each in dealt):
+        while parts < PARTS_MAX and not all(len(each) <= 1 or _fits(each, most) for each in dealt.values()):
             parts *= 2
             dealt = _dealt(conditions, parts)
         self._parted = self.version if parts > 1 else None
-        return [Snapshot(self.table, self.version, tuple(each), at, parts) for at, each in enumerate(dealt)]
+        return [Snapshot(self.table, self.version, tuple(dealt.get(at, ())), at, parts) for at in range(parts)]
 
     def on_heard(self, version: int, digest: int, now_us: int, patience_us: int) -> list[Snapshot]:
         """The listener says what it has: the whole table if that is wrong, or if a change has been on its way too long.
@@ -156,10 +157,12 @@ class ReceivedTable:
     """The listener's side."""
 
     def __init__(self) -> None:
-        self.conditions: dict[str, None] = {}
+        self.conditions: dict[str, Cost] = {}
+        self.cost = Cost()  # of all of them
         self.version = 0
         self._digest = 0
-        self._dealt: list[list[str]] = []  # what there is in the parts of the whole table that is coming
+        self._dealt: dict[int, list[str]] = {}  # what there is in the parts of the whole table that is coming,
+        self._parts = 0  # and how many of these there are
 
     @property
     def summary(self) -> tuple[int, int]:
@@ -174,28 +177,37 @@ class ReceivedTable:
         else:
             if message.version < self.version or message.part >= message.parts:
                 return [], []
-            if len(self._dealt) != message.parts:
-                self._dealt = _dealt(list(self.conditions), message.parts)
-            given, before = dict.fromkeys(message.conditions), dict.fromkeys(self._dealt[message.part])
+            if self._parts != message.parts:
+                self._dealt, self._parts = _dealt(list(self.conditions), message.parts), message.parts
+            given, before = dict.fromkeys(message.conditions), dict.fromkeys(self._dealt.get(message.part, ()))
         dropped = [each for each in before if each in self.conditions and each not in given]
         return [each for each in given if each not in self.conditions], dropped
 
-    def apply(self, message: Delta | Snapshot, added: list[str], dropped: list[str]) -> None:
-        """Take over what `change_by` has found."""
-        for each in dropped:
-            del self.conditions[each]
-        self.conditions.update(dict.fromkeys(added))
+    def apply(
+        self, message: Delta | Snapshot, added: list[str], dropped: list[str], costs: Iterable[Cost] | None = None
+    ) -> None:
+        """Take over what `change_by` has found, with what each of the added ones costs."""
+        gone = [self.conditions.pop(each) for each in dropped]
+        come = [Cost()] * len(added) if costs is None else list(costs)
+        self.conditions.update(zip(added, come, strict=True))
+        filters, tests, size = self.cost
+        for sign, each in [*((1, each) for each in come), *((-1, each) for each in gone)]:
+            filters, tests, size = filters + sign * each.filters, tests + sign * each.tests, size + sign * each.bytes
+        self.cost = Cost(filters, tests, size)
         self._digest = (self._digest + sum(map(digest_of, added)) - sum(map(digest_of, dropped))) % _MODULUS
         if isinstance(message, Delta) or message.parts == 1:
-            self._dealt = []
+            self._dealt, self._parts = {}, 0
         elif message.version >= self.version and message.part < message.parts:
-            self._dealt[message.part] = list(message.conditions)
+            self._dealt.pop(message.part, None)
+            if message.conditions:
+                self._dealt[message.part] = list(message.conditions)
         self.version = max(self.version, message.version)
 
     def forget(self) -> list[str]:
         """The neighbour is gone or began anew: drop everything."""
         dropped = list(self.conditions)
         self.conditions.clear()
-        self._dealt = []
+        self.cost = Cost()
+        self._dealt, self._parts = {}, 0
         self.version = self._digest = 0
         return dropped

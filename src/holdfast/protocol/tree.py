@@ -27,12 +27,12 @@ from holdfast.protocol.circles import Circles
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.cover import Cover, Everything
 from holdfast.protocol.effects import Effect, Incident, Multicast, Send
+from holdfast.protocol.intake import ALL_AT_ONCE, SLICE_WORK
 from holdfast.protocol.interests import InterestObserver, Interests
 from holdfast.protocol.statements import NEVER, GaplessStream, Statements
 from holdfast.protocol.tables import SentTable
 
-SLICE = 1_000  # conditions looked at in one go: 50 ms, in which nothing else is heard
-ALL_AT_ONCE = 2**62  # the same for brokers that have more to say when all of it is told, or store it first
+SLICE = 200  # conditions looked at in one go: 10 ms, in which nothing else is heard
 _SPLITS_MAX = 4_096  # sets of neighbours, by where the event came from, whose split is remembered
 
 
@@ -201,8 +201,8 @@ class TreeRouter:
         for name, peer in self._peers.items():
             if not peer.pending or left <= 0:
                 continue
-            conditions = list(islice(peer.pending, left))
-            left -= len(conditions)
+            conditions = self._slice_of(peer.pending, left)
+            left -= len(conditions) if len(conditions) == len(peer.pending) else left
             if len(conditions) == len(peer.pending):
                 peer.pending.clear()
             else:
@@ -214,6 +214,19 @@ class TreeRouter:
                 self._statements.on_table_sent(name, peer.subscriptions.version)
         self.more_us = now_us if any(peer.pending for peer in self._peers.values()) else None
         return effects
+
+    def _slice_of(self, pending: Iterable[str], most: int) -> list[str]:
+        """Of these, as many as are looked at in one go: fewer where they are large, and may have to be parsed again."""
+        if self._slice == ALL_AT_ONCE:
+            return list(pending)
+        conditions: list[str] = []
+        work = SLICE_WORK
+        for each in islice(pending, most):
+            conditions.append(each)
+            work -= self._book.cost(each).tests
+            if work <= 0:
+                break
+        return conditions
 
     def _look_at(self, name: str, peer: _Peer, conditions: list[str], now_us: int) -> list[Effect]:
         add: dict[str, None] = {}

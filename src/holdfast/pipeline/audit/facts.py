@@ -1,32 +1,39 @@
 """The facts of the audit: one row per delivery, and one per delivery that is owed and never came.
 
-What was wanted and what arrived are laid together and sent once through the network, by run, subscriber and source;
-everything else is sorting within that: which delivery of an event was the first, what overtook it, how far it is from
-its place in the source's order. A subscriber that gets most of one source's events makes one large group, which Spark
-sorts on disk when it must.
+What was wanted and what arrived are laid together by event. What depends on a pair's other events (its place in the
+source's order, in the order of arrival, and whether a later one was there before it) is worked out in ranges: of
+sequence numbers, then of arrival times. Each range is sorted alone, and what the ranges before or after it come to is
+carried in from their sums. So a pair that has almost all rows of a run is many tasks' work, not one's.
 """
 
-from collections.abc import Sequence
-
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from holdfast.books.definitions import LEARNT, LEARNT_US
-from holdfast.pipeline.audit.owed import expired, wanted
-from holdfast.pipeline.audit.trace_tables import TraceRun, together
+from holdfast.pipeline.audit.owed import wanted
+from holdfast.pipeline.audit.trace_tables import Trace
+from holdfast.pipeline.engine import Relation
 
-_PAIR = ["run", "subscriber", "source"]
+_PAIR = "run, subscriber, source"
 _FOREVER_US = 2**62  # a subscription that has not ended
+# Sequence numbers of one range, and deliveries of one range of time on average: few enough that a hot pair makes many
+# more ranges than a cluster has tasks, and many enough that a range is seldom a single row.
+RANGE = 1 << 14
+_EVENT_KNOWS = {
+    "published_us": "max",
+    "owed": "bool_or",
+    "wanted_us": "min",
+    "settled_us": "max",
+    "lasting_us": "max",
+    "expired": "bool_or",
+}
 
 
-def facts(runs: Sequence[TraceRun]) -> DataFrame:
+def facts(trace: Trace) -> Relation:
     """Run, subscriber, source and seq, and
 
     published_us   when it was published; empty for a delivery that nobody ever wanted
     arrived_us     when it was handed over; empty when it never was
     via            how it came
     held_us        how long its subscriber held it back for the sake of order
-    owed           a matching subscription was live as it was published
+    owed           a matching subscription was active as it was published
     wanted_us      since when it might be handed over: the first matching subscription that had not ended before
     settled_us     how far the publishing lies within the life of that subscription
     lasting_us     how long the oldest matching subscription had lived that never ended; empty when there was none
@@ -39,118 +46,122 @@ def facts(runs: Sequence[TraceRun]) -> DataFrame:
     displacement   how many places it came from its place in the source's order, among those that came
     ordered        1 when it came in its place, less by its displacement
     """
-    laid_together = _wanted_side(runs).unionByName(_delivered_side(runs))
-    return _ordered(_classified(laid_together.repartition(*_PAIR)))
+    return _in_order_of_arrival(trace, _in_order_of_source(trace, _classified(trace, _laid_together(trace))))
 
 
-def _wanted_side(runs: Sequence[TraceRun]) -> DataFrame:
-    pairs = wanted(runs)
-    if any(run.rows["incidents"] for run in runs):
-        # Key: source and seq. Few events expire; when many do, none of them has more rows here than subscribers.
-        pairs = pairs.join(expired(runs).withColumn("expired", F.lit(True)), ["run", "source", "seq"], "left")
-    else:
-        pairs = pairs.withColumn("expired", F.lit(False))
-    until = F.coalesce("until_us", F.lit(_FOREVER_US))
-    lived_before = F.col("published_us") - F.col("from_us")
-    remaining = until - F.col("published_us")
-    return pairs.select(
-        *_PAIR,
-        "seq",
-        "published_us",
-        ((lived_before >= 0) & (remaining > 0)).alias("owed"),
-        F.when(remaining >= 0, F.col("from_us")).alias("wanted_us"),
-        F.least(lived_before, remaining).alias("settled_us"),
-        F.when(F.col("until_us").isNull(), lived_before).alias("lasting_us"),
-        F.coalesce("expired", F.lit(False)).alias("expired"),
-        *(F.lit(None).cast(kind).alias(name) for name, kind in _ARRIVAL.items()),
-    )
+def _laid_together(trace: Trace) -> Relation:
+    nothing = "CAST(NULL AS BIGINT)"
+    until = f"coalesce(until_us, {_FOREVER_US})"
+    # Key: pair and range of sequence numbers. The one shuffle that everything up to the order of arrival needs.
+    return trace.engine.sql(f"""
+        SELECT /*+ REPARTITION({_PAIR}, seqs) */ * FROM (
+            SELECT {_PAIR}, {_range("seq", RANGE)} AS seqs, seq, published_us,
+                from_us <= published_us AND published_us < {until} AS owed,
+                CASE WHEN {until} >= published_us THEN from_us END AS wanted_us,
+                least(published_us - from_us, {until} - published_us) AS settled_us,
+                CASE WHEN until_us IS NULL THEN published_us - from_us END AS lasting_us,
+                expired,
+                {nothing} AS arrived_us, CAST(NULL AS STRING) AS via, {nothing} AS held_us, {nothing} AS number
+            FROM {wanted(trace)}
+            UNION ALL
+            SELECT {_PAIR}, {_range("seq", RANGE)} AS seqs, seq, {nothing}, false,
+                {nothing}, {nothing}, {nothing}, false, time_us, via, held_us, number
+            FROM {trace.deliveries}
+        ) AS rows""")
 
 
-_ARRIVAL = {"arrived_us": "long", "via": "string", "held_us": "long", "part": "string", "place": "long"}
+def _range(column: str, width: int) -> str:
+    return f"CAST(floor({column} / {width}) AS BIGINT)"
 
 
-def _delivered_side(runs: Sequence[TraceRun]) -> DataFrame:
-    return together(runs, "deliveries").select(
-        *_PAIR,
-        "seq",
-        F.lit(None).cast("long").alias("published_us"),
-        F.lit(False).alias("owed"),
-        F.lit(None).cast("long").alias("wanted_us"),
-        F.lit(None).cast("long").alias("settled_us"),
-        F.lit(None).cast("long").alias("lasting_us"),
-        F.lit(False).alias("expired"),
-        F.col("time_us").alias("arrived_us"),
-        "via",
-        "held_us",
-        "part",
-        "place",
-    )
-
-
-def _in_time() -> list[Column]:
-    return [F.col("arrived_us").asc_nulls_last(), F.col("part").asc(), F.col("place").asc()]
-
-
-def _classified(rows: DataFrame) -> DataFrame:
+def _classified(trace: Trace, rows: Relation) -> Relation:
     """What the wanted rows of an event know moves to its deliveries; of those that never came one row stays."""
-    event = Window.partitionBy(*_PAIR, "seq")
-    number = F.row_number().over(event.orderBy(*_in_time()))
-    known = rows.select(
-        *_PAIR,
-        "seq",
-        *_ARRIVAL,
-        F.max("published_us").over(event).alias("published_us"),
-        F.max("owed").over(event).alias("owed"),
-        F.min("wanted_us").over(event).alias("wanted_us"),
-        F.max("settled_us").over(event).alias("settled_us"),
-        F.max("lasting_us").over(event).alias("lasting_us"),
-        F.max("expired").over(event).alias("expired"),
-        (F.count("arrived_us").over(event) > 1).alias("again"),
-        number.alias("number"),
-    )
-    arrived = F.col("arrived_us").isNotNull()
-    kept = known.where(arrived | (F.col("owed") & (F.col("number") == 1)))  # deliveries are numbered first
-    return kept.withColumn("first", arrived & (F.col("number") == 1)).drop("number")
+    known = ", ".join(f"{best}({name}) OVER event AS {name}" for name, best in _EVENT_KNOWS.items())
+    return trace.engine.sql(f"""
+        SELECT {_PAIR}, seqs, seq, {", ".join(_EVENT_KNOWS)}, arrived_us, via, held_us, number, again,
+            arrived_us IS NOT NULL AND nth = 1 AS first,
+            CASE WHEN arrived_us IS NOT NULL THEN (arrived_us, number) END AS arrived,
+            CASE WHEN arrived_us IS NOT NULL THEN (arrived_us - coalesce(held_us, 0), number) END AS reached
+        FROM (
+            SELECT {_PAIR}, seqs, seq, arrived_us, via, held_us, number, {known},
+                count(arrived_us) OVER event > 1 AS again,
+                row_number() OVER (
+                    PARTITION BY {_PAIR}, seqs, seq ORDER BY arrived_us ASC NULLS LAST, number ASC NULLS LAST
+                ) AS nth
+            FROM {rows}
+            WINDOW event AS (PARTITION BY {_PAIR}, seqs, seq)
+        ) AS known
+        WHERE arrived_us IS NOT NULL OR owed AND nth = 1""")
 
 
-def _ordered(rows: DataFrame) -> DataFrame:
+def _in_order_of_source(trace: Trace, rows: Relation) -> Relation:
+    """With `sent_place`, an event's number among those that came, and whether a later one was there before it."""
+    # One row per range; those of one pair together, which are few: a hot pair's rows less a factor of thousands.
+    carried = trace.engine.sql(f"""
+        SELECT {_PAIR}, seqs,
+            coalesce(sum(firsts) OVER earlier, 0) AS placed_before,
+            sum(firsts) OVER pair AS came,
+            min(began_us) OVER pair AS began_us,
+            min(arrived) OVER later AS arrived_later,
+            min(reached) OVER later AS reached_later
+        FROM (
+            SELECT {_PAIR}, seqs, count_if(first) AS firsts, min(arrived_us) AS began_us,
+                min(arrived) AS arrived, min(reached) AS reached
+            FROM {rows} GROUP BY {_PAIR}, seqs
+        ) AS ranges
+        WINDOW pair AS (PARTITION BY {_PAIR}),
+            earlier AS (PARTITION BY {_PAIR} ORDER BY seqs ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+            later AS (PARTITION BY {_PAIR} ORDER BY seqs ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)""")
+    return trace.engine.sql(f"""
+        SELECT {_PAIR}, seq, {", ".join(_EVENT_KNOWS)}, arrived_us, via, held_us, number, first, again,
+            came, arrived_us - began_us AS since_us,
+            placed_before + sent_here AS sent_place,
+            coalesce(least(arrived_later, arrived_here) < arrived, false) AS overtaken,
+            coalesce(least(reached_later, reached_here) < reached, false) AS behind
+        FROM (
+            SELECT rows.*,
+                sum(CAST(first AS BIGINT)) OVER (PARTITION BY {_PAIR}, seqs ORDER BY seq, arrived ASC NULLS LAST
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS sent_here,
+                min(arrived) OVER later AS arrived_here,
+                min(reached) OVER later AS reached_here
+            FROM {rows} AS rows
+            WINDOW later AS (PARTITION BY {_PAIR}, seqs ORDER BY seq DESC
+                RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        ) AS here JOIN {carried} AS carried USING ({_PAIR}, seqs)""")
+
+
+def _in_order_of_arrival(trace: Trace, rows: Relation) -> Relation:
     """FIFO violations, and paper 003's ordering degree before it is averaged: (S - D) / S for each of S events."""
-    pair = Window.partitionBy(*_PAIR)
-    so_far = pair.orderBy("seq", *_in_time()).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    in_time = pair.orderBy(*_in_time())
-    before = in_time.rowsBetween(Window.unboundedPreceding, -1)
-    reached = F.col("arrived_us") - F.coalesce("held_us", F.lit(0))
-    reached_before = pair.orderBy(reached.asc_nulls_last(), "part", "place").rowsBetween(Window.unboundedPreceding, -1)
-    until_now = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    first = F.col("first").cast("long")
-    arrived_seq = F.when(F.col("arrived_us").isNotNull(), F.col("seq"))
-    placed = rows.withColumn("sent_place", F.sum(first).over(so_far))
-    placed = placed.select(
-        "*",
-        F.sum(first).over(until_now).alias("came_place"),
-        F.sum(first).over(pair).alias("came"),
-        (F.col("arrived_us") - F.min("arrived_us").over(pair)).alias("since_us"),
-        F.max(arrived_seq).over(before).alias("highest"),
-        F.max(arrived_seq).over(reached_before).alias("highest_reached"),
-    )
-    displacement = F.abs(F.col("came_place") - F.col("sent_place"))
-    return placed.select(
-        *_PAIR,
-        "seq",
-        "published_us",
-        "arrived_us",
-        "via",
-        "held_us",
-        "owed",
-        "wanted_us",
-        "settled_us",
-        "lasting_us",
-        "expired",
-        "first",
-        "again",
-        F.coalesce(arrived_seq < F.col("highest"), F.lit(False)).alias("overtaken"),
-        F.coalesce(arrived_seq < F.col("highest_reached"), F.lit(False)).alias("behind"),
-        F.coalesce((F.col("came_place") > LEARNT) & (F.col("since_us") >= LEARNT_US), F.lit(False)).alias("learnt"),
-        F.when(F.col("first"), displacement).alias("displacement"),
-        F.when(F.col("first"), 1 - displacement / F.col("came")).alias("ordered"),
-    )
+    # Key: pair and slice of time.
+    sliced = trace.engine.sql(f"""
+        SELECT /*+ REPARTITION({_PAIR}, times) */ * FROM (
+            SELECT rows.*, coalesce(CAST(floor(arrived_us / slice_us) AS BIGINT), -1) AS times
+            FROM {rows} AS rows JOIN {_slices(trace)} AS slices USING (run)
+        ) AS cut""")
+    carried = trace.engine.sql(f"""
+        SELECT {_PAIR}, times, coalesce(sum(firsts) OVER (PARTITION BY {_PAIR} ORDER BY times
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS came_before
+        FROM (SELECT {_PAIR}, times, count_if(first) AS firsts FROM {sliced} GROUP BY {_PAIR}, times) AS slices""")
+    return trace.engine.sql(f"""
+        SELECT {_PAIR}, seq, {", ".join(_EVENT_KNOWS)}, arrived_us, via, held_us, first, again, overtaken, behind,
+            coalesce(came_place > {LEARNT} AND since_us >= {LEARNT_US}, false) AS learnt,
+            CASE WHEN first THEN abs(came_place - sent_place) END AS displacement,
+            CASE WHEN first THEN 1 - abs(came_place - sent_place) / came END AS ordered
+        FROM (
+            SELECT sliced.*, came_before + sum(CAST(first AS BIGINT)) OVER (PARTITION BY {_PAIR}, times
+                ORDER BY arrived_us ASC NULLS LAST, number ASC NULLS LAST
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS came_place
+            FROM {sliced} AS sliced JOIN {carried} AS carried USING ({_PAIR}, times)
+        ) AS placed""")
+
+
+def _slices(trace: Trace) -> Relation:
+    """How long a slice of time is in each run, so that it holds the deliveries of a range on average."""
+    return trace.engine.sql(f"""
+        SELECT run, CAST(greatest(1, (max(time_us) - min(time_us)) / greatest(1, count(*) / {RANGE})) AS BIGINT)
+            AS slice_us
+        FROM (
+            SELECT run, time_us FROM {trace.deliveries}
+            UNION ALL
+            SELECT run, time_us FROM {trace.publications}
+        ) AS times GROUP BY run""")

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from holdfast.pipeline.audit.job import Audit
-from holdfast.pipeline.audit.trace_tables import TraceRun, together
+from holdfast.pipeline.audit.trace_tables import Trace
+from holdfast.pipeline.engine import Relation
 
 FAILOVERS_MAX = 8  # of one run, the first ones: more would fill the report
 
@@ -59,7 +59,7 @@ def failovers(audit: Audit) -> dict[str, list[AuditedFailover]]:
     }
     if not any(completed.values()):
         return {}
-    over = _over_us(audit.traces)
+    over = _over_us(audit.trace)
     found = {
         label: [
             _failover(row, over.get((label, row["faulty"], row["replica"]), 0))
@@ -82,33 +82,35 @@ def _failover(row: Mapping[str, Any], over_us: int) -> AuditedFailover:
     return AuditedFailover(row["faulty"], row["replica"], **times_us, over_us=max(over_us, row["ready_us"]))
 
 
-def _over_us(runs: Sequence[TraceRun]) -> dict[tuple[str, str, str], int]:
+def _over_us(trace: Trace) -> dict[tuple[str, str, str], int]:
     """When the last neighbour was done, by run, broker and replica."""
-    done = together(runs, "incidents").where("kind = 'replaced_by'").groupBy("run", "peer", "other")
-    return {(run, broker, replica): at_us for run, broker, replica, at_us in done.agg(F.max("time_us")).collect()}
+    done = trace.engine.sql(f"""
+        SELECT run, peer, other, max(time_us) AS over_us FROM {trace.incidents}
+        WHERE kind = 'replaced_by' GROUP BY run, peer, other""")
+    return {(run, broker, replica): over_us for run, broker, replica, over_us in done.rows()}
 
 
-def became(facts: DataFrame, found: Mapping[str, Sequence[AuditedFailover]]) -> dict[tuple[str, int], Became]:
+def became(facts: Relation, found: Mapping[str, Sequence[AuditedFailover]]) -> dict[tuple[str, int], Became]:
     """By run and number of the failover, counted from 1; 0 is everything else."""
-    within = F.lit(0)
-    for run, each in found.items():
-        for number, failover in enumerate(each, 1):
-            inside = F.col("published_us").between(failover.failed_us, failover.over_us) & (F.col("run") == run)
-            within = F.when(inside, F.lit(number)).otherwise(within)
-    owed = facts.where("owed AND (first OR arrived_us IS NULL)").withColumn("within", within)
-    delay = F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY arrived_us - published_us)").cast("long")
+    spans = [
+        {"run": run, "number": number, "failed_us": each.failed_us, "over_us": each.over_us}
+        for run, replaced in found.items()
+        for number, each in enumerate(replaced, 1)
+    ]
+    engine = facts.engine
+    within = engine.table(pa.Table.from_pylist(spans))
+    runs = engine.table(pa.table({"run": [*found]}))
+    # Key: run and failover, broadcast. Where two overlap, an event belongs to the later one.
+    owed = engine.sql(f"""
+        SELECT /*+ BROADCAST(w) */ f.run, f.seq, f.source, f.subscriber, f.via, f.arrived_us,
+            f.arrived_us - f.published_us AS delay_us, coalesce(max(w.number), 0) AS within
+        FROM (SELECT * FROM {facts} SEMI JOIN {runs} USING (run) WHERE owed AND (first OR arrived_us IS NULL)) AS f
+        LEFT JOIN {within} AS w ON f.run = w.run AND f.published_us BETWEEN w.failed_us AND w.over_us
+        GROUP BY 1, 2, 3, 4, 5, 6, 7""")
     # Key: run and failover. Everything outside of failovers is one group, which is only counted.
-    summed = (
-        owed.where(F.col("run").isin(*found))
-        .groupBy("run", "within")
-        .agg(
-            F.count("*"),
-            F.expr("count_if(via = 'original')"),
-            F.expr("count_if(via = 'replica')"),
-            F.expr("count_if(via NOT IN ('original', 'replica'))"),
-            F.expr("count_if(arrived_us IS NULL)"),
-            delay,
-            F.expr("max(arrived_us - published_us)"),
-        )
-    )
-    return {(run, number): Became(*counts) for run, number, *counts in summed.collect()}
+    summed = engine.sql(f"""
+        SELECT run, within, count(*), count_if(via = 'original'), count_if(via = 'replica'),
+            count_if(via NOT IN ('original', 'replica')), count_if(arrived_us IS NULL),
+            CAST(percentile_disc(0.5) WITHIN GROUP (ORDER BY delay_us) AS BIGINT), max(delay_us)
+        FROM {owed} GROUP BY run, within""")
+    return {(run, number): Became(*counts) for run, number, *counts in summed.rows()}

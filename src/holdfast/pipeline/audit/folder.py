@@ -4,7 +4,7 @@
     overall, promises, messages, incidents, distributions
                              a few rows each
     subscribers, publishers, pairs, seconds, message_seconds
-                             as large as the runs, written by Spark's tasks: on a cluster all machines see the folder
+                             as large as the runs, written by the engine: on a cluster all machines see the folder
 
 Everything is written into a folder beside and renamed at the end. An older audit is replaced only when asked for, and
 what is not an audit never.
@@ -13,25 +13,23 @@ what is not an audit never.
 import json
 import re
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
 
 from holdfast.model.errors import InputError
 from holdfast.pipeline.audit.job import Audit, AuditedRun
-from holdfast.pipeline.audit.metrics import VIOLATIONS, publisher_counts
+from holdfast.pipeline.audit.metrics import COUNTED, VIOLATIONS, publisher_counts
 from holdfast.pipeline.audit.slices import Shown
+from holdfast.pipeline.engine import Relation
 from holdfast.pipeline.result_folder import ResultFolder
 
 _LARGE = ("subscribers", "publishers", "pairs", "seconds", "message_seconds")
 _SMALL = ("overall", "promises", "messages", "incidents", "distributions")
 _REPORT = re.compile(r"report(-.*)?\.html")
-_AT_ONCE = 3
 
 
 @contextmanager
@@ -60,9 +58,8 @@ def _is_ours(path: Path) -> bool:
 
 def write_tables(audit: Audit, found: Mapping[str, Shown], folder: Path) -> None:
     """All tables; `found` is what reports show, by run."""
-    large = _large_tables(audit)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda name: _write_large(large[name], folder / name), _LARGE))
+    for name, table in _large_tables(audit).items():
+        table.engine.write(table, folder / name)
     for name, rows in _small_tables(audit, found).items():
         (folder / name).mkdir()
         pq.write_table(rows, folder / name / "part-00000.parquet", compression="zstd")
@@ -71,25 +68,27 @@ def write_tables(audit: Audit, found: Mapping[str, Shown], folder: Path) -> None
 # Large tables ------------------------------------------------------------------------------------------------------
 
 
-def _large_tables(audit: Audit) -> dict[str, DataFrame]:
-    figures = audit.figures.drop(*VIOLATIONS)
-    of = {scope: figures.where(f"scope = '{scope}'").drop("scope") for scope in ("subscriber", "publisher", "pair")}
-    publishers = publisher_counts(audit.traces).join(of["publisher"].drop("subscriber"), ["run", "source"], "left")
-    counts = {name: 0 for name, kind in publishers.dtypes if kind == "bigint" and not name.endswith("_us")}
+def _large_tables(audit: Audit) -> dict[str, Relation]:
+    engine, figures = audit.trace.engine, audit.figures
+    kept = figures.others("scope", "run", "subscriber", "source", *VIOLATIONS)
+
+    def of(scope: str, *keys: str) -> Relation:
+        return engine.sql(f"SELECT {', '.join((*keys, *kept))} FROM {figures} WHERE scope = '{scope}'")
+
+    # Nothing was owed of a source that nobody wanted anything of; it has no delays, and no order.
+    zero = {**dict.fromkeys((*COUNTED, "held_total_us"), "0"), "delivery_ratio": "CAST(1 AS DOUBLE)"}
+    own = [f"coalesce({name}, {zero[name]}) AS {name}" if name in zero else name for name in kept]
     return {
-        "subscribers": of["subscriber"].drop("source"),
-        "publishers": publishers.fillna({**counts, "held_total_us": 0, "delivery_ratio": 1.0}),
-        "pairs": of["pair"],
-        "seconds": audit.seconds.orderBy("run", "second"),
-        "message_seconds": audit.messages.where("whole = 0").drop("whole"),
+        "subscribers": of("subscriber", "run", "subscriber"),
+        "publishers": engine.sql(f"""
+            SELECT run, source, published, {", ".join(own)} FROM {publisher_counts(audit.trace)}
+            LEFT JOIN {of("publisher", "run", "source")} USING (run, source)"""),
+        "pairs": of("pair", "run", "subscriber", "source"),
+        "seconds": engine.sql(f"SELECT * FROM {audit.seconds} ORDER BY run, second"),
+        "message_seconds": engine.sql(
+            f"SELECT {', '.join(audit.messages.others('whole'))} FROM {audit.messages} WHERE whole = 0"
+        ),
     }
-
-
-def _write_large(table: DataFrame, folder: Path) -> None:
-    table.write.option("compression", "zstd").parquet(f"file:{folder.resolve()}")
-    for path in folder.iterdir():  # Spark's marks and checksums, which mean nothing to anybody else
-        if path.suffix != ".parquet":
-            path.unlink()
 
 
 # Small tables ------------------------------------------------------------------------------------------------------

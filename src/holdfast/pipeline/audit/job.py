@@ -1,22 +1,20 @@
-"""Audit runs on Spark: what was owed, what arrived, when, in which order, at what cost, and which promises held.
+"""Audit runs: what was owed, what arrived, when, in which order, at what cost, and which promises held.
 
 The facts are worked out once and kept; every figure, table and chart is a sum over them. What comes back to the driver
 is bounded: one row per run, kind of message, class of delay or slice of time, and a few examples.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-
 from holdfast.books.definitions import ERASING, LAST_HOP
 from holdfast.books.outcome import Outcome
 from holdfast.books.verdict import Verdict
-from holdfast.pipeline.audit.causes import CutOff, causes_of, cut_off, known_us, unexplained, withheld
+from holdfast.pipeline.audit.causes import CutOff, cut_off, unexplained, withheld
+from holdfast.pipeline.audit.disturbances import disturbances, known_us
 from holdfast.pipeline.audit.exact_quantiles import KINDS, QUANTILES
 from holdfast.pipeline.audit.facts import facts
 from holdfast.pipeline.audit.metrics import (
@@ -40,14 +38,13 @@ from holdfast.pipeline.audit.promises import (
 )
 from holdfast.pipeline.audit.replication import judged, replicates
 from holdfast.pipeline.audit.trace_footers import RunFooters
-from holdfast.pipeline.audit.trace_tables import TraceRun, open_runs, together
-from holdfast.pipeline.spark_errors import explained
+from holdfast.pipeline.audit.trace_tables import Trace, TraceEngine
+from holdfast.pipeline.engine import Relation, at_once
 
 # Counted by clients themselves and link by link, which is not in a trace; and what the table of seconds tells instead.
 _NOT_IN_SUMMARY = ("recovery", "phases_us", "leaf_recovery_ratio", "slices")
 _EVENTS = ("Publish", "Deliver")  # kinds of message that carry events; the others are the price of getting them there
 _NOTHING_ASKED = Asked()
-_AT_ONCE = 3  # small jobs that run side by side: most of their time is planning, and there are seldom more cores idle
 
 
 @dataclass(frozen=True)
@@ -115,103 +112,66 @@ class Audit:
     """The runs in numbers, and the tables that they come from, which may be of any size."""
 
     runs: list[AuditedRun]
-    traces: list[TraceRun]
-    facts: DataFrame
-    figures: DataFrame
-    messages: DataFrame
-    seconds: DataFrame
+    trace: Trace
+    facts: Relation
+    figures: Relation
+    messages: Relation
+    seconds: Relation
 
 
 @contextmanager
 def audited(
-    spark: SparkSession,
+    engine: TraceEngine,
     footers: Sequence[RunFooters],
     asked: Asked = _NOTHING_ASKED,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Iterator[Audit]:
-    """The audit of these runs; its tables can be used inside the `with`."""
-    with _set(spark, footers), explained():
+    """The audit of these runs; its tables can be used inside the `with`, which ends with the engine's `close`."""
+    with engine.explained(), closing(engine):
         progress("reading the runs")
-        traces = open_runs(spark, footers)
+        trace = Trace(engine, footers)
         progress("matching publications with subscriptions")
-        found = facts(traces).persist()
-        summed = figures(found).persist()
-        messages = message_seconds(traces).persist()
-        by_second = seconds(found, together(traces, "publications", "run", "time_us")).persist()
-        try:
-            progress("adding up")
-            runs = _summed_up(spark, traces, found, summed, messages, asked)
-            yield Audit(runs, traces, found, summed, messages, by_second)
-        finally:
-            for table in (by_second, messages, summed, found):
-                table.unpersist()
+        found = engine.keep(f"SELECT * FROM {facts(trace)}")
+        summed, messages = figures(found), message_seconds(trace)
+        by_second = seconds(found, trace)
+        progress("adding up")
+        runs = _summed_up(trace, found, summed, messages, asked)
+        yield Audit(runs, trace, found, summed, messages, by_second)
 
 
-@contextmanager
-def _set(spark: SparkSession, footers: Sequence[RunFooters]) -> Iterator[None]:
-    """Spark's settings for this job, and the caller's again afterwards."""
-    wanted = dict(_BY_CASE)
-    if sum(sum(run.rows.values()) for run in footers) < _COMPILED_ROWS:
-        wanted |= _NOT_COMPILED
-    before = {name: spark.conf.get(name, None) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, known in before.items():
-            if known is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, known)
-
-
-_BY_CASE = {"spark.sql.caseSensitive": "true"}  # attributes `Price` and `price` are two
-# Compiling a plan into Java takes a second or two each time, and pays from about so many rows on.
-_NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-_COMPILED_ROWS = 200_000
-
-
-def _summed_up(
-    spark: SparkSession,
-    traces: list[TraceRun],
-    found: DataFrame,
-    summed: DataFrame,
-    messages: DataFrame,
-    asked: Asked,
-) -> list[AuditedRun]:
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        total = pool.submit(lambda: {row.run: row.asDict() for row in summed.where("scope = 'run'").collect()})
-        kinds = pool.submit(messages.where("whole = 1").collect)
-        counted = pool.submit(incident_counts(traces).collect)
-        limits = pool.submit(within_limits, traces)
-        bytes_ = pool.submit(same_bytes, spark, traces)
-        by_run = total.result()
-        sent = _by_run(kinds.result(), lambda row: (row.kind, {name: row[name] for name in _COUNTS}))
-        incidents = _by_run(counted.result(), lambda row: (row.kind, row["count"]))
-    numbers = {trace.label: by_run.get(trace.label, _NOTHING) for trace in traces}
-    stored, costs, cut = _caused(traces, found, numbers, incidents, asked)
+def _summed_up(trace: Trace, found: Relation, summed: Relation, messages: Relation, asked: Asked) -> list[AuditedRun]:
+    engine = trace.engine
+    total = engine.sql(f"SELECT * FROM {summed} WHERE scope = 'run'")
+    kinds = engine.sql(f"SELECT * FROM {messages} WHERE whole = 1")
+    first, sent, incidents = at_once(
+        lambda: {row["run"]: row for row in total.dicts()},
+        lambda: _by_run(kinds.dicts(), lambda row: {name: row[name] for name in _COUNTS}),
+        lambda: _by_run(incident_counts(trace).dicts(), lambda row: row["count"]),
+    )
+    limits, bytes_ = at_once(lambda: within_limits(trace), lambda: same_bytes(engine, trace.runs))
+    numbers = {run.label: first.get(run.label, _NOTHING) for run in trace.runs}
+    stored, costs, cut = _caused(trace, found, numbers, incidents, asked)
     runs = []
-    for trace in traces:
-        name, own = trace.label, numbers[trace.label]
-        outcome = _outcome(trace, own, sent.get(name, {}), incidents.get(name, {}))
-        listed = listed_causes(trace, outcome.messages, outcome.incidents)
-        verdicts = from_figures(trace, own, listed, costs[name], asked)
-        verdicts |= {"P7": limits.result()[name], "P8": bytes_.result()[name]}
+    for run in trace.runs:
+        name, own = run.label, numbers[run.label]
+        outcome = _outcome(run, own, sent.get(name, {}), incidents.get(name, {}))
+        listed = listed_causes(run, outcome.messages, outcome.incidents)
+        verdicts = from_figures(run, own, listed, costs[name], asked)
+        verdicts |= {"P7": limits[name], "P8": bytes_[name]}
         if name in stored:
             verdicts["P5"] = stored[name]
         failovers: list[dict[str, Any]] = []
         if replicates(outcome.incidents):
             verdicts["P6"], failovers = judged(
-                found, trace, outcome.messages, known_us(trace, own), cut.get(name, CutOff())
+                found, trace, name, outcome.messages, known_us(run, own), cut.get(name, CutOff())
             )
-        runs.append(AuditedRun(name, trace.folder, trace.about, outcome, own, verdicts, failovers))
+        runs.append(AuditedRun(name, run.folder, run.about, outcome, own, verdicts, failovers))
     return _with_examples(runs, found)
 
 
 def _caused(
-    traces: Sequence[TraceRun],
-    found: DataFrame,
+    trace: Trace,
+    found: Relation,
     numbers: Mapping[str, Mapping[str, Any]],
     incidents: Mapping[str, Mapping[str, int]],
     asked: Asked,
@@ -220,18 +180,20 @@ def _caused(
     stored: dict[str, Verdict] = {}
     unclear: dict[str, int] = {}
     cut: dict[str, CutOff] = {}
-    storing = {trace.label for trace in traces if "acknowledged" in incidents.get(trace.label, {})}
+    storing = {run.label for run in trace.runs if "acknowledged" in incidents.get(run.label, {})}
     missing = {run for run, own in numbers.items() if own["missing"] and asked.delivery_min is None}
     replicated = {run for run, counts in incidents.items() if replicates(counts) and numbers[run]["missing"]}
     erased = {run: sum(counts.get(kind, 0) for kind in ERASING) for run, counts in incidents.items()}
-    unclear_runs = [trace for trace in traces if trace.label in storing | missing | replicated]
+    unclear_runs = [run for run in trace.runs if run.label in storing | missing | replicated]
     if unclear_runs:
-        with causes_of(unclear_runs, numbers) as causes, ThreadPoolExecutor(_AT_ONCE) as pool:
-            judging = pool.submit(acknowledged_survives, found, causes, erased) if storing else None
-            unclear = unexplained(found, causes, incidents) if missing else {}
-            cut = cut_off(found, causes) if replicated else {}
-            stored = {run: verdict for run, verdict in judging.result().items() if run in storing} if judging else {}
-    kept = withheld(traces) if asked.delivery_min is None else {}
+        causes = disturbances(trace, unclear_runs, numbers)
+        judging, unclear, cut = at_once(
+            lambda: acknowledged_survives(found, causes, erased) if storing else {},
+            lambda: unexplained(found, causes, incidents) if missing else {},
+            lambda: cut_off(found, causes) if replicated else {},
+        )
+        stored = {run: verdict for run, verdict in judging.items() if run in storing}
+    kept = withheld(trace) if asked.delivery_min is None else {}
     return stored, {run: Costs(unclear.get(run, 0), kept.get(run, 0)) for run in numbers}, cut
 
 
@@ -245,20 +207,19 @@ _NOTHING: dict[str, Any] = {
 }
 
 
-def _by_run(rows: Sequence[Any], entry: Callable[[Any], tuple[str, Any]]) -> dict[str, dict[str, Any]]:
+def _by_run(rows: Sequence[dict[str, Any]], entry: Callable[[dict[str, Any]], Any]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for row in sorted(rows, key=lambda row: (row.run, row.kind)):
-        kind, value = entry(row)
-        found.setdefault(row.run, {})[kind] = value
+    for row in sorted(rows, key=lambda row: (row["run"], row["kind"])):
+        found.setdefault(row["run"], {})[row["kind"]] = entry(row)
     return found
 
 
 def _outcome(
-    trace: TraceRun, numbers: Mapping[str, Any], messages: dict[str, dict[str, int]], incidents: dict[str, int]
+    run: RunFooters, numbers: Mapping[str, Any], messages: dict[str, dict[str, int]], incidents: dict[str, int]
 ) -> Outcome:
     between = [counts for kind, counts in messages.items() if kind not in LAST_HOP]
     return Outcome(
-        published=trace.rows["publications"],
+        published=run.rows["publications"],
         **{name: numbers[name] for name in _LEDGER},
         transmissions=sum(counts["sent"] for counts in between),
         bytes=sum(counts["bytes"] for counts in between),
@@ -290,7 +251,7 @@ def _times_us(numbers: Mapping[str, Any], name: str) -> dict[str, int]:
     return found if found["max"] is not None else {}
 
 
-def _with_examples(runs: list[AuditedRun], found: DataFrame) -> list[AuditedRun]:
+def _with_examples(runs: list[AuditedRun], found: Relation) -> list[AuditedRun]:
     if not any(run.verdicts[name].broken for run in runs for name in ("P1", "P2", "P3", "P4")):
         return runs
     known = examples(found)

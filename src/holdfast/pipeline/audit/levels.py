@@ -1,21 +1,20 @@
 """The four levels at which figures are given: each pair of subscriber and publisher, each of the two, and the run."""
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
-SCOPES = ("pair", "subscriber", "publisher", "run")
-GROUP = ["scope", "run", "subscriber", "source"]  # together they name a group
 NOBODY = ""  # in place of a subscriber or source that a level does not have; unlike null it equals itself in a join
+GROUP = ("scope", "run", "subscriber", "source")  # together they name a group
+_KEYS = ("subscriber", "source")
+# Each level by the keys that its groups have, beside the run.
+LEVELS = {"pair": _KEYS, "subscriber": ("subscriber",), "publisher": ("source",), "run": ()}
+_SCOPES = " ".join(
+    "WHEN " + " AND ".join(f"grouping({key}) = {int(key not in keys)}" for key in _KEYS) + f" THEN '{scope}'"
+    for scope, keys in LEVELS.items()
+)
 
 
-def at_all_levels(rows: DataFrame) -> DataFrame:
-    """Every row four times, once for each group that it belongs to."""
-    subscriber, source, nobody = F.col("subscriber"), F.col("source"), F.lit(NOBODY)
-    groups = [(subscriber, source), (subscriber, nobody), (nobody, source), (nobody, nobody)]
-    structs = [_group(scope, *keys) for scope, keys in zip(SCOPES, groups, strict=True)]
-    others = [name for name in rows.columns if name not in ("subscriber", "source")]
-    return rows.select(*others, F.inline(F.array(*structs)))
-
-
-def _group(scope: str, subscriber: Column, source: Column) -> Column:
-    return F.struct(F.lit(scope).alias("scope"), subscriber.alias("subscriber"), source.alias("source"))
+def at_all_levels(rows: object, sums: str, *others: str) -> str:
+    """A query for sums over a relation of pairs, for every group of every level, and each value of other columns."""
+    sets = ", ".join(f"({', '.join(['run', *keys, *others])})" for keys in LEVELS.values())
+    named = ", ".join(f"coalesce({key}, '{NOBODY}') AS of_{key}" for key in _KEYS)
+    columns = ", ".join(["run", *others])
+    return f"""SELECT CASE {_SCOPES} END AS scope, {named}, {columns}, {sums}
+        FROM {rows} GROUP BY GROUPING SETS ({sets})"""

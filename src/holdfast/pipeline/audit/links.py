@@ -6,13 +6,10 @@ A replica counts as the broker in whose place it stands, so that a network keeps
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from holdfast.pipeline.audit.trace_tables import TraceRun, together
+from holdfast.pipeline.audit.trace_tables import Trace
+from holdfast.pipeline.engine import Relation
 
 _DIRECTIONS_MAX = 2_000  # the busiest; a picture of more links than this says nothing
-_SUMS = {"sent": "sent", "bytes": "sent_bytes", "lost": "lost"}
 
 
 @dataclass(frozen=True)
@@ -30,13 +27,13 @@ class Direction:
         return self.lost / self.sent if self.sent else 0.0
 
 
-def link_sums(runs: Sequence[TraceRun]) -> DataFrame:
+def link_sums(trace: Trace) -> Relation:
     """One row for each run, sender and receiver; the busiest first."""
     # Key: run, sender, receiver. As many rows a group as the run has seconds.
-    ends = "run", F.col("node").alias("sender"), F.col("peer").alias("receiver")
-    sums = [F.sum(column).alias(name) for name, column in _SUMS.items()]
-    summed = together(runs, "links").groupBy(*ends).agg(*sums)
-    return summed.orderBy(F.col("sent").desc(), "run", "sender", "receiver").limit(_DIRECTIONS_MAX)
+    return trace.engine.sql(f"""
+        SELECT run, node AS sender, peer AS receiver, sum(sent) AS sent, sum(sent_bytes) AS bytes, sum(lost) AS lost
+        FROM {trace.links} GROUP BY run, node, peer
+        ORDER BY sent DESC, run, sender, receiver LIMIT {_DIRECTIONS_MAX}""")
 
 
 def in_place(directions: Sequence[Direction], replaced_by: Mapping[str, str]) -> list[Direction]:

@@ -8,23 +8,25 @@ asked for was not delivered, or when more events are missing than the causes in 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any
-
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
 
 from holdfast.books.definitions import HARMLESS, STANDARD_ERRORS
 from holdfast.books.promised import file_of, order_promised
 from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.pipeline import number_format
-from holdfast.pipeline.audit.causes import AuditedCauses, owed_by_stores
+from holdfast.pipeline.audit.causes import EVENT, first_few, owed_by_stores
+from holdfast.pipeline.audit.disturbances import Disturbances
 from holdfast.pipeline.audit.metrics import VIOLATIONS
-from holdfast.pipeline.audit.trace_tables import TraceRun, together
-from holdfast.pipeline.spark_path import spark_path
+from holdfast.pipeline.audit.trace_footers import RunFooters
+from holdfast.pipeline.audit.trace_tables import Trace
+from holdfast.pipeline.engine import Engine, Relation
 
-_EVENT = ["subscriber", "source", "seq"]
-_BREAKS = {"P1": VIOLATIONS["foreign"], "P2": VIOLATIONS["repeated"], "P3": "overtaken", "P4": VIOLATIONS["missing"]}
+_BREAKS = {
+    "P1": VIOLATIONS["uncalled_for"],
+    "P2": VIOLATIONS["repeated"],
+    "P3": "overtaken",
+    "P4": VIOLATIONS["missing"],
+}
 
 _UNLISTED = HARMLESS | {"restart", "link_up", "link_recovered"}  # after these nothing is missing
 
@@ -53,12 +55,12 @@ class Asked:
 
 
 def from_figures(
-    run: TraceRun, figures: Mapping[str, Any], found: Mapping[str, int], costs: Costs, asked: Asked
+    run: RunFooters, figures: Mapping[str, Any], found: Mapping[str, int], costs: Costs, asked: Asked
 ) -> dict[str, Verdict]:
     """P1 to P4; `found` is what in the run may have cost events, and how often it happened."""
     deliveries, owed = figures["deliveries"], figures["owed"]
     return {
-        "P1": Verdict("P1", not figures["foreign"], deliveries, figures["foreign"]),
+        "P1": Verdict("P1", not figures["uncalled_for"], deliveries, figures["uncalled_for"]),
         "P2": Verdict("P2", not figures["repeated"], figures["events"], figures["repeated"]),
         "P3": _order(run, figures, asked.violations_max),
         "P4": _delivery(figures["missing"], owed, found, costs, asked.delivery_min),
@@ -67,7 +69,7 @@ def from_figures(
     }
 
 
-def _order(run: TraceRun, figures: Mapping[str, Any], asked: float | None) -> Verdict:
+def _order(run: RunFooters, figures: Mapping[str, Any], asked: float | None) -> Verdict:
     violations, deliveries = figures["fifo_violations"], figures["deliveries"]
     rate = violations / deliveries if deliveries else 0.0
     mode, target = order_promised(run.about)
@@ -107,7 +109,7 @@ def _delivery(missing: int, owed: int, found: Mapping[str, int], costs: Costs, a
 
 
 def listed_causes(
-    run: TraceRun, messages: Mapping[str, Mapping[str, int]], incidents: Mapping[str, int]
+    run: RunFooters, messages: Mapping[str, Mapping[str, int]], incidents: Mapping[str, int]
 ) -> dict[str, int]:
     """What in a run may have cost events, and how often it happened: for people."""
     lost = {f"{kind} lost": counts["lost"] for kind, counts in messages.items()}
@@ -118,102 +120,102 @@ def listed_causes(
     return {kind: count for kind, count in {**lost, **harmful, "client moved": moved}.items() if count}
 
 
-def acknowledged_survives(facts: DataFrame, causes: AuditedCauses, erased: Mapping[str, int]) -> dict[str, Verdict]:
+def acknowledged_survives(facts: Relation, causes: Disturbances, erased: Mapping[str, int]) -> dict[str, Verdict]:
     """P5 by run: of what publishers were told is stored, what had the time to arrive and never came."""
-    owed = owed_by_stores(facts, causes).select("run", *_EVENT, "published_us", "arrived_us").persist()
-    try:
-        counts = owed.groupBy("run").agg(F.count("*"), F.count_if(F.col("arrived_us").isNull())).collect()
-        found = {run: Verdict("P5", True, 0, 0) for run in causes.times}
-        for run, checked, broken in counts:
-            note = f"brokers erased {erased[run]:,} stored events" if erased.get(run) and broken else ""
-            found[run] = Verdict("P5", broken <= erased.get(run, 0), checked, broken, note=note)
-        if any(verdict.broken for verdict in found.values()):
-            in_time = Window.partitionBy("run").orderBy("published_us", *_EVENT)
-            first = owed.where("arrived_us IS NULL").withColumn("number", F.row_number().over(in_time))
-            for row in first.where(F.col("number") <= EXAMPLES_MAX).orderBy("run", "number").collect():
-                example = {name: row[name] for name in (*_EVENT, "published_us")}
-                found[row.run] = replace(found[row.run], examples=(*found[row.run].examples, example))
-        return found
-    finally:
-        owed.unpersist()
+    owed = owed_by_stores(facts, causes)
+    engine = facts.engine
+    counts = engine.sql(f"""
+        SELECT run, count(*) AS checked, count_if(arrived_us IS NULL) AS broken FROM {owed} GROUP BY run""")
+    found = {run: Verdict("P5", True, 0, 0) for run in causes.runs}
+    for run, checked, broken in counts.rows():
+        note = f"brokers erased {erased[run]:,} stored events" if erased.get(run) and broken else ""
+        found[run] = Verdict("P5", broken <= erased.get(run, 0), checked, broken, note=note)
+    if any(verdict.broken for verdict in found.values()):
+        for row in first_few(engine.sql(f"SELECT * FROM {owed} WHERE arrived_us IS NULL"), "published_us"):
+            run, example = row["run"], {name: row[name] for name in (*EVENT, "published_us")}
+            found[run] = replace(found[run], examples=(*found[run].examples, example))
+    return found
 
 
-def examples(facts: DataFrame) -> dict[tuple[str, str], tuple[dict[str, Any], ...]]:
+def examples(facts: Relation) -> dict[tuple[str, str], tuple[dict[str, Any], ...]]:
     """The first few facts of each run that break a promise."""
-    broken = F.array_compact(F.array(*(F.expr(f"IF({which}, '{name}', NULL)") for name, which in _BREAKS.items())))
-    rows = facts.select("run", *_EVENT, "published_us", "arrived_us", "via", F.explode(broken).alias("promise"))
-    # Key: run and promise. Everything may break one promise; tasks keep only the first few each before the shuffle.
-    in_time = Window.partitionBy("run", "promise").orderBy(F.coalesce("arrived_us", "published_us"), *_EVENT)
-    first = rows.withColumn("number", F.row_number().over(in_time)).where(F.col("number") <= EXAMPLES_MAX)
-    found = [row.asDict() for row in first.orderBy("run", "promise", "number").drop("number").collect()]
     shown = ("published_us", "arrived_us", "via")
+    columns = ", ".join(("run", *EVENT, *shown))
+    broken = " UNION ALL ".join(
+        f"SELECT {columns}, '{name}' AS promise FROM {facts} WHERE {which}" for name, which in _BREAKS.items()
+    )
+    # Key: run and promise. Everything may break one promise; tasks keep only the first few each before the shuffle.
+    first = facts.engine.sql(f"""
+        SELECT * FROM (
+            SELECT *, row_number() OVER (
+                PARTITION BY run, promise ORDER BY coalesce(arrived_us, published_us), {", ".join(EVENT)}) AS number
+            FROM ({broken}) AS broken
+        ) AS numbered WHERE number <= {EXAMPLES_MAX} ORDER BY run, promise, number""")
     return {
         key: tuple(
-            {**{name: row[name] for name in _EVENT}, **{name: row[name] for name in shown if row[name] is not None}}
+            {**{name: row[name] for name in EVENT}, **{name: row[name] for name in shown if row[name] is not None}}
             for row in group
         )
-        for key, group in groupby(found, key=lambda row: (row["run"], row["promise"]))
+        for key, group in groupby(first.dicts(), key=lambda row: (row["run"], row["promise"]))
     }
 
 
 # P7: samples against their limits ---------------------------------------------------------------------------------
 
 
-def within_limits(runs: Sequence[TraceRun]) -> dict[str, Verdict]:
+def within_limits(trace: Trace) -> dict[str, Verdict]:
     """Samples that have a limit, against it."""
-    sampled = [run for run in runs if run.rows["samples"]]
-    found = {run.label: Verdict("P7", True, 0, 0, note="the trace has no limits") for run in runs}
-    if not sampled:
+    found = {run.label: Verdict("P7", True, 0, 0, note="the trace has no limits") for run in trace.runs}
+    if not any(run.rows["samples"] for run in trace.runs):
         return found
-    judged = together(sampled, "samples").where("`limit` IS NOT NULL")
-    is_over = (F.col("value") > F.col("limit")) & ~F.isnan("value")  # Spark holds NaN for the largest number
-    for run, checked, broken in judged.groupBy("run").agg(F.count("*"), F.count_if(is_over)).collect():
+    engine = trace.engine
+    is_over = "value > bound AND NOT isnan(value)"  # both engines hold NaN for the largest number
+    counts = engine.sql(f"""
+        SELECT run, count(*) AS checked, count_if({is_over}) AS broken
+        FROM {trace.samples} WHERE bound IS NOT NULL GROUP BY run""")
+    for run, checked, broken in counts.rows():
         found[run] = Verdict("P7", not broken, checked, broken)
     if any(verdict.broken for verdict in found.values()):
-        in_time = Window.partitionBy("run").orderBy("time_us", "node", "name")
-        first = judged.where(is_over).withColumn("number", F.row_number().over(in_time))
-        for row in first.where(F.col("number") <= EXAMPLES_MAX).orderBy("run", "number").collect():
-            example = {name: row[name] for name in ("node", "time_us", "name", "value", "limit")}
-            found[row.run] = replace(found[row.run], examples=(*found[row.run].examples, example))
+        first = engine.sql(f"""
+            SELECT run, node, time_us, name, value, bound FROM (
+                SELECT *, row_number() OVER (PARTITION BY run ORDER BY time_us, node, name) AS number
+                FROM {trace.samples} WHERE {is_over}
+            ) AS numbered WHERE number <= {EXAMPLES_MAX} ORDER BY run, number""")
+        for run, node, time_us, name, value, bound in first.rows():
+            example = {"node": node, "time_us": time_us, "name": name, "value": value, "limit": bound}
+            found[run] = replace(found[run], examples=(*found[run].examples, example))
     return found
 
 
 # P8: the same file and seed ---------------------------------------------------------------------------------------
 
 
-def same_bytes(spark: SparkSession, runs: Sequence[TraceRun]) -> dict[str, Verdict]:
+def same_bytes(engine: Engine, runs: Sequence[RunFooters]) -> dict[str, Verdict]:
     """Simulated runs of one file, seed and version, each against the first such: equal files, by their digests."""
     alone = Verdict("P8", True, 0, 0, note="needs two simulated runs of one file and seed")
     verdicts = {run.label: alone for run in runs}
     for first, *others in _alike(runs):
         for other in others:
-            verdict = _compared(spark, first, other)
+            verdict = _compared(engine, first, other)
             verdicts[other.label] = verdict
             if not verdicts[first.label].broken:
                 verdicts[first.label] = verdict
     return verdicts
 
 
-def _alike(runs: Sequence[TraceRun]) -> Iterator[list[TraceRun]]:
-    groups: dict[tuple[Any, ...], list[TraceRun]] = {}
+def _alike(runs: Sequence[RunFooters]) -> Iterator[list[RunFooters]]:
+    groups: dict[tuple[Any, ...], list[RunFooters]] = {}
     for run in runs:
         if run.about.get("driver") == "sim" and run.about.get("file"):
             groups.setdefault(tuple(run.about.get(name) for name in ("file", "seed", "version")), []).append(run)
     return (group for group in groups.values() if len(group) > 1)
 
 
-def _compared(spark: SparkSession, one: TraceRun, other: TraceRun) -> Verdict:
-    ours = _digests(spark, one.folder).withColumnRenamed("digest", "one")
-    theirs = _digests(spark, other.folder).withColumnRenamed("digest", "other")
-    both = ours.join(theirs, "file", "full").withColumn("differs", F.expr("NOT (one <=> other)"))
-    files, different = both.agg(F.count("*"), F.count_if("differs")).collect()[0]
-    shown = both.where("differs").orderBy("file").limit(EXAMPLES_MAX).collect() if different else []
-    found = tuple({"file": row.file, "runs": [one.label, other.label]} for row in shown)
+def _compared(engine: Engine, one: RunFooters, other: RunFooters) -> Verdict:
+    both = engine.sql(f"""
+        SELECT file, coalesce(ours.digest <> theirs.digest, true) AS differs
+        FROM {engine.digests(one.folder)} AS ours FULL JOIN {engine.digests(other.folder)} AS theirs USING (file)""")
+    ((files, different),) = engine.sql(f"SELECT count(*), count_if(differs) FROM {both}").rows()
+    shown = engine.sql(f"SELECT file FROM {both} WHERE differs ORDER BY file LIMIT {EXAMPLES_MAX}").rows()
+    found = tuple({"file": file, "runs": [one.label, other.label]} for (file,) in shown)
     return Verdict("P8", not different, files, different, found)
-
-
-def _digests(spark: SparkSession, folder: Path) -> DataFrame:
-    files = spark.read.format("binaryFile").option("recursiveFileLookup", True).option("pathGlobFilter", "*.parquet")
-    # The last two steps of the path: the table and its part.
-    name = F.substring_index(F.col("path"), "/", -2)
-    return files.load(spark_path(folder)).select(name.alias("file"), F.sha2("content", 256).alias("digest"))

@@ -4,19 +4,15 @@ However long a run is and however many took part, the driver gets a few thousand
 written as Parquet.
 """
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
-
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
 
 from holdfast.pipeline.audit.failover import AuditedFailover, failovers
 from holdfast.pipeline.audit.job import Audit
 from holdfast.pipeline.audit.links import Direction, in_place, link_sums
 from holdfast.pipeline.audit.metrics import distributions
-from holdfast.pipeline.audit.trace_tables import TraceRun, together
+from holdfast.pipeline.audit.trace_tables import Trace
+from holdfast.pipeline.engine import Relation, at_once, listed
 
 SLICES_MAX = 120  # bars that a chart of 560 pixels can show
 WORST_MAX = 15  # subscribers: those one would look at first
@@ -25,7 +21,6 @@ _MARKED = (
     *("crash", "restart", "link_failed", "link_recovered", "link_down", "link_up"),
     *("replica_started", "replica_ready"),
 )
-_AT_ONCE = 3
 
 
 @dataclass(frozen=True)
@@ -43,54 +38,59 @@ class Shown:
 
 
 def shown(audit: Audit) -> dict[str, Shown]:
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        spread = pool.submit(distributions(audit.facts).collect)
-        worst = pool.submit(_worst(audit.figures).collect)
-        marks = pool.submit(_marks(audit.traces))
-        links = pool.submit(link_sums(audit.traces).collect)
-        replaced = pool.submit(failovers, audit)
-        slice_s, slices = _slices(audit.seconds)
-        by_run = {run.label: Shown(slice_s) for run in audit.runs}
-        for row in slices:
-            by_run[row.run].slices.append(row.asDict())
-        for row in sorted(spread.result(), key=lambda row: row.most):
-            by_run[row.run].distributions.setdefault(row.what, []).append((row.most, row["count"]))
-        for label, at, kind, node in marks.result():
-            by_run[label].marks.append((at, kind, node))
-        for row in worst.result():
-            by_run[row.run].worst.append(row.asDict())
-        for label, found in replaced.result().items():
-            by_run[label].failovers.extend(found)
-        for run, *direction in links.result():
-            by_run[run].links.append(Direction(*direction))
+    spread, worst, marks, links = at_once(
+        distributions(audit.facts).dicts,
+        _worst(audit.figures).dicts,
+        _marks(audit.trace).rows,
+        link_sums(audit.trace).rows,
+    )
+    slice_s, slices = _slices(audit.seconds)
+    by_run = {run.label: Shown(slice_s) for run in audit.runs}
+    for row in slices:
+        by_run[row["run"]].slices.append(row)
+    for row in sorted(spread, key=lambda row: row["most"]):
+        by_run[row["run"]].distributions.setdefault(row["what"], []).append((row["most"], row["count"]))
+    for label, time_us, kind, node in marks:
+        by_run[label].marks.append((time_us, kind, node))
+    for row in worst:
+        by_run[row["run"]].worst.append(row)
+    for label, found in failovers(audit).items():
+        by_run[label].failovers.extend(found)
+    for run, *direction in links:
+        by_run[run].links.append(Direction(*direction))
     for each in by_run.values():
         each.links[:] = in_place(each.links, {failover.replica: failover.broker for failover in each.failovers})
     return by_run
 
 
-def _slices(seconds: DataFrame) -> tuple[int, list[Any]]:
+def _slices(seconds: Relation) -> tuple[int, list[dict[str, Any]]]:
     """Equal slices of a whole number of seconds, the same for all runs, so that they can be compared."""
-    low, high = seconds.agg(F.min("second"), F.max("second")).collect()[0]
+    engine = seconds.engine
+    ((low, high),) = engine.sql(f"SELECT min(second), max(second) FROM {seconds}").rows()
     if low is None:
         return 1, []
     slice_s = -(-(high - low + 1) // SLICES_MAX)
-    columns = [name for name in seconds.columns if name not in ("run", "second")]
-    start = (F.floor(F.col("second") / slice_s) * slice_s).alias("second")
-    summed = seconds.groupBy("run", start).agg(*(F.sum(name).alias(name) for name in columns))
-    return slice_s, summed.orderBy("run", "second").collect()
+    sums = ", ".join(f"sum({name}) AS {name}" for name in seconds.others("run", "second"))
+    summed = engine.sql(f"""
+        SELECT run, CAST(floor(second / {slice_s}) * {slice_s} AS BIGINT) AS second, {sums}
+        FROM {seconds} GROUP BY 1, 2 ORDER BY 1, 2""")
+    return slice_s, summed.dicts()
 
 
-def _worst(figures: DataFrame) -> DataFrame:
+def _worst(figures: Relation) -> Relation:
     """The subscribers that miss most; of those that miss nothing, those that waited longest."""
-    missing = (F.col("owed") - F.col("delivered")).desc()
-    order = Window.partitionBy("run").orderBy(missing, F.col("delay_p99_us").desc_nulls_last(), "subscriber")
-    everyone = Window.partitionBy("run")
-    rows = figures.where("scope = 'subscriber'").withColumn("subscribers", F.count("*").over(everyone))
-    return rows.withColumn("number", F.row_number().over(order)).where(F.col("number") <= WORST_MAX).orderBy("number")
+    return figures.engine.sql(f"""
+        SELECT * FROM (
+            SELECT *, count(*) OVER (PARTITION BY run) AS subscribers, row_number() OVER (PARTITION BY run
+                ORDER BY owed - delivered DESC, delay_p99_us DESC NULLS LAST, subscriber) AS number
+            FROM {figures} WHERE scope = 'subscriber'
+        ) AS numbered WHERE number <= {WORST_MAX} ORDER BY number""")
 
 
-def _marks(traces: Sequence[TraceRun]) -> Any:
-    chosen = together(traces, "incidents").where(F.col("kind").isin(*_MARKED)).select("run", "time_us", "kind", "node")
-    order = Window.partitionBy("run").orderBy("time_us", "kind", "node")
-    first = chosen.withColumn("number", F.row_number().over(order)).where(F.col("number") <= MARKS_MAX)
-    return first.orderBy("run", "number").drop("number").collect
+def _marks(trace: Trace) -> Relation:
+    return trace.engine.sql(f"""
+        SELECT run, time_us, kind, node FROM (
+            SELECT run, time_us, kind, node,
+                row_number() OVER (PARTITION BY run ORDER BY time_us, kind, node) AS number
+            FROM {trace.incidents} WHERE kind IN ({listed(_MARKED)})
+        ) AS numbered WHERE number <= {MARKS_MAX} ORDER BY run, number""")

@@ -1,8 +1,8 @@
-"""What a run's files say of themselves: read from their footers, before Spark is even started.
+"""What a run's files say of themselves: read from their footers, before an engine is even started.
 
 A footer is a few hundred bytes at the end of a Parquet file and holds its columns and the number of its rows. So an
-unfinished, damaged or foreign run is refused in a moment, with all its problems at once; Spark is handed the schema
-instead of looking for it; and the caller knows how large the work is.
+unfinished, damaged or foreign run is refused in a moment, with all its problems at once; the engine is handed the
+schema instead of looking for it; and the caller knows how large the work is.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from holdfast.books import format2
 from holdfast.books.runs import FORMATS, unreadable
 from holdfast.books.trace import ADDED, ATTRIBUTE_TYPES, FORMAT, PUBLICATION, SCHEMAS
 from holdfast.model.errors import InputError
+from holdfast.pipeline.match.subscriptions_table import InvalidSubscriptionsError
 
 ATTRIBUTE = "attr:"
 _EXPECTED: dict[int, dict[str, pa.Schema]] = {
@@ -56,6 +57,11 @@ def labels(folders: Sequence[Path]) -> list[str]:
     """What to call the runs: by their folders' names, or by their paths where two have the same."""
     names = [folder.resolve().name for folder in folders]
     return [name if names.count(name) == 1 else str(folder) for name, folder in zip(names, folders, strict=True)]
+
+
+def damaged(folder: Path, error: InvalidSubscriptionsError) -> InputError:
+    """A trace whose conditions cannot be parsed, though a run has accepted them."""
+    return InputError(f"{folder}: damaged, {error.number} not valid; by their rows in the table:\n{error.listed}")
 
 
 def _footers(folder: Path, label: str, problems: list[str]) -> RunFooters | None:
@@ -103,7 +109,7 @@ def _about(folder: Path, problems: list[str]) -> dict[str, Any] | None:
         problems.append(f"{folder}: no run here; `holdfast sim NET --out {folder}` makes one")
         return None
     try:
-        rows = pq.read_table(parts[0]).to_pylist()
+        rows = pq.ParquetFile(parts[0]).read().to_pylist()  # read_table would import pandas
     except (pa.ArrowInvalid, OSError) as problem:
         problems.append(f"{parts[0]}: cannot be read ({_one_line(problem)})")
         return None

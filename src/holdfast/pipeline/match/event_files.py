@@ -7,11 +7,12 @@ row group and with only the columns needed, because the way from the JVM to Arro
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING, Literal
 
 from holdfast.model.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 Format = Literal["parquet", "jsonl", "csv"]
 
@@ -108,7 +109,7 @@ def _suffix(name: str) -> str:
     return (Path(path.stem) if path.suffix in _PACKED else path).suffix.lower() or path.name
 
 
-def frame(spark: SparkSession, path: str, form: Format, schema: str | None = None) -> DataFrame:
+def frame(spark: "SparkSession", path: str, form: Format, schema: str | None = None) -> "DataFrame":
     """The table as Spark reads it. `schema` in Spark's words (`at timestamp, price double`) instead of a guess."""
     reader = spark.read.options(**READING[form], **lookup(path))
     if schema is not None:

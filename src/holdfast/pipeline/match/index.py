@@ -13,13 +13,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from pyspark import SparkFiles
-from pyspark.sql import SparkSession
-
-from holdfast.matching.matcher import Matcher
 from holdfast.pipeline.shipping import tasks_run_here
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from holdfast.matching.matcher import Matcher
 
 _OPEN_MAX = 2  # indexes that one worker keeps open: a stream's last version and the present one
 
@@ -32,17 +34,23 @@ class IndexFile:
     folder: str | None  # None: among the files that the session has sent to the executor
     bytes: int
 
-    def open(self) -> Matcher:
-        return Matcher.open(SparkFiles.get(self.name) if self.folder is None else Path(self.folder) / self.name)
+    def open(self) -> "Matcher":
+        from holdfast.matching.matcher import Matcher  # noqa: PLC0415 - loads numba, and few events do without
+
+        if self.folder is not None:
+            return Matcher.open(Path(self.folder) / self.name)
+        from pyspark import SparkFiles  # noqa: PLC0415 - only tasks of a cluster need it
+
+        return Matcher.open(SparkFiles.get(self.name))
 
 
 @lru_cache(maxsize=_OPEN_MAX)
-def opened(index: IndexFile) -> Matcher:
+def opened(index: IndexFile) -> "Matcher":
     """The index as this worker sees it; a worker that is used again finds it open."""
     return index.open()
 
 
-def write_index(matcher: Matcher) -> Path:
+def write_index(matcher: "Matcher") -> Path:
     """Compile and write the index, under a name made from its contents."""
     folder = _driver_folder()
     fresh = folder / uuid4().hex
@@ -52,7 +60,7 @@ def write_index(matcher: Matcher) -> Path:
     return fresh.replace(folder / name)
 
 
-def share(spark: SparkSession, path: Path) -> IndexFile:
+def share(spark: "SparkSession", path: Path) -> IndexFile:
     """Make a written index reachable for every worker."""
     size = path.stat().st_size
     if tasks_run_here(spark):

@@ -10,20 +10,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.language.limits import PROBLEMS_MAX
 from holdfast.language.parser import parse
 from holdfast.language.problems import ConditionError
 from holdfast.language.subscription import Subscription
-from holdfast.matching.matcher import Id, Matcher
 from holdfast.model.errors import InputError
 from holdfast.model.values import Kind
 from holdfast.pipeline.match.event_files import files_of, format_of, frame, is_remote
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from holdfast.matching.matcher import Matcher
+
+Id = str | int
 _IDS_MAX = 1_000  # of invalid subscriptions named in a message: what a screen and a log line still hold
 _ID_TYPES = ("string", "bigint", "int", "smallint", "tinyint")
 ANOTHER = "there is another subscription with this id"
@@ -63,14 +67,16 @@ class Subscriptions:
     def has_integer_ids(self) -> bool:
         return type(next(iter(self.by_id), "")) is int
 
-    def matcher(self) -> Matcher:
+    def matcher(self) -> "Matcher":
+        from holdfast.matching.matcher import Matcher  # noqa: PLC0415 - loads numba, and few events do without
+
         made = Matcher()
         for id_, subscription in self.by_id.items():
             made.add(id_, subscription)
         return made
 
 
-def open_subscriptions(spark: SparkSession, path: str) -> DataFrame:
+def open_subscriptions(spark: "SparkSession", path: str) -> "DataFrame":
     """A subscriptions file or folder as a table: Parquet, JSONL, CSV or TOML."""
     if not is_remote(path) and path.endswith(".toml"):
         return spark.createDataFrame(_from_toml(Path(path)), "id string, condition string")
@@ -104,7 +110,7 @@ def _from_toml(path: Path) -> list[tuple[str, str]]:
     return rows
 
 
-def check_columns(table: DataFrame) -> DataFrame:
+def check_columns(table: "DataFrame") -> "DataFrame":
     """The two columns that matter, if they are there and of the right types."""
     missing = [name for name in ("id", "condition") if name not in table.columns]
     if missing:
@@ -120,7 +126,7 @@ def check_columns(table: DataFrame) -> DataFrame:
     return table.select("id", "condition")
 
 
-def read_subscriptions(table: DataFrame, *, skip_invalid: bool = False) -> Subscriptions:
+def read_subscriptions(table: "DataFrame", *, skip_invalid: bool = False) -> Subscriptions:
     """The subscriptions of a DataFrame with columns `id` and `condition`; other columns are ignored."""
     return parsed(check_columns(table).toArrow(), skip_invalid=skip_invalid)
 

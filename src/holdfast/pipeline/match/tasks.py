@@ -7,15 +7,17 @@ Each part is a small frozen value that travels to the workers; only there is any
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.matching.matcher import Matcher
 from holdfast.pipeline.match.index import IndexFile, opened
+
+if TYPE_CHECKING:
+    from holdfast.matching.matcher import Matcher
 
 PAIRS_MAX = 4 << 20  # looked for at a time: 32 MiB of them, and enough that the cost of a call vanishes
 CARRIED_BYTES_MAX = 64 << 20  # of event columns repeated beside pairs at a time: wide events make shorter batches
@@ -86,7 +88,17 @@ class WholeIndex:
     file: IndexFile
 
     def found(self, blocks: Blocks) -> Iterator[Found]:
-        slicing = Slicing(opened(self.file))
+        return HeldIndex(opened(self.file)).found(blocks)
+
+
+@dataclass(frozen=True)
+class HeldIndex:
+    """The same in the process that made it."""
+
+    matcher: "Matcher"
+
+    def found(self, blocks: Blocks) -> Iterator[Found]:
+        slicing = Slicing(self.matcher)
         for block in blocks:
             yield from slicing.found(block)
 
@@ -97,7 +109,7 @@ class Slicing:
     How many pairs an event has is learned on the way: the first slice is short enough for every subscription to match.
     """
 
-    def __init__(self, matcher: Matcher) -> None:
+    def __init__(self, matcher: "Matcher") -> None:
         self._matcher = matcher
         self._rows = max(1, PAIRS_MAX // max(1, len(matcher)))
 

@@ -1,8 +1,9 @@
 """The audit's charts as SVG: what became of each second's events, and how long deliveries took.
 
-Drawn 640 wide, which is one column of the report on a wide screen and all of it on a narrow one, so that letters are
-about as large as written. Colours are classes of the report's style sheet, light and dark; every mark says its numbers
-when the pointer rests on it.
+Drawn 640 wide, which is one column of the report on a wide screen. On a narrow one the style sheet makes letters
+larger, for which margins leave room. Legends are text of the page above a chart, so that they wrap and cover nothing.
+Colours are classes of the report's style sheet, light and dark; every mark says its numbers when the pointer rests on
+it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,12 +15,10 @@ from typing import Any
 from holdfast.pipeline import number_format
 from holdfast.pipeline.charts.axes import Axis, linear, logarithmic
 
-_WIDTH, _HEIGHT = 640, 320
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 628, 40, 268
-_CHARACTER = 6.9  # width of one, on average, at 12 pixels
+_WIDTH, _HEIGHT = 640, 346
+_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 628, 52, 280
 _STRIPS = 96  # places along a curve that tell their numbers
 _GAP = 1.05  # neighbouring classes of delays are less than this far apart
-_NAME_CHARACTERS_MAX = 18  # of a run in a legend: two of them with their numbers must find room
 _NAMED_MAX = 6  # marks named below a chart; the others say their names when pointed at
 _DECADES_MAX = 4  # of the delays' axis; what is quicker still stands at its left edge
 FATES = ("delivered", "recovered", "replica", "late", "lost")  # from the bottom up; together they are what was owed
@@ -50,7 +49,7 @@ def fates_over_time(
     time = _time_axis([second for second, _ in stacks], slice_s)
     height = linear([0, *(sum(fates.values()) / slice_s for _, fates in stacks)], 5)
     parts = [*_frame(time, height, "time of publishing, s", "events a second")]
-    parts += _legend(
+    legend = _legend(
         [(_LABELS.get(name, name), f"fill-{name}", number_format.count(totals[name])) for name in FATES if totals[name]]
     )
     parts += _spans(time, times)
@@ -67,7 +66,7 @@ def fates_over_time(
         )
         words = f"{_span(second, slice_s)}: owed {sum(fates.values()):,}, {texts}"
         parts.append(_box("hit", left, right, _TOP, _BOTTOM, words))
-    return _svg("Delivery over time", [*parts, *_marks(time, marks)]) + _marks_named(marks)
+    return legend + _svg("Delivery over time", [*parts, *_marks(time, marks)]) + _marks_named(marks)
 
 
 def _fates(row: Mapping[str, Any]) -> dict[str, int]:
@@ -93,7 +92,7 @@ def ratios_over_time(runs: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]
     lowest = min(share for _, share, _ in every)
     height = linear([100 * lowest, 100], 5, (100 * lowest - (100 - 100 * lowest) * 0.08 - 0.01, 100))
     parts = [*_frame(time, height, "time of publishing, s", "delivered of what was owed, %")]
-    parts += _legend([(name, css.replace("line", "fill"), "") for name, css, _ in lines])
+    legend = _legend([(name, css.replace("line", "fill"), "") for name, css, _ in lines])
     for _, css, spots in lines:
         places = [(_across(time, second + slice_s / 2), _down(height, 100 * share)) for second, share, _ in spots]
         parts.append(f'<polyline class="{css}" points="{_points(places)}"/>')
@@ -107,7 +106,7 @@ def ratios_over_time(runs: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]
         ]
         left, right = _across(time, second), _across(time, second + slice_s)
         parts.append(_box("hit", left, right, _TOP, _BOTTOM, f"{_span(second, slice_s)}: " + "; ".join(texts)))
-    return _svg("Delivered of what was owed, over time", parts)
+    return legend + _svg("Delivered of what was owed, over time", parts)
 
 
 def cumulated_delays(curves: Sequence[Curve]) -> str:
@@ -130,7 +129,7 @@ def cumulated_delays(curves: Sequence[Curve]) -> str:
             corners.append((x, _down(height, share)))
         corners.append((_RIGHT, _down(height, 1)))
         parts.append(f'<polyline class="{curve.css}" points="{_points(corners)}"/>')
-    return _svg("Delays", [*parts, *_legend(legend), *_delay_strips(drawn, time)])
+    return _legend(legend) + _svg("Delays", [*parts, *_delay_strips(drawn, time)])
 
 
 def _delay_axis(curves: Sequence[Curve]) -> Axis:
@@ -183,25 +182,16 @@ def _frame(x: Axis, y: Axis, x_label: str, y_label: str) -> Iterable[str]:
     for place, name in x.ticks:
         at = _across(x, place)
         yield f'<line class="axis" x1="{at:.1f}" y1="{_BOTTOM}" x2="{at:.1f}" y2="{_BOTTOM + 5}"/>'
-        yield f'<text class="tick" x="{at:.1f}" y="{_BOTTOM + 19}" text-anchor="middle">{escape(name)}</text>'
+        yield f'<text class="tick" x="{at:.1f}" y="{_BOTTOM + 23}" text-anchor="middle">{escape(name)}</text>'
     yield f'<line class="axis" x1="{_LEFT}" y1="{_BOTTOM}" x2="{_RIGHT}" y2="{_BOTTOM}"/>'
-    yield f'<text x="{(_LEFT + _RIGHT) / 2}" y="{_BOTTOM + 42}" text-anchor="middle">{escape(x_label)}</text>'
-    yield f'<text x="0" y="{_TOP - 24}">{escape(y_label)}</text>'
+    yield f'<text x="{(_LEFT + _RIGHT) / 2}" y="{_BOTTOM + 50}" text-anchor="middle">{escape(x_label)}</text>'
+    yield f'<text x="0" y="{_TOP - 30}">{escape(y_label)}</text>'
 
 
-def _legend(entries: Sequence[tuple[str, str, str]]) -> Iterable[str]:
-    """Name, style and number of each, from the right edge leftwards."""
-    right = float(_RIGHT)
-    for name, css, number in reversed(entries):
-        words = f"{_cut(name)} {number}".strip()
-        left = right - _CHARACTER * len(words)
-        yield f'<text x="{left:.1f}" y="{_TOP - 24}">{escape(words)}</text>'
-        yield f'<rect class="{css}" x="{left - 16:.1f}" y="{_TOP - 34}" width="11" height="11" rx="2"/>'
-        right = left - 32
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _NAME_CHARACTERS_MAX else f"{name[: _NAME_CHARACTERS_MAX - 1]}…"
+def _legend(entries: Sequence[tuple[str, str, str]]) -> str:
+    """Name, style and number of each."""
+    items = (f'<li><i class="{css}"></i>{escape(name)} {escape(number)}</li>' for name, css, number in entries)
+    return f'<ul class="legend">{"".join(items)}</ul>'
 
 
 def _spans(time: Axis, times: Sequence[tuple[int, int, str]]) -> Iterable[str]:

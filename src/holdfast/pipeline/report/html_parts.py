@@ -19,6 +19,7 @@ PROMISES = {
     "P7": "Everything stays within its limit",
     "P8": "Same file and seed, same trace",
 }
+_NARROW_COLUMNS_MAX = 3  # that fit side by side on a telephone
 _RULES = "default-src 'none'; style-src 'unsafe-inline'"  # the browser itself sees to it that nothing is fetched
 
 
@@ -80,15 +81,20 @@ def tiles(each: Iterable[tuple[str, str, bool]]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Cells are HTML. The first `left` columns are text, the others numbers."""
+    """Cells are HTML. The first `left` columns are text, the others numbers.
+
+    On a narrow screen the rows of a wide table stand one below the other, each number with the head of its column.
+    """
 
     def cell(tag: str, at: int, text: str) -> str:
         css = "bar" if text.startswith("<i") else "name" if at < left else "number"
-        return f'<{tag} class="{css}">{text}</{tag}>'
+        label = f' data-label="{escape(head[at].strip())}"' if tag == "td" and at else ""
+        return f'<{tag} class="{css}"{label}>{text}</{tag}>'
 
+    stacks = ' class="stacks"' if len(head) > _NARROW_COLUMNS_MAX else ""
     top = "".join(cell("th", at, escape(text)) for at, text in enumerate(head))
     body = "".join(f"<tr>{''.join(cell('td', at, text) for at, text in enumerate(row))}</tr>" for row in rows)
-    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll"><table{stacks}><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def bar(css: str, part: float, total: float, title: str = "") -> str:

@@ -15,7 +15,7 @@ from holdfast.planner.graph_layout import spread
 
 _WIDTH, _HEIGHT, _EDGE = 640, 470, 46
 _RADIUS = 11
-_CHARACTER, _BOLD, _LINE = 6.8, 7.6, 15  # width of a character, of one of a name, and height of a line at 12 pixels
+_CHARACTER, _BOLD, _LINE = 7.6, 8.5, 17  # width of a character, of one of a name, height of a line at 13.5 pixels
 _LABELLED_MAX = 40  # links up to which numbers fit beside them; in larger networks they say them when pointed at
 _NAMED_MAX = 100  # brokers up to which names do
 _LATER = 3.0  # square pixels that a label may cover rather than take the next place

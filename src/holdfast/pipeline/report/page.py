@@ -133,7 +133,8 @@ def _delays(run: AuditedRun, shown: Shown) -> str:
 
 def _network(shown: Shown) -> str:
     seconds = (shown.slices[-1]["second"] - shown.slices[0]["second"] + shown.slice_s) if shown.slices else 1
-    return network_picture(shown.links, seconds, [each.broker for each in shown.failovers])
+    drawn = network_picture(shown.links, seconds, [each.broker for each in shown.failovers])
+    return f'<div class="picture">{drawn}</div>'
 
 
 def _expected(expected: Sequence[Expectation]) -> str:

@@ -73,8 +73,12 @@ ul.examples { margin: 4px 0; padding-left: 18px; }
 .worse { color: var(--bad); } .better { color: var(--good); }
 footer { color: var(--soft); font-size: 13px; margin-top: 20px; }
 svg { display: block; width: 100%; height: auto; max-width: 720px; margin: 0 auto; }
-svg text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: var(--soft); }
-svg .tick { font-size: 11.5px; font-variant-numeric: tabular-nums; }
+svg text { font: 13.5px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: var(--soft); }
+svg .tick { font-size: 13px; font-variant-numeric: tabular-nums; }
+.legend { display: flex; flex-wrap: wrap; gap: 2px 16px; list-style: none; margin: 0 0 6px; padding: 0;
+  font-size: 13.5px; color: var(--soft); }
+.legend li { display: flex; align-items: center; gap: 6px; overflow-wrap: anywhere; }
+.legend i { width: 11px; height: 11px; border-radius: 2px; flex: none; }
 .grid { stroke: var(--edge); } .axis { stroke: var(--soft); stroke-opacity: 0.7; }
 .mark { stroke: var(--soft); stroke-dasharray: 3 3; stroke-opacity: 0.8; } .mark-tip { fill: var(--soft); }
 .span { fill: var(--late); fill-opacity: 0.16; } .span-name { font-weight: 600; }
@@ -103,5 +107,18 @@ polyline { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .line-two, .line-two-recovered { stroke: var(--lost); }
 .line-one-recovered, .line-two-recovered { stroke-dasharray: 6 4; }
 .line-one { stroke-width: 4.5; stroke-opacity: 0.55; } .dot { stroke-width: 1; stroke-opacity: 1; }
+@media (max-width: 560px) {
+  main { padding: 18px 10px 32px; } .card { padding: 14px 12px; }
+  svg text { font-size: 23px; } svg .tick { font-size: 22px; }
+  .picture { overflow-x: auto; } .picture svg { min-width: 600px; } .picture svg text { font-size: 13.5px; }
+  .stacks, .stacks tbody { display: block; } .stacks thead { display: none; }
+  .stacks tr { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: 2px 12px; padding: 8px 0;
+    border-bottom: 1px solid var(--edge); }
+  .stacks td { border: 0; padding: 0; text-align: left; white-space: normal; }
+  .stacks td:first-child, .stacks .bar { grid-column: 1 / -1; width: auto; }
+  .stacks td:first-child { font-weight: 600; }
+  .stacks td[data-label]:not([data-label=""])::before { content: attr(data-label); display: block; color: var(--soft);
+    font-size: 12.5px; }
+}
 .dot.line-one { fill: var(--delivered); } .dot.line-two { fill: var(--lost); }
 """

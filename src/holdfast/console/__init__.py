@@ -1,0 +1,1 @@
+"""The console: a network in a browser, as it runs."""

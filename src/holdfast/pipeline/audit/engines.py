@@ -1,0 +1,49 @@
+"""Which engine audits: Spark for large traces and clusters, the embedded one for small traces. The plan is one."""
+
+import os
+from collections.abc import Callable, Sequence
+
+from holdfast.model.extras import require
+from holdfast.pipeline.audit.trace_footers import RunFooters
+from holdfast.pipeline.audit.trace_tables import TraceEngine
+from holdfast.pipeline.engine import EngineName
+
+# Rows of all tables together. Up to here the embedded engine is done before Spark has started and planned; beyond, one
+# process and its memory are no longer the right place.
+EMBEDDED_ROWS_MAX = 5_000_000
+_SAYS_SPARK = ("SPARK_MASTER", "SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")  # the last one is set by spark-submit
+_SHORT_ROWS = 1_000_000  # below this the work is over before the JVM's optimising compiler pays off
+
+
+def engine_for(asked: EngineName | None, footers: Sequence[RunFooters], master: str | None = None) -> EngineName:
+    """What was asked for; otherwise by size, unless a cluster is named."""
+    if asked is not None:
+        return asked
+    is_spark = bool(master) or any(os.environ.get(name) for name in _SAYS_SPARK)
+    return "spark" if is_spark or _rows(footers) > EMBEDDED_ROWS_MAX else "embedded"
+
+
+def start(
+    name: EngineName,
+    footers: Sequence[RunFooters],
+    master: str | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> TraceEngine:
+    """The engine, ready for an audit. Only what it needs is imported."""
+    if name == "embedded":
+        require("duckdb")
+        from holdfast.pipeline.audit.embedded_trace import EmbeddedTraceEngine  # noqa: PLC0415 - one of the two
+
+        return EmbeddedTraceEngine()
+    require("pyspark")
+    from holdfast.pipeline.audit.spark_trace import SparkTraceEngine  # noqa: PLC0415 - takes a second
+    from holdfast.pipeline.session import plain_interrupts, session  # noqa: PLC0415
+
+    progress("starting Spark")
+    spark = session("holdfast audit", master, profile="test" if _rows(footers) < _SHORT_ROWS else "run")
+    plain_interrupts()
+    return SparkTraceEngine(spark, _rows(footers))
+
+
+def _rows(footers: Sequence[RunFooters]) -> int:
+    return sum(sum(each.rows.values()) for each in footers)

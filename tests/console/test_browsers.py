@@ -1,0 +1,35 @@
+"""Every view in real browsers: it works, fits, is accessible, and shows a broker that dies and is replaced."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.console.browsers import BROWSERS, NETWORK, console_of, drive, started
+
+pytest.importorskip("aiohttp", reason="the extra `console` is not installed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("browser", BROWSERS)
+def test_every_view_works_fits_and_is_accessible_and_a_killed_broker_heals(browser: str, tmp_path: Path) -> None:
+    network = tmp_path / "square.toml"
+    network.write_text(NETWORK)
+    with console_of(network) as url:
+        told = drive("views.mjs", browser, url)
+    assert told["messages"] == []
+    assert {view: found for view, found in told["violations"].items() if found} == {}
+    for view, (wide, narrow) in told["widths"].items():
+        assert (wide <= 1400, narrow <= 400) == (True, True), view
+    did = told["did"]
+    assert did["lamps"] == 8 and did["delivered"].endswith("/s") and did["arrived"]
+    assert "events match" in did["asked"] and "before" in did["planned"]
+    assert (did["before"], did["killed"], did["healed"]) == ("up", "down", "replaced")
+
+
+@pytest.mark.slow
+def test_two_hundred_brokers_are_drawn_without_blocking_the_page_and_without_growing() -> None:
+    with started([sys.executable, "-m", "tests.console.many_brokers", "200"]) as url:
+        told = drive("many.mjs", "chromium", url)
+    assert (told["messages"], told["brokers"], told["named"], told["grown"]) == ([], 200, "b7", 0)
+    assert told["blocked"] < 200  # milliseconds, of one update on a busy machine; 50 and more are noticed

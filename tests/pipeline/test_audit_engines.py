@@ -1,0 +1,135 @@
+"""One plan, two engines: every row that Spark finds, the embedded engine finds, and the other way round."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from holdfast.cli import main
+from holdfast.model.errors import InputError
+from holdfast.pipeline.audit import engines
+from holdfast.pipeline.audit.folder import write_tables
+from holdfast.pipeline.audit.job import Audit
+from holdfast.pipeline.audit.slices import shown
+from holdfast.pipeline.audit.trace_footers import read_footers
+from holdfast.pipeline.engine import Relation
+from holdfast.sim.swarm_scenarios import scenario
+from tests.pipeline import audit_runs
+from tests.pipeline.conftest import Audited, embedded_audit, spark_audit
+from tests.sim.test_judges import DRAWN
+
+FEW = ("churn",)  # the slow tests have all traces, and drawn ones
+
+
+def rows(relation: Relation, runs: Iterable[str]) -> list[tuple[Any, ...]]:
+    """In one order, with sums of floats as far as their order does not matter."""
+    found = [row for row in relation.dicts() if row["run"] in runs]
+    return sorted((tuple(map(_rounded, row.values())) for row in found), key=repr)
+
+
+def _rounded(value: object) -> object:
+    return float(f"{value:.9g}") if isinstance(value, float) else value
+
+
+def agree(one: Audit, other: Audit, runs: Iterable[str]) -> None:
+    for name in ("facts", "figures", "messages", "seconds"):
+        ours, theirs = getattr(one, name), getattr(other, name)
+        assert ours.columns == theirs.columns, name
+        assert rows(ours, runs) == rows(theirs, runs), name
+    told = [{run.label: run.as_json() for run in each.runs if run.label in runs} for each in (one, other)]
+    assert json.dumps(told[0], sort_keys=True) == pytest.approx(json.dumps(told[1], sort_keys=True))
+    charts = [{label: each for label, each in shown(audit).items() if label in runs} for audit in (one, other)]
+    assert charts[0] == charts[1]
+
+
+@pytest.fixture(scope="module")
+def on_spark(spark: Any, audited_traces: Audited) -> Iterator[Audit]:
+    with spark_audit(spark, [audited_traces.folders[name] for name in FEW]) as found:
+        yield found
+
+
+def test_spark_finds_the_rows_of_the_embedded_engine(on_spark: Audit, audited_traces: Audited) -> None:
+    agree(on_spark, audited_traces.audit, {run.label for run in on_spark.runs})
+
+
+def test_files_are_the_same_and_of_the_same_types(on_spark: Audit, audited_traces: Audited, tmp_path: Path) -> None:
+    with embedded_audit([audited_traces.folders[name] for name in FEW]) as embedded:
+        found = [written(audit, tmp_path / audit.trace.engine.name) for audit in (on_spark, embedded)]
+    assert len(found[0]) == 10
+    for table in found[0]:
+        assert found[0][table] == found[1][table], table
+
+
+def written(audit: Audit, folder: Path) -> dict[str, Any]:
+    """Columns and rows of every table, as DuckDB reads them."""
+    folder.mkdir()
+    write_tables(audit, shown(audit), folder)
+    tables = {}
+    for table in folder.iterdir():
+        files = f"read_parquet('{table}/*.parquet')"
+        columns = [each[:2] for each in duckdb.sql(f"DESCRIBE FROM {files}").fetchall()]
+        rows = [tuple(map(_rounded, row)) for row in duckdb.sql(f"FROM {files}").fetchall()]
+        tables[table.name] = columns, sorted(rows, key=repr)
+    return tables
+
+
+@pytest.mark.slow
+def test_spark_finds_the_rows_of_the_embedded_engine_in_all_traces(spark: Any, audited_traces: Audited) -> None:
+    with spark_audit(spark, audited_traces.folders.values()) as found:
+        agree(found, audited_traces.audit, {folder.name for folder in audited_traces.folders.values()})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 200, 20))
+def test_spark_finds_the_rows_of_the_embedded_engine_in_drawn_traces(spark: Any, first: int, tmp_path: Path) -> None:
+    """Two hundred in all: with churn, crashes, moves, recovery, order, gossip and stores."""
+    for seed in range(first, first + 20):
+        kind = [None, *DRAWN][seed % (1 + len(DRAWN))]
+        audit_runs.simulate(scenario(seed) if kind is None else DRAWN[kind](seed), tmp_path / f"{seed}")
+    folders = sorted(tmp_path.iterdir())
+    with spark_audit(spark, folders) as one, embedded_audit(folders) as other:
+        agree(one, other, {folder.name for folder in folders})
+
+
+# Which engine it takes ---------------------------------------------------------------------------------------------
+
+
+def test_small_traces_are_audited_in_the_process_and_large_ones_or_clusters_get_spark(
+    audited_traces: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_MASTER", raising=False)
+    footers = read_footers([audited_traces.folders["churn"]])
+    assert engines.engine_for(None, footers) == "embedded"
+    assert engines.engine_for("spark", footers) == "spark"
+    assert engines.engine_for(None, footers, "spark://host:7077") == "spark"
+    monkeypatch.setattr(engines, "EMBEDDED_ROWS_MAX", 10)
+    assert engines.engine_for(None, footers) == "spark"
+    assert engines.engine_for("embedded", footers) == "embedded"
+
+
+def test_the_command_says_which_engine_it_took(audited_traces: Audited, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["audit", str(audited_traces.folders["honest"])])
+    assert capsys.readouterr().out.endswith("\naudited by the embedded engine (DuckDB)\n")
+    with pytest.raises(SystemExit):
+        main(["audit", str(audited_traces.folders["honest"]), "--json"])
+    assert json.loads(capsys.readouterr().out)["engine"] == "embedded"
+
+
+def test_a_master_is_not_for_the_embedded_engine(audited_traces: Audited, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["audit", str(audited_traces.folders["honest"]), "--engine", "embedded", "--master", "local[2]"])
+    assert left.value.code == 2
+    assert "--master is Spark's" in capsys.readouterr().err
+
+
+def test_what_the_embedded_engine_cannot_read_is_told_in_one_line(tmp_path: Path) -> None:
+    audit_runs.simulate(audit_runs.HONEST, tmp_path / "run")
+    part = tmp_path / "run" / "deliveries" / "part-00000.parquet"
+    content = part.read_bytes()
+    part.write_bytes(content[:4] + bytes(300) + content[304:])
+    with pytest.raises(InputError), embedded_audit([tmp_path / "run"]):
+        pass

@@ -1,0 +1,145 @@
+"""Tables that are expensive to take in: cut into slices, charged to who sends them, and taken back when refused."""
+
+from random import Random
+
+import pytest
+
+from holdfast.language.subscription import Subscription
+from holdfast.matching.index import Index
+from holdfast.model.messages import Delta, Publication, Publish, Snapshot, TableRefused
+from holdfast.protocol.broker import CoreBroker
+from holdfast.protocol.conditions import ConditionBook
+from holdfast.protocol.effects import Effect, Incident, LinkDown, LinkUp, Multicast, Received, Send, Wake
+from holdfast.protocol.intake import SLICE_WORK
+from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.settings import ProtocolSettings
+from tests.protocol.wires import bare_broker
+
+
+def large(number: int) -> str:
+    """179 characters that stand for 256 filters of eight tests each."""
+    return " AND ".join(f"(a{at} = {number} OR b{at} = {number})" for at in range(8))
+
+
+class CountingBook(ConditionBook):
+    """How many tests were parsed since it was last asked."""
+
+    tests = 0
+
+    def subscription(self, text: str) -> Subscription:
+        known = text in self._parsed
+        found = super().subscription(text)
+        self.tests += 0 if known else sum(1 + len(each) for each in found.filters)
+        return found
+
+
+def broker(book: ConditionBook, **settings: int) -> CoreBroker:
+    made = bare_broker(BrokerParts("b1", "subscriptions", ProtocolSettings(**settings), book, Index, 1, Random(0)))
+    made.handle(LinkUp("desk", "client"), 0)
+    return made
+
+
+def wakes(server: CoreBroker, now_us: int) -> list[list[Effect]]:
+    """Until it has nothing left to do before its next heartbeat."""
+    found = []
+    while server.next_due_us() <= now_us:
+        now_us += 1
+        found.append(server.handle(Wake(), now_us))
+    return found
+
+
+def delivered(server: CoreBroker, now_us: int, **attributes: int) -> bool:
+    event = Publish(Publication("desk", now_us, now_us, None, attributes))
+    return any(isinstance(each, Multicast) for each in server.handle(Received("desk", event), now_us))
+
+
+def refusals(effects: list[Effect]) -> list[str]:
+    sent = [each.message for each in effects if isinstance(each, Send)]
+    return [each.reason for each in sent if isinstance(each, TableRefused)]
+
+
+def test_a_table_of_large_conditions_is_taken_in_slices() -> None:
+    book = CountingBook()
+    server = broker(book)
+    server.handle(LinkUp("b2", "broker"), 0)
+    most = SLICE_WORK + 256 * 9  # one condition more than a slice
+    server.handle(Received("desk", Delta("subscriptions", 2, tuple(map(large, range(40))), ())), 10)
+    assert 0 < book.tests <= most
+    assert server.heard_summary("desk", "subscriptions") == (0, 0)
+    slices, now_us = 0, 10
+    while server.next_due_us() <= now_us:
+        now_us, book.tests, slices = now_us + 1, 0, slices + 1
+        server.handle(Wake(), now_us)
+        assert book.tests <= most
+    assert slices >= 40 * 256 * 9 // most - 1
+    assert server.heard_summary("desk", "subscriptions")[0] == 2
+    assert server.gauges()["filters of a neighbour"][0] == 40 * 256
+    assert delivered(server, 100, **{f"b{at}": 39 for at in range(8)})
+
+
+def test_many_messages_in_one_frame_share_a_slice() -> None:
+    book = CountingBook()
+    server = broker(book)
+    changes = [Delta("subscriptions", 2 + number, (large(number),), ()) for number in range(10)]
+    server.receive("desk", changes, 10)
+    assert book.tests <= SLICE_WORK + 256 * 9
+    wakes(server, 10)
+    assert server.heard_summary("desk", "subscriptions")[0] == 11
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [
+        ({"filters_max": 1_000}, "1,000 filters of a neighbour's subscriptions (filters_max)"),
+        ({"condition_bytes_max": 2**20}, "1,048,576 bytes of a neighbour's subscriptions (condition_bytes_max)"),
+    ],
+)
+def test_what_is_past_a_budget_is_refused_whole_and_the_budget_named(budget: dict[str, int], reason: str) -> None:
+    server = broker(ConditionBook(), **budget)
+    server.handle(Received("desk", Delta("subscriptions", 2, ("kept = 1",), ())), 5)
+    effects = server.handle(Received("desk", Delta("subscriptions", 3, tuple(map(large, range(40))), ())), 10)
+    effects += [each for some in wakes(server, 10) for each in some]
+    assert refusals(effects) == [f"b1 accepts at most {reason}"]
+    assert [each.kind for each in effects if isinstance(each, Incident)] == ["too_many_conditions"]
+    assert not delivered(server, 20, **{f"a{at}": 0 for at in range(8)})
+    assert delivered(server, 21, kept=1)
+
+
+def test_a_budget_is_free_again_when_conditions_are_dropped() -> None:
+    server = broker(ConditionBook(), filters_max=256)
+    server.handle(Received("desk", Delta("subscriptions", 2, (large(1),), ())), 5)
+    effects = server.handle(Received("desk", Delta("subscriptions", 3, (large(2),), (large(1),))), 6)
+    assert refusals(effects) == []
+    assert server.gauges()["filters of a neighbour"] == (256, 256)
+    server.handle(Received("desk", Snapshot("subscriptions", 4, ())), 7)
+    assert server.gauges()["condition bytes of a neighbour"][0] == 0
+
+
+def test_a_change_with_a_bad_condition_is_taken_back_even_when_a_part_was_in() -> None:
+    server = broker(ConditionBook())
+    change = Delta("subscriptions", 2, (*map(large, range(20)), "a ="), ())
+    effects = server.handle(Received("desk", change), 10)
+    effects += [each for some in wakes(server, 10) for each in some]
+    assert [each.kind for each in effects if isinstance(each, Incident)] == ["bad_condition"]
+    assert not delivered(server, 20, **{f"a{at}": 0 for at in range(8)})
+
+
+def test_a_neighbour_that_goes_in_the_middle_of_its_table_leaves_nothing() -> None:
+    server = broker(ConditionBook())
+    server.handle(Received("desk", Delta("subscriptions", 2, tuple(map(large, range(20))), ())), 10)
+    assert delivered(server, 11, **{f"a{at}": 0 for at in range(8)})
+    server.handle(LinkDown("desk"), 12)
+    server.handle(LinkUp("desk", "client"), 13)
+    assert not delivered(server, 14, **{f"a{at}": 0 for at in range(8)})
+    assert wakes(server, 14) == []
+
+
+def test_a_neighbour_with_a_long_table_does_not_keep_another_one_waiting() -> None:
+    server = broker(ConditionBook())
+    server.handle(LinkUp("phone", "client"), 0)
+    server.receive("desk", [Delta("subscriptions", 2, tuple(map(large, range(20))), ())], 10)
+    server.receive("phone", [Delta("subscriptions", 2, ("kept = 1",), ())], 10)  # in the same slice, which is used up
+    server.handle(Wake(), 11)
+    server.handle(Wake(), 12)
+    assert server.heard_summary("phone", "subscriptions")[0] == 2
+    assert server.heard_summary("desk", "subscriptions") == (0, 0)
