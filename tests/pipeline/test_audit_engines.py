@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.model.errors import InputError
-from holdfast.pipeline.audit import engines
+from holdfast.pipeline.audit import engines, facts
 from holdfast.pipeline.audit.folder import write_tables
 from holdfast.pipeline.audit.job import Audit
 from holdfast.pipeline.audit.slices import shown
@@ -92,6 +92,13 @@ def test_spark_finds_the_rows_of_the_embedded_engine_in_drawn_traces(spark: Any,
     folders = sorted(tmp_path.iterdir())
     with spark_audit(spark, folders) as one, embedded_audit(folders) as other:
         agree(one, other, {folder.name for folder in folders})
+
+
+def test_ranges_of_any_length_give_the_same_rows(audited_traces: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then almost everything that an event knows of its pair's other events is carried in from other ranges."""
+    monkeypatch.setattr(facts, "RANGE", 4)
+    with embedded_audit(audited_traces.folders[name] for name in ("churn", "orders")) as found:
+        agree(found, audited_traces.audit, {"churn", "orders"})
 
 
 # Which engine it takes ---------------------------------------------------------------------------------------------
