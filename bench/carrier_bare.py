@@ -59,6 +59,7 @@ class _Rider:
         assert self._came is not None
         self._came.numbers.append(json.loads(message.payload)["n"])
         self.heard_s = time.monotonic()
+        self._came.last_s = time.perf_counter()
         if self._per_s and len(self._came.numbers) % (self._per_s // 100) == 0:
             return asyncio.sleep(0.01)
         return None

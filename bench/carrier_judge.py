@@ -22,6 +22,7 @@ class Came:
     """What one subscriber has got, in order: the numbers of the burst, and how late those were that were repaired."""
 
     numbers: list[int] = field(default_factory=list)
+    last_s: float = 0.0  # when the last of them came, by `time.perf_counter`
     repaired_s: list[float] = field(default_factory=list)
     named: list[Named] = field(default_factory=list)
 

@@ -83,6 +83,7 @@ async def _read(subscription: Subscription, came: Came, events: int, per_s: int)
         except TimeoutError:
             return
         came.numbers += [each.publication.attributes["n"] for each in deliveries]  # type: ignore[misc]
+        came.last_s = time.perf_counter()
         came.repaired_s += [each.delay for each in deliveries if each.via == "repair"]
         if per_s:
             await asyncio.sleep(len(deliveries) / per_s)

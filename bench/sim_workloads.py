@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -66,11 +68,12 @@ def run_with(tree: Path, name: str, seed: int) -> dict[str, float]:
     return found
 
 
-def measure(rounds: int, other: Path | None, saved: dict[str, Any]) -> dict[str, Any]:
-    """What each workload takes; the other tree in alternation, or else what was saved of it."""
+def measure(rounds: int, other: Path | None, saved: dict[str, Any], names: Iterable[str] = WORKLOADS) -> dict[str, Any]:
+    """What each of these workloads takes; the other tree in alternation, or else what was saved of it."""
     trees = {"now": Path(__file__).parents[1], **({} if other is None else {"was": other})}
     rows: dict[str, Any] = {}
-    for name, workload in WORKLOADS.items():
+    for name in names:
+        workload = WORKLOADS[name]
         found: dict[str, list[dict[str, float]]] = {which: [] for which in trees}
         for seed in range(1, rounds + 1):
             for which, tree in trees.items():
@@ -78,7 +81,8 @@ def measure(rounds: int, other: Path | None, saved: dict[str, Any]) -> dict[str,
         row = {which: _median(each) for which, each in found.items()}
         if other is None and name in saved:
             row["was"] = saved[name]["was"]
-        rows[name] = {**row, "seconds": workload.seconds, "target": workload.target}
+        made = {"seconds": workload.seconds, "target": workload.target, "date": datetime.now(UTC).date().isoformat()}
+        rows[name] = {**row, **made}
         print(f"{name}: {row['now']['rate']:,.0f}/s", file=sys.stderr)
     return rows
 

@@ -10,6 +10,7 @@ from holdfast.carriers.carrier import BusMessage
 from holdfast.carriers.lanes import exactly
 from holdfast.carriers.memory import MemoryBus
 from holdfast.carriers.stub import PLAIN
+from holdfast.model.errors import HoldfastWarning
 from holdfast.testing.carriers import Rider
 from tests.carriers.riding import BEST_EFFORT, RECOVERS, STRICT, client, numbers, taken, twice
 
@@ -232,3 +233,35 @@ def test_garbage_on_a_lane_harms_nobody():
     got, broker = asyncio.run(story())
     assert got == [0, 1, 2]
     assert broker is not None
+
+
+def test_what_order_lets_go_together_does_not_overflow_a_queue_that_pushes_back():
+    async def story():
+        bus = MemoryBus()
+        async with client(bus, "sub") as sub, client(bus, "pub") as pub:
+            mine = sub.subscribe("n >= 0", queue_max=10, when_full="push-back")
+            await sub.flush()
+            bus.loss_ratio, bus.spares = 1.0, lambda message: message.lane != ("plant",)
+            await published(pub, events(1))
+            await pub.flush()
+            bus.loss_ratio = 0.0
+            await published(pub, events(12_000, 1), rows=1_000)
+            return numbers(await taken(mine, 12_001)), mine.dropped
+
+    got, dropped = asyncio.run(story())
+    assert got == list(range(12_001))
+    assert dropped == 0
+
+
+def test_an_event_that_is_too_large_for_the_bus_is_not_sent_and_breaks_nothing():
+    async def story():
+        bus = MemoryBus()
+        async with client(bus, "sub", BEST_EFFORT) as sub, client(bus, "pub", BEST_EFFORT) as pub:
+            mine = sub.subscribe("n >= 0")
+            await sub.flush()
+            await pub.publish({"n": 0}, b"x" * 2**20)
+            await published(pub, events(1, 1))
+            return numbers(await taken(mine, 1))
+
+    with pytest.warns(HoldfastWarning, match="is not sent"):
+        assert asyncio.run(story()) == [1]

@@ -34,6 +34,7 @@ NOT_IMPORTED = {"uvloop"}  # taken where it is installed, and not missed elsewhe
 BY_ANOTHER = {"llvmlite"}  # comes with numba
 DISTRIBUTIONS = {  # that are called otherwise than what they bring
     "pyjwt": "jwt",
+    "paho-mqtt": "paho",
     "nats-py": "nats",
     "aio-pika": "aio_pika",
     "eclipse-zenoh": "zenoh",

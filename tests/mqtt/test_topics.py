@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.language.parser import parse
+from holdfast.mqtt.packets import AskedFilter, Subscribe
+from holdfast.mqtt.subscribing import wanted_of
 from holdfast.mqtt.topics import condition_of, is_filter, is_name, is_reserved, matches, may_meet
 
 MATCHING = [  # section 4.7 of the specification
@@ -76,3 +78,23 @@ def test_a_template_meets_the_filters_that_its_topics_may_have() -> None:
     assert may_meet("events/+", "events/{source}") and may_meet("events/p1", "events/{source}")
     assert may_meet("#", "events/{source}") and may_meet("events/#", "events/{source}")
     assert not may_meet("other/+", "events/{source}") and not may_meet("events", "events/{source}")
+
+
+@pytest.mark.parametrize(
+    ("filter_", "expected"),
+    [
+        ("market/#?price > 5", ("market/#", "price > 5", "")),
+        ("?price > 5/market/#", ("market/#", "price > 5", "")),
+        ("$share/g/?price > 5/market/#", ("market/#", "price > 5", "g")),
+        ("$share/g/market/#?price > 5", ("market/#", "price > 5", "g")),
+        ("market/a", ("market/a", "", "")),
+    ],
+)
+def test_a_client_without_properties_writes_its_condition_into_the_filter(
+    filter_: str, expected: tuple[str, str, str]
+) -> None:
+    asked = AskedFilter(filter_, 1)
+    found = wanted_of(Subscribe(1, (asked,), {}), asked, 4, "events/{source}")
+    topic_filter, where, group = expected
+    assert (found.topic_filter, found.group, found.asked.filter) == (topic_filter, group, filter_)
+    assert ("price > 5" in found.condition) == bool(where)

@@ -40,6 +40,13 @@ def test_a_delivery_that_comes_twice_is_convicted(journals: Journals, tmp_path: 
     assert (found.twice, found.broken) == (1, ["1 events were delivered twice"])
 
 
+def test_a_delivery_that_comes_twice_is_counted_where_once_is_not_promised(journals: Journals, tmp_path: Path) -> None:
+    journals.add(got(9, 40))
+    journals.drop(7)
+    found = journals.judged(tmp_path, once=False)
+    assert (found.twice, found.again, found.broken) == (0, 1, ["1 events were lost, and nobody was told"])
+
+
 def test_two_deliveries_that_change_places_are_convicted_where_order_is_promised(
     journals: Journals, tmp_path: Path
 ) -> None:

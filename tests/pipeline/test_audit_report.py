@@ -13,8 +13,6 @@ from tests.pipeline.audit_runs import WAYS
 from tests.pipeline.browser import browser, laid_out_width, visit
 from tests.pipeline.conftest import Audited, Compared
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(scope="module")
 def out(audited_traces: Audited, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Mapping[str, Any]]:

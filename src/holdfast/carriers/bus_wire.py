@@ -15,6 +15,7 @@ from holdfast.carriers.stub import LanesWanted, StubBroker
 from holdfast.model.errors import TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.model.messages import Message
+from holdfast.model.warn_once import warn_once
 from holdfast.net.driver import Driver
 from holdfast.net.tcp import FRAME_AIM
 from holdfast.net.wire import CLOSED, Accept, Receiver
@@ -126,6 +127,10 @@ class BusWire:
     # To the bus ----------------------------------------------------------------------------------
 
     def _put(self, each: _Leaving) -> None:
+        if isinstance(each, BusMessage) and len(each.payload) > self._carrier.payload_max:
+            most = self._carrier.payload_max
+            warn_once(f"{self.far}: a message of {len(each.payload):,} bytes is not sent; the bus takes {most:,}")
+            return
         self._leaving.append(each)
         if isinstance(each, BusMessage):
             self._leaving_bytes += len(each.payload)

@@ -5,6 +5,7 @@ clean: what a broker has not delivered when it dies is lost as well.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -55,6 +56,8 @@ class MqttCarrier:
                 except asyncio.QueueFull:
                     on_full(1)
 
+        quiet = logging.getLogger("holdfast.mqtt")  # what is worth a word is told to the passenger
+        quiet.addHandler(logging.NullHandler())
         self._client = aiomqtt.Client(
             self._address.host,
             self._address.port,
@@ -63,6 +66,7 @@ class MqttCarrier:
             protocol=self._version,
             keepalive=_KEEPALIVE_S,
             timeout=_CONNECT_S,
+            logger=quiet,
             queue_type=Counting,
             max_queued_incoming_messages=_QUEUED_MAX,
             tls_params=aiomqtt.TLSParameters() if self._address.kind == "mqtts" else None,

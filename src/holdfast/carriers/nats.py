@@ -1,6 +1,8 @@
 """NATS core, by nats-py. At most once: a server that dies loses messages, and so does a slow consumer."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
@@ -15,6 +17,7 @@ from holdfast.model.errors import TransportError
 
 _CONNECT_S = 5
 _PING_S = 2  # between pings of an idle connection: with two unanswered it is gone after six seconds
+_LOOK_S = 1.0
 _FLUSH_S = 30  # a server that is alive answers sooner
 
 
@@ -28,6 +31,7 @@ class NatsCarrier:
         self._subscriptions: dict[Pattern, NatsSubscription] = {}
         self._passenger: Passenger
         self._closing = False
+        self._watcher: asyncio.Task[None] | None = None
         self._problem = ""  # the last that was told
         self.payload_max = 1024 * 1024  # until the server says
 
@@ -50,11 +54,18 @@ class NatsCarrier:
             reason = self._problem or problem
             raise TransportError(f"cannot connect to {self._address}: {reason}") from None
         self.payload_max = self._client.max_payload
+        self._watcher = asyncio.create_task(self._watch())
 
     async def _on_error(self, problem: Exception) -> None:
         self._problem = str(problem) or type(problem).__name__
         if isinstance(problem, SlowConsumerError):
             self._passenger.on_dropped(1)
+
+    async def _watch(self) -> None:
+        """nats-py tells nobody that it is closed when the last bytes cannot be written."""
+        while not self._client.is_closed:
+            await asyncio.sleep(_LOOK_S)
+        await self._on_closed()
 
     async def _on_closed(self) -> None:
         if not self._closing:
@@ -101,7 +112,10 @@ class NatsCarrier:
 
     async def close(self) -> None:
         self._closing = True
-        await self._client.close()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        with suppress(NatsError, OSError):  # that its last bytes cannot be written any more
+            await self._client.close()
 
     def _gone(self, problem: Exception) -> TransportError:
         return TransportError(f"{self._address}: {problem or type(problem).__name__}")

@@ -5,7 +5,6 @@ limits of a slow consumer, is lost.
 """
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
@@ -17,12 +16,12 @@ from stomp.exception import StompException
 from holdfast.carriers.addresses import BusAddress
 from holdfast.carriers.carrier import NO_HEADERS, BusMessage, Passenger
 from holdfast.carriers.lanes import Pattern
+from holdfast.carriers.thread_feed import ThreadFeed
 from holdfast.model.errors import TransportError
 
 _CONNECT_S = 5.0
 _HEARTBEAT_MS = 2_000  # in both directions
 _ANSWER_S = 30.0
-_AHEAD_MAX = 4_096  # messages that came and that the loop has not seen
 _TOPIC = "/topic/"
 _OWN = "Holdfast"  # how our headers begin; the others are the protocol's
 
@@ -63,14 +62,11 @@ class StompCarrier:
         self._ids = count(1)
         self._subscriptions: dict[Pattern, str] = {}
         self._receipts: dict[str, asyncio.Future[None]] = {}
-        self._ahead = threading.Semaphore(_AHEAD_MAX)
-        self._came: asyncio.Queue[BusMessage] = asyncio.Queue()
-        self._reader: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop
+        self._feed: ThreadFeed
 
     async def connect(self, passenger: Passenger) -> None:
         self._passenger = passenger
-        loop = self._loop = asyncio.get_running_loop()
+        feed = self._feed = ThreadFeed(passenger)
         beats = (_HEARTBEAT_MS, _HEARTBEAT_MS)
         place = [(self._address.host, self._address.port)]
         connection = self._connection = stomp.Connection12(
@@ -78,8 +74,8 @@ class StompCarrier:
         )
         listener = _Listener(
             self._on_frame,
-            lambda receipt: _call(loop, self._on_receipt, receipt),
-            lambda reason: _call(loop, self._on_down, reason),
+            lambda receipt: feed.call(self._on_receipt, receipt),
+            lambda reason: feed.call(self._on_down, reason),
         )
         connection.set_listener("", listener)
         try:
@@ -87,27 +83,16 @@ class StompCarrier:
             await asyncio.to_thread(connection.connect, user, password, wait=True)
         except (StompException, OSError) as problem:
             self._closed = True
+            feed.close()
             reason = str(problem) or "no STOMP server answers"
             raise TransportError(f"cannot connect to {self._address}: {reason}") from None
-        self._reader = asyncio.create_task(self._read())
 
     def _on_frame(self, frame: Any) -> None:
         headers = {name: value for name, value in frame.headers.items() if name.startswith(_OWN)}
         lane = tuple(frame.headers["destination"].removeprefix(_TOPIC).split("."))
         body = frame.body if isinstance(frame.body, bytes) else (frame.body or "").encode()
-        while not self._ahead.acquire(timeout=1.0):
-            if self._closed:
-                return
         if not self._closed:
-            _call(self._loop, self._came.put_nowait, BusMessage(lane, body, headers or NO_HEADERS))
-
-    async def _read(self) -> None:
-        while True:
-            message = await self._came.get()
-            self._ahead.release()
-            wait = self._passenger.on_message(message)
-            if wait is not None:
-                await wait
+            self._feed.put(BusMessage(lane, body, headers or NO_HEADERS))
 
     def _on_receipt(self, receipt: str) -> None:
         waiter = self._receipts.pop(receipt, None)
@@ -153,7 +138,7 @@ class StompCarrier:
         """Send a command, and wait for the server's receipt."""
         self._check_open()
         receipt = f"r{next(self._ids)}"
-        waiter = self._receipts[receipt] = self._loop.create_future()
+        waiter = self._receipts[receipt] = asyncio.get_running_loop().create_future()
         try:
             await asyncio.to_thread(command, headers={"receipt": receipt})
             async with asyncio.timeout(_ANSWER_S):
@@ -163,8 +148,7 @@ class StompCarrier:
 
     async def close(self) -> None:
         was_open, self._closed = not self._closed, True
-        if self._reader is not None:
-            self._reader.cancel()
+        self._feed.close()
         if was_open and self._connection is not None:
             try:
                 await asyncio.to_thread(self._connection.disconnect)
@@ -174,8 +158,3 @@ class StompCarrier:
     def _check_open(self) -> None:
         if self._closed:
             raise TransportError(f"{self._address}: the connection is gone")
-
-
-def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(function, *arguments)

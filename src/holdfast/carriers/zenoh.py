@@ -6,7 +6,6 @@ expressions know prefixes. Headers travel as an attachment, as JSON.
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,12 +15,12 @@ import zenoh
 from holdfast.carriers.addresses import BusAddress
 from holdfast.carriers.carrier import NO_HEADERS, BusMessage, Headers, Passenger
 from holdfast.carriers.lanes import Pattern
+from holdfast.carriers.thread_feed import ThreadFeed
 from holdfast.model.errors import TransportError
 
 _CONNECT_MS = 5_000
 _LOOK_S = 0.2  # between looks whether the router is there
 _BARRIER_S = 2.0  # for a router without an administration space, which does not answer
-_AHEAD_MAX = 4_096  # messages that came and that the loop has not seen
 
 
 class ZenohCarrier:
@@ -36,14 +35,10 @@ class ZenohCarrier:
         self._subscribers: dict[Pattern, Any] = {}
         self._watcher: asyncio.Task[None] | None = None
         self._closed = False
-        self._loop: asyncio.AbstractEventLoop
-        self._ahead = threading.Semaphore(_AHEAD_MAX)
-        self._came: asyncio.Queue[BusMessage] = asyncio.Queue()
-        self._reader: asyncio.Task[None] | None = None
+        self._feed: ThreadFeed | None = None
 
     async def connect(self, passenger: Passenger) -> None:
         self._passenger = passenger
-        self._loop = asyncio.get_running_loop()
         endpoint = f"tcp/{self._address.host}:{self._address.port}"
         config = zenoh.Config()
         for key, value in (
@@ -60,7 +55,7 @@ class ZenohCarrier:
             raise TransportError(f"cannot connect to {self._address}: {str(problem).splitlines()[0]}") from None
         self._router = str(next(iter(self._session.info.routers_zid()), ""))
         self._watcher = asyncio.create_task(self._watch())
-        self._reader = asyncio.create_task(self._read())
+        self._feed = ThreadFeed(self._passenger)
 
     async def _watch(self) -> None:
         """The session connects again by itself; but then it was away, and its passenger has to know."""
@@ -72,24 +67,13 @@ class ZenohCarrier:
                 self._passenger.on_down(f"{self._address}: the router is gone")
                 return
 
-    async def _read(self) -> None:
-        while True:
-            message = await self._came.get()
-            self._ahead.release()
-            wait = self._passenger.on_message(message)
-            if wait is not None:
-                await wait
-
     def _on_sample(self, sample: Any) -> None:
-        """In a thread of Zenoh's, which waits when the loop does not keep up."""
+        """In a thread of Zenoh's."""
         attachment = sample.attachment
         headers = NO_HEADERS if attachment is None else _read_headers(attachment.to_bytes())
         message = BusMessage(tuple(str(sample.key_expr).split("/")), sample.payload.to_bytes(), headers)
-        while not self._ahead.acquire(timeout=1.0):
-            if self._closed:
-                return
-        if not self._closed:
-            self._loop.call_soon_threadsafe(self._came.put_nowait, message)
+        if self._feed is not None and not self._closed:
+            self._feed.put(message)
 
     async def publish(self, messages: Sequence[BusMessage]) -> None:
         self._check_open()
@@ -129,9 +113,10 @@ class ZenohCarrier:
 
     async def close(self) -> None:
         self._closed = True
-        for task in (self._watcher, self._reader):
-            if task is not None:
-                task.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        if self._feed is not None:
+            self._feed.close()
         if self._session is not None:
             session, self._session = self._session, None
             await asyncio.to_thread(session.close)

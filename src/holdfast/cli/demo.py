@@ -58,6 +58,8 @@ def run(
     from holdfast.demo.screen import NetworkOutline, view_on_stderr
     from holdfast.demo.watch import RunWatch
 
+    if console is None:
+        print("in a browser: holdfast demo --console", file=sys.stderr)
     watch = RunWatch()
     title = f"{len(network.brokers)} brokers, {len(network.clients)} clients, {_loss(network)}"
     root = max(network.neighbours().items(), key=lambda each: len(each[1]))[0]

@@ -23,6 +23,7 @@ from holdfast.net.live import LiveRun
 from holdfast.network.schema import Network
 
 _EVENTS_LISTED = 100
+_PREDICTED_MAX = 2_000  # clients: predicting takes seconds for them, in the process of the run
 
 
 class RunConsole:
@@ -39,7 +40,8 @@ class RunConsole:
 
     async def start(self, live: LiveRun) -> ConsoleServer:
         self._live = live
-        self._planning = asyncio.create_task(asyncio.to_thread(PlanDesk, self._network))  # it takes its time
+        if len(self._network.clients) <= _PREDICTED_MAX:
+            self._planning = asyncio.create_task(asyncio.to_thread(PlanDesk, self._network))  # it takes its time
         acts = RunActs(live, self._console.board, self.streams) if self._may_act else None
         access = ConsoleAccess(self._place.host, acts=self._may_act)
         answers: dict[str, Answer] = {
@@ -97,8 +99,9 @@ class RunConsole:
         return Look(round(live.now_us / 1e6, 1), statuses, down, starting, replaced, links, live.homes)
 
     def _show(self, passed_s: float) -> None:
-        if self._planning is not None and self._planning.done() and not self.streams.predicted:
-            shares = self._planning.result().about()["shares"]
+        planning = self._planning
+        if planning is not None and planning.done() and not planning.exception() and not self.streams.predicted:
+            shares = planning.result().about()["shares"]
             self.streams.predicted = {name: (direct, end) for name, (direct, end) in shares.items()}
         self.streams.show(passed_s)
         board = self._console.board
@@ -129,7 +132,8 @@ class RunConsole:
         return why_not(event, key, self.streams, self._console.board, path).as_json()
 
     async def _desk(self) -> PlanDesk:
-        assert self._planning is not None
+        if self._planning is None:
+            raise InputError(f"more than {_PREDICTED_MAX:,} clients: predict with `holdfast plan`, apart from the run")
         return await asyncio.shield(self._planning)
 
     async def _plan(self, given: Mapping[str, Any]) -> dict[str, Any]:

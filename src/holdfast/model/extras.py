@@ -22,6 +22,7 @@ EXTRA_OF = {
     "pandas": "spark",
     "pyspark": "spark",
     "kazoo": "zookeeper",
+    "paho": "nemesis",
     "cryptography": "trust",
     "jwt": "trust",
     "nats": "nats",

@@ -221,7 +221,8 @@ class MqttSession:
 
     def note_incoming(self, packet_id: int, stream: int, seq: int) -> None:
         """A publication of quality 2 is about to be handed over under this number."""
-        self._notes[key_of(INCOMING, self.name, packet_id)] = value_of(IncomingNote(stream, seq))
+        if self._has_notes:
+            self._notes[key_of(INCOMING, self.name, packet_id)] = value_of(IncomingNote(stream, seq))
 
     def _note_outgoing(self, packet_id: int, key: EventKey, phase: Phase) -> None:
         if not self._has_notes:

@@ -1,7 +1,8 @@
 """What a SUBSCRIBE asks for, as subscriptions with conditions, or why not.
 
-A condition stands in the user property `$where`, or behind a `?` in the filter of a client that has no properties. It
-narrows what the topic filter describes.
+A condition stands in the user property `$where`. A client that has no properties writes it into the filter: as a level
+of its own in front, `?price > 5/market/#`, or behind a `?` at its end, where many clients refuse to send it because a
+`#` is then not the last character. It narrows what the topic filter describes.
 """
 
 import msgspec
@@ -51,8 +52,11 @@ def wanted_of(packet: Subscribe, asked: AskedFilter, version: int, template: str
 
 def _parts(packet: Subscribe, asked: AskedFilter, version: int) -> tuple[str, str]:
     if version < 5:
-        filter_, _, where = asked.filter.partition("?")
-        return filter_, where
+        head, mark, rest = asked.filter.partition("?")
+        if mark and (not head or (head.startswith(SHARED) and head.endswith("/") and head.count("/") == 2)):
+            where, _, tail = rest.partition("/")
+            return head + tail, where
+        return head, rest
     found = [value for name, value in packet.properties.get(USER, ()) if name == WHERE]
     if len(found) > 1:
         raise SubscriptionRefused(FILTER_INVALID, f"{len(found)} conditions; join them with AND in one {WHERE}")

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from holdfast.model.errors import TransportError
-from holdfast.nemesis import broker_process, client_process
+from holdfast.nemesis import broker_process, client_process, mqtt_process
 from holdfast.nemesis.broker_process import BrokerPlan
 from holdfast.nemesis.client_process import ClientPlan
 from holdfast.nemesis.disks import Disks
@@ -55,7 +55,8 @@ class NodeProcess:
         self.name = name
         self.life = -1
         self.offset_us = 0  # of its clock; a clock that was set wrong stays so until somebody sets it again
-        self.place: Place | None = None  # where it listens now
+        self.place: Place | None = None  # where it listens now,
+        self.for_clients: Place | None = None  # and where for clients
         self.process: Any = None
         self.answers: asyncio.Queue[dict[str, Any]]
         self._pipe: Connection
@@ -154,17 +155,22 @@ class Arena:
         for link in self._network.links:
             self._dials[link.a][link.b] = await self._proxy(link_name(link.a, link.b), link.b)
         for client in self._network.clients:
-            self._homes[client.id] = await self._proxy(client.id, client.broker)
+            self._homes[client.id] = await self._proxy(client.id, client.broker, for_client=True)
         await asyncio.gather(*[self.start_broker(name) for name in list(self.brokers)])
         self.zero_us = now_us() + 1_000_000  # all are up by then
         await asyncio.gather(*[self.start_client(name) for name in self.clients])
         self.journal.write("began", zero_us=self.zero_us)
 
-    async def _proxy(self, way: str, broker: str) -> str:
+    async def _proxy(self, way: str, broker: str, for_client: bool = False) -> str:
         """The address of a new proxy in front of this broker, or of whoever has taken its place."""
         weather = Weather(dice=Random(f"{self._ground.seed}/{way}/weather"))
         kind = UdpProxy if self._ground.mode.udp else TcpProxy
-        proxy = kind(lambda: self.brokers[self._at[broker]].place, weather)
+
+        def place() -> Place | None:
+            node = self.brokers[self._at[broker]]
+            return node.for_clients if for_client else node.place
+
+        proxy = kind(place, weather)
         for sibling in self._proxies.setdefault(way, [])[:1]:
             proxy.weather = sibling.weather
         self._proxies[way].append(proxy)
@@ -185,11 +191,12 @@ class Arena:
                 self._disks.store_of(name),
                 node.offset_us,
                 self._role_of(name),
+                self._ground.mode.mqtt,
             )
             node.start(broker_process.run, plan, self._on_wanted)
             answer = await node.answer(_START_S)
             if "listening" in answer:
-                node.place = answer["listening"]
+                node.place, node.for_clients = answer["listening"], answer["for_clients"]
                 return
             self.journal.write("not started", node=name, text=answer.get("problem", "it ended"))
             await node.ended(0)
@@ -211,7 +218,7 @@ class Arena:
             node.offset_us,
             {each.id: each.condition for each in spec.subscriptions},
         )
-        node.start(client_process.run, plan)
+        node.start(mqtt_process.run if self._ground.mode.mqtt else client_process.run, plan)
         if node.life == 0 and not await node.answer(_START_S):
             raise TransportError(f"the client {name} did not start within {_START_S:g} s")
 
@@ -248,7 +255,7 @@ class Arena:
         self.journal.write("killed", node=node.name, life=node.life)
         node.signal(signal.SIGKILL)
         await node.ended(_STOP_S)
-        node.place = None
+        node.place = node.for_clients = None
 
     async def close(self, name: str) -> None:
         """A client leaves in good order."""

@@ -39,6 +39,7 @@ class BrokerPlan:
     store: Path | None = None
     offset_us: int = 0  # of its clock
     role: Role | None = None
+    mqtt: bool = False  # it listens for clients of MQTT as well
 
 
 class _Writing:
@@ -92,7 +93,8 @@ async def _serve(plan: BrokerPlan, pipe: Connection) -> None:
         commands.answer(problem=str(problem))
         return
     journal.write("begin")
-    commands.answer(listening=(node.listening[0].host, node.listening[0].port))
+    places = [(each.host, each.port) for each in node.listening]
+    commands.answer(listening=places[0], for_clients=places[-1])
 
     async def do(command: Command) -> None:
         match command["do"]:
@@ -120,7 +122,7 @@ def _settings(plan: BrokerPlan, network: Network) -> NodeSettings:
     outside = None if replication is None else replication.directory
     return NodeSettings(
         plan.name,
-        (parse_address(f"{transport.kind}://127.0.0.1:0"),),
+        tuple([parse_address(f"{kind}://127.0.0.1:0") for kind in (transport.kind, *["mqtt"] * plan.mqtt)]),
         {name: parse_address(address) for name, address in plan.peers.items()},
         routing=network.routing,
         protocol=network.protocol,

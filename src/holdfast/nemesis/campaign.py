@@ -177,4 +177,5 @@ def rules_of(network: Network, mode: Mode) -> Rules:
         slack_us=_SLACK_US,
         search_us=0 if recovery is None else getattr(recovery, "search_us", 0),
         again_us=_AGAIN_US,
+        once=not mode.mqtt,
     )

@@ -28,7 +28,7 @@ from holdfast.network.load import load
 from holdfast.network.schema import Network
 from holdfast.network.workload.publication import ScheduledEvent
 
-_FLUSH_S = 0.25  # between two flushes: what was published before the last one is known to be at the broker
+FLUSH_S = 0.25  # between two flushes: what was published before the last one is known to be at the broker
 _LATE_US = 2_000_000  # an event that is further behind its time is left out: a stopped publisher does not catch up
 _BATCH = 256  # deliveries read at once, and written down with one system call
 _QUEUE_MAX = 2_000  # deliveries that wait for a slow reader: few, so that it does overflow
@@ -49,6 +49,13 @@ class ClientPlan:
     stop_us: int  # when publishing ends
     offset_us: int = 0  # of its clock
     subscriptions: dict[str, str] = field(default_factory=dict)  # a key, and the condition
+
+
+def events_of(network: Network, plan: ClientPlan) -> Iterator[ScheduledEvent]:
+    """Its part of the workload, from now on."""
+    for planned in network.publications(plan.seed):
+        if planned.client == plan.name and plan.zero_us + planned.at_us > now_us() - _LATE_US:
+            yield planned
 
 
 class _Process:
@@ -94,14 +101,8 @@ class _Process:
 
     # Publishing ----------------------------------------------------------------------------------
 
-    def _events(self) -> Iterator[ScheduledEvent]:
-        """Its part of the workload, from now on."""
-        for planned in self._network.publications(self._plan.seed):
-            if planned.client == self._plan.name and self._plan.zero_us + planned.at_us > now_us() - _LATE_US:
-                yield planned
-
     async def _publish(self) -> None:
-        for planned in self._events():
+        for planned in events_of(self._network, self._plan):
             at_us = self._plan.zero_us + planned.at_us
             if at_us > self._plan.stop_us:
                 return
@@ -120,7 +121,7 @@ class _Process:
 
     async def _keep_flushing(self) -> None:
         while True:
-            await asyncio.sleep(_FLUSH_S)
+            await asyncio.sleep(FLUSH_S)
             if self._published > self._flushed:
                 await self._flush(None)
 

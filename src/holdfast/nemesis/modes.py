@@ -30,6 +30,7 @@ class Mode:
     stores: bool = False  # what was acknowledged survives, and subscriptions outlive their process
     keeps: bool = False  # brokers keep events for a neighbour that is gone, until it is back or replaced
     any_graph: bool = False  # it makes use of a second path
+    mqtt: bool = False  # its clients speak MQTT, with quality of service 1: at least once
 
     @property
     def udp(self) -> bool:
@@ -50,6 +51,7 @@ MODES: dict[str, Mode] = {
         _mode("fifo", {**_RECOVERY, "reliability.order": "fifo"}, in_order=True),
         _mode("strict", {**_RECOVERY, "reliability.order": "strict"}, in_order=True),
         _mode("durable", {"reliability.hops": "retransmission"}, in_order=True, stores=True),
+        _mode("mqtt", {"reliability.hops": "retransmission"}, stores=True, mqtt=True),
         _mode("nack-udp", {"transport.kind": "udp", "reliability.hops": "nack"}),
         _mode("multipath", {**_GRAPH, "reliability.hops": "multipath"}, by_incident=True, any_graph=True),
         _mode("hybrid", {**_GRAPH, "reliability.hops": "hybrid"}, stores=True, any_graph=True),

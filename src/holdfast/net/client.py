@@ -358,6 +358,8 @@ class Client(Attachment):
             inbox: Inbox = self._shared.subscribe(id_, text, group, queue_max)
         else:
             inbox = new_inbox(self._durable, *queue) if start is None else ReplayInbox(*queue, self._settings)
+            if self._guarantees.order is not None:
+                inbox.admit(self._guarantees.order.held_max)
             self._denials.on_subscribed(id_, text)
             self.driver.give(SubscribeCall(id_, text))
             self._past_reader.begin(text, inbox, start)

@@ -256,17 +256,6 @@ class Door:
         self.trust.check_publication(name, event.attributes)
         return event
 
-    async def publish_once(self, place: ClientPlace, packet: PublishPacket, event: MqttEvent) -> int:
-        """The same for quality 2: the number under which the broker gets the event is written down before."""
-        assert place.seat is not None
-        if self._file is None:
-            return await self.publish(place.seat, packet, event)
-        place.session.note_incoming(packet.packet_id, *place.seat.next_handover())
-        await self.write(place.session.notes())
-        seq = await self.publish(place.seat, packet, event)
-        place.seat.send_now()
-        return seq
-
     async def publish(self, seat: Seat, packet: PublishPacket, event: MqttEvent) -> int:
         """Its sequence number; an InputError when no event can be made of it."""
         began_us = self._clock.now_us()

@@ -61,6 +61,7 @@ class MqttLine:
         self._watch = self._loop.call_later(GREETING_S, self._check_silence)
         self._expiry: asyncio.TimerHandle | None = None  # of what the client has proved itself with
         self._over = False
+        self._written: list[bytes] = []  # and not handed to the stream yet
         self._will = True  # unless the client takes leave
 
     async def serve(self) -> None:
@@ -78,6 +79,7 @@ class MqttLine:
             if self._expiry is not None:
                 self._expiry.cancel()
             self._door.lines.pop(self, None)
+            self._flush()
             self._stream.close()
             if self._place is not None:
                 await self._door.leave(self, self._place, self._will)
@@ -88,56 +90,81 @@ class MqttLine:
             self._slice_end_s = monotonic() + SLICE_S
             if not data:
                 return
+            self._heard_s = self._loop.time()
+            waiting: list[Effect] = []  # what follows from the packets before: what is written down is so together
             try:
                 for first, body in self._framer.feed_untrusted(data):
-                    self._heard_s = self._loop.time()
-                    await self._do(self.machine.on_packet_untrusted(first, body))
-                    await self._paid_for(len(body))
+                    found = self.machine.on_packet_untrusted(first, body)
+                    waiting += found
+                    pause_s = self._pause_s(len(body))
+                    relied_on = bool(found) and isinstance(found[0], Open | Want | Renew)  # by the next packet
+                    if relied_on or pause_s is not None:
+                        effects, waiting = waiting, []
+                        await self._do(effects)
+                    if pause_s is not None:
+                        await asyncio.sleep(pause_s)
+                        self._slice_end_s = monotonic() + SLICE_S
+                await self._do(waiting)
             except MqttError as problem:
+                await self._do(waiting)
                 self._door.note(self._stream.far, str(problem))
                 self.perform(self.machine.on_error(problem))
-            await self._stream.drained()
+            await self.drained()
 
-    async def _paid_for(self, size: int) -> None:
-        """Read nothing more until the budget has room again, and others have had their turn."""
-        if monotonic() >= self._slice_end_s:  # the loop's own time stands still while nobody waits
-            await asyncio.sleep(0)
-            self._slice_end_s = monotonic() + SLICE_S
+    def _pause_s(self, size: int) -> float | None:
+        """How long to read nothing more, until the budget has room again or others have had their turn; None: go on."""
         wait_s = 0.0 if self._budget is None else self._budget.spend(size, self._heard_s)
         if wait_s > 0 and self._budget is not None and self._place is not None:
             why = self._budget.why_now(self._heard_s)
             if why:
                 self._door.trust.report(over_budget(self._place.session.name, f"{why}: slowed"))
-            await asyncio.sleep(wait_s)
+            return wait_s
+        return 0.0 if monotonic() >= self._slice_end_s else None  # the loop's own time stands still while nobody waits
 
     # What the machine asks for -------------------------------------------------------------------
 
     async def _do(self, effects: list[Effect]) -> None:
         if self._place is not None:
             await self._place.safe()
+        once: list[PublishPacket] = []  # of quality 2, in a row
+        at_once: list[Effect] = []  # what needs no waiting, in a row
         for effect in effects:
+            if once and not (type(effect) is Take and effect.publish.qos == 2):
+                await self._take_once(once)
+                once = []
+            if at_once and isinstance(effect, Take | Open | Want | Renew):
+                self.perform(at_once)
+                at_once = []
             match effect:
+                case Take():
+                    if effect.publish.qos == 2:
+                        once.append(effect.publish)
+                    else:
+                        await self._take(effect.publish)
                 case Open():
                     await self._open(effect)
-                case Take():
-                    await self._take(effect.publish)
                 case Want():
                     await self._want(effect)
                 case Renew():
                     self._renew(effect.token)
                 case _:
-                    self.perform([effect])
+                    at_once.append(effect)
+        if once:
+            await self._take_once(once)
+        self.perform(at_once)
 
     def perform(self, effects: list[Effect]) -> None:
-        """What needs no waiting."""
+        """What needs no waiting. What is written until the event loop turns leaves together."""
+        tokens: list[int] = []
         for effect in effects:
             match effect:
                 case Write():
                     if not self._over:
-                        self._stream.write(effect.data)
+                        if not self._written:
+                            self._loop.call_soon(self._flush)
+                        self._written.append(effect.data)
                 case Done():
-                    if self._place is not None:
-                        self._place.on_done(effect.tokens)
+                    tokens += effect.tokens
                 case Unwant():
                     if self._place is not None:
                         self._place.unwant(effect.names)  # if that is forgotten, the client is sent more than it wants
@@ -145,10 +172,18 @@ class MqttLine:
                     self._end(effect)
                 case _:
                     raise AssertionError(f"{effect!r} has to be waited for")
+        if tokens and self._place is not None:
+            self._place.on_done(tokens)
+
+    def _flush(self) -> None:
+        if self._written:
+            written, self._written = self._written, []
+            self._stream.write(b"".join(written))
 
     def _end(self, end: HangUp) -> None:
         self._over = True
         self._will = end.will
+        self._flush()
         self._stream.close()
         self._loop.call_later(_CLOSE_S, self._stream.abort)  # a client that reads nothing would hold it
 
@@ -195,24 +230,40 @@ class MqttLine:
         else:
             self._expiry = self._loop.call_later(min(left_s, _EXPIRY_S_MAX), self._check_expiry)
 
-    async def _take(self, publish: PublishPacket) -> None:
+    async def _take(self, publish: PublishPacket) -> bool:
+        """Publish it; whether the broker takes it."""
         place = self._place
         assert place is not None and place.seat is not None
-        seat = place.seat
         try:
             event = self._door.event_of(place.session.name, publish)
-            once = publish.qos == 2
-            work = self._door.publish_once(place, publish, event) if once else self._door.publish(seat, publish, event)
-            seq = await work
+            seq = await self._door.publish(place.seat, publish, event)
         except MqttError as problem:
             self.perform(self.machine.on_not_stored(publish, problem.reason, str(problem)))
-            return
+            return False
         except InputError as problem:
             self._door.note(self._stream.far, str(problem))
             self.perform(self.machine.on_not_stored(publish, QUOTA_EXCEEDED, str(problem)))
-            return
+            return False
         if publish.qos:
-            seat.when_stored(seq, lambda: self.perform(self.machine.on_stored(publish)))
+            place.seat.when_stored(seq, lambda: self.perform(self.machine.on_stored(publish)))
+        return True
+
+    async def _take_once(self, publishes: list[PublishPacket]) -> None:
+        """The same for quality 2: the numbers under which the broker gets the events are written down before.
+
+        Each goes alone, so that its number is known. When one is refused, the numbers of those behind it are others.
+        """
+        place = self._place
+        assert place is not None and place.seat is not None
+        known = False  # the numbers are
+        for at, publish in enumerate(publishes):
+            if not known:
+                stream, seq = place.seat.next_handover()
+                for ahead, each in enumerate(publishes[at:]):
+                    place.session.note_incoming(each.packet_id, stream, seq + ahead)
+                await place.safe()
+            known = await self._take(publish)
+            place.seat.send_now()
 
     async def _want(self, want: Want) -> None:
         assert self._place is not None
@@ -226,6 +277,7 @@ class MqttLine:
     # What others do ------------------------------------------------------------------------------
 
     async def drained(self) -> None:
+        self._flush()
         try:
             await self._stream.drained()
         except OSError:

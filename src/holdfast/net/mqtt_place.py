@@ -7,7 +7,7 @@ as it does for any client that is away.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from holdfast.language.parser import parse
@@ -186,7 +186,7 @@ class ClientPlace:
 
     # Delivering ----------------------------------------------------------------------------------
 
-    def on_done(self, tokens: tuple[int, ...]) -> None:
+    def on_done(self, tokens: Iterable[int]) -> None:
         """The client has these events."""
         self._done.update(each for each in tokens if each > self._done_to)
         before = self._done_to

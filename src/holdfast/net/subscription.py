@@ -117,6 +117,10 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._items)
 
+    def admit(self, released: int) -> None:
+        """While it pushes back, take so many more at once: order had them already, and lets go of them together."""
+        self._cap += released if self._pushes_back else 0
+
     def put(self, delivery: Delivery) -> None:
         items = self._items
         self.came += 1

@@ -54,6 +54,7 @@ class Rules:
     slack_us: int  # by which a named time may be off: clocks are read a little before or after what they describe
     search_us: int  # how long a subscriber looks for an event before it names it
     again_us: int  # durable: what was delivered so shortly before a kill may come again
+    once: bool = True  # an event that comes a second time breaks the promise
 
 
 @dataclass
@@ -139,8 +140,11 @@ class _Judge:
                 found.early += 1
                 found.show("early", **case, published_us=event.begun_us)
             if got.id in seen:
-                found.twice += 1
-                found.show("twice", **case)
+                if self._rules.once:
+                    found.twice += 1
+                    found.show("twice", **case)
+                else:
+                    found.again += 1
                 continue
             seen[got.id] = got.at_us
             place = event.life, event.number
@@ -164,7 +168,7 @@ class _Judge:
         for each in lives:
             own = self._own(each)
             for id_ in own.keys() & before.keys():
-                if self._unacknowledged(*before[id_]):
+                if not self._rules.once or self._unacknowledged(*before[id_]):
                     self._found.again += 1
                 else:
                     self._found.twice += 1
