@@ -14,6 +14,7 @@ import pytest
 import holdfast
 from holdfast import MqttSettings
 from holdfast.mqtt.packets import Disconnect, PublishAck, PublishPacket, Unsuback, Unsubscribe, Will
+from holdfast.net.mqtt_listener import PlainStream
 from tests.net.certificates import Authority
 from tests.net.harness import live, until
 from tests.net.mqtt_client import MqttClient, mqtt_port
@@ -213,6 +214,30 @@ async def test_a_session_survives_its_connection(tmp_path: Path, hops: str, vers
                 assert await sub.silent()
 
 
+@pytest.mark.parametrize("hops", MODES)
+@live
+async def test_first_copies_come_in_the_order_in_which_the_broker_was_sent_them(tmp_path: Path, hops: str) -> None:
+    def sent(pub: MqttClient, *numbers: int, again: bool = False) -> None:
+        for each in numbers:
+            pub.send(PublishPacket("a", b"%d" % each, 1, duplicate=again, packet_id=each))
+
+    async with broker(tmp_path, hops) as b1:
+        port = mqtt_port(b1)
+        lasting: dict[str, Any] = {"clean": False, "session_expiry_interval": 100}
+        async with MqttClient(port, "sub", **lasting) as sub:
+            await sub.subscribe("a", qos=1)
+            async with MqttClient(port, "pub", **lasting) as pub:
+                sent(pub, *range(1, 31))
+                found = [(await sub.next(PublishPacket)).payload for _ in range(30)]  # and no answer
+        async with MqttClient(port, "pub", **lasting) as pub:
+            sent(pub, *range(11, 31), again=True)
+            sent(pub, 32, *range(33, 51), 31)  # a client that sends a later one first gets what it sends
+            await pub.next(PublishAck)
+            async with MqttClient(port, "sub", **lasting) as sub:
+                found += [(await sub.event()).payload for _ in range(30 + 20 + 20)]
+    assert [int(each) for each in dict.fromkeys(found)] == [*range(1, 31), *range(32, 51), 31]
+
+
 @live
 async def test_quality_2_is_exactly_once_over_broken_connections(tmp_path: Path) -> None:
     async with broker(tmp_path) as b1:
@@ -252,6 +277,16 @@ async def test_a_second_connection_takes_the_session_over(tmp_path: Path) -> Non
             assert (await second.event()).payload == b"x"
         async with MqttClient(port, "", 5) as named:
             assert named.connack.properties["assigned_client_identifier"].startswith("auto-")
+
+
+@live
+async def test_to_take_leave_of_a_client_whose_connection_is_lost_harms_nobody(tmp_path: Path) -> None:
+    async with broker(tmp_path) as b1:
+        reader, writer = await asyncio.open_connection("127.0.0.1", mqtt_port(b1))
+        lost = PlainStream(reader, writer)
+        lost.abort()
+        await asyncio.sleep(0.01)  # until the event loop has closed it
+        lost.write(b"DISCONNECT")  # in the way of whoever takes its session over
 
 
 @pytest.mark.parametrize("hops", MODES)

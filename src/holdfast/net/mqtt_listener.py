@@ -40,7 +40,8 @@ class PlainStream:
         return await self._reader.read(_READ_BYTES)
 
     def write(self, data: bytes) -> None:
-        self._writer.write(data)
+        if not self._writer.transport.is_closing():  # uvloop raises an error, in whoever takes leave of a lost client
+            self._writer.write(data)
 
     async def drained(self) -> None:
         await self._writer.drain()
@@ -64,9 +65,9 @@ class WebStream(PlainStream):
         try:
             async with asyncio.timeout(GREETING_S):
                 head = await self._reader.readuntil(b"\r\n\r\n")
-            self._writer.write(handshake_untrusted(head, self._path))
+            super().write(handshake_untrusted(head, self._path))
         except HandshakeRefused as problem:
-            self._writer.write(problem.answer)
+            super().write(problem.answer)
             return False
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
             return False
@@ -79,7 +80,7 @@ class WebStream(PlainStream):
                 return b""
             carried, answers = self._frames.feed_untrusted(data)
             if answers:
-                self._writer.write(answers)
+                super().write(answers)
             if carried:
                 return carried
         return b""
