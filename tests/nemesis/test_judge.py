@@ -69,6 +69,15 @@ def test_order_that_is_not_promised_is_counted_and_convicts_nobody(journals: Jou
     assert (found.disordered, found.broken) == (1, [])
 
 
+def test_a_second_copy_is_not_out_of_order_and_a_first_one_is(journals: Journals, tmp_path: Path) -> None:
+    journals.add(got(9, 40))
+    journals.drop(7)
+    journals.add(got(7, 41))
+    found = journals.judged(tmp_path, once=False)
+    assert (found.again, found.disordered) == (1, 1)
+    assert found.broken == ["1 events were delivered after a later one of their publisher"]
+
+
 def test_an_event_that_was_never_published_is_foreign(journals: Journals, tmp_path: Path) -> None:
     journals.add(got(99, 40))
     assert journals.judged(tmp_path).foreign == 1

@@ -51,7 +51,7 @@ MODES: dict[str, Mode] = {
         _mode("fifo", {**_RECOVERY, "reliability.order": "fifo"}, in_order=True),
         _mode("strict", {**_RECOVERY, "reliability.order": "strict"}, in_order=True),
         _mode("durable", {"reliability.hops": "retransmission"}, in_order=True, stores=True),
-        _mode("mqtt", {"reliability.hops": "retransmission"}, stores=True, mqtt=True),
+        _mode("mqtt", {"reliability.hops": "retransmission"}, in_order=True, stores=True, mqtt=True),
         _mode("nack-udp", {"transport.kind": "udp", "reliability.hops": "nack"}),
         _mode("multipath", {**_GRAPH, "reliability.hops": "multipath"}, by_incident=True, any_graph=True),
         _mode("hybrid", {**_GRAPH, "reliability.hops": "hybrid"}, stores=True, any_graph=True),

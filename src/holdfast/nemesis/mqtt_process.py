@@ -3,6 +3,10 @@
 It keeps the same journal as a native client (`client_process`). An event is the JSON of its attributes and its name. A
 publication is flushed when Paho has its PUBACK, and a delivery is written down before Paho acknowledges it. Each
 subscription has a filter of its own that matches every event, and its condition beside it.
+
+Paho sends what is published between its CONNECT and CONNACK at once, ahead of all that it sends again after CONNACK. A
+broker keeps the order in which it is sent to, so nothing is published from a CONNECT until those before it are
+acknowledged; without a connection publications wait in Paho, which keeps their order.
 """
 
 import asyncio
@@ -31,6 +35,7 @@ FILTERS = 2 ** (len(_LEVELS) - 1)  # more subscriptions than a run gives to one 
 _SESSION_S = 3_600
 _SLOW_S = 0.02  # for each event: fifty a second, slower than the workload
 _STOP_S = 10.0  # for the last events to be acknowledged
+_TURN_S = 0.005  # between looks whether the next event may be published: shorter than the time between two events
 
 
 def _properties(packet: int) -> Any:
@@ -42,13 +47,13 @@ def filter_of(number: int) -> str:
     return "/".join(["+" if at and number >> (at - 1) & 1 else level for at, level in enumerate(_LEVELS)])
 
 
-class _MqttProcess:
+class MqttProcess:
     def __init__(self, plan: ClientPlan, commands: Commands) -> None:
         self._plan = plan
         self._commands = commands
         self._journal = JournalWriter(plan.journal)
         self._network = load(plan.file, plan.settings)
-        self._paho = paho.Client(CallbackAPIVersion.VERSION2, plan.name, protocol=paho.MQTTv5)
+        self.paho = paho.Client(CallbackAPIVersion.VERSION2, plan.name, protocol=paho.MQTTv5)
         self._keys: dict[int, str] = {}  # of subscriptions, by identifier
         self._number = 0  # of the last subscription
         self._answers: dict[int, threading.Event] = {}  # SUBACKs that are waited for
@@ -56,13 +61,17 @@ class _MqttProcess:
         self._unacknowledged: dict[int, int] = {}  # numbers of events, by Paho's own
         self._early: set[int] = set()  # acknowledged before Paho had told us its number
         self._published = self._flushed = 0
+        self._turn = threading.Lock()  # no CONNECT is sent while an event is handed to Paho
+        self._resending = False  # from a CONNECT until all that was published before it is acknowledged
         self._slow_until_us = self._burst = 0
         self._publishing: asyncio.Task[None] | None = None
         self._flushing: asyncio.Task[None] | None = None
-        self._paho.on_connect, self._paho.on_message = self._on_connect, self._on_message
-        self._paho.on_publish, self._paho.on_subscribe = self._on_publish, self._on_subscribe
-        self._paho.on_unsubscribe = self._on_unsubscribe
-        self._paho.reconnect_delay_set(1, 1)
+        self.paho.on_connect, self.paho.on_message = self._on_connect, self._on_message
+        self.paho.on_publish, self.paho.on_subscribe = self._on_publish, self._on_subscribe
+        self.paho.on_unsubscribe = self._on_unsubscribe
+        self.paho.on_pre_connect = self._on_pre_connect
+        self.paho.on_connect_fail = self.paho.on_disconnect = self._on_no_connection
+        self.paho.reconnect_delay_set(1, 1)
 
     async def run(self) -> None:
         self._journal.write("begin", node=self._plan.name, life=self._plan.life)
@@ -71,8 +80,8 @@ class _MqttProcess:
         lasting.SessionExpiryInterval = _SESSION_S
         for key, condition in self._plan.subscriptions.items():  # its session may have events for them
             self._note(key, condition)
-        self._paho.connect_async(address.host, address.port, 5, clean_start=False, properties=lasting)
-        self._paho.loop_start()
+        self.paho.connect_async(address.host, address.port, 5, clean_start=False, properties=lasting)
+        self.paho.loop_start()
         for identifier, key in list(self._keys.items()):
             await self._subscribe(identifier, self._plan.subscriptions[key])
         await self._drop(range(self._number + 1, FILTERS))  # those of an earlier life
@@ -85,6 +94,15 @@ class _MqttProcess:
 
     def _on_connect(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
         self._journal.write("state", state=str(reason), reason="", resumed=bool(flags.session_present))
+        with self._lock:
+            self._resending = bool(self._unacknowledged)
+
+    def _on_pre_connect(self, client: Any, data: Any) -> None:
+        with self._turn:
+            self._resending = True
+
+    def _on_no_connection(self, *about: Any) -> None:
+        self._resending = False
 
     # Publishing ----------------------------------------------------------------------------------
 
@@ -96,26 +114,36 @@ class _MqttProcess:
             if at_us > now_us() and self._burst <= 0:
                 await asyncio.sleep((at_us - now_us()) / 1e6)
             self._burst -= 1 if self._burst > 0 else 0
+            while not self.published_in_turn(planned.attributes):
+                await asyncio.sleep(_TURN_S)
+
+    def published_in_turn(self, event: dict[str, Any]) -> bool:
+        """Publish it, unless Paho would send it ahead of earlier ones."""
+        with self._turn:
+            if self._resending:
+                return False
             self._published += 1
             id_ = f"{self._plan.name}/{self._plan.life}/{self._published}"
-            event = planned.attributes
             self._journal.write("pub", id=id_, event=event, print=fingerprint(event))
             described = _properties(PacketTypes.PUBLISH)
             described.ContentType = "application/json"
             payload = json.dumps({**event, _NAME: id_})
-            # Paho calls back with its own lock, so it is not called with ours.
-            mid = self._paho.publish("/".join(_LEVELS), payload, 1, properties=described).mid
+            # Paho calls back with its own lock, so it is not called with the one that its callbacks for PUBACK take.
+            mid = self.paho.publish("/".join(_LEVELS), payload, 1, properties=described).mid
             with self._lock:
                 if mid in self._early:
                     self._early.discard(mid)
                 else:
                     self._unacknowledged[mid] = self._published
             self._journal.write("sent", id=id_, seq=self._published)
+            return True
 
     def _on_publish(self, client: Any, data: Any, mid: int, reason: Any, properties: Any) -> None:
         with self._lock:
             if self._unacknowledged.pop(mid, None) is None:
                 self._early.add(mid)
+            if not self._unacknowledged:
+                self._resending = False
 
     async def _keep_flushing(self) -> None:
         while True:
@@ -155,7 +183,7 @@ class _MqttProcess:
         asked.SubscriptionIdentifier = identifier
         asked.UserProperty = ("$where", condition)
         while True:  # one that was asked for while there was no connection is not sent by Paho
-            _, mid = self._paho.subscribe(filter_of(identifier % FILTERS), 1, properties=asked)
+            _, mid = self.paho.subscribe(filter_of(identifier % FILTERS), 1, properties=asked)
             answer = self._answers.setdefault(mid, threading.Event()) if mid is not None else threading.Event()
             if await asyncio.to_thread(answer.wait, 1.0):
                 break
@@ -172,7 +200,7 @@ class _MqttProcess:
 
     async def _drop(self, numbers: range) -> None:
         while True:
-            _, mid = self._paho.unsubscribe(list(map(filter_of, numbers)))
+            _, mid = self.paho.unsubscribe(list(map(filter_of, numbers)))
             answer = self._answers.setdefault(mid, threading.Event()) if mid is not None else threading.Event()
             if await asyncio.to_thread(answer.wait, 1.0):
                 return
@@ -214,12 +242,12 @@ class _MqttProcess:
                 await self._stop_publishing()
                 self._commands.answer(stopped=True)
             case "state":
-                self._commands.answer(settled=self._paho.is_connected() and not self._unacknowledged)
+                self._commands.answer(settled=self.paho.is_connected() and not self._unacknowledged)
             case "close":
                 await self._stop_publishing()
                 with suppress(RuntimeError):
-                    self._paho.disconnect()
-                    await asyncio.to_thread(self._paho.loop_stop)
+                    self.paho.disconnect()
+                    await asyncio.to_thread(self.paho.loop_stop)
                 self._journal.write("end")
 
 
@@ -230,4 +258,4 @@ def run(plan: ClientPlan, pipe: Connection) -> None:
 
 
 async def _serve(plan: ClientPlan, pipe: Connection) -> None:
-    await _MqttProcess(plan, Commands(pipe)).run()
+    await MqttProcess(plan, Commands(pipe)).run()
