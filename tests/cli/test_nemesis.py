@@ -16,7 +16,7 @@ FILE = str(ROOT / "examples" / "nemesis.toml")
         ([FILE, "--modes", "strikt"], 'did you mean "strict"'),
         ([FILE, "--faults", "kil-broker"], 'did you mean "kill-broker"'),
         ([FILE, "--minutes", "0"], "--minutes must be a number above 0"),
-        ([FILE, "--minutes", "0.2"], "1.2 s for each mode are too few"),
+        ([FILE, "--minutes", "0.2"], "1.09091 s for each mode are too few"),
         (["nowhere.toml", "--minutes", "10"], "nowhere.toml: cannot be read"),
     ],
 )

@@ -391,7 +391,7 @@ async def test_a_gateway_survives_thousands_of_frames_of_nonsense(tmp_path: Path
 @pytest.mark.parametrize(
     "body",
     [
-        ["stage", "q", 0, 0, "a", 0, [[{"a": [1]}]]],
+        ["stage", "q", 0, 0, "a", 0, [[{"a": [[1]]}]]],
         ["stage", "q", 0, 0, "a", 0, [[{"a": {"b": 1}}]]],
         ["stage", "q", 0, 0, "a", 0, [[{"n" * 256: 1}]]],
         ["stage", "q", 0, 0, "a", 0, [[{str(n): 1 for n in range(257)}]]],

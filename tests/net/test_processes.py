@@ -169,7 +169,7 @@ def test_a_line_that_is_no_event_is_told_with_its_number_and_skipped(processes: 
         "nonsense",
         "",
         "[1]",
-        '{"a": [1]}',
+        '{"a": [[1]]}',
         '{"a": 1e999, "b": {"c": 2}}',
         '{"a": 36893488147419103232}',
     ]

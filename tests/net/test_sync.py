@@ -69,7 +69,7 @@ def test_errors_come_to_the_caller(address: str) -> None:
         with pytest.raises(holdfast.ConditionError):
             client.subscribe("price <")
         with pytest.raises(InputError):
-            client.publish({"a": []})
+            client.publish({"a": [[]]})
         client.advertise("a > 0").close()
     with pytest.raises(MisuseError, match="closed"):
         client.publish({"a": 1})

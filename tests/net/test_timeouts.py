@@ -66,7 +66,7 @@ async def test_a_durable_client_says_what_is_not_stored_when_it_closes(tmp_path:
 async def test_an_event_that_is_none_is_named_by_its_place() -> None:
     async with lab() as net:
         client = await net.client(await net.broker("b1"))
-        told = await fails(client.publish_many([{"n": 1}, {"n": []}, {"n": 2}]), InputError)
+        told = await fails(client.publish_many([{"n": 1}, {"n": [[]]}, {"n": 2}]), InputError)
         assert told.startswith("event 1: event attribute n") and told.endswith("1 event was sent, the others were not")
         for wrong in ({"n": 1}, 7, "text"):
             assert "takes several events" in await fails(client.publish_many(wrong), MisuseError)
@@ -82,7 +82,7 @@ def test_the_same_without_async() -> None:
     with holdfast.SyncBroker() as broker:
         client = holdfast.connect_sync(broker.address)
         with pytest.raises(InputError, match=r"^event 1500: .*; 1,500 events were sent"):
-            client.publish_many([*({"n": n} for n in range(1_500)), {"n": []}])
+            client.publish_many([*({"n": n} for n in range(1_500)), {"n": [[]]}])
         client.detach()
         with pytest.raises(TimedOutError, match="no connection"):
             client.publish({"n": 1}, timeout=0.01)

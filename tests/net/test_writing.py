@@ -20,6 +20,7 @@ class Paper:
     def __init__(self) -> None:
         self.frames: list[list[Message]] = []
         self.certificate: dict[str, object] = {}
+        self.vouched = None
 
     def send(self, frame: bytes) -> None:
         if frame[1] == MESSAGES:

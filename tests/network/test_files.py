@@ -153,7 +153,7 @@ def test_all_bad_rows_are_told_at_once(tmp_path: Path) -> None:
         ([{"at": 2, "x": 1}, {"at": "soon", "x": 1}], "line 2: at is 'soon'; expected seconds or a timestamp"),
         ([{"at": 2, "x": 1}, {"at": True, "x": 1}], "line 2: at is True"),
         ([{"at": 2, "x": 1}, {"x": 1}], "line 2: at is None"),
-        ([{"at": 2, "x": 1}, {"at": 3, "x": [1]}], "line 2: event attribute x: expected a string"),
+        ([{"at": 2, "x": 1}, {"at": 3, "x": [[1]]}], "line 2: event attribute x[0]: a list holds scalars"),
         ([{"at": 2, "x": 1}, 5], "line 2: expected a JSON object"),
     ],
 )

@@ -67,7 +67,7 @@ WRONG = [
     ("client.0.subscriptions.1.condition", '"x > 3"', '"x > "', "the condition is not accepted", ""),
     ("client.0.subscriptions.1", 'id = "late"', 'id = "s1"', 'two subscriptions called "s1"', ""),
     ("client.0.subscriptions.1.until_s", "until_s = 9", "until_s = 5", "ends before it begins", ""),
-    ("client.0.publish.0.attributes", "x = 5,", "x = [5],", "event attribute x: expected a string, number", ""),
+    ("client.0.publish.0.attributes", "x = 5,", "x = [[5]],", "event attribute x[0]: a list holds scalars", ""),
     ("client.0.publish.1", ", attributes = { x = 1 }", "", '"attributes" is missing', ""),
     ("client.0.publish.1.every_s", "every_s = 4", "every_s = 0", "above 0", ""),
     ("client.0.publish.1.until_s", "until_s = 15", "until_s = 0", "end before they begin", ""),

@@ -138,7 +138,7 @@ def test_a_repair_in_anothers_name_is_refused() -> None:
 
 
 def test_a_repair_with_a_list_among_its_attributes_is_refused() -> None:
-    bad = control.Repair((control.Repaired(2, 500, None, {"x": [1]}, b""),))
+    bad = control.Repair((control.Repaired(2, 500, None, {"x": [[1]]}, b""),))
     effects = survives(client(), said({control.KIND: "r"}, control.encoded(bad)))
     assert effects == [Incident("bad_recovery_message", source="feed")]
 

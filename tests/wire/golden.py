@@ -47,7 +47,21 @@ from holdfast.model.messages import (
     StoredAck,
     TableRefused,
 )
-from holdfast.wire.signals import Ack, Challenge, Hello, Hold, Mark, Missed, Ping, Pong, Refusal, Signal, Welcome
+from holdfast.wire.signals import (
+    Ack,
+    AskPast,
+    Challenge,
+    Hello,
+    Hold,
+    Mark,
+    Missed,
+    Past,
+    Ping,
+    Pong,
+    Refusal,
+    Signal,
+    Welcome,
+)
 
 MOMENT = datetime(2020, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -192,6 +206,8 @@ MESSAGES: list[tuple[str, Message]] = [
 ]
 
 SIGNALS: list[tuple[str, Signal]] = [
+    ("01 01 99 a470617374 07 a56e203e2031 05 02 a26162 09 64 c2", AskPast(7, "n > 1", 5, 2, "ab", 9, 100, False)),
+    ("01 01 98 a46b657074 07 a26162 0c 0f 03 c40101 a26e6f", Past(7, "ab", 12, 15, 3, b"\x01", "no")),
     (
         "01 01 dc0012 a568656c6c6f a26231 a662726f6b6572 05 c0 00 00 00 c2 c0 00 00 c0 c2 c400 c400 a0 00",
         Hello("b1", "broker", 5),
@@ -204,10 +220,10 @@ SIGNALS: list[tuple[str, Signal]] = [
         "01 01 dc0012 a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c3 00 00 c0 c2 c400 c400 a0 00",
         Hello("c", "client", 5, durable=True),
     ),
-    ("01 01 9b a777656c636f6d65 a26232 a662726f6b6572 06 c3 00 00 00 00 c2 c400", Welcome("b2", "broker", 6, True)),
+    ("01 01 9c a777656c636f6d65 a26232 a662726f6b6572 06 c3 00 00 00 00 c2 c400 c2", Welcome("b2", "broker", 6, True)),
     (
-        "01 01 9b a777656c636f6d65 a26232 a662726f6b6572 06 c0 07 03 08 00 c3 c400",
-        Welcome("b2", "broker", 6, None, 7, 3, 8, repairs=True),
+        "01 01 9c a777656c636f6d65 a26232 a662726f6b6572 06 c0 07 03 08 00 c3 c400 c3",
+        Welcome("b2", "broker", 6, None, 7, 3, 8, repairs=True, keeps=True),
     ),
     (
         "01 01 dc0012 a568656c6c6f a163 a6636c69656e74 05 c0 00 00 00 c2 c0 00 00 c0 c2 c4016e c40170 a174 07",

@@ -12,6 +12,7 @@ from holdfast.net.address import parse_address
 from holdfast.net.directory import NewDirectory
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
+from holdfast.protocol.node import BrokerLayer
 from holdfast.protocol.replication.layer import ReplicationLayer
 from holdfast.protocol.replication.settings import ReplicationSettings
 from holdfast.protocol.settings import ProtocolSettings
@@ -45,7 +46,9 @@ class Neighbourhood:
         self._nodes[name].crash()
 
     def neighbours_of(self, asked: str, broker: str) -> tuple[str, ...]:
-        machine = self._nodes[asked].driver.machine
+        machine: object = self._nodes[asked].driver.machine
+        while isinstance(machine, BrokerLayer) and not isinstance(machine, ReplicationLayer):
+            machine = machine.inner
         assert isinstance(machine, ReplicationLayer)
         return machine.neighbours_of(broker)
 
