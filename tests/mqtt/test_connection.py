@@ -133,6 +133,7 @@ def test_a_wrong_condition_names_its_place() -> None:
     answer = connected().give(Subscribe(1, (AskedFilter("a"),), where))[0]
     assert isinstance(answer, Suback) and answer.reasons == (0x8F,)
     assert "expected" in answer.properties["reason_string"]
+    assert answer.properties["reason_string"].isprintable()
     quiet = Peer()
     quiet.give(Connect("c", 5, properties={"request_problem_information": 0}))
     assert quiet.give(Subscribe(1, (AskedFilter("a"),), where)) == [Suback(1, (0x8F,))]

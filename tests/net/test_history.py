@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.model.errors import InputError, MisuseError
+from holdfast.model.errors import HoldfastWarning, InputError, MisuseError
 from holdfast.net.history_settings import HistorySettings
 from holdfast.store.log import Retention
 from tests.net.harness import live
@@ -73,7 +73,8 @@ async def test_a_broker_without_history_or_with_another_says_so_and_serves_what_
     for history, reason in ((None, "keeps none; start it with --history"), (narrow, "keeps history of n > 100")):
         async with holdfast.Broker(history=history) as broker, holdfast.connect(broker.address) as client:
             wanted = client.subscribe("n > 1", last=5)
-            loss = await asyncio.wait_for(anext(client.losses()), 10)
+            with pytest.warns(HoldfastWarning, match=reason):
+                loss = await asyncio.wait_for(anext(client.losses()), 10)
             assert reason in loss.reason
             await fill(broker.address, 1, 3)
             assert await numbers(wanted, 2) == [2, 3]

@@ -297,7 +297,11 @@ class Connection:
         return self._answer(PublishAck(kind, publish.packet_id, reason, properties))
 
     def _why(self, why: str) -> Properties:
-        """Why something did not work, if the client wants to read that, and takes a packet as large."""
+        """Why something did not work, if the client wants to read that, and takes a packet as large.
+
+        In one line: libmosquitto takes a control character for a broken packet, and connects again and again.
+        """
+        why = "; ".join(line.strip() for line in why.splitlines() if line.strip(" ^"))
         wants = self.connect is None or self.connect.properties.get("request_problem_information", 1) == 1
         fits = not self._limit or len(why.encode()) + _PACKET_BYTES <= self._limit
         return {"reason_string": why} if why and wants and fits else NONE

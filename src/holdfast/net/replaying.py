@@ -12,6 +12,7 @@ from itertools import count
 
 from holdfast.model.errors import InputError, MisuseError, PeerError, TransportError
 from holdfast.model.messages import Deliver
+from holdfast.model.warn_once import warn_once
 from holdfast.net.losses import Growing
 from holdfast.net.subscription import Delivery, Inbox, WhenFull
 from holdfast.protocol.effects import Lost
@@ -153,6 +154,7 @@ class PastReader:
             except PeerError as problem:
                 refused = f"the broker's answer cannot be read: {problem}"
             if refused:
+                warn_once(f"no history for {condition}: {refused}")
                 lost(f"no history for {condition}: {refused}", 0)
                 return inbox.hand_out(replay.give_up())
             if past.gone:
