@@ -50,6 +50,7 @@ class History:
         self._seen = Seen(settings.dedup_window, settings.dedup_sources)
         for source, seq in self.log.recent_ids(_REMEMBERED_BYTES):
             self._seen.first_time(source, seq)
+        self._swept_to = -1  # the offset below which zone maps were removed
         self._active = self.log.firsts[-1]
         self._zones[self._active] = self._made(self._active, self.log.end)
 
@@ -70,12 +71,10 @@ class History:
             self._note(events[: self.log.end - before], before)
 
     def _note(self, events: Sequence[Logged], first: int) -> None:
-        firsts = self.log.firsts
+        begun = {each for each in self.log.firsts if each > self._active}
         for offset, each in enumerate(events, first):
-            if offset > self._active and offset in firsts:
-                self._seal(self._active)
-                self._active = offset
-                self._zones[offset] = ZoneMap()
+            if offset in begun:
+                self._begin_file(offset)
             self._zones[self._active].add(each.attributes, each.time_us)
 
     def drop_old(self, now_us: int) -> None:
@@ -83,14 +82,21 @@ class History:
         self.log.drop_old(now_us)
         firsts = self.log.firsts
         if firsts[-1] != self._active and firsts[-1] == self.log.end:  # a new file without events
-            self._seal(self._active)
-            self._active = self.log.end
-            self._zones[self._active] = ZoneMap()
+            self._begin_file(self.log.end)
+        if firsts[0] == self._swept_to:  # as after most writes
+            return
+        self._swept_to = firsts[0]
         for first in [each for each in self._zones if each < firsts[0]]:
             del self._zones[first]
         for path in self._folder.glob(f"*{_SUFFIX}"):
             if int(path.stem) < firsts[0]:
                 path.unlink(missing_ok=True)
+
+    def _begin_file(self, first: int) -> None:
+        """The log has begun a file: the one before it is complete."""
+        self._seal(self._active)
+        self._active = first
+        self._zones[first] = ZoneMap()
 
     def close(self) -> None:
         self.log.close()
