@@ -9,7 +9,7 @@ from bench.carrier_judge import Came, Left
 from bench.carrier_trouble import Burst, Scene
 from holdfast.carriers.addresses import bus_address, carrier_of
 from holdfast.carriers.carrier import BusCarrier, BusMessage
-from holdfast.carriers.lanes import exactly
+from holdfast.language.lanes import exactly
 from holdfast.model.errors import TransportError
 
 LANE = ("bench",)

@@ -24,6 +24,7 @@ class Came:
     numbers: list[int] = field(default_factory=list)
     last_s: float = 0.0  # when the last of them came, by `time.perf_counter`
     repaired_s: list[float] = field(default_factory=list)
+    reachable_s: list[float] = field(default_factory=list)  # the same, from when its publisher could be asked at all
     named: list[Named] = field(default_factory=list)
 
 
@@ -41,6 +42,7 @@ def judged(count: int, left: Left, all_came: Sequence[Came]) -> dict[str, Any]:
     owed = count * len(all_came)
     delivered = named = unnamed = twice = disordered = 0
     repaired: list[float] = []
+    reachable: list[float] = []
     for came in all_came:
         seen: set[int] = set()
         highest = -1
@@ -53,7 +55,8 @@ def judged(count: int, left: Left, all_came: Sequence[Came]) -> dict[str, Any]:
         told = sum(_is_named(number, left, came.named) for number in missing)
         delivered, named, unnamed = delivered + len(seen), named + told, unnamed + len(missing) - told
         repaired += came.repaired_s
-    steps = quantiles(repaired, n=100) if len(repaired) > 1 else [0.0] * 99
+        reachable += came.reachable_s
+    steps, later = _hundredths(repaired), _hundredths(reachable)
     return {
         "owed": owed,
         "delivered": delivered,
@@ -64,9 +67,15 @@ def judged(count: int, left: Left, all_came: Sequence[Came]) -> dict[str, Any]:
         "repaired": len(repaired),
         "repair_p50_s": steps[49],
         "repair_p99_s": steps[98],
+        "reachable_p50_s": later[49],
+        "reachable_p99_s": later[98],
         "messages": left.messages,
         "bytes": left.bytes,
     }
+
+
+def _hundredths(values: Sequence[float]) -> list[float]:
+    return quantiles(values, n=100) if len(values) > 1 else [0.0] * 99
 
 
 def _is_named(number: int, left: Left, named: Sequence[Named]) -> bool:

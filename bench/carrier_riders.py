@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from math import inf
 
 from bench.carrier_bare import event
 from bench.carrier_judge import Came, Left, Named
@@ -54,7 +55,7 @@ async def holdfast_burst(scene: Scene, burst: Burst) -> tuple[Left, list[Came]]:
             for each in clients:
                 await each.flush()
             readers = [
-                asyncio.create_task(_read(one, came, burst.events, speed))
+                asyncio.create_task(_read(one, came, burst.events, speed, scene))
                 for one, came, speed in zip(subscriptions, all_came, speeds, strict=True)
             ]
             for first in range(0, burst.events, _TOGETHER):
@@ -75,7 +76,9 @@ async def holdfast_burst(scene: Scene, burst: Burst) -> tuple[Left, list[Came]]:
     return left, all_came
 
 
-async def _read(subscription: Subscription, came: Came, events: int, per_s: int) -> None:
+async def _read(
+    subscription: Subscription, came: Came, events: int, per_s: int = 0, scene: Scene | None = None
+) -> None:
     while len(came.numbers) < events:
         try:
             async with asyncio.timeout(_IDLE_S):
@@ -84,7 +87,10 @@ async def _read(subscription: Subscription, came: Came, events: int, per_s: int)
             return
         came.numbers += [each.publication.attributes["n"] for each in deliveries]  # type: ignore[misc]
         came.last_s = time.perf_counter()
-        came.repaired_s += [each.delay for each in deliveries if each.via == "repair"]
+        repaired_s = [each.delay for each in deliveries if each.via == "repair"]
+        came.repaired_s += repaired_s
+        healed_s = scene.healed_s if scene is not None and scene.healed_s else inf
+        came.reachable_s += [min(each, came.last_s - healed_s) for each in repaired_s if came.last_s >= healed_s]
         if per_s:
             await asyncio.sleep(len(deliveries) / per_s)
 
@@ -102,7 +108,7 @@ async def overhead(events: int, loss_ratio: float) -> tuple[int, int]:
             for first in range(0, events, 50):
                 await publisher.publish_many([event(number) for number in range(first, first + 50)])
                 await asyncio.sleep(0.001)
-            await _read(mine, came, events, 0)
+            await _read(mine, came, events)
             await publisher.close(in_haste=True)
             await subscriber.close(in_haste=True)
         assert len(came.numbers) == events

@@ -2,9 +2,10 @@
 
 import asyncio
 from dataclasses import dataclass
+from time import perf_counter
 from urllib.parse import urlsplit
 
-from bench.live_systems import Server
+from holdfast.carriers.servers import BusServer
 from holdfast.nemesis.proxy import TcpProxy, Weather
 
 DOWN_S = 1.0  # of the server
@@ -21,7 +22,7 @@ class Burst:
 class Scene:
     """A server with a proxy before it, for one burst."""
 
-    def __init__(self, server: Server, burst: Burst) -> None:
+    def __init__(self, server: BusServer, burst: Burst) -> None:
         self._server = server
         self._burst = burst
         parts = urlsplit(server.address)
@@ -31,6 +32,7 @@ class Scene:
         self.address = server.address
         self.through_proxy = ""
         self.cut_over = asyncio.Event()
+        self.healed_s = 0.0  # when the last trouble was over, by `time.perf_counter`
 
     async def __aenter__(self) -> "Scene":
         host, port = await self._proxy.start()
@@ -62,4 +64,5 @@ class Scene:
         self._proxy.change(cut=True)
         await asyncio.sleep(CUT_S)
         self._proxy.change(cut=False)
+        self.healed_s = perf_counter()
         self.cut_over.set()

@@ -131,6 +131,7 @@ def section(results: dict[str, Any]) -> str:
         "",
         report.markdown(*report.index_rows(results), right={1, 2, 3}),
         "",
+        *_runs(results),
         *(f"- {line[0].upper()}{line[1:]}." for line in _lines(results)),
         "",
         report.markdown(*report.parse_rows(results), right={1, 2, 3}),
@@ -147,6 +148,16 @@ def _lines(results: dict[str, Any]) -> list[str]:
     return [*report.live_lines(results).splitlines(), *report.memory_lines(results).splitlines()]
 
 
+def _runs(results: dict[str, Any]) -> list[str]:
+    head, rows = report.run_rows(results)
+    return [_RUNS, "", report.markdown(head, rows, right=set(range(1, 8))), ""] if rows else []
+
+
+_RUNS = """\
+Events as Python maps, beside the same events in a table: CPU time in microseconds an event, in runs of 64 and one by
+one. A broker asks which of its neighbours want an event, here twenty; an application asks for the ids, which are one
+Python object for each match. `fleet` has LIKE, OR, NOT and missing attributes; `wide` has ten wide ranges a
+condition."""
 _BEGIN, _END = "<!-- matching: made by bench/chart.py -->", "<!-- matching: end -->"
 _EXPLANATION = """\
 Everyone starts with the same Arrow table of events and ends with all pairs of event and subscription in

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from bench.live_events import MATCHING, stream
 from bench.live_stomp import Stomp
-from bench.live_systems import ActiveMqBare, Nats, RabbitMq, Server, _nats_server
+from bench.live_systems import ActiveMqBare, Nats, RabbitMq, Server
+from holdfast.carriers.servers import nats_server
 
 AHEAD = 512  # events that a publisher of the others keeps unacknowledged
 
@@ -153,7 +154,7 @@ class JetStream(Nats, Durable):
         config = self.folder / "nats.conf"
         sync = f"sync_interval: {self.sync}" if self.sync else ""
         config.write_text(f'jetstream {{ store_dir: "{self.folder / "js"}"\n {sync} }}\n')
-        self._spawn([str(_nats_server()), "-a", "127.0.0.1", "-p", str(port), "-c", str(config)])
+        self._spawn([str(nats_server()), "-a", "127.0.0.1", "-p", str(port), "-c", str(config)])
         self._wait_for(port)
         self.address = f"nats://127.0.0.1:{port}"
 

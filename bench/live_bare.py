@@ -19,7 +19,7 @@ _BEAT = framed(frame_of([encode_message(Heartbeat(1, ((0, 0), (0, 0)), kind="cli
 _BEAT_S = 1.0
 
 
-async def _greeted(address: str, name: str, on_frame: Callable[[Framed, bytes], None]) -> Framed:
+async def greeted(address: str, name: str, on_frame: Callable[[Framed, bytes], None]) -> Framed:
     welcome = asyncio.Event()
 
     def on_any(this: Framed, frame: bytes) -> None:
@@ -36,6 +36,8 @@ async def _greeted(address: str, name: str, on_frame: Callable[[Framed, bytes], 
 
 
 def _beat(connection: Framed) -> None:
+    if connection.transport.is_closing():
+        return
     connection.transport.write(_BEAT)
     asyncio.get_running_loop().call_later(_BEAT_S, _beat, connection)
 
@@ -53,7 +55,7 @@ class BarePublisher:
 
     @classmethod
     async def connect(cls, address: str) -> "BarePublisher":
-        return cls(await _greeted(address, "bare-publisher", lambda this, frame: None), "bare-publisher")
+        return cls(await greeted(address, "bare-publisher", lambda this, frame: None), "bare-publisher")
 
     async def publish(self, event: dict[str, Any]) -> None:
         self._count += 1
@@ -74,6 +76,6 @@ async def subscribe(address: str, name: str, on: Callable[[int], None]) -> None:
         if any(isinstance(each, Heartbeat) and each.heard[0][0] for each in messages):
             known.set()  # the broker has our table
 
-    connection = await _greeted(address, name, on_frame)
+    connection = await greeted(address, name, on_frame)
     connection.transport.write(framed(frame_of([encode_message(Delta("subscriptions", 1, (MATCHING,), ()))])))
     await known.wait()

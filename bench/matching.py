@@ -17,8 +17,9 @@ from functools import partial
 from pathlib import Path
 from types import ModuleType
 
-from bench import chart, live_index, workloads
+from bench import chart, live_index, live_runs, workloads
 from bench.contestants import Contestant, HoldfastBatch, NumpyScan, ScanEach, warm_up
+from bench.fleet import fleet
 from bench.memory import memory, supported
 from bench.naive import Naive
 from bench.report import plain
@@ -27,7 +28,7 @@ from bench.rounds import Disagreement, Entry, compare, say, settle
 from bench.workloads import SEED, Workload, load_stock
 
 SHORT_ROUNDS = 10  # of what takes a fraction of a second and has a target in absolute time: churn and parsing
-OTHER_PARTS = ("live", "churn", "parse", "memory")
+OTHER_PARTS = ("live", "runs", "churn", "parse", "memory")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Plan:
     scan_tests: int  # conditions that the scan evaluates in a round, which says how many events it gets
     live_events: int
     live_scan_events: int
+    run_events: int
+    runs: tuple[int, ...]  # conditions
     texts: int  # parsed in each round
     changes: int  # adds, and removes, in each round of churn
     million: int | None  # subscriptions in the memory check; None leaves it out
@@ -60,6 +63,8 @@ FULL = Plan(
     scan_tests=200_000,
     live_events=5_000,
     live_scan_events=100,
+    run_events=4_096,
+    runs=(1_000, 10_000, 100_000),
     texts=3_000,
     changes=2_000,
     million=1_000_000,
@@ -72,6 +77,8 @@ QUICK = Plan(
     scan_tests=100_000,
     live_events=1_000,
     live_scan_events=20,
+    run_events=1_024,
+    runs=(1_000,),
     texts=1_000,
     changes=1_000,
     million=None,
@@ -96,6 +103,8 @@ class Bench:
             say("live match against scan")
             work = self._work("stock", 10_000, self._plan.live_events)
             self.results.live = live_index.live_match(work, self._plan.live_scan_events, self._plan.rounds)
+        if self._wanted("runs") and self._has_stock("runs and single events beside batches"):
+            self._runs()
         if self._wanted("churn") and self._has_stock("add and remove while matching"):
             self._churn()
         if self._wanted("parse"):
@@ -142,6 +151,8 @@ class Bench:
         if name == "stock":
             assert self._stock is not None
             return workloads.stock(self._stock, events, subscriptions, seed)
+        if name == "fleet":
+            return fleet(events, subscriptions, seed)
         return workloads.OURS[name](events, subscriptions, seed)
 
     def _batch(self, name: str, subscriptions: int) -> None:
@@ -171,6 +182,13 @@ class Bench:
             entries.append(Entry(scan, few))
             say(f"{name} {subscriptions:,}: rounds of {len(entries) + 1} contestants")
             self.results.rows += compare(work, holdfast, entries, self._plan.rounds, self._plan.seconds)
+
+    def _runs(self) -> None:
+        for name in ("stock", "fleet", "wide"):
+            for subscriptions in self._plan.runs:
+                say(f"runs and single events, {name} {subscriptions:,}")
+                work = self._work(name, subscriptions, self._plan.run_events)
+                self.results.runs.append(live_runs.live_run(work, self._plan.rounds))
 
     def _churn(self) -> None:
         say("add and remove while matching")

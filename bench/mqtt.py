@@ -9,7 +9,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,15 +18,17 @@ from typing import Any
 
 import uvloop
 
-from bench.beside_peers import asked, concluded, taking_part
+from bench.beside_peers import concluded
+from bench.command import keep, options
 from bench.mqtt_load import IN_FLIGHT, PAYLOAD_BYTES, Publisher
 from bench.mqtt_paho import through_paho
-from bench.mqtt_systems import IN_MEMORY, ON_DISK, SYSTEMS, WITH_MANY, MqttServer
-from bench.results import Check, machine
+from bench.mqtt_systems import IN_MEMORY, ON_DISK, SYSTEMS, MqttServer
+from bench.results import Check, load, machine, saved_at
 from bench.rounds import say
 
 LIBRARIES = ("msgspec", "uvloop", "paho-mqtt")
 ROUND_S = 0.3  # that a turn should take
+PATIENCE_S = 60.0  # until a broker that acknowledges nothing more is given up
 COUNT_MIN, COUNT_MAX = 40, 40_000  # events a turn
 FILTERS = 10_000  # of which one matches
 _JSON = b'{"price": 7.5, "symbol": "IBM"}' + b" " * (PAYLOAD_BYTES - 31)
@@ -42,36 +44,56 @@ class Cell:
     paho: bool = False
 
 
-def cells_of(name: str) -> list[Cell]:
-    kind = SYSTEMS[name]
-    if kind.on_disk:
-        return [Cell("1 subscriber", "one", qos, 1) for qos in (1, 2) if qos <= kind.qos_max]
-    if kind.many:
-        filters = [Cell(f"{FILTERS:,} filters", "many/0", 0, 1)]
-        return [*filters, Cell(f"{FILTERS:,} conditions", "json/a", 0, 1, _JSON)] if "holdfast" in name else filters
-    found = [
-        Cell(f"{many:,} subscriber{'s' * (many > 1)}", topic, qos, many)
-        for many, topic in ((1, "one"), (100, "hundred"), (1_000, "thousand"))
-        for qos in range(kind.qos_max + 1)
-    ]
-    return [
-        *found,
-        Cell("1 subscriber, Paho", "paho", 0, 1, paho=True),
-        Cell("1 subscriber, Paho", "paho", 1, 1, paho=True),
-    ]
+@dataclass(frozen=True)
+class Part:
+    """Rows that are measured in one go, by brokers of their own: so a part is a few minutes, and is saved by itself."""
+
+    systems: Mapping[str, type[MqttServer]]
+    cells: Callable[[type[MqttServer]], list[Cell]]
+    prepare: Callable[[MqttServer], None]
 
 
-def prepare(name: str, server: MqttServer) -> None:
-    if not server.many:
-        server.subscribe("one", ["one"], 1)
-    if not server.many and not server.on_disk:
-        server.subscribe("hundred", ["hundred"], 100)
-        server.subscribe("thousand", ["thousand"], 1_000)
-    if server.many:
-        server.subscribe("many", [f"many/{number}" for number in range(FILTERS)], 1)
-    if server.many and "holdfast" in name:
+def _all_qos(kind: type[MqttServer], name: str, topic: str, subscribers: int, lowest: int = 0) -> list[Cell]:
+    return [Cell(name, topic, qos, subscribers) for qos in range(lowest, kind.qos_max + 1)]
+
+
+def _one(kind: type[MqttServer]) -> list[Cell]:
+    paho = [Cell("1 subscriber, Paho", "paho", qos, 1, paho=True) for qos in (0, 1)]
+    return _all_qos(kind, "1 subscriber", "one", 1) + paho
+
+
+def _many(kind: type[MqttServer]) -> list[Cell]:
+    hundred = _all_qos(kind, "100 subscribers", "hundred", 100)
+    return hundred + _all_qos(kind, "1,000 subscribers", "thousand", 1_000)
+
+
+def _prepare_many(server: MqttServer) -> None:
+    server.subscribe("hundred", ["hundred"], 100)
+    server.subscribe("thousand", ["thousand"], 1_000)
+
+
+def _filters(kind: type[MqttServer]) -> list[Cell]:
+    filters = [Cell(f"{FILTERS:,} filters", "many/0", 0, 1)]
+    return [*filters, Cell(f"{FILTERS:,} conditions", "json/a", 0, 1, _JSON)] if kind.has_conditions else filters
+
+
+def _prepare_filters(server: MqttServer) -> None:
+    server.subscribe("many", [f"many/{number}" for number in range(FILTERS)], 1)
+    if server.has_conditions:
         server.subscribe("json", ["json/#?price > 5"], 1)
         server.subscribe("others", [f"json/#?price > {1_000 + number}" for number in range(FILTERS - 1)], 1)
+
+
+PARTS = {
+    "one": Part(IN_MEMORY, _one, lambda server: server.subscribe("one", ["one"], 1)),
+    "disk": Part(
+        ON_DISK,
+        lambda kind: _all_qos(kind, "1 subscriber", "one", 1, lowest=1),
+        lambda server: server.subscribe("one", ["one"], 1),
+    ),
+    "many": Part(IN_MEMORY, _many, _prepare_many),
+    "filters": Part(IN_MEMORY, _filters, _prepare_filters),
+}
 
 
 async def turn(server: MqttServer, cell: Cell, count: int) -> tuple[float, float]:
@@ -81,28 +103,37 @@ async def turn(server: MqttServer, cell: Cell, count: int) -> tuple[float, float
     server.expect(cell.topic, count * cell.subscribers)
     async with Publisher(server.port, "publisher") as publisher:
         cpu_s, began_s = server.cpu_s(), time.monotonic()
-        await publisher.publish(cell.topic, cell.payload, cell.qos, count)
+        async with asyncio.timeout(PATIENCE_S):
+            await publisher.publish(cell.topic, cell.payload, cell.qos, count)
         last_s = await asyncio.to_thread(server.arrived)
     return last_s - began_s, server.cpu_s() - cpu_s
 
 
-def measure(names: list[str], rounds: int, folder: Path) -> dict[tuple[str, Cell], list[tuple[float, float]]]:
+Found = dict[tuple[str, Cell], list[tuple[float, float]]]
+Rows = list[dict[str, Any]]
+
+
+def fitting(server: MqttServer, cell: Cell) -> int:
+    """How many events take about as long as a turn should: by small steps, because the first few may be gathered."""
+    count = COUNT_MIN
+    while (took_s := uvloop.run(turn(server, cell, count))[0]) < ROUND_S / 2 and count < COUNT_MAX:
+        count = min(COUNT_MAX, count * 3)
+    return max(COUNT_MIN, min(COUNT_MAX, int(count / took_s * ROUND_S) // 20 * 20))
+
+
+def measure(part: Part, names: list[str], rounds: int, folder: Path) -> Found:
     """Events a second and CPU seconds for each, by broker and cell, round by round."""
     servers: dict[str, MqttServer] = {}
     counts: dict[tuple[str, Cell], int] = {}
-    found: dict[tuple[str, Cell], list[tuple[float, float]]] = {}
+    found: Found = {}
     try:
         for number, name in enumerate(names):
             say(f"starting {name}")
-            server = servers[name] = SYSTEMS[name](folder / str(number))
+            server = servers[name] = part.systems[name](folder / str(number))
             server.start()
-            prepare(name, server)
-            for cell in cells_of(name):
-                count, found[name, cell] = COUNT_MIN, []
-                for _ in range(2):
-                    took_s, _ = uvloop.run(turn(server, cell, count))
-                    count = max(COUNT_MIN, min(COUNT_MAX, int(count / took_s * ROUND_S) // 20 * 20))
-                counts[name, cell] = count
+            part.prepare(server)
+            for cell in part.cells(part.systems[name]):
+                counts[name, cell], found[name, cell] = fitting(server, cell), []
         for number in range(rounds):
             say(f"round {number + 1} of {rounds}")
             for (name, cell), count in counts.items():
@@ -114,17 +145,13 @@ def measure(names: list[str], rounds: int, folder: Path) -> dict[tuple[str, Cell
             server.stop()
 
 
-Rows = list[dict[str, Any]]
-
-
-def rows_of(found: dict[tuple[str, Cell], list[tuple[float, float]]]) -> Rows:
+def rows_of(part: str, found: Found) -> Rows:
     return [
         {
+            "part": part,
             "system": name,
             "cell": cell.name,
             "qos": cell.qos,
-            "on_disk": SYSTEMS[name].on_disk,
-            "many": SYSTEMS[name].many,
             "events_per_second": median(rate for rate, _ in each),
             "deliveries_per_second": median(rate for rate, _ in each) * cell.subscribers,
             "slowest": min(rate for rate, _ in each),
@@ -136,33 +163,22 @@ def rows_of(found: dict[tuple[str, Cell], list[tuple[float, float]]]) -> Rows:
     ]
 
 
+_STORED = "holdfast, stored"
+_GOALS = (  # what, who, to whom, with which quality, at least
+    ("QoS 0, one subscriber: Holdfast to Mosquitto", "holdfast", "mosquitto", 0, 1 / 3),
+    ("QoS 1 on disk: Holdfast to Mosquitto that saves each change", _STORED, "mosquitto, each change", 1, 1.0),
+    ("QoS 1 on disk: Holdfast to Mosquitto that saves every second", _STORED, "mosquitto, each second", 1, 1.0),
+    ("QoS 1 on disk: Holdfast to RabbitMQ", _STORED, "rabbitmq, durable queues", 1, 1.0),
+)
+
+
 def checks(rows: Rows) -> Iterator[Check]:
     """Ratios are those of each round."""
-
-    def ratio(ours: str, theirs: str, qos: int) -> float | None:
-        rates = [
-            next(
-                (
-                    row["rates"]
-                    for row in rows
-                    if (row["system"], row["cell"], row["qos"]) == (name, "1 subscriber", qos)
-                ),
-                None,
-            )
-            for name in (ours, theirs)
-        ]
-        if rates[0] is None or rates[1] is None:
-            return None
-        return float(median(mine / other for mine, other in zip(*rates, strict=True)))
-
-    for title, ours, theirs, qos, target in (
-        ("QoS 0, one subscriber: Holdfast to Mosquitto", "holdfast", "mosquitto", 0, 1 / 3),
-        ("QoS 1 on disk: Holdfast to Mosquitto with persistence", "holdfast, stored", "mosquitto, persistent", 1, 1.0),
-        ("QoS 1 on disk: Holdfast to RabbitMQ", "holdfast, stored", "rabbitmq, durable queues", 1, 1.0),
-    ):
-        measured = ratio(ours, theirs, qos)
-        if measured is not None:
-            yield Check(title, "at least", target, "x", measured)
+    rates = {(row["system"], row["qos"]): row["rates"] for row in rows if row["cell"] == "1 subscriber"}
+    for title, ours, theirs, qos, target in _GOALS:
+        if (ours, qos) in rates and (theirs, qos) in rates:
+            each = zip(rates[ours, qos], rates[theirs, qos], strict=True)
+            yield Check(title, "at least", target, "x", float(median(mine / other for mine, other in each)))
 
 
 def as_data(rows: Rows, left_out: list[str], rounds: int) -> dict[str, Any]:
@@ -176,6 +192,13 @@ def as_data(rows: Rows, left_out: list[str], rounds: int) -> dict[str, Any]:
         "checks": [each.as_dict() for each in checks(rows)],
         "left_out": left_out,
     }
+
+
+def merged(new: Rows, saved: Mapping[str, Any] | None) -> Rows:
+    """The parts that were measured now, and of those that were not, what was saved."""
+    now = {row["part"] for row in new}
+    both = [*(row for row in (saved or {}).get("rows", ()) if row["part"] not in now), *new]
+    return sorted(both, key=lambda row: list(PARTS).index(row["part"]))
 
 
 def _shown(rows: Rows, names: list[str]) -> list[str]:
@@ -192,9 +215,8 @@ def _shown(rows: Rows, names: list[str]) -> list[str]:
 
 def table(data: dict[str, Any]) -> str:
     rows = data["rows"]
-    lines = _shown([row for row in rows if not row["on_disk"] and not row["many"]], list(IN_MEMORY))
-    lines += ["", *_shown([row for row in rows if row["many"]], list(WITH_MANY))]
-    lines += ["", *_shown([row for row in rows if row["on_disk"]], list(ON_DISK)), ""]
+    lines = _shown([row for row in rows if row["part"] != "disk"], list(IN_MEMORY))
+    lines += ["", *_shown([row for row in rows if row["part"] == "disk"], list(ON_DISK)), ""]
     for each in data["checks"]:
         verdict = "holds" if each["holds"] else "does NOT hold"
         lines.append(
@@ -207,23 +229,36 @@ def section(data: dict[str, Any]) -> str:
     return f"""## MQTT
 
 `./run bench mqtt --save` ({data["date"]}, {data["rounds"]} rounds, in turns). Deliveries a second, and in brackets the
-CPU time of the broker for each event. One publisher with {IN_FLIGHT} events of {PAYLOAD_BYTES} bytes on their way; the
-same lean client for all brokers, and Paho where it says so, where Paho is what limits. Broker, publisher and
+CPU time of the broker for each event. One publisher with {IN_FLIGHT:,} events of {PAYLOAD_BYTES} bytes on their way.
+The same lean client for all brokers, and Paho where it says so, where Paho is what limits. Broker, publisher and
 subscribers share two cores. Of 10,000 filters or conditions one matches. RabbitMQ grants no quality above 1.
 
 In the last table subscribers have sessions that last. Holdfast acknowledges an event when it is synced to disk.
-Mosquitto acknowledges at once and saves what it has every second, without a sync; RabbitMQ syncs at its leisure.
+Mosquitto acknowledges at once, and saves and syncs all that it has, either after each turn in which something has
+changed, or every second, and then `kill -9` loses up to a second of what it has acknowledged. RabbitMQ has durable
+queues.
 
 {table(data)}
 """
 
 
 def main() -> int:
-    given = asked("mqtt", __doc__, SYSTEMS)
-    able, left_out = taking_part(given, SYSTEMS)
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
-        data = as_data(rows_of(measure(able, given.rounds, Path(folder))), left_out, given.rounds)
-    return concluded(given, data, table, section)
+    words = options("mqtt", __doc__)
+    words.add_argument("--rounds", type=int, default=5)
+    words.add_argument("--part", action="append", choices=list(PARTS), help="leave out the others")
+    given = words.parse_args()
+    if given.save and given.rounds < 5:
+        words.error("--save needs at least 5 rounds")
+    left_out = [f"{name}: {why}" for name, kind in SYSTEMS.items() if (why := kind.missing())]
+    rows: Rows = []
+    for name in given.part or PARTS:
+        able = [each for each, kind in PARTS[name].systems.items() if not kind.missing()]
+        with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+            rows += rows_of(name, measure(PARTS[name], able, given.rounds, Path(folder)))
+        if given.save and not left_out:  # each part when it is done: the next may be stopped
+            keep(as_data(merged(rows, load(saved_at("mqtt"))), left_out, given.rounds), section)
+    data = load(saved_at("mqtt")) if given.save and not left_out else None
+    return concluded(given, data or as_data(rows, left_out, given.rounds), table, section)
 
 
 if __name__ == "__main__":

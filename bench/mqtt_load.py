@@ -15,7 +15,7 @@ from typing import cast
 
 import uvloop
 
-IN_FLIGHT = 500  # publications of quality 1 and 2 that wait for their acknowledgement
+IN_FLIGHT = 2_000  # publications of quality 1 and 2 that wait for their acknowledgement: a disk takes its time
 PAYLOAD_BYTES = 100
 _CONNACK, _PUBLISH, _PUBACK, _PUBREC, _PUBREL, _PUBCOMP, _SUBACK = 2, 3, 4, 5, 6, 7, 9
 _CLIENTS_MAX = 100  # that connect at the same time

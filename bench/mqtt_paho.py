@@ -6,6 +6,7 @@ import time
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
 
+from bench.mqtt_load import IN_FLIGHT
 from bench.mqtt_systems import MqttServer
 
 _PATIENCE_S = 60.0
@@ -13,7 +14,7 @@ _PATIENCE_S = 60.0
 
 def _client(server: MqttServer, name: str) -> mqtt.Client:
     client = mqtt.Client(CallbackAPIVersion.VERSION2, name)
-    client.max_inflight_messages_set(500)
+    client.max_inflight_messages_set(IN_FLIGHT)
     client.max_queued_messages_set(0)
     client.connect("127.0.0.1", server.port)
     return client

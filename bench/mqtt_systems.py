@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.live_systems import RabbitMq, Server, _package_version
+from bench.mqtt_load import IN_FLIGHT
 
 _PLUGIN = "rabbitmq_mqtt"
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
@@ -19,7 +20,7 @@ class MqttServer(Server):
     """A broker, and its subscribers in a process of their own."""
 
     on_disk = False
-    many = False  # its clients have 10,000 filters
+    has_conditions = False
     qos_max = 2
     port: int
 
@@ -82,6 +83,8 @@ class MqttServer(Server):
 
 
 class Holdfast(MqttServer):
+    has_conditions = True
+
     def _start(self) -> None:
         self.port = self._port()
         more = ["--id", "b1", "--listen", f"mqtt://127.0.0.1:{self.port}", "--mqtt-json", "json/#"]
@@ -96,6 +99,8 @@ class HoldfastStored(Holdfast):
 
 
 class Mosquitto(MqttServer):
+    each_change = False  # is saved; else all that there is, every second
+
     @staticmethod
     def missing() -> str:
         return "" if _mosquitto() else "Mosquitto is not installed (apt-get install mosquitto)"
@@ -111,28 +116,25 @@ class Mosquitto(MqttServer):
             "allow_anonymous": "true",
             "user": getpass.getuser(),
             "max_queued_messages": "0",  # without a limit: it would drop from the thousandth on
-            "max_inflight_messages": "1000",  # as many as the publisher has on their way, and more
+            "max_inflight_messages": str(2 * IN_FLIGHT),  # with fewer than a publisher has, quality 2 comes to a halt
             "set_tcp_nodelay": "true",  # it would wait for more to send, as the others do not
             "persistence": "true" if self.on_disk else "false",
         }
         if self.on_disk:
-            settings |= {"persistence_location": f"{self.folder}/", "autosave_interval": "1"}  # second: half an hour
+            settings |= {"persistence_location": f"{self.folder}/", "autosave_interval": "1"}
+            settings |= {"autosave_on_changes": "true" if self.each_change else "false"}  # a change, or a second
         config = self.folder / "mosquitto.conf"
         config.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
         self._spawn([str(_mosquitto()), "-c", str(config)])
         self._wait_for(self.port)
 
 
-class HoldfastMany(Holdfast):
-    many = True
-
-
-class MosquittoMany(Mosquitto):
-    many = True
-
-
-class MosquittoPersistent(Mosquitto):
+class MosquittoSeconds(Mosquitto):
     on_disk = True
+
+
+class MosquittoChanges(MosquittoSeconds):
+    each_change = True
 
 
 class Rabbit(MqttServer):
@@ -152,7 +154,7 @@ class Rabbit(MqttServer):
         config = self.folder / "rabbitmq.conf"
         config.write_text(
             f"mqtt.listeners.tcp.default = 127.0.0.1:{self.port}\nmqtt.allow_anonymous = true\n"
-            "mqtt.default_user = guest\nmqtt.default_pass = guest\nmqtt.prefetch = 100\n"
+            "mqtt.default_user = guest\nmqtt.default_pass = guest\nmqtt.prefetch = 1000\n"
         )
         os.environ["RABBITMQ_CONFIG_FILE"] = str(config)
         try:
@@ -160,10 +162,6 @@ class Rabbit(MqttServer):
         finally:
             del os.environ["RABBITMQ_CONFIG_FILE"]
         self._wait_for(self.port)
-
-
-class RabbitMany(Rabbit):
-    many = True
 
 
 class RabbitPersistent(Rabbit):
@@ -177,12 +175,8 @@ def _mosquitto() -> str | None:
 IN_MEMORY: dict[str, type[MqttServer]] = {"holdfast": Holdfast, "mosquitto": Mosquitto, "rabbitmq": Rabbit}
 ON_DISK: dict[str, type[MqttServer]] = {
     "holdfast, stored": HoldfastStored,
-    "mosquitto, persistent": MosquittoPersistent,
+    "mosquitto, each change": MosquittoChanges,
+    "mosquitto, each second": MosquittoSeconds,
     "rabbitmq, durable queues": RabbitPersistent,
 }
-WITH_MANY: dict[str, type[MqttServer]] = {
-    "holdfast, many": HoldfastMany,
-    "mosquitto, many": MosquittoMany,
-    "rabbitmq, many": RabbitMany,
-}
-SYSTEMS = IN_MEMORY | ON_DISK | WITH_MANY
+SYSTEMS = IN_MEMORY | ON_DISK

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,8 +142,11 @@ class Turn:
 
 
 class Arena:
-    def __init__(self, shape: Shape, mode: str, folder: Path) -> None:
-        self.shape, self.mode = shape, mode
+    def __init__(
+        self, shape: Shape, mode: str, folder: Path, more: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        """`more` promises of the publisher (`pub`) and of the subscribers (`sub`) than the mode has."""
+        self.shape, self.mode, self._more = shape, mode, more or {}
         self._work = work(shape.work, shape.subscribers)
         self._folder = folder
         self._began = 0
@@ -155,8 +159,10 @@ class Arena:
         shape = self.shape
         self._brokers = Brokers(self._folder / str(self._began), shape.brokers)
         self._brokers.start()
-        task = {"work": shape.work, "subscribers": shape.subscribers, "promises": MODES[self.mode]}
+        task: dict[str, Any] = {"work": shape.work, "subscribers": shape.subscribers}
         sub, pub = {**task, "role": "sub", "address": self._brokers.last}, {**task, "role": "pub"}
+        for each in (sub, pub):
+            each["promises"] = {**MODES[self.mode], **self._more.get(each["role"], {})}
         self._workers = [Worker({**sub, "number": number}) for number in range(shape.subscribers)]
         self._workers.append(Worker({**pub, "address": self._brokers.first}))
         *self._subscribers, self._publisher = self._workers

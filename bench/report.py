@@ -12,7 +12,13 @@ Data = dict[str, Any]
 
 def plain(results: Data) -> str:
     parts = [f"Matching, best of at least {results['rounds']} interleaved rounds", batch_table(results)]
-    parts += [index_table(results), live_lines(results), parse_table(results), memory_lines(results)]
+    parts += [
+        index_table(results),
+        run_table(results),
+        live_lines(results),
+        parse_table(results),
+        memory_lines(results),
+    ]
     parts.append(check_table(results))
     if results["left_out"]:
         parts.append("\n".join(f"left out: {each}" for each in results["left_out"]))
@@ -75,6 +81,32 @@ def index_rows(results: Data) -> tuple[list[str], list[list[str]]]:
 def index_table(results: Data) -> str:
     head, rows = index_rows(results)
     return aligned(head, rows, right={1, 2, 3}) if rows else ""
+
+
+_RUN_COLUMNS = ("batch_us", "run_us", "single_us", "run_ids_us", "single_ids_us")
+
+
+def run_rows(results: Data) -> tuple[list[str], list[list[str]]]:
+    head = [
+        "workload",
+        "subscriptions",
+        "pairs an event",
+        "table (us)",
+        "run of 64",
+        "single",
+        "ids, run",
+        "ids, single",
+    ]
+    rows = []
+    for each in results.get("runs", []):
+        times = [f"{each[name]:.1f}" for name in _RUN_COLUMNS]
+        rows.append([each["workload"], f"{each['subscriptions']:,}", f"{each['pairs_per_event']:,.1f}", *times])
+    return head, rows
+
+
+def run_table(results: Data) -> str:
+    head, rows = run_rows(results)
+    return aligned(head, rows, right=set(range(1, 8))) if rows else ""
 
 
 def live_lines(results: Data) -> str:

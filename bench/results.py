@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.live_index import Churn, LiveMatch, Parsing
+from bench.live_runs import LiveRun
 from bench.memory import Memory
 from bench.rounds import Row
 from bench.workloads import REPOSITORY
@@ -54,6 +55,7 @@ class Results:
     rows: list[Row] = field(default_factory=list)
     index: list[dict[str, Any]] = field(default_factory=list)  # Holdfast's preparation, per workload
     live: LiveMatch | None = None
+    runs: list[LiveRun] = field(default_factory=list)
     churn: Churn | None = None
     parsing: list[Parsing] = field(default_factory=list)
     memory: Memory | None = None
@@ -76,9 +78,17 @@ class Results:
             for row in self.rows:
                 if (row.workload, row.subscriptions, row.contestant) == (name, subscriptions, peer):
                     measured = ratios[ratio_name(row)]
-                    title = f"batch, {name} {subscriptions:,}: {peer}"
+                    title = f"batch, {name} {subscriptions:,}: {row.label if row.threads > 1 else peer}"
                     found.append(Check(title, "at least", target, "x", measured))
-        return found + self._live_checks() + self._memory_checks()
+        return found + self._live_checks() + self._run_checks() + self._memory_checks()
+
+    def _run_checks(self) -> list[Check]:
+        found = []
+        for each in self.runs:
+            name = f"{each.workload} {each.subscriptions:,}"
+            found.append(Check(f"{name}, runs of 64", "less than", each.run_limit_us, "us", each.run_us))
+            found.append(Check(f"{name}, single events", "less than", each.single_limit_us, "us", each.single_us))
+        return found
 
     def _live_checks(self) -> list[Check]:
         found = []
@@ -113,6 +123,7 @@ class Results:
             "rows": [row.as_dict() for row in self.rows],
             "index": self.index,
             "live": None if self.live is None else asdict(self.live) | {"ratio": self.live.ratio},
+            "runs": [asdict(each) for each in self.runs],
             "churn": None if self.churn is None else asdict(self.churn),
             "parsing": [asdict(each) | {"ratio": each.ratio} for each in self.parsing],
             "memory": None if self.memory is None else asdict(self.memory) | {"seconds": self.memory.seconds},
@@ -122,12 +133,16 @@ class Results:
         }
 
 
-# Workload, subscriptions, whom Holdfast on one thread is compared with, how many times as fast it must be.
+# Workload, subscriptions, whom Holdfast on as many threads is compared with, how many times as fast it must be.
 _BATCH_TARGETS = (
     ("stock", 1_000, "naive", 4),
     ("stock", 10_000, "naive", 4),
     ("stock", 100_000, "naive", 8),
     ("ranges", 10_000, "numpy", 10),
+    ("stock", 1_000, "duckdb", 1),
+    ("stock", 1_000, "polars", 1),
+    ("equality", 100_000, "duckdb", 1),
+    ("equality", 100_000, "polars", 1),
 )
 
 

@@ -56,6 +56,8 @@ SELECTIVITY = {
     "equality": (0.000_01, 0.000_1),
     "ranges": (0.003, 0.012),
     "strings": (0.001, 0.02),
+    "wide": (0.000_05, 0.000_2),
+    "fleet": (0.000_5, 0.005),
 }
 
 
@@ -152,6 +154,21 @@ def _range(rng: Dice, name: str, sample: np.ndarray[Any, Any], share: float) -> 
     return Atom(name, ">" if strict else ">=", at(start)), Atom(name, "<", at(start + share))
 
 
+def wide(events: int, subscriptions: int, seed: int = SEED) -> Workload:
+    """Ten ranges on ten of twenty attributes, each of which two events in five pass: as `bench wide_ranges` has it."""
+    rng = np.random.default_rng(seed)
+    names = [f"a{i}" for i in range(20)]
+    table = pa.table({name: rng.integers(1, 1_000_001, events) for name in names})
+    trees: list[Tree] = []
+    for _ in range(subscriptions):
+        named = rng.choice(20, 10, replace=False).tolist()
+        lows = rng.integers(1, 600_001, 10).tolist()
+        trees.append(
+            And(tuple(Atom(names[i], "BETWEEN", (at, at + 400_000)) for i, at in zip(named, lows, strict=True)))
+        )
+    return Workload("wide", table, trees)
+
+
 _SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe ri so tu va we xi yo zu".split()
 _LEVELS = ["debug", "info", "notice", "warning", "error", "fatal"]
 
@@ -220,4 +237,4 @@ def _string_tree(rng: Dice, pools: dict[str, list[str]]) -> Tree:
     return shapes[rng.integers(0, len(shapes))]()
 
 
-OURS = {"equality": equality, "ranges": ranges, "strings": strings}
+OURS = {"equality": equality, "ranges": ranges, "strings": strings, "wide": wide}

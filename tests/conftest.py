@@ -19,12 +19,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+        if "traces" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group("audit"))  # nineteen runs and their audit, made once
         if item.get_closest_marker("spark"):
             # Tests of one group run in one process, and so share the session.
             if not item.get_closest_marker("xdist_group"):
                 item.add_marker(pytest.mark.xdist_group("spark"))
             if os.environ.get("HOLDFAST_NO_SPARK") == "1":
                 item.add_marker(pytest.mark.skip(reason="HOLDFAST_NO_SPARK=1"))
+        elif "traces" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("traces"))  # a dozen runs, made once for all who look at them
 
 
 @pytest.fixture(scope="session")

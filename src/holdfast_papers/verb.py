@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.progress_shown import progress_shown
+from holdfast.cli.spark_options import Conf, Master, Packages, spark_settings
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def run(
     scale: Annotated[
         str, typer.Option(metavar="quick|paper", help="Short runs with few seeds, or the papers' own durations.")
     ] = "quick",
-    master: Annotated[str | None, typer.Option(help="A Spark cluster, such as spark://host:7077.")] = None,
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each study.")] = False,
 ) -> None:
     """Run a paper's experiments again and judge its claims by them.
@@ -61,10 +64,12 @@ def run(
         folders = {each: (out or Path()) / (name if out else f"{name}-{scale}") for name, each in STUDIES.items()}
     else:
         folders = {STUDIES[study]: out or Path(f"{study}-{scale}")}
-    _reproduce(folders, scale, master, as_json)
+    _reproduce(folders, scale, master, spark_settings(conf, packages), as_json)
 
 
-def _reproduce(folders: "dict[Study, Path]", scale: str, master: str | None, as_json: bool) -> None:
+def _reproduce(
+    folders: "dict[Study, Path]", scale: str, master: str | None, settings: dict[str, str], as_json: bool
+) -> None:
     """One study after the other; each prints what it found when it is over."""
     import holdfast_papers
     from holdfast.pipeline.session import plain_interrupts, session
@@ -72,7 +77,7 @@ def _reproduce(folders: "dict[Study, Path]", scale: str, master: str | None, as_
     from holdfast_papers.claims import markdown, summary
     from holdfast_papers.study import reproduce
 
-    spark = session("holdfast reproduce", master, {}, profile="test")
+    spark = session("holdfast reproduce", master, settings, profile="test")
     plain_interrupts()
     ship_where_needed(spark, Path(holdfast_papers.__file__).parent)
     found = []

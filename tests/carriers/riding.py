@@ -5,7 +5,8 @@ from collections import Counter
 
 from holdfast.carriers.addresses import BusAddress
 from holdfast.carriers.client import BusClient
-from holdfast.carriers.lanes import Template
+from holdfast.language.lanes import Template
+from holdfast.net.signing import UNSIGNED
 from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
@@ -19,10 +20,10 @@ STRICT = Guarantees(QUICK, LatchSettings("strict"))
 RECOVERS = Guarantees(QUICK)
 
 
-def client(bus, name, guarantees=STRICT, lanes="", body="native", space="plant"):
+def client(bus, name, guarantees=STRICT, lanes="", body="native", space="plant", signing=UNSIGNED):
     settings = ProtocolSettings()
     new = lambda address: bus.connection()  # noqa: E731
-    return BusClient([HERE], name, settings, guarantees, space, Template(lanes, space), body, new)
+    return BusClient([HERE], name, settings, guarantees, space, Template(lanes, space), body, new, signing=signing)
 
 
 async def taken(subscription, count, timeout_s=20.0):

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from bench.bus_servers import BUSES
-from bench.live_systems import Server
+from holdfast.carriers.servers import SERVERS, BusServer
 
 
 @contextmanager
-def running(bus: str, folder: Path) -> Iterator[Server]:
-    missing = BUSES[bus].missing()
+def running(bus: str, folder: Path) -> Iterator[BusServer]:
+    missing = SERVERS[bus].missing()
     if missing:
         pytest.skip(missing)
-    server = BUSES[bus](folder / bus)
+    server = SERVERS[bus](folder / bus)
     server.start()
     try:
         yield server

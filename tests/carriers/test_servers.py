@@ -9,13 +9,12 @@ from urllib.parse import urlsplit
 import pytest
 
 import holdfast
-from bench.bus_servers import BUSES
-from bench.live_systems import free_port
+from holdfast.carriers.servers import SERVERS, free_port
 from holdfast.nemesis.proxy import TcpProxy, Weather
 from tests.carriers.riding import numbers, taken, twice
 from tests.carriers.servers import running
 
-_SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in BUSES if each != "nats"]
+_SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in SERVERS if each != "nats"]
 
 
 @pytest.mark.parametrize("bus", ["nats", *_SLOW])
@@ -165,3 +164,49 @@ class Program:
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
+
+
+@pytest.mark.slow
+def test_a_subscription_that_is_dead_while_other_connections_live_is_noticed_over_redis(tmp_path):
+    """A proxy swallows what the server says to the connection that subscribes, and nothing else."""
+
+    async def story(server):
+        there = urlsplit(server.address)
+        deaf = asyncio.Event()
+
+        async def pump(reader, writer, swallows):
+            while data := await reader.read(65_536):
+                if not (deaf.is_set() and swallows()):
+                    writer.write(data)
+
+        async def accept(reader, writer):
+            far_reader, far_writer = await asyncio.open_connection(there.hostname, there.port)
+            said = bytearray()
+
+            async def forward():
+                while data := await reader.read(65_536):
+                    said.extend(data[:1_000])
+                    far_writer.write(data)
+
+            await asyncio.gather(forward(), pump(far_reader, writer, lambda: b"SUBSCRIBE" in said))
+
+        proxy = await asyncio.start_server(accept, "127.0.0.1", 0)
+        address = f"redis://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        how = {"space": "plant", "recovery": "end-to-end", "order": "strict"}
+        async with holdfast.connect(server.address, **how) as pub, holdfast.connect(address, **how) as sub:
+            mine = sub.subscribe("n >= 0")
+            await sub.flush()
+            await pub.publish({"n": 0})
+            await taken(mine, 1)
+            deaf.set()
+            await pub.publish({"n": 1})
+            async with asyncio.timeout(30):
+                while mine.account().attached:
+                    await asyncio.sleep(0.1)
+            deaf.clear()
+            got = numbers(await taken(mine, 1, 60))
+        proxy.close()
+        return got
+
+    with running("redis", tmp_path) as server:
+        assert asyncio.run(story(server)) == [1]

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from holdfast.carriers.carrier import BusMessage
-from holdfast.carriers.lanes import exactly
 from holdfast.carriers.memory import MemoryBus
 from holdfast.carriers.stub import PLAIN
+from holdfast.language.lanes import exactly
 from holdfast.model.errors import HoldfastWarning
 from holdfast.testing.carriers import Rider
 from tests.carriers.riding import BEST_EFFORT, RECOVERS, STRICT, client, numbers, taken, twice
@@ -265,3 +265,22 @@ def test_an_event_that_is_too_large_for_the_bus_is_not_sent_and_breaks_nothing()
 
     with pytest.warns(HoldfastWarning, match="is not sent"):
         assert asyncio.run(story()) == [1]
+
+
+@each_shape
+def test_what_was_published_before_a_subscription_is_not_named_as_lost(lanes, body):
+    async def story():
+        bus = MemoryBus()
+        async with client(bus, "pub", STRICT, lanes, body) as pub:
+            await published(pub, events(5))
+            await asyncio.sleep(0.2)
+            async with client(bus, "sub", STRICT, lanes, body) as sub:
+                mine = sub.subscribe("n >= 0")
+                await sub.flush()
+                await asyncio.sleep(0.1)
+                await published(pub, events(3, 5))
+                found = numbers(await taken(mine, 3))
+                await asyncio.sleep(0.3)  # digests and answers come every 20 ms
+                return found, [each.reason for each in sub.losses().take()]
+
+    assert asyncio.run(story()) == ([5, 6, 7], [])

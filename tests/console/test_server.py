@@ -4,13 +4,15 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 aiohttp = pytest.importorskip("aiohttp", reason="the extra `console` is not installed")
 
+from holdfast.console import connections  # noqa: E402
 from holdfast.console import server as serving  # noqa: E402
 from holdfast.console.access import ConsoleAccess  # noqa: E402
 from holdfast.console.board import Board  # noqa: E402
@@ -185,7 +187,8 @@ async def test_the_console_of_brokers_sees_them_their_link_and_who_does_not_answ
             closed.bind(("127.0.0.1", 0))
             nobody = f"127.0.0.1:{closed.getsockname()[1]}"
             places = [*(each.address for each in watched), nobody]
-            console = BrokerConsole(Address("tcp", "127.0.0.1", 0), StatusPoller(places))
+            told_on_stderr: list[str] = []
+            console = BrokerConsole(Address("tcp", "127.0.0.1", 0), StatusPoller(places, told_on_stderr.append))
             made = await console.start()
             try:
                 async with aiohttp.ClientSession() as session, session.get(made.address + "api/stream") as answer:
@@ -197,7 +200,37 @@ async def test_the_console_of_brokers_sees_them_their_link_and_who_does_not_answ
                 assert entries["broker/b1"]["state"] == entries["link/b1~b2"]["state"] == "up"
                 assert entries[f"broker/{nobody}"]["state"] == "down"
                 assert "does not answer" in entries[f"broker/{nobody}"]["why"]
+                [words] = told_on_stderr  # once, although it was asked every second
+                assert words.startswith(f"{nobody} does not answer")
             finally:
                 await console.stop()
         for each in watched:
             each.close()
+
+
+@live
+async def test_connections_that_say_nothing_make_room_for_those_that_ask() -> None:
+    async with lab() as bench:
+        console = BrokerConsole(Address("tcp", "127.0.0.1", 0), await bench.broker("b1"))
+        made = await console.start()
+        hanging = []
+        try:
+            for _ in range(150):  # more than there is room for
+                reader, writer = await asyncio.open_connection("127.0.0.1", made.access.port)
+                writer.write(b"GET /")
+                hanging.append((reader, writer))
+            async with aiohttp.ClientSession() as session, session.get(made.address) as answer:
+                assert answer.status == 200
+            ended = [each for each, _ in hanging if each.at_eof() or each.exception() is not None]
+            assert len(ended) >= 150 - 128
+            with patch.object(connections, "_SILENT_S", 0.0):
+                await asyncio.gather(*[_over(each) for each, _ in hanging])
+        finally:
+            for _, writer in hanging:
+                writer.close()
+            await console.stop()
+
+
+async def _over(reader: asyncio.StreamReader) -> None:
+    with suppress(ConnectionError):
+        await reader.read()

@@ -25,12 +25,13 @@ SEES: dict[str, frozenset[str]] = {
     "sim": _DRIVER,
     "net": _DRIVER | {"trust", "mqtt"},  # mqtt: what a broker says to clients of MQTT
     # Clients of a bus; the stub broker that stands for it knows tables and control messages, as brokers and clients do.
-    "carriers": frozenset({"model", "language", "protocol", "wire", "trust", "net", "store"}),
+    # network: a file may have a bus in the place of brokers.
+    "carriers": frozenset({"model", "language", "protocol", "wire", "trust", "network", "net", "store"}),
     "gateway": frozenset(
-        {"model", "language", "protocol", "wire", "store", "net"}
-    ),  # a client of a network, with a log
+        {"model", "language", "protocol", "wire", "store", "net", "carriers"}
+    ),  # a client of a network or a bus, with a log
     # It starts nodes as their users do, with the settings of the file; its judge sees nothing of the product: _JUDGE.
-    "nemesis": frozenset({"model", "protocol", "network", "net"}),
+    "nemesis": frozenset({"model", "protocol", "network", "net", "carriers"}),
     "planner": frozenset({"model", "language", "matching", "network"}),  # it matches to learn who wants what
     "pipeline": _BELOW_CLI - {"net", "gateway"},  # but see _LIVE
     "console": _BELOW_CLI

@@ -91,6 +91,7 @@ def test_an_expression_crosses_a_process_boundary() -> None:
         ("- " * 70 + "a > 5", "nested more than 64 deep"),
         ("a = " + "- " * 30_000 + "a", "nested more than 64 deep"),
         (f"a + 1 IN ({', '.join(map(str, range(EXPRESSION_SIZE_MAX)))})", "more than 1,024 parts"),
+        (" AND ".join(f"a{n} < b{n}" for n in range(1_000)), "at most 2,048 parts"),
         (" AND ".join(f"(a{i} > b OR a{i} * 2 > c)" for i in range(11)), "the limit is 16,384"),
         (
             " AND ".join(f"(a{i} + {' + '.join(['b'] * 60)} > 1 OR c = {i})" for i in range(8)),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import parse
+from holdfast import ConditionError, parse
 from holdfast.language.like import implies, like_test, pattern_from, pattern_text
 
 SHORT_PATTERNS = ["".join(each) for size in range(5) for each in product("ab%_", repeat=size)]
@@ -121,3 +121,12 @@ def test_private_use_characters_in_a_pattern_do_not_confuse_implication() -> Non
     assert not implies("\U000f0000", "%_%_%")
     assert not implies("a%", "a\U000f0000")
     assert not implies("a_", "a\U000f0001")
+
+
+def test_many_characters_with_gaps_between_two_percents_are_refused() -> None:
+    fits, too_many = "a_" * 256, "a_" * 256 + "a"
+    assert parse(f"s LIKE '%{fits}%'").matches({"s": "b" + "ab" * 256})
+    assert parse(f"s LIKE '%{too_many[:300]}%{too_many[:300]}%'").matches({"s": "ab" * 400})
+    assert parse(f"s LIKE '{too_many}%'").matches({"s": "ab" * 257})  # it is not looked for
+    with pytest.raises(ConditionError, match="513 characters with _ between two %; the limit is 512"):
+        parse(f"s LIKE '%{too_many}%'")

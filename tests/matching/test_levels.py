@@ -2,6 +2,8 @@
 
 import random
 from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
 from unittest import mock
 
 import hypothesis.strategies as st
@@ -32,12 +34,17 @@ class Watched:
         self.index: Levels[str] = Levels(threaded)
         self.scan = Scan()
         self.texts: dict[str, str] = {}
+        self.bits: dict[str, int] = {}
 
     def add(self, key: str, text: str) -> None:
         self.texts[key] = text
         self.index.add(key, parse(text).filters)
-        self.index.mark(key, parse(text).filters, 1 << len(self.texts) % 60)
+        self.mark(key, 1 << len(self.texts) % 60)
         self.scan.add(key, parse(text))
+
+    def mark(self, key: str, bits: int) -> None:
+        self.bits[key] = bits
+        self.index.mark(key, parse(self.texts[key]).filters, bits)
 
     def remove(self, key: str) -> None:
         self.index.remove(key, parse(self.texts.pop(key)).filters)
@@ -48,6 +55,9 @@ class Watched:
         expected = [sorted(self.scan.match(each)) for each in asked]
         assert [sorted(each) for each in self.index.match_each(flat)] == expected
         assert sorted(self.index.match(flat[0])) == expected[0]
+        marks = [reduce(or_, [self.bits[key] for key in keys], 0) for keys in expected]
+        assert self.index.marks_each(flat) == marks
+        assert self.index.marks(flat[0]) == marks[0]
 
 
 @pytest.mark.parametrize("threaded", [False, True])
@@ -65,6 +75,8 @@ def test_levels_merge_and_lose_keys_and_still_answer_like_the_scan(seed: int, th
                 watched.add(f"{step}.{number}", condition(dice))
             for key in dice.sample(list(watched.texts), min(len(watched.texts), dice.randrange(4))):
                 watched.remove(key)
+            for key in dice.sample(list(watched.texts), min(len(watched.texts), dice.randrange(4))):
+                watched.mark(key, dice.getrandbits(80) if seed else 1 << dice.randrange(3))  # many that differ, and few
             watched.agree([event(dice) for _ in range(3)])
         for key in list(watched.texts):
             watched.remove(key)
@@ -83,6 +95,38 @@ def test_many_matches_of_a_run_are_told_apart_by_event(text: str) -> None:
     for number in range(0, 200, 3):
         watched.remove(str(number))
     watched.agree(asked)
+    assert watched.index.levels
+
+
+def test_a_level_that_was_compiled_before_anything_was_marked_has_the_bits_then() -> None:
+    index: Levels[str] = Levels()
+    filters = {str(number): parse(f"a = {number}").filters for number in range(levels.RECENT_MAX + 1)}
+    for key, each in filters.items():
+        index.add(key, each)
+    index.match({"a": 3})
+    assert index.levels
+    for number, (key, each) in enumerate(filters.items()):
+        index.mark(key, each, 1 << number)
+    assert index.marks_each([{"a": 3}, {"a": 9}, {"a": -1}]) == [1 << 3, 1 << 9, 0]
+
+
+def test_bits_that_nobody_has_any_more_are_forgotten() -> None:
+    watched = Watched(threaded=False)
+    for number in range(levels.RECENT_MAX + 1):
+        watched.add(str(number), f"a >= {number}")
+    watched.agree([{"a": 7}])
+    for bits in range(1, 3_000):
+        watched.mark(str(bits % 5), bits << 40)
+    watched.agree([{"a": number} for number in range(8)])
+
+
+@pytest.mark.parametrize("large", [2**53 + 1, -(2**53) - 1, 2**63 - 1, 10.0**17, 2**53])
+def test_numbers_that_are_taken_at_once_stay_exact(large: float) -> None:
+    watched = Watched(threaded=False)
+    for number in range(levels.RECENT_MAX + 1):
+        watched.add(str(number), f"a >= {number} AND b < {2**53} AND c > {-(2**53)} AND d <> {number}")
+    watched.agree([{"a": 9, "b": 1, "c": 2, "d": 3}, {"a": 9, "b": large, "c": large, "d": large}, {"a": 2, "b": 1}])
+    watched.agree([{"a": 9, "b": True, "c": 2, "d": 3}, {"a": "9", "b": 1, "c": 2, "d": 3}, {"a": 1, "b": 1, "c": 2}])
     assert watched.index.levels
 
 
@@ -123,3 +167,24 @@ def test_values_at_the_edge_of_their_type_are_placed_exactly(text: str, value: o
     with mock.patch.object(levels, "RECENT_MAX", 1):
         watched.agree([{"a": value}])
         assert watched.index.levels
+
+
+def test_a_broker_has_used_every_kernel_before_its_first_event_needs_one() -> None:
+    """Else that event would wait for numba, seconds with a cold cache, and the whole broker with it."""
+    from holdfast.matching import kernels, placing
+    from holdfast.matching.few import use_every_kernel
+
+    def variants() -> dict[str, int]:
+        kernel = (kernels.match_few, placing.place_numbers, placing.place_texts)
+        return {each.__name__: len(each.signatures) for each in kernel}
+
+    use_every_kernel()
+    ready = variants()
+    assert all(ready.values())
+    texts = [f"n < {at} AND t = 'S{at % 3}' AND m > {at}" for at in range(600)]
+    texts += [f"p LIKE 'a%{at}%'" for at in range(40)] + ["n = 9007199254740993", "b = TRUE", "x IS NOT NULL"]
+    level = levels.compiled({text: parse(text).filters for text in texts})
+    asked = [{"n": 1, "t": "S1", "m": 2.5}, {"n": 2**63 + 1}, {"n": -(2**60), "p": "ax1"}, {"b": True, "x": "é"}]
+    for one in asked:
+        level.few().match([attributes_of(one)])
+    assert variants() == ready

@@ -19,6 +19,7 @@ from holdfast.mqtt.packets import (
 from holdfast.mqtt.reasons import MqttError
 from holdfast.mqtt.session import MqttSession, MqttSubscription
 from holdfast.mqtt.settings import MqttSettings
+from holdfast.mqtt.subscribing import SubscriptionRefused
 
 ANY = [MqttSubscription(AskedFilter("#", 2), "#", "topic IS NOT NULL")]
 
@@ -43,6 +44,17 @@ class Peer:
                 answers += self.do(self.machine.on_error(problem))
         return answers
 
+    def decide(self, want: Want) -> list[Effect]:
+        reasons: list[int] = []
+        told: list[str] = []
+        for each in want.asked:
+            try:
+                reasons.append(self.machine.wanted(each).asked.qos)
+            except SubscriptionRefused as refused:
+                reasons.append(refused.reason)
+                told.append(refused.text)
+        return self.machine.on_wanted(want.packet_id, reasons, "\n".join(told))
+
     def do(self, effects: list[Effect]) -> list[Packet]:
         answers: list[Packet] = []
         for effect in effects:
@@ -56,7 +68,7 @@ class Peer:
                     self.other.append(effect)
                     answers += self.do(self.machine.on_stored(effect.publish))
                 case Want():
-                    answers += self.do(self.machine.on_wanted(effect))
+                    answers += self.do(self.decide(effect))
                 case _:
                     self.other.append(effect)
         return answers

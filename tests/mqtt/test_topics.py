@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.language.parser import parse
 from holdfast.mqtt.packets import AskedFilter, Subscribe
-from holdfast.mqtt.subscribing import wanted_of
+from holdfast.mqtt.subscribing import asking_of, wanted_of
 from holdfast.mqtt.topics import condition_of, is_filter, is_name, is_reserved, matches, may_meet
 
 MATCHING = [  # section 4.7 of the specification
@@ -94,7 +94,7 @@ def test_a_client_without_properties_writes_its_condition_into_the_filter(
     filter_: str, expected: tuple[str, str, str]
 ) -> None:
     asked = AskedFilter(filter_, 1)
-    found = wanted_of(Subscribe(1, (asked,), {}), asked, 4, "events/{source}")
+    found = wanted_of(asking_of(Subscribe(1, (asked,), {}), asked, 4), 4, "events/{source}")
     topic_filter, where, group = expected
     assert (found.topic_filter, found.group, found.asked.filter) == (topic_filter, group, filter_)
     assert ("price > 5" in found.condition) == bool(where)

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.model.errors import InputError
 from holdfast.nemesis.modes import MODES, modes_named
-from holdfast.nemesis.schedule import KINDS, draw, kinds_named, quiet_us
+from holdfast.nemesis.schedule import KINDS, Targets, draw, kinds_named, quiet_us
 from holdfast.network.load import load
 from holdfast.network.schema import Network
 from tests.house.tree import ROOT
@@ -41,7 +41,17 @@ def test_a_run_begins_and_ends_without_faults_and_nobody_is_struck_twice_at_once
 @pytest.mark.parametrize("mode", MODES.values(), ids=lambda mode: mode.name)
 def test_every_kind_that_fits_a_mode_is_drawn_sooner_or_later(network: Network, mode: object) -> None:
     drawn = {each.kind for seed in range(40) for each in draw(network, mode, seed, MINUTE_US)}  # type: ignore[arg-type]
-    assert drawn == {each.name for each in KINDS.values() if each.fits(mode)}  # type: ignore[arg-type]
+    fitting = {each for each in KINDS.values() if each.fits(mode)}  # type: ignore[arg-type]
+    assert drawn == {each.name for each in fitting if each.strikes(Targets.of(network))}
+    assert {each.name for each in fitting} - drawn == {"kill-keeper"}
+
+
+def test_over_a_bus_its_server_and_its_keeper_are_struck_and_no_clock_of_theirs() -> None:
+    bus = load(ROOT / "examples" / "nemesis-bus.toml", {**MODES["strict"].settings, "duration_s": 60})
+    drawn = [each for seed in range(40) for each in draw(bus, MODES["strict"], seed, MINUTE_US)]
+    assert {each.target for each in drawn if each.kind in ("kill-broker", "pause-broker")} == {"bus"}
+    assert {each.target for each in drawn if each.kind == "kill-keeper"} == {"keeper"}
+    assert not [each for each in drawn if each.kind.startswith("clock") and each.target in ("bus", "keeper")]
 
 
 def test_only_the_kinds_that_were_asked_for_are_drawn(network: Network) -> None:

@@ -1,14 +1,14 @@
 """Writing to a durable store off the event loop, and what happens when that fails."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 
 import pytest
 
 from holdfast.net import committer
 from holdfast.net.committer import Committer
-from holdfast.protocol.effects import Persist
-from holdfast.protocol.store_changes import Began, Change, Stored
+from holdfast.protocol.store_changes import Began, Change
 from holdfast.store.interface import StoreError
 from tests.net.harness import live, until
 
@@ -16,9 +16,6 @@ from tests.net.harness import live, until
 class FullDisk:
     def __init__(self) -> None:
         self.attempts = 0
-
-    def load(self) -> Stored:
-        return Stored()
 
     def write(self, changes: Sequence[Change]) -> None:
         self.attempts += 1
@@ -32,8 +29,8 @@ async def test_stopping_between_two_attempts_is_the_end_of_them(monkeypatch: pyt
     monkeypatch.setattr(committer, "_FINISH_S", 0.0)
     monkeypatch.setattr(committer, "_AGAIN_S", 0.05)
     store, told = FullDisk(), list[str]()
-    writing = Committer(store, told.append)
-    writing.persist(Persist(1, (Began(1),)))
+    writing: Committer[Change] = Committer(store, told.append)
+    writing.persist((Began(1),), 1)
     await until(lambda: writing.problem)
     working = writing._working
     assert working is not None
@@ -42,3 +39,44 @@ async def test_stopping_between_two_attempts_is_the_end_of_them(monkeypatch: pyt
     await asyncio.wait([working])
     assert working.exception() is None
     assert (store.attempts, told) == (attempts, ["the disk is full; retrying"])
+
+
+class Slow:
+    """Writes when it is told to, and remembers each transaction."""
+
+    def __init__(self) -> None:
+        self.may = threading.Event()
+        self.written: list[list[str]] = []
+
+    def write(self, changes: Sequence[str]) -> None:
+        self.may.wait()
+        self.written.append(list(changes))
+
+    def close(self) -> None: ...
+
+
+@live
+async def test_what_comes_while_one_transaction_is_written_is_in_the_next_and_all_wait_for_their_own() -> None:
+    store = Slow()
+    writing: Committer[str] = Committer(store, print)
+    first = asyncio.create_task(writing.safe(["a"]))
+    await until(lambda: writing.unwritten == 1 and not writing._waiting)
+    others = [asyncio.create_task(writing.safe([each])) for each in "bc"]
+    await asyncio.sleep(0)
+    assert not first.done()
+    store.may.set()
+    await asyncio.gather(first, *others)
+    assert store.written == [["a"], ["b", "c"]]
+    await writing.finish()
+
+
+@live
+async def test_who_waits_is_let_go_when_the_writer_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committer, "_FINISH_S", 0.0)
+    monkeypatch.setattr(committer, "_AGAIN_S", 0.05)
+    writing: Committer[Change] = Committer(FullDisk(), lambda line: None)
+    waiting = [asyncio.create_task(writing.safe([Began(each)])) for each in (1, 2)]
+    await until(lambda: writing.problem)
+    await writing.finish()
+    await asyncio.gather(*waiting)
+    await writing.safe([Began(3)])

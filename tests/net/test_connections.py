@@ -364,7 +364,7 @@ async def test_plain_text_to_a_tls_port_is_refused_in_one_line(authority: Author
         broker = await net.broker("b1", "tls://127.0.0.1:0", tls=authority.files("broker", trusting=False))
         plain = Address("tcp", "127.0.0.1", broker.listening[0].port)
         problem = await fails(connect(str(plain), settings=QUICK).__aenter__(), TransportError)
-        assert problem.startswith(f"cannot connect to {plain}: closed by the other end; is it a broker")
+        assert problem.startswith(f"cannot connect to {plain}: closed by the other end; if it is a broker with TLS")
 
 
 @live

@@ -1,8 +1,11 @@
 """Subscriptions that begin in the past, over real sockets: what was kept, then what is new, each event once."""
 
 import asyncio
+import json
 import signal
 import socket
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
 import pytest
@@ -97,6 +100,25 @@ async def test_what_is_kept_no_longer_is_named(tmp_path: Path) -> None:
 
 
 @live
+async def test_a_history_that_is_damaged_meanwhile_is_named_and_what_is_new_comes(tmp_path: Path) -> None:
+    async with holdfast.Broker(history=tmp_path) as broker:
+        await fill(broker.address, 1, 5_000)
+        async with holdfast.connect(broker.address) as client:
+            assert await numbers(client.subscribe("n > 0", last=1), 1) == [5_000]  # so it is written
+            for file in (each for each in tmp_path.rglob("*") if each.is_file() and each.stat().st_size > 50_000):
+                with file.open("r+b") as segment:
+                    segment.seek(20_000)
+                    segment.write(bytes(20_000))
+            with pytest.warns(HoldfastWarning, match="its files cannot be read"):
+                wanted = client.subscribe("n > 0", since=3_600)
+                loss = await anext(client.losses())
+            assert "its files cannot be read" in loss.reason
+            await fill(broker.address, 5_001, 5_001)
+            while (await wanted.next(timeout=10)).event["n"] != 5_001:
+                pass
+
+
+@live
 async def test_nobody_reads_in_the_past_what_their_right_leaves_out(tmp_path: Path) -> None:
     rights = tmp_path / "rights.toml"
     rights.write_text(
@@ -154,3 +176,15 @@ async def test_a_broker_that_is_killed_again_and_again_keeps_all_that_it_acknowl
             assert await numbers(late.subscribe("n >= 0", since=600), total) == list(range(total))
     finally:
         broker.end()
+
+
+@pytest.mark.slow
+@live
+async def test_the_command_line_begins_in_the_past(tmp_path: Path) -> None:
+    async with holdfast.Broker(history=tmp_path) as broker:
+        await fill(broker.address, 1, 100)
+        for option, first in ((["--last", "3"], 98), (["--since", "3600"], 1)):
+            program = [sys.executable, "-m", "holdfast", "sub", "n > 0", "--broker", broker.address, "--count", "3"]
+            printing = await asyncio.create_subprocess_exec(*program, *option, stdout=PIPE, stderr=DEVNULL)
+            printed, _ = await printing.communicate()
+            assert [json.loads(line)["n"] for line in printed.splitlines()] == [first, first + 1, first + 2]

@@ -195,8 +195,7 @@ def test_live_brokers_send_events_round_one_that_is_down(tmp_path: Path, hops: s
     found = up(path, "--in-process", "--set", f"reliability.hops={hops}", "--out", str(out))
     assert found["owed"] == found["delivered"] > 200
     assert found["duplicates"] == 0
-    assert found["delay_us"]["p99"] < 2_000_000  # nobody waited for it
     if hops == "hybrid":
-        assert found["recovered"]["multipath"] > 50
+        assert found["recovered"]["multipath"] > 50  # of about 150 that were published while it was down
     verdicts = check(out)
     assert all(verdicts[promise].holds for promise in ("P1", "P2", "P4", "P5", "P7"))

@@ -200,7 +200,7 @@ async def test_a_store_that_cannot_be_written_shows_and_is_told_once(tmp_path: A
         lines: list[str] = []
         node = await _storing(net, tmp_path, lines)
         assert node.store is not None
-        real, broken = node.store.store.write, True
+        real, broken = node.store._store.write, True
 
         def write(changes: Any) -> None:
             if broken:
@@ -209,7 +209,7 @@ async def test_a_store_that_cannot_be_written_shows_and_is_told_once(tmp_path: A
                 raise StoreError("b1.db: cannot be written: disk is full")
             real(changes)
 
-        node.store.store.write = write  # type: ignore[method-assign]
+        node.store._store.write = write  # type: ignore[method-assign]
         client = await net.client(node)
         client.subscribe("n > 0")
         await until(lambda: status_of(node).problems)

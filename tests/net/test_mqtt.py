@@ -427,3 +427,13 @@ def test_settings_of_a_listener_are_checked() -> None:
         holdfast.Broker(LISTEN, mqtt=MqttSettings(topic="a/+"))
     with pytest.raises(holdfast.InputError, match="no topic filter"):
         holdfast.Broker(LISTEN, mqtt=MqttSettings(json=("a#",)))
+
+
+@live
+async def test_more_retained_events_than_a_client_takes_at_once_all_come() -> None:
+    async with holdfast.Broker(["mqtt://127.0.0.1:0"]) as broker, MqttClient(mqtt_port(broker), "pub") as pub:
+        for number in range(20):
+            await pub.publish(f"a/{number}", b"x", qos=1, retain=True)
+        async with MqttClient(mqtt_port(broker), "sub", receive_maximum=5) as sub:
+            await sub.subscribe("a/#", qos=1)
+            assert len({(await sub.event()).topic for _ in range(20)}) == 20

@@ -117,6 +117,46 @@ def test_paho_at_a_broker_that_is_killed(
         pub.end()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("version", [4, 5])
+def test_gmqtt_gets_all_from_a_broker_that_is_killed(
+    processes: Processes, tmp_path: Path, qos: int, version: int
+) -> None:
+    gmqtt = pytest.importorskip("gmqtt", reason="gmqtt is not installed")
+
+    async def subscriber(port: int, got: list[int], ready: asyncio.Event) -> Any:
+        kept = {"session_expiry_interval": 1_000} if version == 5 else {}
+        client = gmqtt.Client("sub", clean_session=False, **kept)
+        client.set_config({"reconnect_retries": gmqtt.constants.UNLIMITED_RECONNECTS, "reconnect_delay": 0.1})
+        client.on_message = lambda client, topic, payload, qos, properties: got.append(int(payload)) or 0
+        client.on_subscribe = lambda *about: ready.set()
+        await client.connect("127.0.0.1", port, version=version)
+        client.subscribe("a/#", qos=qos)
+        return client
+
+    async def run() -> list[int]:
+        port, got, ready = free_port(), list[int](), asyncio.Event()
+        broker = await asyncio.to_thread(started, processes, tmp_path, port)
+        sub = await subscriber(port, got, ready)
+        await asyncio.wait_for(ready.wait(), PATIENCE_S)
+        pub = Paho(port, "pub", version, False)
+        try:
+            for kills in (1, 2):
+                for number in range(100 * (kills - 1), 100 * kills):
+                    pub.client.publish("a/b", str(number), qos)
+                await asyncio.to_thread(until, lambda: len(got) > 50 * kills, "events flow")  # noqa: B023
+                await asyncio.to_thread(broker.ask, signal.SIGKILL)
+                broker = await asyncio.to_thread(started, processes, tmp_path, port)
+            await asyncio.to_thread(until, lambda: set(range(200)) <= set(got), "all are there")
+        finally:
+            await asyncio.to_thread(pub.end)
+            await sub.disconnect()
+        return got
+
+    assert set(asyncio.run(run())) == set(range(200))
+
+
 @live
 async def test_aiomqtt_publishes_and_subscribes() -> None:
     aiomqtt = pytest.importorskip("aiomqtt", reason="aiomqtt is not installed")

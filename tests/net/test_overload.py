@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.model.messages import Batch, Deliver, Delta
+from holdfast.model.messages import Batch, Deliver, Delta, Publish
 from holdfast.net.counters import Counters
 from holdfast.net.outbox import Outbox
 from holdfast.wire.codec import decode_frame_untrusted, encode_message, framed
@@ -13,7 +13,9 @@ from tests.net.harness import lab, live, settled, take, until, values
 from tests.net.raw import RawPeer
 from tests.wire.golden import MESSAGES
 
-EVENT, CONTROL = encode_message(MESSAGES[0][1]), encode_message(MESSAGES[4][1])
+EVENT, CONTROL = (
+    encode_message(next(each for _, each in MESSAGES if isinstance(each, kind))) for kind in (Publish, Delta)
+)
 KILOBYTE = bytes(1_000)
 
 

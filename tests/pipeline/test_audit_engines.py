@@ -9,11 +9,12 @@ from typing import Any
 import duckdb
 import pytest
 
+from bench.audit_trace import write_trace
 from holdfast.cli import main
 from holdfast.model.errors import InputError
 from holdfast.pipeline.audit import engines, facts
 from holdfast.pipeline.audit.folder import write_tables
-from holdfast.pipeline.audit.job import Audit
+from holdfast.pipeline.audit.job import Audit, audited
 from holdfast.pipeline.audit.slices import shown
 from holdfast.pipeline.audit.trace_footers import read_footers
 from holdfast.pipeline.engine import Relation
@@ -21,8 +22,6 @@ from holdfast.sim.swarm_scenarios import scenario
 from tests.pipeline import audit_runs
 from tests.pipeline.conftest import Audited, embedded_audit, spark_audit
 from tests.sim.test_judges import DRAWN
-
-FEW = ("churn",)  # the slow tests have all traces, and drawn ones
 
 
 def rows(relation: Relation, runs: Iterable[str]) -> list[tuple[Any, ...]]:
@@ -53,18 +52,20 @@ def agree(one: Audit, other: Audit, runs: Iterable[str]) -> None:
 
 
 @pytest.fixture(scope="module")
-def on_spark(spark: Any, audited_traces: Audited) -> Iterator[Audit]:
-    with spark_audit(spark, [audited_traces.folders[name] for name in FEW]) as found:
-        yield found
+def both(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Audit, Audit]]:
+    """One run that has something of everything, audited by Spark and by DuckDB; the slow tests have all traces."""
+    folder = tmp_path_factory.mktemp("runs") / "churn"
+    audit_runs.simulate(audit_runs.CHURN, folder)
+    with spark_audit(spark, [folder]) as on_spark, embedded_audit([folder]) as embedded:
+        yield on_spark, embedded
 
 
-def test_spark_finds_the_rows_of_the_embedded_engine(on_spark: Audit, audited_traces: Audited) -> None:
-    agree(on_spark, audited_traces.audit, {run.label for run in on_spark.runs})
+def test_spark_finds_the_rows_of_the_embedded_engine(both: tuple[Audit, Audit]) -> None:
+    agree(*both, {"churn"})
 
 
-def test_files_are_the_same_and_of_the_same_types(on_spark: Audit, audited_traces: Audited, tmp_path: Path) -> None:
-    with embedded_audit([audited_traces.folders[name] for name in FEW]) as embedded:
-        found = [written(audit, tmp_path / audit.trace.engine.name) for audit in (on_spark, embedded)]
+def test_files_are_the_same_and_of_the_same_types(both: tuple[Audit, Audit], tmp_path: Path) -> None:
+    found = [written(audit, tmp_path / audit.trace.engine.name) for audit in both]
     assert len(found[0]) == 10
     for table in found[0]:
         assert found[0][table] == found[1][table], table
@@ -87,6 +88,28 @@ def written(audit: Audit, folder: Path) -> dict[str, Any]:
 def test_spark_finds_the_rows_of_the_embedded_engine_in_all_traces(spark: Any, audited_traces: Audited) -> None:
     with spark_audit(spark, audited_traces.folders.values()) as found:
         agree(found, audited_traces.audit, {folder.name for folder in audited_traces.folders.values()})
+
+
+@pytest.mark.slow
+def test_a_pair_with_almost_all_rows_is_many_tasks_work(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By rows, not by seconds: the largest task's beside the middle one's."""
+    from pyspark.sql.functions import spark_partition_id
+
+    from holdfast.pipeline.audit.spark_trace import SparkTraceEngine
+
+    monkeypatch.setattr(facts, "RANGE", 1 << 9)
+    session = spark.newSession()
+    session.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", "1m")
+    folder = write_trace(tmp_path / "hot", 120_000, hot=True)
+    engine = SparkTraceEngine(session, 5 * engines.EMBEDDED_ROWS_MAX)
+    with audited(engine, read_footers([folder])) as audit:
+        pairs = {(row["subscriber"], row["source"]): row["owed"] for row in audit.figures.dicts() if row["source"]}
+        assert pairs["hot", "hot"] > 0.85 * audit.runs[0].outcome.owed
+        sizes = engine.frame(audit.facts).groupBy(spark_partition_id()).count().toPandas()["count"]
+    assert len(sizes) > 4
+    assert sizes.max() <= 1.5 * sizes.median()
 
 
 @pytest.mark.slow
@@ -118,7 +141,7 @@ def test_small_traces_are_audited_in_the_process_and_large_ones_or_clusters_get_
     footers = read_footers([audited_traces.folders["churn"]])
     assert engines.engine_for(None, footers) == "embedded"
     assert engines.engine_for("spark", footers) == "spark"
-    assert engines.engine_for(None, footers, "spark://host:7077") == "spark"
+    assert engines.engine_for(None, footers, is_spark_meant=True) == "spark"
     monkeypatch.setattr(engines, "EMBEDDED_ROWS_MAX", 10)
     assert engines.engine_for(None, footers) == "spark"
     assert engines.engine_for("embedded", footers) == "embedded"
@@ -133,11 +156,18 @@ def test_the_command_says_which_engine_it_took(audited_traces: Audited, capsys: 
     assert json.loads(capsys.readouterr().out)["engine"] == "embedded"
 
 
+def test_the_plan_is_told_when_asked_for(audited_traces: Audited, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["audit", str(audited_traces.folders["honest"]), "--explain"])
+    told = capsys.readouterr().out
+    assert "PARTITION BY" in told
+
+
 def test_a_master_is_not_for_the_embedded_engine(audited_traces: Audited, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["audit", str(audited_traces.folders["honest"]), "--engine", "embedded", "--master", "local[2]"])
     assert left.value.code == 2
-    assert "--master is Spark's" in capsys.readouterr().err
+    assert "--master, --conf and --packages are Spark's" in capsys.readouterr().err
 
 
 def test_what_the_embedded_engine_cannot_read_is_told_in_one_line(tmp_path: Path) -> None:

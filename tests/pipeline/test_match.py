@@ -90,6 +90,38 @@ def test_every_column_can_be_kept(spark: Any) -> None:
     assert result.columns == ["id", "subscription", "home.team", "home.at.city", "tags", "odd.name"]
 
 
+LISTS = "id int, tags array<string>, sizes array<double>, limit double"
+LISTS_ROWS = [
+    (1, ["a", "b"], [1.0, 9.5], 5.0),
+    (2, [], [], 5.0),
+    (3, None, None, 5.0),
+    (4, ["a", None], [2.0, None], None),
+    (5, ["c"], [9.5], 9.5),
+]
+SPARK_SAYS = {  # what Spark SQL calls the same
+    "'a' = ANY(tags)": "exists(tags, x -> 'a' = x)",
+    "NOT CONTAINS(tags, 'a')": "NOT exists(tags, x -> x = 'a')",
+    "limit > ALL(sizes)": "forall(sizes, x -> limit > x)",
+    "NOT limit <= ANY(sizes)": "NOT exists(sizes, x -> limit <= x)",
+    "CARDINALITY(tags) = 2 AND 'c' <> ALL(tags)": "cardinality(tags) = 2 AND forall(tags, x -> 'c' <> x)",
+    "'b' = ANY(tags) OR CARDINALITY(sizes) = 0": "exists(tags, x -> 'b' = x) OR cardinality(sizes) = 0",
+}
+
+
+@pytest.mark.parametrize("as_files", [False, True], ids=["DataFrame", "Parquet"])
+def test_array_columns_have_the_pairs_that_spark_sql_selects(spark: Any, tmp_path: Path, as_files: bool) -> None:
+    from holdfast.spark import match
+
+    rows = spark.createDataFrame(LISTS_ROWS, LISTS)
+    answers = rows.selectExpr("id", *[f"{says} AS w{at}" for at, says in enumerate(SPARK_SAYS.values())]).collect()
+    expected = [(row.id, f"w{at}") for row in answers for at in range(len(SPARK_SAYS)) if row[f"w{at}"]]
+    events: Any = rows
+    if as_files:
+        rows.coalesce(1).write.parquet(str(tmp_path / "events"))
+        events = tmp_path / "events"
+    assert pairs(match(events, wanting(spark, *SPARK_SAYS), key=["id"])) == sorted(expected)
+
+
 def test_integer_ids_stay_integers_and_names_differ_by_case(spark: Any) -> None:
     from holdfast.spark import match
 

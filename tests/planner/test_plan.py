@@ -173,3 +173,24 @@ def test_the_picture_shows_every_broker_and_link_with_its_numbers() -> None:
     assert drawing.count('class="link"') == 2
     assert "east: up 0.9000 of the time; its 2 subscribers get" in drawing
     assert drawing == svg(case, list(of(case).values()), "basic", "counted")
+
+
+def test_a_burst_counts_as_what_it_publishes_in_the_run() -> None:
+    text = """
+        duration_s = 100
+        topology = { kind = "listed", brokers = ["b1", "b2", "b3"], links = [["b1", "b2"], ["b2", "b3"]] }
+        [[client]]
+        id = "steady"
+        broker = "b1"
+        publish = [{ every_s = 1, attributes = { a = 1 } }]
+        [[client]]
+        id = "sudden"
+        broker = "b2"
+        publish = [{ at_s = 50, until_s = 51, every_s = 0.02, attributes = { a = 1 } }]
+        [[client]]
+        id = "desk"
+        broker = "b3"
+        subscriptions = ["a = 1"]
+    """
+    demand = demand_of(parse_text(text, "burst"))
+    assert dict(zip([each.broker for each in demand.origins], demand.rates(0), strict=True)) == {"b1": 1.0, "b2": 0.5}

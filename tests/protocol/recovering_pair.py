@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 
 from holdfast.matching.index import Index
-from holdfast.model.messages import Deliver, Publication, Publish, Scalar, Via
+from holdfast.model.messages import AttributeValue, Deliver, Publication, Publish, Via
 from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -47,12 +47,12 @@ class Pair:
         """Another life of the publisher; a plain one does not recover."""
         self.feed = _client("feed", "none", first_seq, is_feed_plain, first_seq)
 
-    def publish(self, attributes: dict[str, Scalar], payload: bytes = b"", is_lost: bool = False) -> None:
+    def publish(self, attributes: dict[str, AttributeValue], payload: bytes = b"", is_lost: bool = False) -> None:
         effects = self.feed.handle(PublishCall(attributes, payload), self.now_us)
         if not is_lost:
             self._carry(effects, self.desk)
 
-    def keep_back(self, attributes: dict[str, Scalar]) -> Publication:
+    def keep_back(self, attributes: dict[str, AttributeValue]) -> Publication:
         """Publish what does not arrive, unless it is brought."""
         effects = self.feed.handle(PublishCall(attributes), self.now_us)
         return next(each.publication for each in effects if isinstance(each, Published))
@@ -86,7 +86,7 @@ class Pair:
                 self._carry(answer, self.feed if to is self.desk else self.desk)
 
     @property
-    def delivered(self) -> list[Scalar]:
+    def delivered(self) -> list[AttributeValue]:
         return [each.publication.attributes["n"] for each in self._effects if isinstance(each, Delivered)]
 
     @property

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from holdfast.language.parser import parse
-from holdfast.model.messages import Publication, Scalar
+from holdfast.model.messages import AttributeValue, Publication
 from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.effects import Effect, Lost
 from holdfast.protocol.recovery.control import is_open_repair
@@ -33,7 +33,7 @@ class Node:
         self.got: list[int] = []
         self.lost: list[tuple[int, str]] = []
 
-    def send_control(self, attributes: dict[str, Scalar], payload: bytes, now_us: int) -> list[Effect]:
+    def send_control(self, attributes: dict[str, AttributeValue], payload: bytes, now_us: int) -> list[Effect]:
         self._room.say(self, Publication(self.name, 0, now_us, None, attributes, payload))
         return []
 

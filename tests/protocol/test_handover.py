@@ -175,6 +175,15 @@ def test_what_comes_early_waits_and_what_comes_twice_is_dropped() -> None:
     assert incoming.take(Handover(4, 9, 9, False, None)) is None  # of an earlier stream
 
 
+def test_what_came_early_in_one_stream_is_not_awaited_in_the_next() -> None:
+    """Two messages made a broker list all numbers up to 2**62 as missing, until it had no memory left."""
+    incoming = Incoming(4)
+    far = 2**62 - 2
+    assert incoming.take(Handover(5, far + 2, far, False, None)) == []
+    assert incoming.take(Handover(6, 1, 1, False, None)) == [None]
+    assert incoming.ack == StoredAck(6, 0, ()) and len(incoming) == 0
+
+
 def test_a_receiver_that_forgot_how_far_it_was_is_told_by_the_sender() -> None:
     incoming = Incoming(4)
     last = Handover(5, 103, 102, False, kept(103).message)

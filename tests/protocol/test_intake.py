@@ -1,10 +1,11 @@
 """Tables that are expensive to take in: cut into slices, charged to who sends them, and taken back when refused."""
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 
-from holdfast.language.subscription import Subscription
+from holdfast.language.subscription import Filter, Subscription
 from holdfast.matching.index import Index
 from holdfast.model.messages import Delta, Publication, Publish, Snapshot, TableRefused
 from holdfast.protocol.broker import CoreBroker
@@ -13,6 +14,7 @@ from holdfast.protocol.effects import Effect, Incident, LinkDown, LinkUp, Multic
 from holdfast.protocol.intake import SLICE_WORK
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.tree import SLICE
 from tests.protocol.wires import bare_broker
 
 
@@ -143,3 +145,59 @@ def test_a_neighbour_with_a_long_table_does_not_keep_another_one_waiting() -> No
     server.handle(Wake(), 12)
     assert server.heard_summary("phone", "subscriptions")[0] == 2
     assert server.heard_summary("desk", "subscriptions") == (0, 0)
+
+
+class CountingIndex(Index[str]):
+    """How many conditions were taken out since it was last asked."""
+
+    removed = 0
+
+    def remove(self, key: str, filters: Sequence[Filter]) -> None:
+        self.removed += 1
+        super().remove(key, filters)
+
+
+def with_long_table() -> tuple[CoreBroker, CountingIndex]:
+    index = CountingIndex()
+    parts = BrokerParts("b1", "subscriptions", ProtocolSettings(), ConditionBook(), lambda: index, 1, Random(0))
+    made = bare_broker(parts)
+    made.handle(LinkUp("desk", "client"), 0)
+    made.handle(LinkUp("b2", "broker"), 0)
+    made.handle(LinkUp("phone", "client"), 0)
+    made.handle(Received("phone", Delta("subscriptions", 2, ("x = 1",), ())), 1)
+    made.handle(Received("b2", Delta("subscriptions", 2, tuple(f"x = {n}" for n in range(1_000)), ())), 2)
+    wakes(made, 2)
+    return made, index
+
+
+def receivers(server: CoreBroker, now_us: int, **attributes: int) -> list[str]:
+    event = Publish(Publication("desk", now_us, now_us, None, attributes))
+    found = server.handle(Received("desk", event), now_us)
+    return [name for each in found if isinstance(each, Multicast) for name in each.to]
+
+
+def test_a_neighbour_that_goes_with_a_long_table_is_forgotten_in_slices() -> None:
+    server, index = with_long_table()
+    assert receivers(server, 10, x=1) == ["b2", "phone"]
+    server.handle(LinkDown("b2"), 20)
+    now_us, slices = 20, 0
+    while server.next_due_us() <= now_us:
+        assert receivers(server, now_us, x=1) == ["phone"]
+        assert receivers(server, now_us, x=7) == []
+        now_us, slices, before = now_us + 1, slices + 1, index.removed
+        server.handle(Wake(), now_us)
+        assert index.removed - before <= SLICE
+    assert slices >= 1_000 // SLICE
+    assert index.removed == 999  # all but what the phone wants
+    assert receivers(server, now_us, x=1) == ["phone"]
+
+
+def test_a_neighbour_that_comes_back_meanwhile_has_what_it_wants_then() -> None:
+    server, index = with_long_table()
+    server.handle(LinkDown("b2"), 20)
+    server.handle(Wake(), 21)
+    server.handle(LinkUp("b2", "broker"), 22)
+    server.handle(Received("b2", Delta("subscriptions", 2, ("x = 3", "x = 999"), ())), 23)
+    wakes(server, 23)
+    assert [receivers(server, 3_000 + x, x=x) for x in (3, 999, 4)] == [["b2"], ["b2"], []]
+    assert index.removed >= 997

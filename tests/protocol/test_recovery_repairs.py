@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.model.limits import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX
-from holdfast.model.messages import Publication, Publish, Scalar
+from holdfast.model.messages import AttributeValue, Publication, Publish
 from holdfast.protocol.effects import Send
 from holdfast.protocol.records import BloomSettings, RecordSettings
 from holdfast.protocol.recovery.control import Request
@@ -41,7 +41,7 @@ def test_the_largest_event_fits_into_a_repair_for_one_when_it_is_too_wide_for_on
     pair = Pair()
     pair.publish({"n": 0})
     pair.go_on(5)
-    wide: dict[str, Scalar] = {"n": 1, **{f"a{at}": at for at in range(ATTRIBUTES_MAX - 1)}}
+    wide: dict[str, AttributeValue] = {"n": 1, **{f"a{at}": at for at in range(ATTRIBUTES_MAX - 1)}}
     pair.publish(wide, b"x" * PAYLOAD_BYTES_MAX, is_lost=True)
     pair.go_on(15)
     assert pair.delivered == [0, 1]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.matching.index import Index
 from holdfast.model.errors import PeerError
-from holdfast.model.messages import Deliver, Publication, Publish, Scalar
+from holdfast.model.messages import AttributeValue, Deliver, Publication, Publish
 from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -45,7 +45,7 @@ def client(guarantees: Guarantees | None = None) -> ClientMachine:
     return made
 
 
-def said(attributes: dict[str, Scalar], payload: bytes, source: str = "feed") -> Received:
+def said(attributes: dict[str, AttributeValue], payload: bytes, source: str = "feed") -> Received:
     return Received("b1", Deliver(Publication(source, control.CONTROL_SEQ, 3_000, None, attributes, payload)))
 
 
@@ -124,7 +124,7 @@ def test_real_messages_of_a_stranger_are_taken_for_what_they_are(payload: bytes)
         {control.SEQ: True, control.OF: "feed", control.TIME: 1},
     ],
 )
-def test_an_open_repair_that_does_not_say_what_it_repairs_is_refused(marks: dict[str, Scalar]) -> None:
+def test_an_open_repair_that_does_not_say_what_it_repairs_is_refused(marks: dict[str, AttributeValue]) -> None:
     with pytest.raises(PeerError):
         control.from_open_untrusted(Publication("p", 0, 1, None, marks))
     effects = survives(client(), said({**marks, "x": 1}, b""))
@@ -132,7 +132,7 @@ def test_an_open_repair_that_does_not_say_what_it_repairs_is_refused(marks: dict
 
 
 def test_a_repair_in_anothers_name_is_refused() -> None:
-    marks: dict[str, Scalar] = {control.SEQ: 2, control.OF: "feed", control.TIME: 1, "x": 1}
+    marks: dict[str, AttributeValue] = {control.SEQ: 2, control.OF: "feed", control.TIME: 1, "x": 1}
     effects = survives(client(), said(marks, b"", source="mallory"))
     assert effects == [Incident("bad_recovery_message", source="mallory")]
 
@@ -187,7 +187,7 @@ def test_what_no_client_would_say_is_refused_and_the_publisher_goes_on(control_m
 
 
 def test_a_repair_for_all_of_what_is_no_event_is_refused() -> None:
-    marks: dict[str, Scalar] = {control.SEQ: 0, control.OF: "feed", control.TIME: 1, "x": 1}
+    marks: dict[str, AttributeValue] = {control.SEQ: 0, control.OF: "feed", control.TIME: 1, "x": 1}
     with pytest.raises(PeerError):
         control.from_open_untrusted(Publication("feed", 0, 1, None, marks))
 

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from holdfast.model.messages import Publication, Scalar
+from holdfast.model.messages import AttributeValue, Publication
 from holdfast.protocol.records import ColumnSettings, RecordSettings, first_book
 from holdfast.protocol.recovery.srm import counts as c
 from holdfast.protocol.recovery.srm.messages import Wanted, encoded, routing_of
@@ -13,7 +13,7 @@ EXACT = SrmSettings(adaptive=False, request_spread=0, repair_spread=0)  # asks a
 FOREVER = 10**10
 
 
-def routing() -> dict[str, Scalar]:
+def routing() -> dict[str, AttributeValue]:
     """The attributes of a request for the event x = 1."""
     book = first_book(EXACT.records.encoding)
     return routing_of("Z", book, book.entry({"x": 1}))

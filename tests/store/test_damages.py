@@ -16,9 +16,9 @@ import pytest
 from holdfast.gateway.ledger import CommitLedger
 from holdfast.gateway.messages import EventToPublish, Part, decode_outgoing
 from holdfast.model.errors import InputError
-from holdfast.net.mqtt_notes import NoteFile
 from holdfast.store.log import Log, Retention
 from holdfast.store.logged import encode_row
+from holdfast.store.note_file import NoteFile
 from holdfast.testing.stores import damaged
 
 Content = Any  # what a reader gets, in a form that can be compared
@@ -88,19 +88,17 @@ class MqttNotes:
             notes: dict[bytes, bytes | None] = {
                 b"%d-%d" % (number, each): Random(number * 10 + each).randbytes(80) for each in range(4)
             }
-            assert not file._write(notes)
+            file.write(list(notes.items()))
             kept |= {key: value for key, value in notes.items() if value is not None}
             yield dict(kept)
-        file._thread.shutdown()
-        file._file.close()
+        file.close()
 
     def read(self, folder: Path) -> Content:
         file = NoteFile(folder / "b1.db.mqtt", lambda text: None)
         try:
             return file.load()
         finally:
-            file._thread.shutdown()
-            file._file.close()
+            file.close()
 
     def is_part(self, found: Content, versions: list[Content]) -> bool:
         return found.items() <= versions[-1].items()  # what is damaged is left out
@@ -159,7 +157,7 @@ def test_of_damaged_files_nothing_is_read_that_was_not_written(kind: Any, damage
 
 def test_the_judge_convicts_a_reader_that_does_not_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that the test above can fail."""
-    monkeypatch.setattr("holdfast.net.mqtt_notes.checksum", lambda *row: 0)
+    monkeypatch.setattr("holdfast.store.note_file.checksum", lambda *row: 0)
     with pytest.raises(AssertionError):
         test_of_damaged_files_nothing_is_read_that_was_not_written(MqttNotes, 60, tmp_path)
 

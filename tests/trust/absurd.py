@@ -34,6 +34,8 @@ CONDITIONS = [
     "a ==",
     "x * y + z / 0 > LENGTH(a)",
     "a IN (" + ", ".join(map(str, range(300))) + ")",
+    " AND ".join(f"(a{each} = 1 OR b{each} LIKE '%{each}_')" for each in range(8)),  # 256 filters
+    " AND ".join(f"(a{each} = 1 OR b{each} = 2)" for each in range(10)),  # as many as may be, and then too long a text
 ]
 _SIZES = [0] * 8 + [1] * 8 + [2, 2, 3, 17]
 _EDGES = [0, 1, 2, 3, 7, 255, 2**31, 2**32, 2**53, 2**62 - 1, 2**62, 2**63 - 1, 1_800_000_000_000_000]

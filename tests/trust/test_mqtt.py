@@ -3,7 +3,7 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,14 +18,17 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 import holdfast
-from holdfast.mqtt.packets import Auth, Disconnect, PublishPacket, Will
+from holdfast.mqtt.packets import AskedFilter, Auth, Disconnect, PublishPacket, Suback, Subscribe, Will
+from holdfast.mqtt.retained import Retained
+from holdfast.mqtt.session import MqttSubscription
 from holdfast.net.journal import Journal
+from holdfast.net.mqtt_place import ClientPlace
 from holdfast.net.node import BrokerNode
 from holdfast.trust.authority import AUDIENCE, ISSUER, DevelopmentAuthority
 from holdfast.trust.settings import TrustSettings
 from tests.net.certificates import Authority
 from tests.net.harness import Lab, lab, live, until
-from tests.net.mqtt_client import MqttClient
+from tests.net.mqtt_client import MqttClient, mqtt_port
 
 RIGHTS = """
 [[right]]
@@ -339,3 +342,27 @@ def test_a_broker_without_keys_for_tokens_checks_no_password() -> None:
                 assert isinstance(await client.any(), PublishPacket)
 
     asyncio.run(run())
+
+
+@live
+async def test_a_subscription_to_many_large_conditions_lets_others_have_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large = " AND ".join(f"(a{each} = 1 OR b{each} = 2)" for each in range(7))
+    asked = tuple(AskedFilter(f"t{each}/#", 0) for each in range(9))
+    monkeypatch.setattr("holdfast.net.mqtt_line.SLICE_S", 0.0)  # each of them is over its time
+    async with (
+        holdfast.Broker("mqtt://127.0.0.1:0") as broker,
+        MqttClient(mqtt_port(broker), "heavy") as heavy,
+    ):
+        taken: list[int] = []
+        want = ClientPlace.want
+
+        async def watched(self: ClientPlace, wanted: Sequence[MqttSubscription], retained: Retained) -> None:
+            taken.append(len(wanted))
+            await want(self, wanted, retained)
+
+        monkeypatch.setattr(ClientPlace, "want", watched)
+        heavy.send(Subscribe(1, asked, {"user_property": [("$where", large)]}))
+        assert (await heavy.next(Suback)).reasons == (0,) * 9
+    assert taken == [1] * 9 + [0]  # the event loop turned after each

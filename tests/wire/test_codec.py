@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.model.errors import InputError
 from holdfast.model.messages import (
+    AttributeValue,
     Batch,
     Deliver,
     Gossip,
@@ -21,7 +22,6 @@ from holdfast.model.messages import (
     Numbered,
     Publication,
     Publish,
-    Scalar,
     Stamp,
     Stamped,
     StoredAck,
@@ -50,7 +50,9 @@ def test_a_message_has_the_bytes_it_always_had(frame: str, message: Message) -> 
 
 @pytest.mark.parametrize("skew_us", [-3_600_000_000, 5])
 @pytest.mark.parametrize("attributes", [{"n": 1}, {"at": datetime(2026, 1, 1, tzinfo=UTC)}], ids=["n", "timestamp"])
-def test_a_skew_travels_behind_all_that_older_versions_know(skew_us: int, attributes: dict[str, Scalar]) -> None:
+def test_a_skew_travels_behind_all_that_older_versions_know(
+    skew_us: int, attributes: dict[str, AttributeValue]
+) -> None:
     plain = Publication("p", 1, 7, 9, attributes)
     for wrap in (Publish, Deliver, lambda each: Handover(1, 2, 1, False, Publish(each))):
         message = wrap(with_skew(plain, skew_us))

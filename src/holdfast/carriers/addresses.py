@@ -18,6 +18,7 @@ class BusKind:
     package: str  # that it needs
     port: int  # where such a bus usually is
     prefixes: bool = False  # whether a pattern can ask for the beginning of a token
+    selects: bool = False  # whether its server holds back events by selectors
     options: tuple[str, ...] = ()  # that may stand behind the question mark of an address
 
 
@@ -31,7 +32,7 @@ _KINDS = {
     "amqp": BusKind("rabbitmq", "RabbitCarrier", "aio_pika", 5672, options=("exchange",)),
     "amqps": BusKind("rabbitmq", "RabbitCarrier", "aio_pika", 5671, options=("exchange",)),
     "zenoh": BusKind("zenoh", "ZenohCarrier", "zenoh", 7447, prefixes=True),
-    "stomp": BusKind("stomp", "StompCarrier", "stomp", 61613),
+    "stomp": BusKind("stomp", "StompCarrier", "stomp", 61613, selects=True),
 }
 
 

@@ -10,7 +10,8 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from time import monotonic
 
-from holdfast.carriers.carrier import BusCarrier, BusMessage
+from holdfast.carriers.answered import answered
+from holdfast.carriers.carrier import BusCarrier, BusMessage, SelectingCarrier
 from holdfast.carriers.stub import LanesWanted, StubBroker
 from holdfast.model.errors import TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
@@ -29,7 +30,8 @@ _IN_BYTES_MAX = 8 * 2**20  # that wait for the client, as many as a broker keeps
 _TOGETHER = 256  # messages handed to the carrier at a time: enough to share a round trip
 _SLICE_S = 0.01  # of handling before others get their turn
 _HEARTBEAT_S = 1.0
-_CLOSE_S = 2.0  # for what was handed over to leave
+_CLOSE_S = 2.0  # for what was handed over to leave, and then for the connection to be taken down
+_ANSWER_S = 60.0  # to a change of lanes or a flush: the longest of our carriers, one of 30 s for each of two answers
 
 _Leaving = BusMessage | LanesWanted | Ping
 
@@ -121,7 +123,8 @@ class BusWire:
                     await self._carrier.flush()
         for task in self._tasks:
             task.cancel()
-        await self._carrier.close()
+        with suppress(TransportError):
+            await answered(self._carrier.close(), _CLOSE_S, self.far)
         self._tell(CLOSED)
 
     # To the bus ----------------------------------------------------------------------------------
@@ -151,6 +154,8 @@ class BusWire:
                 await self._some_leave.wait()
         except TransportError as problem:
             self.on_down(str(problem))
+        except Exception as problem:  # of a library: who rides on would send nothing more, and nobody would know
+            self.on_down(f"{self.far}: {problem!r}")
 
     async def _send_some(self) -> None:
         messages: list[BusMessage] = []
@@ -162,12 +167,17 @@ class BusWire:
             return
         each = self._leaving.popleft()
         if isinstance(each, LanesWanted):
-            await self._carrier.subscribe(each.add)
-            await self._carrier.unsubscribe(each.drop)
+            await answered(self._change(each), _ANSWER_S, self.far)
             self._give([self._stub.on_lanes(each)])
         elif isinstance(each, Ping):
-            await self._carrier.flush()
+            await answered(self._carrier.flush(), _ANSWER_S, self.far)
             self._hand(encode_signal(Pong(each.token)))
+
+    async def _change(self, lanes: LanesWanted) -> None:
+        if isinstance(self._carrier, SelectingCarrier):
+            await self._carrier.select(lanes.selector)
+        await self._carrier.subscribe(lanes.add)
+        await self._carrier.unsubscribe(lanes.drop)
 
     def _tell_writable(self) -> None:
         if self._receiver is not None and not self._told:

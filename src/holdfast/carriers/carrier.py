@@ -6,9 +6,9 @@ it to the checks of `holdfast.testing.carriers`.
 """
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from holdfast.carriers.lanes import Lane, Pattern
+from holdfast.language.lanes import Lane, Pattern
 
 Headers = Mapping[str, str]
 NO_HEADERS: Headers = {}
@@ -56,3 +56,11 @@ class BusCarrier(Protocol):
 
     async def close(self) -> None:
         """Leave. `on_down` is not called for it."""
+
+
+@runtime_checkable
+class SelectingCarrier(Protocol):
+    """A carrier whose server can hold back messages of events by a selector (`carriers.selectors`)."""
+
+    async def select(self, selector: str) -> None:
+        """From now on only what this selector passes comes on lanes of events; empty: everything."""

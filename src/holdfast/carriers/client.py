@@ -1,22 +1,31 @@
 """A client whose broker is a bus: the same class and the same machines, with a stub broker in its process."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from holdfast.carriers.addresses import BusAddress, bus_address, carrier_of
+from holdfast.carriers.answered import answered
 from holdfast.carriers.bus_wire import BusWire
-from holdfast.carriers.carrier import BusCarrier
+from holdfast.carriers.carrier import BusCarrier, SelectingCarrier
 from holdfast.carriers.lane_book import LaneBook
-from holdfast.carriers.lanes import Template
 from holdfast.carriers.stub import Body, BusTerms, StubBroker
-from holdfast.model.errors import InputError, MisuseError
+from holdfast.language.lanes import Template
+from holdfast.model.errors import InputError, MisuseError, TransportError
 from holdfast.net.address import Address
 from holdfast.net.client import Client
+from holdfast.net.clock import Clock
+from holdfast.net.driver import Application
 from holdfast.net.replaying import Since
 from holdfast.net.session import open_session
+from holdfast.net.signing import UNSIGNED, Signing
 from holdfast.net.subscription import QUEUE_MAX, Subscription, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
+
+# For all of connecting, twice what our carriers allow themselves: one that is never done is never dialled again.
+_CONNECT_S = 10.0
+_CLOSE_S = 2.0  # for a connection that was given up to be taken down
 
 NewCarrier = Callable[[BusAddress], BusCarrier]
 
@@ -38,8 +47,15 @@ class BusClient(Client):
         template: Template,
         body: Body,
         new_carrier: NewCarrier = _by_scheme,
+        clock: Clock | None = None,
+        first_seq: int | None = None,
+        observer: Application | None = None,
+        tallied: bool = False,
+        signing: Signing = UNSIGNED,
     ) -> None:
-        super().__init__(addresses, name, None, settings, guarantees=guarantees)
+        """Clock, number, observer and tallies are for runs of a network file, and for who numbers its events itself."""
+        own = clock, first_seq, observer, tallied, guarantees
+        super().__init__(addresses, name, None, settings, *own, signing=signing)
         self._space = space
         self._template = template
         self._body: Body = body
@@ -53,10 +69,16 @@ class BusClient(Client):
     async def _reach(self, address: Address, accept: Accept, tls: TlsFiles | None) -> Wire:
         assert isinstance(address, BusAddress)
         carrier = self._new_carrier(address)
-        terms = BusTerms(self._space, self._template, self._body, carrier.has_headers, carrier.prefixes)
+        selects = isinstance(carrier, SelectingCarrier) and self._body == "json"
+        terms = BusTerms(self._space, self._template, self._body, carrier.has_headers, carrier.prefixes, selects)
         stub = StubBroker(self.name, terms, self._book, self._recovers, self._clock.now_us())
         wire = BusWire(str(address), carrier, stub, self.driver, self._recovers)
-        await carrier.connect(wire)
+        try:
+            await answered(carrier.connect(wire), _CONNECT_S, f"cannot connect to {address}")
+        except TransportError:
+            with suppress(TransportError):
+                await answered(carrier.close(), _CLOSE_S, str(address))
+            raise
         wire.start(accept)
         return wire
 

@@ -7,12 +7,14 @@ from pathlib import Path
 from holdfast.carriers.addresses import bus_address, carrier_of, is_bus
 from holdfast.carriers.client import BusClient
 from holdfast.carriers.keeper import Keeper
-from holdfast.carriers.lanes import Template
 from holdfast.carriers.stub import Body
+from holdfast.language.lanes import Template
 from holdfast.model.errors import InputError
 from holdfast.net.client import Client
 from holdfast.net.connecting import connect as connect_to_brokers
+from holdfast.net.settings import ClientSettings, renamed
 from holdfast.net.setup import parsed_condition
+from holdfast.net.signing import UNSIGNED, Signing
 from holdfast.net.sync import SyncClient, sync_client
 from holdfast.protocol.hops.settings import Hops, HopSettings
 from holdfast.protocol.order.settings import LatchSettings
@@ -35,6 +37,8 @@ def connect(
     key: str | None = None,
     ca: str | None = None,
     token: str | None = None,
+    sign: str | None = None,
+    verify: str | None = None,
     settings: ProtocolSettings | None = None,
     recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
     order: Order | LatchSettings = "none",
@@ -54,7 +58,8 @@ def connect(
     and `losses` names the rest. With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
     returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
     what its application was not done with. `token` is a file. A client without a name gets one that its certificate or
-    token allows. `private_key` and `authority` are former names of `key` and `ca`.
+    token allows. `sign` is a file with the key that signs what it publishes, and `verify` one with the keys of signers:
+    events without a signature of theirs are refused. `private_key` and `authority` are former names of `key` and `ca`.
 
     On a bus (`nats://`, `mqtt://`, `redis://`, `amqp://`, `zenoh://`, `stomp://`) clients of one `space` reach each
     other. `lanes` is a template such as `plant.{site}.{kind}` for the subjects that events travel on. With
@@ -71,6 +76,8 @@ def connect(
             key=key,
             ca=ca,
             token=token,
+            sign=sign,
+            verify=verify,
             settings=settings,
             recovery=recovery,
             order=order,
@@ -78,15 +85,18 @@ def connect(
             durable=durable,
             **former,
         )
-    if former or not all(each is None for each in (certificate, key, ca, token)):
+    proofs = (certificate, key, ca, token, *renamed(former, ClientSettings, "connect").values())
+    if not all(each is None for each in proofs):
         raise InputError("certificates and tokens are for Holdfast's brokers; a bus takes what its address says")
     chosen = ClientReliability(hops, recovery, order, durable)
     if chosen.hop_settings.hops != "basic":
         raise InputError(f'hops = "{chosen.hop_settings.hops}" is for Holdfast\'s brokers; over a bus use recovery')
-    return _bus_client(given, name, settings, chosen.guarantees, space, lanes, body)
+    signing = Signing(sign, verify)
+    signing.check_name(name)
+    return bus_client(given, name, settings, chosen.guarantees, space, lanes, body, signing)
 
 
-def _bus_client(
+def bus_client(
     addresses: Sequence[str],
     name: str | None,
     settings: ProtocolSettings | None,
@@ -94,6 +104,8 @@ def _bus_client(
     space: str,
     lanes: str,
     body: Body,
+    signing: Signing = UNSIGNED,
+    first_seq: int | None = None,
 ) -> BusClient:
     """A client of a bus, after all that was given has been looked at."""
     if name is not None:
@@ -105,13 +117,14 @@ def _bus_client(
         carrier_of(each)
     Template("", space)  # which says what is wrong with it
     protocol = settings or replace(ProtocolSettings(), dedup_window=_KEPT)
-    return BusClient(found, name, protocol, _roomier(guarantees), space, Template(lanes, space), body)
+    own = protocol, _roomier(guarantees), space, Template(lanes, space), body
+    return BusClient(found, name, *own, first_seq=first_seq, signing=signing)
 
 
 def keeper_of(address: str, condition: str, store: Path, keep_bytes: int, space: str, lanes: str, body: Body) -> Keeper:
     """A keeper of the events that a condition describes on a bus; not started yet."""
     text = str(parsed_condition(condition))
-    client = _bus_client([address], None, None, Guarantees(RecoverySettings()), space, lanes, body)
+    client = bus_client([address], None, None, Guarantees(RecoverySettings()), space, lanes, body)
     return Keeper(client, text, store, keep_bytes, space, carrier_of(bus_address(address)))
 
 
@@ -133,6 +146,8 @@ def connect_sync(
     key: str | None = None,
     ca: str | None = None,
     token: str | None = None,
+    sign: str | None = None,
+    verify: str | None = None,
     settings: ProtocolSettings | None = None,
     recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
     order: Order | LatchSettings = "none",
@@ -151,6 +166,8 @@ def connect_sync(
         key=key,
         ca=ca,
         token=token,
+        sign=sign,
+        verify=verify,
         settings=settings,
         recovery=recovery,
         order=order,

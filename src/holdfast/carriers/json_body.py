@@ -14,11 +14,11 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from holdfast.carriers.carrier import BusMessage
-from holdfast.carriers.lanes import Lane
+from holdfast.language.lanes import Lane
 from holdfast.model.errors import InputError, PeerError
 from holdfast.model.event import RESERVED, attributes_of, nested
 from holdfast.model.limits import NAME_CHARACTERS_MAX, TIME_US_MAX
-from holdfast.model.messages import Publication, Scalar
+from holdfast.model.messages import AttributeValue, Publication
 from holdfast.wire.event_encoding import sendable
 
 ABOUT: Final = "Holdfast"  # the header: source, number, time, since, lifetime, names of timestamps
@@ -52,7 +52,7 @@ def json_message(lane: Lane, publication: Publication, since: int, has_headers: 
     return BusMessage(lane, _encode(event))
 
 
-def read_json_untrusted(message: BusMessage) -> Read | dict[str, Scalar] | None:
+def read_json_untrusted(message: BusMessage) -> Read | dict[str, AttributeValue] | None:
     """An event of ours, the attributes of a plain client's, or None for what is no JSON object.
 
     Raises only PeerError.
@@ -96,9 +96,9 @@ def _number(text: str) -> int:
     return found
 
 
-def _plain_untrusted(document: dict[str, Any]) -> dict[str, Scalar]:
+def _plain_untrusted(document: dict[str, Any]) -> dict[str, AttributeValue]:
     """The attributes of an event that somebody else has written: what cannot be one is left out."""
-    own: dict[str, Scalar] = {}
+    own: dict[str, AttributeValue] = {}
     try:
         return sendable(document)
     except InputError:

@@ -17,7 +17,7 @@ from holdfast.carriers.carrier import BusCarrier, BusMessage
 from holdfast.carriers.client import BusClient
 from holdfast.carriers.deputy import Deputy, Unanswered
 from holdfast.carriers.lane_accounts import ranges_of
-from holdfast.carriers.lanes import ANY, Token, exactly
+from holdfast.language.lanes import ANY, Token, exactly
 from holdfast.model.errors import PeerError, TransportError
 from holdfast.model.event import RESERVED
 from holdfast.model.messages import Batch, Deliver, Publication

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from holdfast.carriers.bus_format import Layout
-from holdfast.carriers.lanes import Lane
+from holdfast.language.lanes import Lane
 
 _LANES_MAX = 65_536  # remembered: 10 MB. Of a lane that was forgotten only the present event is known to be whole
 _NOTED_MAX = 32_768  # numbers between two digests, 80,000 a second; with more, who follows several lanes asks for them

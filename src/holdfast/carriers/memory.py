@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from holdfast.carriers.carrier import BusMessage, Passenger
-from holdfast.carriers.lanes import Pattern, pattern_matches
+from holdfast.language.lanes import Pattern, pattern_matches
 from holdfast.model.errors import TransportError
 
 _PAYLOAD_MAX = 1024 * 1024  # as NATS servers take

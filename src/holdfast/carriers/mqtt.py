@@ -17,7 +17,7 @@ from paho.mqtt.properties import Properties
 
 from holdfast.carriers.addresses import BusAddress
 from holdfast.carriers.carrier import NO_HEADERS, BusMessage, Headers, Passenger
-from holdfast.carriers.lanes import Pattern
+from holdfast.language.lanes import Pattern
 from holdfast.model.errors import InputError, TransportError
 
 _VERSIONS = {"5": aiomqtt.ProtocolVersion.V5, "3.1.1": aiomqtt.ProtocolVersion.V311}

@@ -12,7 +12,7 @@ from nats.errors import SlowConsumerError
 
 from holdfast.carriers.addresses import BusAddress
 from holdfast.carriers.carrier import NO_HEADERS, BusMessage, Passenger
-from holdfast.carriers.lanes import Pattern
+from holdfast.language.lanes import Pattern
 from holdfast.model.errors import TransportError
 
 _CONNECT_S = 5
@@ -118,4 +118,4 @@ class NatsCarrier:
             await self._client.close()
 
     def _gone(self, problem: Exception) -> TransportError:
-        return TransportError(f"{self._address}: {problem or type(problem).__name__}")
+        return TransportError(f"{self._address}: {str(problem) or type(problem).__name__}")

@@ -16,16 +16,17 @@ from aio_pika.exceptions import AMQPError
 
 from holdfast.carriers.addresses import BusAddress
 from holdfast.carriers.carrier import NO_HEADERS, BusMessage, Passenger
-from holdfast.carriers.lanes import Lane, Pattern
+from holdfast.language.lanes import Lane, Pattern
 from holdfast.model.errors import InputError, TransportError
 
 _EXCHANGES = {"topic": "holdfast.topic", "headers": "holdfast.headers"}
-_CONNECT_S = 5.0
+_CONNECT_S = 5.0  # until a consumer is there; a node that boots accepts before it answers
 _HEARTBEAT_S = 4  # a server is gone after two
 _TAKEN = 256  # messages on their way to a consumer at a time
 _QUEUE_BYTES = 64 * 2**20  # for one consumer at the server, as many as NATS keeps for one
 _LANE = "lane"  # the header that has all of it
-_ERRORS = (AMQPError, OSError, RuntimeError, asyncio.TimeoutError)
+# The last is what aiormq raises for a connection that ends before its first byte is awaited.
+_ERRORS = (AMQPError, OSError, RuntimeError, TimeoutError, StopAsyncIteration)
 
 
 class RabbitCarrier:
@@ -45,21 +46,23 @@ class RabbitCarrier:
     async def connect(self, passenger: Passenger) -> None:
         self._passenger = passenger
         try:
-            self._connection = await aio_pika.connect(
-                f"{self._address.url_without_options}?heartbeat={_HEARTBEAT_S}", timeout=_CONNECT_S
-            )
-            self._connection.close_callbacks.add(self._on_closed)
-            channel = await self._connection.channel(publisher_confirms=True)
-            await channel.set_qos(prefetch_count=_TAKEN)
-            kind = aio_pika.ExchangeType(self._kind)
-            self._exchange = await channel.declare_exchange(_EXCHANGES[self._kind], kind)
-            limits = {"x-max-length-bytes": _QUEUE_BYTES}
-            self._queue = await channel.declare_queue(exclusive=True, auto_delete=True, arguments=limits)
-            await self._queue.consume(self._on_message)
+            async with asyncio.timeout(_CONNECT_S):
+                await self._open()
         except _ERRORS as problem:
             await self.close()
             reason = str(problem) or type(problem).__name__
             raise TransportError(f"cannot connect to {self._address}: {reason}") from None
+
+    async def _open(self) -> None:
+        self._connection = await aio_pika.connect(f"{self._address.url_without_options}?heartbeat={_HEARTBEAT_S}")
+        self._connection.close_callbacks.add(self._on_closed)
+        channel = await self._connection.channel(publisher_confirms=True)
+        await channel.set_qos(prefetch_count=_TAKEN)
+        kind = aio_pika.ExchangeType(self._kind)
+        self._exchange = await channel.declare_exchange(_EXCHANGES[self._kind], kind)
+        limits = {"x-max-length-bytes": _QUEUE_BYTES}
+        self._queue = await channel.declare_queue(exclusive=True, auto_delete=True, arguments=limits)
+        await self._queue.consume(self._on_message)
 
     def _on_closed(self, _: object, problem: BaseException | None) -> None:
         if not self._closed:
@@ -115,12 +118,9 @@ class RabbitCarrier:
                 await self._connection.close()
 
     async def _done(self, *calls: Any) -> None:
-        try:
-            for each in await asyncio.gather(*calls, return_exceptions=True):
-                if isinstance(each, BaseException):
-                    raise each
-        except _ERRORS as problem:
-            raise TransportError(f"{self._address}: {problem or type(problem).__name__}") from None
+        for each in await asyncio.gather(*calls, return_exceptions=True):
+            if isinstance(each, BaseException):  # and CancelledError too, with which aiormq ends what waits
+                raise TransportError(f"{self._address}: {str(each) or type(each).__name__}")
 
 
 def _lane_headers(lane: Lane) -> dict[str, Any]:

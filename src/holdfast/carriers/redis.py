@@ -15,12 +15,14 @@ from redis.exceptions import RedisError
 
 from holdfast.carriers.addresses import BusAddress
 from holdfast.carriers.carrier import BusMessage, Passenger
-from holdfast.carriers.lanes import Pattern, is_exact, pattern_matches
+from holdfast.language.lanes import Pattern, is_exact, pattern_matches
 from holdfast.model.errors import TransportError
 
-_CONNECT_S = 5.0
+_CONNECT_S = 5.0  # with the answer to the first ping
 _LOOK_S = 2.0  # without a message for so long, the server is asked whether it is there
 _ANSWER_S = 6.0
+_HEAR_S = 0.05  # between two looks for the answer: often enough against the seconds above
+_PUBLISH_S = 60.0  # for as many bytes as wait for the bus (1 MiB) over 20 kB/s
 
 
 class RedisCarrier:
@@ -44,17 +46,20 @@ class RedisCarrier:
         self._patterns: dict[Pattern, bytes] = {}
         self._confirmed = asyncio.Event()
         self._waits_for: set[tuple[str, bytes]] = set()
+        self._heard_s = 0.0  # when the connection of subscriptions has brought something, be it the answer to a ping
+        self._handing = False  # somebody takes a message, and nothing is read meanwhile
         self._closed = False
 
     async def connect(self, passenger: Passenger) -> None:
         self._passenger = passenger
         try:
-            await self._client.ping()
-            self._pubsub = self._client.pubsub()
-            await self._pubsub.connect()
-        except (RedisError, OSError) as problem:
+            async with asyncio.timeout(_CONNECT_S):
+                await self._client.ping()
+                self._pubsub = self._client.pubsub()
+                await self._pubsub.connect()
+        except (RedisError, OSError, TimeoutError) as problem:
             await self._client.aclose()
-            raise TransportError(f"cannot connect to {self._address}: {problem}") from None
+            raise TransportError(f"cannot connect to {self._address}: {str(problem) or 'no answer'}") from None
         self._reader = asyncio.create_task(self._read())
         self._asker = asyncio.create_task(self._ask())
 
@@ -62,9 +67,12 @@ class RedisCarrier:
         try:
             while True:
                 found = await self._pubsub.get_message(timeout=None)
+                self._heard_s = asyncio.get_running_loop().time()
                 wait = self._on_reply(found) if found is not None else None
                 if wait is not None:
+                    self._handing = True
                     await wait
+                    self._handing = False
         except (RedisError, OSError) as problem:
             self._down(problem)
 
@@ -74,14 +82,23 @@ class RedisCarrier:
                 await asyncio.sleep(_LOOK_S)
                 async with asyncio.timeout(_ANSWER_S):
                     await self._client.ping()
+                    await self._hear()
         except (RedisError, OSError, TimeoutError) as problem:
             self._down(problem)
+
+    async def _hear(self) -> None:
+        """Until the connection of subscriptions answers as well: it may be dead while the other one lives."""
+        loop = asyncio.get_running_loop()
+        asked_s = loop.time()
+        await self._pubsub.ping()
+        while self._heard_s < asked_s and not self._handing:
+            await asyncio.sleep(_HEAR_S)
 
     def _down(self, problem: Exception) -> None:
         if not self._closed:
             self._closed = True
             self._confirmed.set()
-            self._passenger.on_down(f"{self._address}: {problem or 'no answer'}")
+            self._passenger.on_down(f"{self._address}: {str(problem) or 'no answer'}")
 
     def _on_reply(self, found: dict[str, Any]) -> Any:
         kind, channel = found["type"], found["channel"]
@@ -102,8 +119,9 @@ class RedisCarrier:
             pipeline = self._client.pipeline(transaction=False)
             for each in messages:
                 pipeline.publish(".".join(each.lane), each.payload)
-            await pipeline.execute()
-        except (RedisError, OSError) as problem:
+            async with asyncio.timeout(_PUBLISH_S):
+                await pipeline.execute()
+        except (RedisError, OSError, TimeoutError) as problem:
             raise self._gone(problem) from None
 
     async def subscribe(self, patterns: Iterable[Pattern]) -> None:
@@ -154,7 +172,7 @@ class RedisCarrier:
             await self._client.aclose()
 
     def _gone(self, problem: Exception) -> TransportError:
-        return TransportError(f"{self._address}: {problem or type(problem).__name__}")
+        return TransportError(f"{self._address}: {str(problem) or type(problem).__name__}")
 
 
 def _text_of(pattern: Pattern) -> bytes:

@@ -14,33 +14,43 @@ import stomp
 from stomp.exception import StompException
 
 from holdfast.carriers.addresses import BusAddress
-from holdfast.carriers.carrier import NO_HEADERS, BusMessage, Passenger
-from holdfast.carriers.lanes import Pattern
+from holdfast.carriers.carrier import NO_HEADERS, BusMessage, Headers, Passenger
 from holdfast.carriers.thread_feed import ThreadFeed
+from holdfast.language.lanes import Pattern
 from holdfast.model.errors import TransportError
+from holdfast.model.event import RESERVED
 
-_CONNECT_S = 5.0
+_CONNECT_S = 5.0  # with the answer, for which stomp.py would wait for ever
 _HEARTBEAT_MS = 2_000  # in both directions
 _ANSWER_S = 30.0
+_CONNECTED = "connected"  # the receipt, so to say, for connecting
 _TOPIC = "/topic/"
+_SELECTING = "ActiveMQ/"  # it makes numbers of headers, which are texts, where a selector compares them with one
 _OWN = "Holdfast"  # how our headers begin; the others are the protocol's
 
 
 class _Listener(stomp.ConnectionListener):  # type: ignore[misc]
     """Called in a thread of stomp.py's."""
 
-    def __init__(self, on_message: Callable[[Any], None], on_receipt: Callable[[str], None], on_down: Any) -> None:
+    def __init__(self, on_message: Callable[[Any], None], on_receipt: Callable[[str, str], None], on_down: Any) -> None:
         self._on_message, self._on_receipt, self._on_down = on_message, on_receipt, on_down
         self._problem = ""
+        self.server = ""  # what it says it is
+
+    def on_connected(self, frame: Any) -> None:
+        self.server = frame.headers.get("server", "")
+        self._on_receipt(_CONNECTED, "")
 
     def on_message(self, frame: Any) -> None:
         self._on_message(frame)
 
     def on_receipt(self, frame: Any) -> None:
-        self._on_receipt(frame.headers["receipt-id"])
+        self._on_receipt(frame.headers["receipt-id"], "")
 
     def on_error(self, frame: Any) -> None:
         self._problem = frame.headers.get("message", "an error of the server")
+        if "receipt-id" in frame.headers:
+            self._on_receipt(frame.headers["receipt-id"], self._problem)
 
     def on_heartbeat_timeout(self) -> None:
         self._problem = "no heartbeat"
@@ -60,6 +70,8 @@ class StompCarrier:
         self._connection: Any = None
         self._closed = False
         self._ids = count(1)
+        self._selector = ""
+        self._selects = False
         self._subscriptions: dict[Pattern, str] = {}
         self._receipts: dict[str, asyncio.Future[None]] = {}
         self._feed: ThreadFeed
@@ -74,16 +86,20 @@ class StompCarrier:
         )
         listener = _Listener(
             self._on_frame,
-            lambda receipt: feed.call(self._on_receipt, receipt),
+            lambda receipt, problem: feed.call(self._on_receipt, receipt, problem),
             lambda reason: feed.call(self._on_down, reason),
         )
         connection.set_listener("", listener)
+        waiter = self._receipts[_CONNECTED] = asyncio.get_running_loop().create_future()
         try:
             user, password = self._address.user, self._address.password
-            await asyncio.to_thread(connection.connect, user, password, wait=True)
-        except (StompException, OSError) as problem:
+            async with asyncio.timeout(_CONNECT_S):
+                await asyncio.gather(asyncio.to_thread(connection.connect, user, password), waiter)
+            self._selects = listener.server.startswith(_SELECTING)
+        except (StompException, OSError, TimeoutError, TransportError) as problem:
             self._closed = True
             feed.close()
+            await asyncio.to_thread(connection.transport.disconnect_socket)
             reason = str(problem) or "no STOMP server answers"
             raise TransportError(f"cannot connect to {self._address}: {reason}") from None
 
@@ -94,10 +110,13 @@ class StompCarrier:
         if not self._closed:
             self._feed.put(BusMessage(lane, body, headers or NO_HEADERS))
 
-    def _on_receipt(self, receipt: str) -> None:
+    def _on_receipt(self, receipt: str, problem: str) -> None:
         waiter = self._receipts.pop(receipt, None)
         if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+            if problem:
+                waiter.set_exception(TransportError(f"{self._address}: {problem}"))
+            else:
+                waiter.set_result(None)
 
     def _on_down(self, reason: str) -> None:
         for each in self._receipts.values():
@@ -117,13 +136,24 @@ class StompCarrier:
             for each in messages:
                 self._connection.send(_TOPIC + ".".join(each.lane), each.payload, headers=dict(each.headers))
         except (StompException, OSError) as problem:
-            raise TransportError(f"{self._address}: {problem or 'not connected'}") from None
+            raise TransportError(f"{self._address}: {str(problem) or 'not connected'}") from None
 
     async def subscribe(self, patterns: Iterable[Pattern]) -> None:
         for each in patterns:
             topic = _TOPIC + ".".join(token.text if token.kind == "exact" else "*" for token in each)
             id_ = self._subscriptions[each] = str(next(self._ids))
-            await self._confirmed(partial(self._connection.subscribe, topic, id_))
+            said = {"selector": self._selector} if self._selector and not _is_control(each) else {}
+            await self._confirmed(partial(self._connection.subscribe, topic, id_), said)
+
+    async def select(self, selector: str) -> None:
+        """Subscribe anew before the old subscriptions end: what comes by both is dropped once by who asked for it."""
+        if selector == self._selector or not self._selects:
+            return
+        self._selector = selector
+        before = {each: id_ for each, id_ in self._subscriptions.items() if not _is_control(each)}
+        await self.subscribe(before)
+        for id_ in before.values():
+            await self._confirmed(partial(self._connection.unsubscribe, id_))
 
     async def unsubscribe(self, patterns: Iterable[Pattern]) -> None:
         for each in patterns:
@@ -134,17 +164,17 @@ class StompCarrier:
         """A server handles what a connection sends in order: a receipt says that it has all that was before."""
         await self._confirmed(partial(self._connection.send, f"{_TOPIC}~holdfast.flush", b""))
 
-    async def _confirmed(self, command: Callable[..., None]) -> None:
+    async def _confirmed(self, command: Callable[..., None], headers: Headers = NO_HEADERS) -> None:
         """Send a command, and wait for the server's receipt."""
         self._check_open()
         receipt = f"r{next(self._ids)}"
         waiter = self._receipts[receipt] = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.to_thread(command, headers={"receipt": receipt})
+            await asyncio.to_thread(command, headers={"receipt": receipt, **headers})
             async with asyncio.timeout(_ANSWER_S):
                 await waiter
         except (StompException, OSError, TimeoutError) as problem:
-            raise TransportError(f"{self._address}: {problem or 'no answer'}") from None
+            raise TransportError(f"{self._address}: {str(problem) or 'no answer'}") from None
 
     async def close(self) -> None:
         was_open, self._closed = not self._closed, True
@@ -158,3 +188,8 @@ class StompCarrier:
     def _check_open(self) -> None:
         if self._closed:
             raise TransportError(f"{self._address}: the connection is gone")
+
+
+def _is_control(pattern: Pattern) -> bool:
+    """What clients say to each other is for whom it is for, whatever they want of events."""
+    return pattern[0].text.startswith(RESERVED)

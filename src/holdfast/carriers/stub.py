@@ -19,13 +19,23 @@ from holdfast.carriers.carrier import BusMessage
 from holdfast.carriers.json_body import Read, json_message, read_json_untrusted
 from holdfast.carriers.lane_accounts import LaneAccounts
 from holdfast.carriers.lane_book import LaneBook
-from holdfast.carriers.lanes import Lane, Pattern, Template, exactly, is_exact, pattern_matches, without_covered
+from holdfast.carriers.selectors import headers_of, selector_of
+from holdfast.language.lanes import (
+    Lane,
+    Pattern,
+    Template,
+    exactly,
+    is_exact,
+    pattern_matches,
+    without_control,
+    without_covered,
+)
 from holdfast.language.parser import parse
-from holdfast.language.subscription import Subscription
 from holdfast.model.errors import PeerError
 from holdfast.model.event import RESERVED
 from holdfast.model.messages import (
     TABLES,
+    AttributeValue,
     Batch,
     Deliver,
     Delta,
@@ -33,7 +43,6 @@ from holdfast.model.messages import (
     Message,
     Publication,
     Publish,
-    Scalar,
     Snapshot,
     with_statement,
 )
@@ -55,6 +64,7 @@ class LanesWanted(NamedTuple):
     add: tuple[Pattern, ...]
     drop: tuple[Pattern, ...]
     summary: tuple[tuple[int, int], ...]
+    selector: str = ""  # of events, where the bus has selectors
 
 
 class BusTerms(NamedTuple):
@@ -65,6 +75,7 @@ class BusTerms(NamedTuple):
     body: Body
     has_headers: bool
     prefixes: bool
+    selects: bool = False  # the bus has selectors, and each message one event
 
 
 class StubBroker:
@@ -84,6 +95,7 @@ class StubBroker:
         self._patterns: tuple[Pattern, ...] = ()  # of events
         self._subscribed: dict[Pattern, None] = {}  # these, and those of control messages
         self._is_ours: dict[str, bool] = {}
+        self._selector = ""  # what the bus holds back has gaps that are no losses
         self._accounts = LaneAccounts()
         self._pending: Publication | None = None  # an event whose statement comes behind it
         self._next_plain = first_plain
@@ -146,7 +158,10 @@ class StubBroker:
             if self._terms.body == "json":
                 for each in events:
                     since = self._book.since(lane, (each.seq,))
-                    messages.append(json_message(lane, each, since, self._terms.has_headers))
+                    message = json_message(lane, each, since, self._terms.has_headers)
+                    if self._terms.selects:
+                        message = message._replace(headers={**message.headers, **headers_of(each.attributes)})
+                    messages.append(message)
                 continue
             since = self._book.since(lane, [each.seq for each in events])
             messages.append(BusMessage(lane, events_payload(_encoded(events, since))))
@@ -177,9 +192,11 @@ class StubBroker:
         conditions = [parse(each) for each in self._tables["subscriptions"].conditions]
         found: dict[Pattern, None] = {}
         for condition in conditions:
-            covering = self._terms.template.covering(_of_events(condition), self._terms.prefixes)
+            covering = self._terms.template.covering(without_control(condition), self._terms.prefixes)
             found.update(dict.fromkeys(covering.patterns))
         self._patterns = without_covered(found)
+        if self._terms.selects:
+            self._selector = selector_of(conditions)
         wanted = dict.fromkeys(self._patterns)
         if self._recovers:
             wanted[self._own] = None
@@ -189,7 +206,7 @@ class StubBroker:
         drop = tuple(each for each in self._subscribed if each not in wanted)
         self._subscribed = wanted
         self._is_ours.clear()
-        return LanesWanted(add, drop, tuple(self._tables[table].summary for table in TABLES))
+        return LanesWanted(add, drop, tuple(self._tables[table].summary for table in TABLES), self._selector)
 
     def on_lanes(self, wanted: LanesWanted) -> Heartbeat:
         """The bus has been told; so the client learns that it has."""
@@ -219,10 +236,12 @@ class StubBroker:
     @property
     def _states_all(self) -> bool:
         """Whether what a lane states is about all that we want."""
+        if self._selector:
+            return False
         return self._one_lane or (len(self._patterns) == 1 and is_exact(self._patterns[0]))
 
     def _as_stated(self, messages: list[Deliver | Batch]) -> list[Message]:
-        if self._one_lane:
+        if self._one_lane and not self._selector:
             return [*messages]
         strips = not self._states_all
         stated: list[Message] = []
@@ -261,20 +280,10 @@ class StubBroker:
         found = read_json_untrusted(message)
         if isinstance(found, Read):
             return self._as_stated(_with_since(found.publication, found.since))
-        attributes: dict[str, Scalar] = {**self._terms.template.values_of(message.lane), **(found or {})}
+        attributes: dict[str, AttributeValue] = {**self._terms.template.values_of(message.lane), **(found or {})}
         payload = b"" if found is not None else message.payload
         self._next_plain += 1
         return [Deliver(Publication(PLAIN, self._next_plain, 0, None, attributes, payload))]
-
-
-def _of_events(condition: Subscription) -> Subscription:
-    """Without what only control messages meet, which have lanes of their own."""
-    control = [
-        any(each.attribute.startswith(RESERVED) and each.op != "IS NULL" for each in one) for one in condition.filters
-    ]
-    return Subscription(
-        tuple(one for one, is_control in zip(condition.filters, control, strict=True) if not is_control)
-    )
 
 
 def _encoded(events: list[Publication], since: int) -> list[bytes]:

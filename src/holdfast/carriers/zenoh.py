@@ -14,8 +14,8 @@ import zenoh
 
 from holdfast.carriers.addresses import BusAddress
 from holdfast.carriers.carrier import NO_HEADERS, BusMessage, Headers, Passenger
-from holdfast.carriers.lanes import Pattern
 from holdfast.carriers.thread_feed import ThreadFeed
+from holdfast.language.lanes import Pattern
 from holdfast.model.errors import TransportError
 
 _CONNECT_MS = 5_000

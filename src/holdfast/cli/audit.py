@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.spark_options import Conf, Master, Packages, spark_settings
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def run(
         _Engine | None,
         typer.Option(help="Audit on Spark or in this process; by default, by the size of the runs."),
     ] = None,
-    master: Annotated[str | None, typer.Option(help="Spark's master, such as spark://host:7077.")] = None,
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Print the engine's plan behind the result.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compute from a trace what was owed and what became of it.
@@ -62,23 +66,29 @@ def run(
         raise InputError(f"--compare wants two runs, found {len(runs)}")
     if out is not None and any(each.resolve() == out.resolve() for each in runs):
         raise InputError(f"--out: {out} is one of the runs; name another folder")
-    if engine is _Engine.EMBEDDED and master is not None:
-        raise InputError("--master is Spark's; leave it out, or give --engine spark")
+    settings = spark_settings(conf, packages)
+    if engine is _Engine.EMBEDDED and (master is not None or settings):
+        raise InputError("--master, --conf and --packages are Spark's; leave them out, or give --engine spark")
+    if explain and as_json:
+        raise InputError("--explain prints text; leave it or --json out")
     footers = read_footers(runs)
     from holdfast.pipeline.audit.engines import engine_for, start
     from holdfast.pipeline.audit.job import audited
     from holdfast.pipeline.audit.promises import Asked
 
-    name = engine_for(engine.value if engine is not None else None, footers, master)
+    name = engine_for(engine.value if engine is not None else None, footers, bool(master or settings))
     with _progress(as_json) as show_step:
-        started = start(name, footers, master, show_step)
+        started = start(name, footers, master, settings, show_step)
         results = _results(out, overwrite)
         with results as folder, audited(started, footers, Asked(delivery, violations), show_step) as audit:
             if folder is not None:
                 _write(audit, folder, compare, show_step)
+            plan = started.plan() if explain else ""
     _print(audit.runs, compare, name if as_json else None)
     if not as_json:
         print(f"audited {_ENGINES[name]}")
+    if explain:
+        print(plan)
     if out is not None and not as_json:
         print(f"tables and report in {out}")
     if any(each.broken for each in audit.runs):

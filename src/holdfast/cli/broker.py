@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -27,8 +27,10 @@ from holdfast.model.validation import did_you_mean
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address, parse_address
 from holdfast.net.history_settings import HistorySettings
+from holdfast.net.http import parse_place
 from holdfast.net.settings import NodeSettings
 from holdfast.net.setup import finite
+from holdfast.net.tls import TlsFiles
 from holdfast.protocol.hops.settings import DURABLE, Hops, HopSettings
 from holdfast.protocol.settings import Routing
 from holdfast.store.log import Retention
@@ -49,6 +51,10 @@ MqttTopic = Annotated[str, flag(MqttSettings, "topic", "--mqtt-topic", metavar="
 MqttJson = Annotated[
     list[str] | None,
     typer.Option("--mqtt-json", metavar="FILTER", help="Read payloads of these topics as JSON; may be repeated."),
+]
+MqttRecovery = Annotated[bool, flag(MqttSettings, "recovery", "--mqtt-recovery")]
+MqttOrder = Annotated[
+    Literal["none", "fifo", "strict"], flag(MqttSettings, "order", "--mqtt-order", metavar="none|fifo|strict")
 ]
 
 PeersFile = Annotated[
@@ -92,6 +98,8 @@ def run(
     ca: Authority = None,
     mqtt_topic: MqttTopic = MqttSettings.topic,
     mqtt_json: MqttJson = None,
+    mqtt_recovery: MqttRecovery = MqttSettings.recovery,
+    mqtt_order: MqttOrder = MqttSettings.order,
     broker_key: BrokerKey = None,
     token_keys: TokenKeys = None,
     rights: Rights = None,
@@ -120,8 +128,6 @@ def run(
       holdfast broker --id b3 --listen tcp://127.0.0.1:7003 --peers peers.txt --metrics 127.0.0.1:9103 --log json
     """
     from holdfast.net.event_loop import run as run_loop
-    from holdfast.net.http import parse_place
-    from holdfast.net.tls import TlsFiles
     from holdfast.trust.settings import TrustSettings
 
     _check_store(hops, store)
@@ -141,7 +147,7 @@ def run(
         push_back=push_back,
         hops=HopSettings(hops),
         store=store,
-        mqtt=MqttSettings(mqtt_topic, tuple(mqtt_json or ())),
+        mqtt=MqttSettings(mqtt_topic, tuple(mqtt_json or ()), mqtt_recovery, mqtt_order),
         history=_history(history, history_of, history_mb, history_hours),
         **_replication(replaceable, directory, routing, hops),
     )

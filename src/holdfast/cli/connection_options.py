@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,8 @@ Certificate = Annotated[str | None, flag(ClientSettings, "certificate", "--certi
 PrivateKey = Annotated[str | None, flag(ClientSettings, "key", "--key", metavar="FILE")]
 Authority = Annotated[str | None, flag(ClientSettings, "ca", "--ca", metavar="FILE")]
 Token = Annotated[str | None, flag(ClientSettings, "token", "--token", metavar="FILE")]
+SigningKey = Annotated[str | None, flag(ClientSettings, "sign", "--sign", metavar="FILE")]
+SignersFile = Annotated[str | None, flag(ClientSettings, "verify", "--verify", metavar="FILE")]
 BrokerKey = Annotated[Path | None, flag(TrustSettings, "broker_key", "--broker-key", metavar="FILE")]
 TokenKeys = Annotated[Path | None, flag(TrustSettings, "token_keys", "--token-keys", metavar="FILE")]
 Rights = Annotated[Path | None, flag(TrustSettings, "rights", "--rights", metavar="FILE")]
@@ -74,3 +77,18 @@ def stopping() -> Iterator[asyncio.Event]:
     finally:
         for each in signals:
             loop.remove_signal_handler(each)
+
+
+def tell_denials(client: "Client") -> int:
+    """On stderr, what the broker has denied this client; how many events of these it has refused."""
+    refused = 0
+    for each in client.denials():
+        if each.condition and each.instead:
+            print(f"narrowed to {each.instead}: {each.reason}", file=sys.stderr, flush=True)
+        elif each.events:
+            refused += each.events
+            events = "an event was" if each.events == 1 else f"{each.events:,} events were"
+            print(f"{events} refused: {each.reason}", file=sys.stderr, flush=True)
+        else:
+            print(each.reason, file=sys.stderr, flush=True)
+    return refused

@@ -1,5 +1,6 @@
 """`holdfast console`: look at brokers that run, in a browser."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,9 @@ def run(
 ) -> None:
     """Serve a page that shows brokers, their links and their load, as they are now.
 
-    Asks each broker once a second for its status. On the loopback interface everybody on this machine may look;
-    elsewhere a page needs the token that is printed at the start. The console of a network file that `holdfast up` or
-    `holdfast demo` runs shows more: give them --console.
+    Asks each broker once a second for its status, and says on stderr which of them do not answer. On the loopback
+    interface everybody on this machine may look; elsewhere a page needs the token that is printed at the start. The
+    console of a network file that `holdfast up` or `holdfast demo` runs shows more: give them --console.
 
     Exit code 0: stopped by Ctrl-C or SIGTERM. 2: an option is invalid, or the port is in use.
 
@@ -45,7 +46,7 @@ async def _serve(places: list[str], listen: str, token_keys: Path | None) -> Non
     place = console_place(listen)
     assert place is not None
     keys = None if token_keys is None else read_token_keys(token_keys)
-    console = BrokerConsole(place, StatusPoller(places), keys)
+    console = BrokerConsole(place, StatusPoller(places, lambda words: print(words, file=sys.stderr, flush=True)), keys)
     with stopping() as stop:
         tell_console(await console.start())
         try:

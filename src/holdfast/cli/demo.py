@@ -13,6 +13,8 @@ from holdfast.model.extras import require
 
 if TYPE_CHECKING:
     from holdfast.console.run_console import RunConsole
+    from holdfast.demo.episodes import Episode
+    from holdfast.demo.mqtt_desk import MqttDesk
     from holdfast.demo.prediction import DemoPrediction
     from holdfast.demo.screen import RunScreen
     from holdfast.demo.watch import RunWatch
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast.pipeline.audit.slices import Shown
 
 _PRESET = "demo-12"
+_DESK_AT = "rome"  # behind the broker that is killed, seen from most publishers
 _FILE, _RUN, _AUDIT = "network.toml", "run", "audit"  # what the folder holds
 
 
@@ -44,7 +47,7 @@ def run(
     Starts twelve brokers as processes on this machine, kills one and replaces it. Everything that it prints is
     measured in this run. Replaces an earlier demo in the folder. Takes about two minutes.
 
-    Exit code 0: every promise held. 1: one is broken. 2: an option is invalid.
+    Exit code 0: every promise held. 1: one is broken, or the client of MQTT misses an event. 2: an option is invalid.
 
     \b
     Example:
@@ -53,6 +56,7 @@ def run(
       holdfast demo --seed 8 --set links.loss=0.05 --out lossier
     """
     require("duckdb")  # before two minutes of work that could not be judged
+    require("aiomqtt")
     network = _network(out, seed, settings or [])
     from holdfast.demo.prediction import predict
     from holdfast.demo.screen import NetworkOutline, view_on_stderr
@@ -67,31 +71,39 @@ def run(
     with view_on_stderr(shape, watch) as view:
         view.show_step(f"starting {title}")
         watched = console_of_run(network, console, act)
-        lag_us, start_us = _live(network, out, in_process, watch, view, watched)
+        desk = _desk(network)
+        lag_us, start_us = _live(network, out, in_process, watch, view, watched, desk)
         view.show_step("predicting with the planner")
         prediction = predict(network, start_us)
-        audited, shown, expected = _audit(out, prediction, view)
+        audited, shown, expected, met = _audit(network, out, prediction, view)
+    count = desk.counted(out / _RUN)
     from holdfast.demo.summary import as_json as summary_json
     from holdfast.demo.summary import summary
 
     if as_json:
         print(
-            json.dumps({**summary_json(audited, shown, expected, lag_us), "report": str(out / _AUDIT / "report.html")})
+            json.dumps(
+                {
+                    **summary_json(audited, shown, expected, met, count, lag_us),
+                    "report": str(out / _AUDIT / "report.html"),
+                }
+            )
         )
     else:
-        print(summary(audited, shown, expected, lag_us))
+        print(summary(audited, shown, expected, met, count, lag_us))
         print(f"\nreport: {out / _AUDIT / 'report.html'}")
-    if audited.broken:
+    if audited.broken or count.missing:
         raise typer.Exit(1)
 
 
 def _network(out: Path, seed: int | None, settings: list[str]) -> "Network":
     """The preset with these changes, also as a file in the folder: the brokers' processes read it, and you may."""
+    from holdfast.demo.mqtt_desk import free_ports
     from holdfast.network.document import settings_from
     from holdfast.network.load import parse_text
     from holdfast.network.presets import preset_text
 
-    words = [*settings, *([f"seed={seed}"] if seed is not None else [])]
+    words = [f"transport.mqtt_port={free_ports(12)}", *settings, *([f"seed={seed}"] if seed is not None else [])]
     network = parse_text(preset_text(_PRESET), _PRESET, settings_from(words))
     for warning in network.warnings:
         print(f"warning: {warning}", file=sys.stderr)
@@ -112,8 +124,21 @@ def _loss(network: "Network") -> str:
     return f"links lose {low} %" if low == high else f"links lose {low} to {high} %"
 
 
+def _desk(network: "Network") -> "MqttDesk":
+    from holdfast.demo.mqtt_desk import MqttDesk
+
+    assert network.transport.mqtt_port is not None
+    return MqttDesk(network.transport.mqtt_port + [each.id for each in network.brokers].index(_DESK_AT))
+
+
 def _live(
-    network: "Network", out: Path, in_process: bool, watch: "RunWatch", view: "RunScreen", console: "RunConsole | None"
+    network: "Network",
+    out: Path,
+    in_process: bool,
+    watch: "RunWatch",
+    view: "RunScreen",
+    console: "RunConsole | None",
+    desk: "MqttDesk",
 ) -> tuple[int, int]:
     """By how much the workload was behind its times at most, and how long a process takes to start."""
     from holdfast.books.live import LiveBooks
@@ -140,8 +165,9 @@ def _live(
         async def measure() -> None:
             nonlocal start_us
             start_us = await measured_start_us(network, new_host)
+            await desk.start()
 
-        lag_us = run_loop(run_live(network, network.seed, new_host, books, clock, show, console, measure))
+        lag_us = run_loop(run_live(network, network.seed, new_host, books, clock, show, console, measure, desk.finish))
         if lag_us is None:
             raise KeyboardInterrupt
         books.close()
@@ -149,8 +175,9 @@ def _live(
 
 
 def _audit(
-    out: Path, prediction: "DemoPrediction", view: "RunScreen"
-) -> tuple["AuditedRun", "Shown", list["Expectation"]]:
+    network: "Network", out: Path, prediction: "DemoPrediction", view: "RunScreen"
+) -> tuple["AuditedRun", "Shown", list["Expectation"], list["Episode"]]:
+    from holdfast.demo.episodes import episodes
     from holdfast.demo.prediction import beside
     from holdfast.pipeline.audit.engines import engine_for, start
     from holdfast.pipeline.audit.trace_footers import read_footers
@@ -173,4 +200,5 @@ def _audit(
         found = shown(audit)
         write_tables(audit, found, folder)
         write_reports(audit.runs, found, folder, expect=lambda run, shown: beside(prediction, run, shown))
-    return run, found[run.label], beside(prediction, run, found[run.label])
+        met = episodes(network, audit)
+    return run, found[run.label], beside(prediction, run, found[run.label]), met

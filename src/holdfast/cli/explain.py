@@ -50,15 +50,24 @@ def run(
 
 def _lanes(subscription: Subscription, carrier: str, template: str) -> dict[str, list[str]]:
     from holdfast.carriers.addresses import features_of
-    from holdfast.carriers.lanes import Template, pattern_text
+    from holdfast.carriers.selectors import selector_of
+    from holdfast.language.lanes import Template, pattern_text
 
-    covering = Template(template, "holdfast").covering(subscription, features_of(carrier).prefixes)
-    return {"lanes": [pattern_text(each) for each in covering.patterns], "why": list(covering.reasons)}
+    bus = features_of(carrier)
+    covering = Template(template, "holdfast").covering(subscription, bus.prefixes)
+    shown = {"lanes": [pattern_text(each) for each in covering.patterns], "why": list(covering.reasons)}
+    if bus.selects:
+        shown["selector"] = [selector_of([subscription])]
+    return shown
 
 
 def _lanes_text(shown: dict[str, list[str]]) -> str:
     lines = [f"lane  {each}" for each in shown["lanes"]] or ["no lane: the condition never holds"]
-    return "\n".join(lines + [f"why   {each}" for each in shown["why"]])
+    lines += [f"why   {each}" for each in shown["why"]]
+    for selector in shown.get("selector", ()):
+        said = selector or "everything, because no test of it can be said as a selector"
+        lines.append(f"with --body json the server passes  {said}")
+    return "\n".join(lines)
 
 
 def _read_back(subscription: Subscription) -> dict[str, object]:

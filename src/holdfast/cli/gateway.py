@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.connection_options import DEFAULT_BROKER, Authority, Broker, Certificate, PrivateKey, Token
+from holdfast.cli.connection_options import (
+    DEFAULT_BROKER,
+    Authority,
+    Broker,
+    BusBody,
+    Certificate,
+    Lanes,
+    PrivateKey,
+    Space,
+    Token,
+)
 from holdfast.cli.flags import flag
 from holdfast.gateway.gateway import GatewaySettings
 from holdfast.model.errors import InputError
@@ -47,6 +57,9 @@ def run(
     key: PrivateKey = None,
     ca: Authority = None,
     token: Token = None,
+    space: Space = "holdfast",
+    lanes: Lanes = "",
+    body: BusBody = "native",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON objects.")] = False,
 ) -> None:
     """Log events for readers who come later, publish batches once.
@@ -59,21 +72,17 @@ def run(
     Example:
       holdfast gateway --broker tcp://127.0.0.1:7001 --log gw --condition "symbol = 'IBM'"
       holdfast gateway --log gw --stream "cheap=price < 10" --stream "big=volume > 1000000" --keep-mb 4096
+      holdfast gateway --broker nats://127.0.0.1:4222 --space plant --log gw --condition "temp > 30"
     """
+    from holdfast.gateway.dialling import BusSpace, addresses_of
     from holdfast.net.address import parse_address
     from holdfast.net.event_loop import run as run_loop
-    from holdfast.net.setup import finite
     from holdfast.net.tls import TlsFiles
 
-    for given, option, unit in (
-        (keep_mb, "--keep-mb", "megabytes"),
-        (keep_hours, "--keep-hours", "hours"),
-        (outgoing_mb, "--outgoing-mb", "megabytes"),
-    ):
-        finite(given, option, unit)
+    _check_numbers(keep_mb, keep_hours, outgoing_mb)
     settings = GatewaySettings(
         folder=log,
-        brokers=tuple(parse_address(each, to_dial=True) for each in broker or [DEFAULT_BROKER]),
+        brokers=addresses_of(broker or [DEFAULT_BROKER], to_dial=True),
         listen=tuple(parse_address(each) for each in listen or [_DEFAULT_LISTEN]),
         streams=_streams(condition, stream or []),
         name=name,
@@ -83,8 +92,17 @@ def run(
         advertise=tuple(advertise or ()),
         tls=TlsFiles(certificate, key, ca),
         token=token,
+        bus=BusSpace(space, lanes, body),
     )
     run_loop(_serve(settings, as_json))
+
+
+def _check_numbers(keep_mb: float, keep_hours: float, outgoing_mb: float) -> None:
+    from holdfast.net.setup import finite
+
+    finite(keep_mb, "--keep-mb", "megabytes")
+    finite(keep_hours, "--keep-hours", "hours")
+    finite(outgoing_mb, "--outgoing-mb", "megabytes")
 
 
 def _streams(condition: str | None, named: list[str]) -> dict[str, str]:

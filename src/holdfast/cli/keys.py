@@ -23,6 +23,10 @@ def run(
             help="A client, with its groups, that gets a certificate and a token; may be repeated.",
         ),
     ] = None,
+    signer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A publisher that gets a key to sign its events with; may be repeated."),
+    ] = None,
     host: Annotated[
         list[str] | None,
         typer.Option(help="A host by which brokers are reached; may be repeated. [default: 127.0.0.1, localhost]"),
@@ -33,7 +37,8 @@ def run(
     """Make an authority for development, with certificates, tokens and a key for brokers.
 
     Prints what it has made. Called again for the same folder, it makes what is missing, and new tokens for the clients
-    that are named. Whoever can read the folder can become anybody: in production, use an authority of your own.
+    that are named. To change the key of a signer, move its file away first. Whoever can read the folder can become
+    anybody: in production, use an authority of your own.
 
     \b
     Example:
@@ -47,7 +52,7 @@ def run(
     for each in client or ():
         name, _, listed = each.partition(":")
         clients[name] = [group.strip() for group in listed.split(",") if group.strip()]
-    for name in (*(broker or ()), *clients):
+    for name in (*(broker or ()), *clients, *(signer or ())):
         if sendable_name(name, "node") and ("/" in name or name.startswith(".")):
             raise InputError(f"{name}: a file cannot have this name")
     both = sorted({*(broker or ())} & clients.keys())
@@ -59,6 +64,8 @@ def run(
     for name, groups in clients.items():
         authority.certify("client", name, (), groups)
         authority.issue(name, groups)
+    for name in signer or ():
+        authority.add_signer(name)
     if as_json:
         print(json.dumps({"made": [str(each) for each in authority.made]}))
         return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.spark_options import Conf, Master, Packages, pairs, spark_settings
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ _Schema = Annotated[
 _SourceOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="With --stream: an option of the source.")
 ]
-_Settings = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting.")]
 
 
 def run(
@@ -58,8 +58,9 @@ def run(
     ] = None,
     source: Annotated[str | None, typer.Option(help="With --stream: a source of Spark's, such as kafka.")] = None,
     options: _SourceOptions = None,
-    master: Annotated[str | None, typer.Option(help="Spark's master, such as spark://host:7077.")] = None,
-    settings: _Settings = None,
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, or one per batch.")] = False,
 ) -> None:
     """Find which subscriptions match which events, on Spark.
@@ -81,8 +82,8 @@ def run(
         raise InputError("--once, --checkpoint, --source and --option go with --stream")
     if not stream:
         _check_place(out, overwrite)
-    conf, source_options = _pairs("--conf", settings), _pairs("--option", options)
-    spark = _session(master, conf)
+    settings, source_options = spark_settings(conf, packages), pairs("--option", options)
+    spark = _session(master, settings)
     from holdfast.pipeline.match.event_files import as_format
     from holdfast.pipeline.match.event_stream import EventStream
     from holdfast.pipeline.match.job import MatchJob
@@ -123,13 +124,6 @@ def _session(master: str | None, settings: dict[str, str]) -> "SparkSession":
     made = session("holdfast match", master, settings)
     plain_interrupts()
     return made
-
-
-def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
-    odd = [each for each in given or () if "=" not in each]
-    if odd:
-        raise InputError(f"{option}: expected KEY=VALUE, found {', '.join(odd)}")
-    return dict(each.split("=", 1) for each in given or ())
 
 
 def _summary(outcome: "MatchOutcome", out: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.spark_options import Conf, Master, Packages, spark_settings
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
     from holdfast.planner.loss import Forecast
     from holdfast.planner.pairs import Predictor
     from holdfast.planner.plan import Case, Endpoints, SubscriberPrediction
+    from holdfast.protocol.recovery.settings import RecoverySettings
 
 _ROWS_MAX = 40  # subscribers in the table on a screen; --json and --out have all
 _TARGET = 0.99  # what a recommendation is for where nobody has said anything
 _FEW = 12  # components in the ranking
+
+_OnSpark = Annotated[bool, typer.Option("--spark", help="Predict on Spark, for large networks and many cases.")]
 
 
 def run(
@@ -47,10 +51,10 @@ def run(
     ] = None,
     rank: Annotated[bool, typer.Option(help="Rank the components whose improvement helps most.")] = True,
     picture: Annotated[Path | None, typer.Option(help="Draw the network into this SVG file.")] = None,
-    spark: Annotated[
-        bool, typer.Option("--spark", help="Predict on Spark, for large networks and many cases.")
-    ] = False,
-    master: Annotated[str | None, typer.Option(help="Spark's master, such as spark://host:7077.")] = None,
+    spark: _OnSpark = False,
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
     out: Annotated[Path | None, typer.Option(help="With --spark: the folder for the table of predictions.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -76,12 +80,18 @@ def run(
     asked = _settings(network.plan, target, endpoints)
     for warning in network.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    _check_together(admit, wants, bool(what_if), picture, spark, master, out)
+    given = spark_settings(conf, packages)
+    _check_together(admit, wants, bool(what_if), picture, spark, bool(master or given), out)
+    if network.carrier is not None:
+        if admit is not None or what_if or picture is not None or spark:
+            raise InputError("--admit, --what-if, --picture and --spark are about brokers; this file has a [carrier]")
+        _plan_bus(network, asked, as_json)
+        return
     if admit is not None:
         _admit(network, asked, admit, "TRUE" if wants is None else wants, as_json)
         return
     if out is not None:
-        _plan_on_spark(network, asked, what_if or (), out, master, as_json)
+        _plan_on_spark(network, asked, what_if or (), out, master, given, as_json)
         return
     result = _plan(network, asked, what_if or (), rank)
     if picture is not None:
@@ -91,13 +101,30 @@ def run(
         raise typer.Exit(1)
 
 
+def _plan_bus(network: "Network", asked: "PlanSettings", as_json: bool) -> None:
+    from holdfast.cli.plan_bus import advice_for, bus_text
+    from holdfast.planner.bus import predict_bus
+
+    predictions = predict_bus(network, _digests(network).told)
+    if not any(each.owed_per_s for each in predictions):
+        raise InputError(f"{network.name}: nobody is owed anything; there is nothing to predict")
+    recovery, words = advice_for(predictions, _TARGET if asked.target is None else asked.target)
+    if as_json:
+        rows = [each.as_json() for each in predictions]
+        print(json.dumps({"network": network.name, "recovery": recovery, "words": words, "subscribers": rows}))
+    else:
+        print(bus_text(network, predictions, words))
+    if asked.target is not None and recovery is None:
+        raise typer.Exit(1)
+
+
 def _check_together(
     admit: str | None,
     wants: str | None,
     what_if: bool,
     picture: Path | None,
     spark: bool,
-    master: str | None,
+    is_spark_meant: bool,
     out: Path | None,
 ) -> None:
     """What options do not go together, before anything is computed."""
@@ -112,8 +139,8 @@ def _check_together(
         raise InputError("--picture goes with a plan on this machine, not with --spark")
     if spark and out is None:
         raise InputError("--spark writes a table; add --out FOLDER")
-    if not spark and (master is not None or out is not None):
-        raise InputError("--master and --out go with --spark")
+    if not spark and (is_spark_meant or out is not None):
+        raise InputError("--master, --conf, --packages and --out go with --spark")
 
 
 def _check_picture(picture: Path | None) -> None:
@@ -260,13 +287,21 @@ def _plan(network: "Network", asked: "PlanSettings", what_if: Sequence[str], ran
 
 def _losses(network: "Network", case: "Case") -> list["Forecast"]:
     from holdfast.planner.loss import forecasts, gossip_of
-    from holdfast.protocol.recovery.settings import RecoverySettings
     from holdfast.protocol.recovery.srm.settings import SrmSettings
 
     asked = network.reliability.guarantees.recovery
-    digests = asked if isinstance(asked, RecoverySettings) else RecoverySettings()
     records = asked if isinstance(asked, SrmSettings) else SrmSettings()
-    return forecasts(case, digests.told, records.record, network.reliability.hops.nack.tries, gossip_of(network))
+    return forecasts(
+        case, _digests(network).told, records.record, network.reliability.hops.nack.tries, gossip_of(network)
+    )
+
+
+def _digests(network: "Network") -> "RecoverySettings":
+    """How publishers tell of their events, where the file says it; otherwise as they would."""
+    from holdfast.protocol.recovery.settings import RecoverySettings
+
+    asked = network.reliability.guarantees.recovery
+    return asked if isinstance(asked, RecoverySettings) else RecoverySettings()
 
 
 def _draw(result: _Result, asked: "PlanSettings", picture: Path) -> None:
@@ -292,7 +327,13 @@ def _admit(network: "Network", asked: "PlanSettings", broker: str, wants: str, a
 
 
 def _plan_on_spark(
-    network: "Network", asked: "PlanSettings", what_if: Sequence[str], out: Path, master: str | None, as_json: bool
+    network: "Network",
+    asked: "PlanSettings",
+    what_if: Sequence[str],
+    out: Path,
+    master: str | None,
+    settings: dict[str, str],
+    as_json: bool,
 ) -> None:
     from holdfast.pipeline.plan.folder import check_free, planned
     from holdfast.pipeline.session import plain_interrupts, session
@@ -306,7 +347,7 @@ def _plan_on_spark(
     cases = {"": case, **{words: changed(case, words) for words in what_if}}
     plain_interrupts()
     target = _TARGET if asked.target is None else asked.target
-    found = planned(session("holdfast plan", master), cases, asked, f"{network.seed}/plan", target, out)
+    found = planned(session("holdfast plan", master, settings), cases, asked, f"{network.seed}/plan", target, out)
     print(json.dumps({"network": network.name, **found.as_json()}) if as_json else found.text(network.name))
     if asked.target is not None and found.advice[""].scheme is None:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`holdfast pub`: publish events from standard input."""
+"""`holdfast pub`: publish events, given as arguments or on standard input."""
 
 import asyncio
 import json
@@ -24,9 +24,11 @@ from holdfast.cli.connection_options import (
     Name,
     PrivateKey,
     Recovery,
+    SigningKey,
     Space,
     Token,
     client_of,
+    tell_denials,
 )
 from holdfast.cli.json_events import read_event
 from holdfast.model.errors import InputError
@@ -41,6 +43,10 @@ _CHUNKS_MAX = 4  # read ahead of publishing
 
 
 def run(
+    events: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[EVENT]...", help="Events as JSON objects; without any, those on standard input."),
+    ] = None,
     broker: Broker = None,
     name: Name = None,
     lifetime: Annotated[float | None, typer.Option(help="The lifetime of each event in seconds.")] = None,
@@ -49,6 +55,7 @@ def run(
     key: PrivateKey = None,
     ca: Authority = None,
     token: Token = None,
+    sign: SigningKey = None,
     recovery: Recovery = False,
     hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
@@ -58,16 +65,18 @@ def run(
     body: BusBody = "native",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
-    """Publish the events on standard input, one JSON object a line.
+    """Publish events: the arguments, or the lines of standard input, each a JSON object.
 
-    A line that is not an event is reported on stderr with its number, and skipped. A timestamp is written as
+    What is not an event is reported on stderr with its number, and skipped. A timestamp is written as
     {"$timestamp": "2026-01-31T09:30:00Z"}, as `holdfast sub` does.
 
-    Exit code 0: all are published. 1: some were skipped. 2: there is no such broker, or an option is wrong.
+    Exit code 0: all are published. 1: some were skipped, or refused by the broker. 2: there is no such broker, or an
+    option is wrong.
 
     \b
     Example:
-      echo '{"symbol": "IBM", "price": 119.5}' | holdfast pub --broker tcp://127.0.0.1:7001
+      holdfast pub '{"symbol": "IBM", "price": 119.5}' --broker tcp://127.0.0.1:7001
+      holdfast pub --broker tcp://127.0.0.1:7001 < events.jsonl
     """
     from holdfast.net.event_loop import run as run_loop
     from holdfast.net.setup import finite
@@ -81,6 +90,7 @@ def run(
         key=key,
         ca=ca,
         token=token,
+        sign=sign,
         recovery=recovery,
         order=order,
         hops=hops,
@@ -89,14 +99,17 @@ def run(
         lanes=lanes,
         body=body,
     )
-    published, skipped = run_loop(_publish(client, lifetime, rate))
+    published, skipped, refused = run_loop(_publish(client, events, lifetime, rate))
     if as_json:
-        print(json.dumps({"published": published, "skipped": skipped}))
-    if skipped:
+        print(json.dumps({"published": published - refused, "skipped": skipped, "refused": refused}))
+    if skipped or refused:
         raise typer.Exit(1)
 
 
-async def _publish(client: "Client", lifetime: float | None, rate: float | None) -> tuple[int, int]:
+async def _publish(
+    client: "Client", events: list[str] | None, lifetime: float | None, rate: float | None
+) -> tuple[int, int, int]:
+    """How many were published, how many were no events, and how many of those published the broker has refused."""
     from holdfast.cli.connection_options import stopping
 
     published = skipped = 0
@@ -105,7 +118,8 @@ async def _publish(client: "Client", lifetime: float | None, rate: float | None)
     async with client:
         with stopping() as stop:
             number = 0
-            async for line in _lines(stop):
+            what, lines = ("line", _lines(stop)) if events is None else ("argument", _given(events))
+            async for line in lines:
                 number += 1
                 try:
                     event = _event(line)
@@ -119,10 +133,10 @@ async def _publish(client: "Client", lifetime: float | None, rate: float | None)
                     published += 1
                 except InputError as problem:
                     skipped += 1
-                    print(f"line {number}: {problem}", file=sys.stderr)
+                    print(f"{what} {number}: {problem}", file=sys.stderr)
         if not stop.is_set():
             await client.flush()
-    return published, skipped
+        return published, skipped, tell_denials(client)
 
 
 async def _stopped_within(stop: asyncio.Event, seconds: float) -> bool:
@@ -138,6 +152,11 @@ def _event(line: bytes) -> dict[str, object] | None:
     if len(line) > _LINE_BYTES_MAX:
         raise InputError(f"more than {_LINE_BYTES_MAX} bytes")
     return read_event(line)
+
+
+async def _given(events: list[str]) -> AsyncIterator[bytes]:
+    for each in events:
+        yield each.encode("utf-8", "surrogateescape")
 
 
 async def _lines(stop: asyncio.Event) -> AsyncIterator[bytes]:

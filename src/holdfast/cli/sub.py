@@ -5,7 +5,7 @@ import json
 import sys
 import warnings
 from base64 import b64encode
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,9 +21,11 @@ from holdfast.cli.connection_options import (
     Name,
     PrivateKey,
     Recovery,
+    SignersFile,
     Space,
     Token,
     client_of,
+    tell_denials,
 )
 from holdfast.cli.json_events import event_for_json, timestamp_for_json
 from holdfast.cli.slow_output import SlowOutput
@@ -45,6 +47,7 @@ def run(
     key: PrivateKey = None,
     ca: Authority = None,
     token: Token = None,
+    verify: SignersFile = None,
     recovery: Recovery = False,
     hops: HopsOf = HopSettings.hops,
     durable: Durably = False,
@@ -53,6 +56,12 @@ def run(
     lanes: Lanes = "",
     body: BusBody = "native",
     group: Annotated[str, typer.Option(help="Share it: each event goes to one of all in this group.")] = "",
+    last: Annotated[
+        int | None, typer.Option(min=1, help="Begin with the last so many events that the broker has kept.")
+    ] = None,
+    since: Annotated[
+        float | None, typer.Option(min=0, help="Begin with what it has kept of the last so many seconds.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each event with its source, sequence number, delay and payload.")
     ] = False,
@@ -76,6 +85,7 @@ def run(
     if parsed.warnings:
         print(f"warning: {'; '.join(parsed.warnings)}", file=sys.stderr, flush=True)
     finite(timeout or None, "--timeout", "seconds")
+    finite(since or None, "--since", "seconds")
     client = client_of(
         broker,
         name=name,
@@ -83,6 +93,7 @@ def run(
         key=key,
         ca=ca,
         token=token,
+        verify=verify,
         recovery=recovery,
         order=order,
         hops=hops,
@@ -91,7 +102,8 @@ def run(
         lanes=lanes,
         body=body,
     )
-    if not run_loop(_subscribe(client, condition, count, timeout, as_json, durable, group)):
+    wanted = {"group": group, "last": last, "since": since}
+    if not run_loop(_subscribe(client, condition, count, timeout, as_json, durable, wanted)):
         raise typer.Exit(1)
 
 
@@ -102,7 +114,7 @@ async def _subscribe(
     timeout: float | None,
     as_json: bool,
     durable: bool,
-    group: str,
+    wanted: dict[str, Any],
 ) -> bool:
     """Whether as many came as were asked for."""
     from holdfast.cli.connection_options import stopping
@@ -111,9 +123,10 @@ async def _subscribe(
         with stopping() as stop:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", HoldfastWarning)  # it was told in a line of its own
-                subscription = client.subscribe(condition, group=group)
+                subscription = client.subscribe(condition, **wanted)
             await client.flush()
             print(f"subscribed at {client.broker}", file=sys.stderr, flush=True)
+            tell_denials(client)
             printing = asyncio.create_task(_print(subscription, count, as_json))
             stopped = asyncio.create_task(stop.wait())
             await asyncio.wait([printing, stopped], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)

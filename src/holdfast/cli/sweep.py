@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.progress_shown import progress_shown
+from holdfast.cli.spark_options import Conf, Master, Packages, spark_settings
 from holdfast.model.errors import InputError
 from holdfast.model.extras import require
 
@@ -28,8 +29,9 @@ def run(
         list[str] | None,
         typer.Option(metavar="y=METRIC,x=KEY[,by=KEY+KEY][,log=x|y|xy]", help="One more chart; may be repeated."),
     ] = None,
-    master: Annotated[str | None, typer.Option(help="A Spark cluster, such as spark://host:7077.")] = None,
-    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting.")] = None,
+    master: Master = None,
+    conf: Conf = None,
+    packages: Packages = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Simulate over a grid of settings and seeds, on Spark.
@@ -52,17 +54,14 @@ def run(
 
     if out == Path():
         raise InputError("--out: expected the name of a folder, such as loss")
-    odd = [each for each in conf or () if "=" not in each]
-    if odd:
-        raise InputError(f"--conf: expected KEY=VALUE, found {', '.join(odd)}")
-    spark_settings = dict(each.split("=", 1) for each in conf or ())
+    settings = spark_settings(conf, packages)
     asked = load_sweep(path)
     charts = [*asked.charts, *map(chart_from_words, chart or ())]
     for each in charts:  # before hours of simulation, not after
         check_chart(each, asked.plan.axis_values())
     folder = SweepFolder(out.resolve())
     began = monotonic()
-    ran = _run(asked.plan, folder, overwrite, master, spark_settings)
+    ran = _run(asked.plan, folder, overwrite, master, settings)
     report = _report(asked.plan, folder, ran, monotonic() - began)
     drawn = _draw(charts, asked.plan, folder, report.done)
     if as_json:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.net.live import LiveRun, NewHost
     from holdfast.net.member import NewImpairment, OnWanted
     from holdfast.network.schema import Network
+    from holdfast.network.settings import CarrierSettings
     from holdfast.protocol.replication.settings import Role
 
 
@@ -123,6 +125,8 @@ def hosts(
     from holdfast.net.member import Member
     from holdfast.net.member_process import MemberProcess
 
+    if network.carrier is not None:
+        return bus_host(network.carrier)
     if arguments is None:
         return lambda name, role, on_wanted: Member(name, network, new_impairment, clock, role, on_wanted)
     command = [sys.executable, "-c", "from holdfast.cli import main; main()", "up", *arguments, "--member"]
@@ -132,6 +136,16 @@ def hosts(
         return MemberProcess(name, [*command, name, *words], books.on_rows, on_wanted)
 
     return new_process
+
+
+def bus_host(carrier: "CarrierSettings") -> "NewHost":
+    """A bus has one host, whatever life its server is in; what the server writes goes when this process does."""
+    from holdfast.carriers.live_bus import BusHost
+
+    folder = TemporaryDirectory(prefix="holdfast-bus-")
+    host = BusHost(carrier, Path(folder.name))
+    weakref.finalize(host, folder.cleanup)
+    return lambda name, role, on_wanted: host
 
 
 def _role(text: str | None) -> "Role | None":
@@ -149,13 +163,16 @@ async def run_live(
     show: "Callable[[LiveRun, LiveBooks], None] | None" = None,
     console: "RunConsole | None" = None,
     on_started: "Callable[[], Awaitable[None]] | None" = None,
+    on_drained: "Callable[[], Awaitable[None]] | None" = None,
 ) -> int | None:
     """By how much the workload was behind its times at most; None if it was stopped before anything had begun."""
+    from holdfast.carriers.live_bus import new_bus_client
     from holdfast.cli.connection_options import stopping
-    from holdfast.net.live import LiveRun
+    from holdfast.net.live import LiveRun, new_client
     from holdfast.sim.faults import Faults
 
-    live = LiveRun(network, seed, new_host, books, clock)
+    clients = new_client if network.carrier is None else new_bus_client
+    live = LiveRun(network, seed, new_host, books, clock, clients)
     with stopping() as stop:
         try:
             starting = asyncio.create_task(live.start())
@@ -174,6 +191,8 @@ async def run_live(
                 tell_console(await console.start(live))
             Faults(live)  # the same faults at the same times as in the simulator
             await live.run(stop, lambda: (show or _show)(live, books))
+            if on_drained is not None:
+                await on_drained()  # while brokers still run
         finally:
             if console is not None:
                 await console.stop()

@@ -5,7 +5,7 @@ says so.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time
 from typing import Any
 
@@ -30,13 +30,15 @@ Statuses = tuple[Mapping[str, BrokerStatus], Mapping[str, str]]  # of those who 
 
 
 class StatusPoller:
-    """Asks each address for /status, all at once."""
+    """Asks each address for /status, all at once, and tells when one stops to answer or answers again."""
 
-    def __init__(self, addresses: Sequence[str]) -> None:
+    def __init__(self, addresses: Sequence[str], tell: Callable[[str], None]) -> None:
         if len(addresses) > _BROKERS_MAX:
             raise InputError(f"{len(addresses):,} brokers; one console asks {_BROKERS_MAX:,} at most")
         self._urls = {f"http://{each.removeprefix('http://').rstrip('/')}/status": each for each in addresses}
         self._names: dict[str, str] = {}  # by address, once it has told it
+        self._tell = tell
+        self._silent: set[str] = set()  # addresses of those who did not answer when last asked
         self._session: aiohttp.ClientSession | None = None
 
     async def statuses(self) -> Statuses:
@@ -46,12 +48,21 @@ class StatusPoller:
         found, down = dict[str, BrokerStatus](), dict[str, str]()
         for url, answer in zip(self._urls, await asyncio.gather(*map(self._ask, self._urls)), strict=True):
             address = self._urls[url]
+            self._note(address, answer)
             if isinstance(answer, str):
                 down[self._names.get(address, address)] = answer
             else:
                 self._names[address] = str(answer["broker"])
                 found[self._names[address]] = answer
         return found, down
+
+    def _note(self, address: str, answer: BrokerStatus | str) -> None:
+        if isinstance(answer, str) and address not in self._silent:
+            self._silent.add(address)
+            self._tell(f"{address} {answer}")
+        elif not isinstance(answer, str) and address in self._silent:
+            self._silent.discard(address)
+            self._tell(f"{address} answers")
 
     async def _ask(self, url: str) -> BrokerStatus | str:
         assert self._session is not None

@@ -15,6 +15,7 @@ from aiohttp import web
 from holdfast.console.access import SESSION_S, ConsoleAccess, RequestRefused
 from holdfast.console.board import Board
 from holdfast.console.chart_points import ChartPoints
+from holdfast.console.connections import ConsoleConnections
 from holdfast.model.errors import HoldfastError, TransportError
 
 PAGES_MAX = 32  # that look at once; each costs a few kilobytes a second
@@ -58,6 +59,8 @@ class ConsoleServer:
         self._streams: set[asyncio.Task[Any]] = set()
         self._assets = {each.name: each.read_bytes() for each in (files(__package__) / "assets").iterdir()}
         self._runner: web.AppRunner | None = None
+        self._connections: ConsoleConnections | None = None
+        self._listener: asyncio.Server | None = None
         self.address = ""
 
     async def start(self, host: str, port: int) -> None:
@@ -73,13 +76,14 @@ class ConsoleServer:
         app.router.add_post("/api/act/{name}", self._act)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, handler_cancellation=True)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
+        assert self._runner.server is not None
+        self._connections = ConsoleConnections(self._runner.server)
         try:
-            await site.start()
+            self._listener = await asyncio.get_running_loop().create_server(self._connections, host, port)
         except OSError as problem:
             await self._runner.cleanup()
             raise TransportError(f"cannot serve the console on {host}:{port}: {problem.strerror or problem}") from None
-        self.access.port = self._runner.addresses[0][1]
+        self.access.port = self._listener.sockets[0].getsockname()[1]
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self.access.port}/"
 
@@ -91,11 +95,15 @@ class ConsoleServer:
     async def stop(self) -> None:
         for stream in list(self._streams):
             stream.cancel()
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
     async def tell(self) -> None:
-        """The board has changed."""
+        """The board has changed, as it does once a second."""
+        if self._connections is not None:
+            self._connections.close_silent()
         async with self._changed:
             self._changed.notify_all()
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from holdfast.demo.episodes import Episode
+from holdfast.demo.mqtt_desk import DeskCount
 from holdfast.pipeline import number_format
 from holdfast.pipeline.audit.expectations import Expectation
 from holdfast.pipeline.audit.failover import AuditedFailover
@@ -13,15 +15,19 @@ from holdfast.pipeline.report.html_parts import state_of
 _NAME = 26
 
 
-def summary(run: AuditedRun, shown: Shown, expected: Sequence[Expectation], lag_us: int) -> str:
+def summary(
+    run: AuditedRun, shown: Shown, expected: Sequence[Expectation], met: Sequence[Episode], desk: DeskCount, lag_us: int
+) -> str:
     lines = [f"{run.about.get('name')}, seed {run.about.get('seed')}"]
-    lines += [f"  {name:<{_NAME}}{text}".rstrip() for name, text in _rows(run, shown, lag_us)]
+    lines += [f"  {name:<{_NAME}}{text}".rstrip() for name, text in _rows(run, shown, met, desk, lag_us)]
     lines += ["", f"  {'predicted and measured':<{_NAME}}{'predicted':>12}{'measured':>22}"]
     lines += [f"    {each.what:<{_NAME - 2}}{each.predicted_words:>12}{each.measured_words:>22}" for each in expected]
     return "\n".join([*lines, "", *_promises(run)])
 
 
-def _rows(run: AuditedRun, shown: Shown, lag_us: int) -> Iterator[tuple[str, str]]:
+def _rows(
+    run: AuditedRun, shown: Shown, met: Sequence[Episode], desk: DeskCount, lag_us: int
+) -> Iterator[tuple[str, str]]:
     outcome, recovered = run.outcome, run.recovered
     subscribers = shown.worst[0]["subscribers"] if shown.worst else 0
     yield "published", number_format.count(outcome.published)
@@ -36,6 +42,10 @@ def _rows(run: AuditedRun, shown: Shown, lag_us: int) -> Iterator[tuple[str, str
     yield "FIFO violations avoided", f"{run.figures['behind'] - outcome.fifo_violations:,}, {left}{waited}"
     for failover in shown.failovers:
         yield from _failover(failover)
+    for each in met:
+        yield from _absence(each) if each.kind == "absence" else _burst(each)
+    copies = f", and {desk.twice:,} copies" if desk.twice else ""
+    yield "over MQTT", f"a desk at rome got {desk.delivered:,} of the {desk.owed:,} events that it asked for{copies}"
     dropped = outcome.incidents.get("dropped", 0)
     behind = f"publishers at most {number_format.time(lag_us)} behind schedule"
     yield "overload", f"{dropped:,} events dropped; {behind}"
@@ -64,6 +74,21 @@ def _failover(found: AuditedFailover) -> Iterator[tuple[str, str]]:
     yield "", f"{slowest}, half of them {number_format.time(during.delay_p50_us)} or less"
 
 
+def _absence(found: Episode) -> Iterator[tuple[str, str]]:
+    yield "absence", f"{found.client} away from {found.from_us / 1e6:.1f} s to {found.until_us / 1e6:.1f} s"
+    after = (
+        "" if found.last_us is None else f"; the last came {number_format.time(found.last_us - found.until_us)} later"
+    )
+    yield "  meanwhile", f"{found.owed:,} owed: {found.recovered:,} were recovered, {found.missing:,} were lost{after}"
+
+
+def _burst(found: Episode) -> Iterator[tuple[str, str]]:
+    lasted = number_format.time(found.until_us - found.from_us)
+    yield "burst", f"{found.client} published {found.published:,} more at {found.from_us / 1e6:.1f} s, within {lasted}"
+    half = f"half of them took {number_format.time(found.delay_p50_us)} or less"
+    yield "  of it", f"{found.owed:,} owed: {found.recovered:,} were recovered, {found.missing:,} were lost; {half}"
+
+
 _VERBS = {"holds": "hold"}
 
 
@@ -78,7 +103,9 @@ def _promises(run: AuditedRun) -> Iterator[str]:
         yield f"  {verdict.promise} is broken: {verdict.broken:,} of {verdict.checked:,}{such}"
 
 
-def as_json(run: AuditedRun, shown: Shown, expected: Sequence[Expectation], lag_us: int) -> dict[str, Any]:
+def as_json(
+    run: AuditedRun, shown: Shown, expected: Sequence[Expectation], met: Sequence[Episode], desk: DeskCount, lag_us: int
+) -> dict[str, Any]:
     """The same for machines."""
     return {
         **run.as_json(),
@@ -97,6 +124,8 @@ def as_json(run: AuditedRun, shown: Shown, expected: Sequence[Expectation], lag_
             }
             for each in shown.failovers
         ],
+        "mqtt": vars(desk),
+        "episodes": [vars(each) for each in met],
         "expected": [
             {
                 "what": each.what,

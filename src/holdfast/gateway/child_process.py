@@ -5,6 +5,7 @@ import json
 import os
 from pathlib import Path
 
+from holdfast.gateway.dialling import BusSpace, addresses_of
 from holdfast.gateway.gateway import Gateway, GatewaySettings
 from holdfast.model.errors import HoldfastError
 from holdfast.net.address import parse_address
@@ -12,11 +13,12 @@ from holdfast.net.event_loop import run
 from holdfast.net.tls import TlsFiles
 
 
-def serve(folder: str, listen: str, brokers: str, tls: str) -> None:
+def serve(folder: str, listen: str, brokers: str, tls: str, bus: str) -> None:
     """Says in one line of JSON where it listens, or what is wrong."""
     try:
-        addresses = tuple(parse_address(each) for each in json.loads(brokers))
-        settings = GatewaySettings(Path(folder), addresses, (parse_address(listen),), tls=TlsFiles(*json.loads(tls)))
+        places = addresses_of(json.loads(brokers)), (parse_address(listen),)
+        how = TlsFiles(*json.loads(tls)), BusSpace(*json.loads(bus))
+        settings = GatewaySettings(Path(folder), *places, tls=how[0], bus=how[1])
         run(_serve(settings))
     except HoldfastError as problem:
         print(json.dumps({"problem": str(problem)}), flush=True)

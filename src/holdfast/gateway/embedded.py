@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from holdfast.gateway.dialling import BusSpace
 from holdfast.model.errors import InputError, TransportError
 from holdfast.net.tls import TlsFiles
 
@@ -19,9 +20,9 @@ _STOP_S = 10.0
 
 
 class EmbeddedGateway:
-    def __init__(self, folder: Path, brokers: Sequence[str], tls: TlsFiles, listen: str = "tcp://127.0.0.1:0") -> None:
-        given = [tls.certificate, tls.key, tls.ca]
-        command = [sys.executable, "-c", _PROGRAM, str(folder), listen, json.dumps(list(brokers)), json.dumps(given)]
+    def __init__(self, folder: Path, brokers: Sequence[str], tls: TlsFiles, listen: str, bus: BusSpace) -> None:
+        given = list(brokers), [tls.certificate, tls.key, tls.ca], [bus.space, bus.lanes, bus.body]
+        command = [sys.executable, "-c", _PROGRAM, str(folder), listen, *map(json.dumps, given)]
         # Not our standard error: Spark takes what its workers write there for a sign of trouble.
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -17,6 +17,7 @@ from random import Random
 from typing import Annotated
 
 from holdfast.gateway.connections import Connections
+from holdfast.gateway.dialling import BusSpace, Upstream
 from holdfast.gateway.folder import GatewayFolder
 from holdfast.gateway.ledger import BYTES_MAX, STALE_S, CommitLedger
 from holdfast.gateway.publisher import LedgerPublisher
@@ -32,7 +33,6 @@ from holdfast.net.disk_thread import OneThread
 from holdfast.net.tls import TlsFiles
 from holdfast.net.transport import listen
 from holdfast.net.wire import Listener
-from holdfast.protocol.settings import ProtocolSettings
 from holdfast.store.log import SEGMENTS_MIN, Retention
 from holdfast.wire.event_encoding import sendable_name
 
@@ -71,11 +71,20 @@ class GatewaySettings(Settings):
     token: str | None = setting(
         None, "file with the token that says who it is to its brokers", "not every broker asks for one"
     )
+    bus: BusSpace = setting(
+        BusSpace(), "space, lanes and body, where the address is that of a bus", "brokers have no use for it"
+    )
+
+    @property
+    def upstream(self) -> Upstream:
+        return Upstream(self.brokers, self.tls, self.token, self.bus)
 
     def problems(self) -> list[str]:
         found = []
         if not self.brokers:
             found.append("a gateway needs the address of a broker, such as tcp://127.0.0.1:7001")
+        if self.upstream.is_bus and len({type(each) for each in self.brokers}) > 1:
+            found.append("a gateway reads from brokers or from a bus, and not from both")
         if any(each.scheme == "udp" for each in self.listen):
             found.append("a gateway listens on tcp:// or tls://: UDP can lose what it acknowledges")
         if self.retention.keep_bytes < _KEEP_BYTES_MIN:
@@ -142,13 +151,11 @@ class Gateway:
         self._folder.write_address(self.listening)
         self.publisher = LedgerPublisher(
             self._folder.identity,
-            self.settings.brokers,
-            self.settings.tls,
+            self.settings.upstream,
             self.ledger,
             self.disk,
             self._report,
             self.settings.advertise,
-            self.settings.token,
         )
         self._tasks = [asyncio.create_task(each) for each in (self._stay(), self.publisher.run(), self._tidy())]
 
@@ -199,8 +206,7 @@ class Gateway:
         backoff = Backoff(Random(f"{self.name}/gateway"))
         reported = ""
         while self._client is None:
-            own = self.settings.brokers, f"{self.name}.reads", self.settings.tls, ProtocolSettings()
-            client = Client(*own, token=self.settings.token)
+            client = self.settings.upstream.client(f"{self.name}.reads")
             try:
                 await client.__aenter__()
             except TransportError as problem:

@@ -11,37 +11,33 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from random import Random
 
+from holdfast.gateway.dialling import Upstream
 from holdfast.gateway.folder import Identity
 from holdfast.gateway.ledger import CommitLedger
 from holdfast.gateway.messages import decode_outgoing
 from holdfast.model.errors import TransportError
-from holdfast.net.address import Address
 from holdfast.net.backoff import Backoff
 from holdfast.net.client import Client
 from holdfast.net.disk_thread import OneThread
-from holdfast.net.tls import TlsFiles
-from holdfast.protocol.settings import ProtocolSettings
 
 _IDLE_S = 5.0  # without anything to publish the connection is given up, so that a gateway which only reads has one
+_IDLE_BUS_S = 60.0  # a bus keeps nothing: as long as this, who missed events may ask for them
 
 
 class LedgerPublisher:
     def __init__(
         self,
         identity: Identity,
-        brokers: Sequence[Address],
-        tls: TlsFiles | None,
+        upstream: Upstream,
         ledger: CommitLedger,
         disk: OneThread,
         report: Callable[[str], None],
         advertise: Sequence[str] = (),
-        token: str | None = None,
     ) -> None:
         self.sent_again = 0  # chunks whose connection broke before the broker had confirmed them
         self._identity = identity
-        self._brokers = brokers
-        self._tls = tls
-        self._token = token
+        self._upstream = upstream
+        self._idle_s = _IDLE_BUS_S if upstream.is_bus else _IDLE_S
         self._ledger = ledger
         self._disk = disk
         self._report = report
@@ -82,8 +78,7 @@ class LedgerPublisher:
         if chunk is None:
             return
         first_seq = self._identity.first_seq + chunk[0]
-        own = self._brokers, self._identity.name, self._tls, ProtocolSettings()
-        async with Client(*own, first_seq=first_seq, token=self._token) as client:
+        async with self._upstream.client(self._identity.name, first_seq) as client:
             for condition in self._advertise:
                 client.advertise(condition)
             while chunk is not None:
@@ -109,6 +104,6 @@ class LedgerPublisher:
             await self._work.wait()
         elif chunk is None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_IDLE_S):
+                async with asyncio.timeout(self._idle_s):
                     await self._work.wait()
         return chunk or await self._first()

@@ -25,11 +25,15 @@ class Remembering(Generic[K, V]):
 
     def _learn(self, key: K) -> V:
         result, size = self._work_out(key)
-        if size > self._bytes_max:
-            return result
+        self.keep(key, result, size)
+        return result
+
+    def keep(self, key: K, result: V, size: int) -> None:
+        """What is known without working it out."""
+        if size > self._bytes_max or key in self._known:
+            return
         if self.bytes + size > self._bytes_max:
             self._known.clear()
             self.bytes = 0
         self._known[key] = result
         self.bytes += size
-        return result

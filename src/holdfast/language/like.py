@@ -88,6 +88,13 @@ def prefix_text(pattern: str) -> str | None:
     return plain(parts[0]) if len(parts) == 2 and not parts[1] and parts[0] else None
 
 
+def longest_gapped(pattern: str) -> int:
+    """The most characters between two `%` among which there is a `_`: what such a search takes time by."""
+    if "_" not in pattern:
+        return 0
+    return max([len(part) for part in segments(pattern)[1:-1] if _ANY in part], default=0)
+
+
 def _like_test(pattern: str) -> Test:
     prefix = prefix_text(pattern)
     if prefix is not None:

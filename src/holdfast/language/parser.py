@@ -10,12 +10,14 @@ import re
 from collections import Counter
 
 from holdfast.language import expression as made
+from holdfast.language.bounded_cache import Remembering
 from holdfast.language.constraint import CONTAINS, FLIPPED, IS_TRUE, NEGATED, Constraint, constraint
 from holdfast.language.diagnosis import Stumble, diagnose
 from holdfast.language.expression import TEST, Expression
 from holdfast.language.limits import (
     CONSTRAINTS_MAX,
     DEPTH_MAX,
+    EXPRESSIONS_SIZE_MAX,
     FILTERS_MAX,
     PATTERNS_MAX,
     PROBLEMS_MAX,
@@ -36,6 +38,9 @@ _LITERAL_STARTS = frozenset("'.0123456789")
 _GOES_ON = frozenset(("IS", "IN", "LIKE", "BETWEEN", "NOT"))  # words that make what stands before them an operand
 # A filter is printed at most 16 times as long as the text it comes from: 1e19 as 20 digits, a as a = TRUE.
 _SURELY_FITS = TEXT_CHARACTERS_MAX // 16
+_LONG = 100  # characters: shorter ones are seldom large, and read again in microseconds
+_MANY = 16  # filters: the canonical text of fewer is read in a millisecond
+_CONSTRAINT_BYTES = 160  # with its operand and its share of the tuples around it
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -55,6 +60,12 @@ def _read(text: str, blind: bool) -> Subscription:
     if len(text) > TEXT_CHARACTERS_MAX:
         size = f"this condition has {len(text):,} characters; the limit is {TEXT_CHARACTERS_MAX:,}"
         raise ConditionError(text, [ConditionProblem(TEXT_CHARACTERS_MAX, 1, size)])
+    return _read_anew((text, blind))[0] if len(text) < _LONG else _remembered((text, blind))
+
+
+def _read_anew(given: tuple[str, bool]) -> tuple[Subscription, int]:
+    """What a text says, and how many bytes that takes, roughly."""
+    text, blind = given
     if not text.isascii():
         _check_characters(text)
     plain = plain_conjunction(text)
@@ -67,7 +78,16 @@ def _read(text: str, blind: bool) -> Subscription:
     subscription = subscription_of(raw)
     if len(text) * len(subscription.filters) > _SURELY_FITS:
         _check_canonical_length(text, subscription)
-    return subscription
+    size = 2 * len(text) + _CONSTRAINT_BYTES * sum(map(len, subscription.filters))
+    if len(subscription.filters) > _MANY:
+        canonical = str(subscription)
+        _remembered.keep((canonical, blind), Subscription(subscription.filters), size + len(canonical))
+    return subscription, size
+
+
+# A condition passes several readers on its way, of a client of MQTT five, most of them as its canonical text. That may
+# be a hundred times as long as the text it was written as, and takes each of them tens of milliseconds.
+_remembered: Remembering[tuple[str, bool], Subscription] = Remembering(_read_anew, bytes_max=2**23)
 
 
 def _check_characters(text: str) -> None:
@@ -180,6 +200,7 @@ class _Parser(Reader):
         self.groups = [_Group(False, 0)]  # the whole condition, then the parentheses that are open
         self.negated = False  # whether the factor being read stands under an odd number of NOTs
         self.stumbles: list[Stumble] = []
+        self._asked_parts = 0  # of the expressions that were read so far
         self.operands = _opening_operands(self.tokens) if "(" in self.tokens else frozenset()
 
     def condition(self) -> Disjunction:
@@ -345,6 +366,9 @@ class _Parser(Reader):
         """An expression that has to be true. One that is always unknown stays, to be warned of."""
         if test.constant and not test.unknown:
             return [()] if test.value else []
+        self._asked_parts += test.size
+        if self._asked_parts > EXPRESSIONS_SIZE_MAX:
+            self.stop(f"the expressions of a condition have at most {EXPRESSIONS_SIZE_MAX:,} parts", at=self.at - 1)
         return [(Constraint(test.text, IS_TRUE, self.bounded(made.untested(test) if test.blind else test)),)]
 
 

@@ -16,8 +16,8 @@ from holdfast.language.constraint import NEGATED
 from holdfast.language.diagnosis import Stumble
 from holdfast.language.expression import PRODUCT, SIGN, SUM, Expression
 from holdfast.language.functions import FUNCTIONS, UNITS, Function, difference
-from holdfast.language.like import pattern_from
-from holdfast.language.limits import EXPRESSION_DEPTH_MAX, EXPRESSION_SIZE_MAX, NAME_CHARACTERS_MAX
+from holdfast.language.like import longest_gapped, pattern_from
+from holdfast.language.limits import EXPRESSION_DEPTH_MAX, EXPRESSION_SIZE_MAX, LIKE_GAPPED_MAX, NAME_CHARACTERS_MAX
 from holdfast.language.plain import shared_name
 from holdfast.language.tokens import END, KEYWORDS, NAME, NUMBER, tokens_of
 from holdfast.model.errors import InputError
@@ -208,6 +208,10 @@ class Reader:
             canonical_pattern = pattern_from(pattern, escape)
         except ValueError:
             self.stop(f"in this pattern {escape} must stand before %, _ or {escape}", at=at)
+        longest = longest_gapped(canonical_pattern)
+        if longest > LIKE_GAPPED_MAX:
+            said = f"this pattern has {longest:,} characters with _ between two %; the limit is {LIKE_GAPPED_MAX:,}"
+            self.stop(said, "put another % among them, or use REGEXP_LIKE", at=at)
         return Test("LIKE", left, (), negated, canonical_pattern)
 
     # Operands ------------------------------------------------------------------------------------

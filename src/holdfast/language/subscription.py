@@ -59,7 +59,7 @@ class Subscription:
     def __str__(self) -> str:
         if not self.filters:
             return "FALSE"
-        return " OR ".join(map(filter_text, self.filters))
+        return " OR ".join(_texts(self.filters))
 
     def __repr__(self) -> str:
         return f"parse({str(self)!r})"
@@ -142,8 +142,26 @@ def _canonical(raw: list[Filter]) -> Subscription:
         return Subscription(((),), tuple(warnings))
     if not kept:
         warnings.append("this subscription can never match")
-    ordered = sorted(kept, key=filter_text) if len(kept) > 1 else kept
-    return Subscription(tuple(ordered), tuple(warnings))
+    return Subscription(_sorted(tuple(kept)), tuple(warnings))
+
+
+def _sorted(filters: tuple[Filter, ...]) -> tuple[Filter, ...]:
+    if len(filters) < 2:
+        return filters
+    texts = _texts(filters)
+    return tuple([filters[at] for at in sorted(range(len(filters)), key=texts.__getitem__)])
+
+
+def _texts(filters: tuple[Filter, ...]) -> list[str]:
+    """Of each filter. Those of one condition share most of their constraints, and each of those is printed once."""
+    if len(filters) == 1:
+        return [filter_text(filters[0])]
+    known: dict[int, str] = {}  # by identity: comparing constraints takes longer than printing them
+    for filter_ in filters:
+        for each in filter_:
+            if id(each) not in known:
+                known[id(each)] = str(each)
+    return [" AND ".join([known[id(each)] for each in filter_]) or "TRUE" for filter_ in filters]
 
 
 _by_attribute = itemgetter(0)

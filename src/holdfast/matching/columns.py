@@ -78,7 +78,7 @@ class Columns:
         for first in range(0, table.num_rows, step):
             count = min(step, table.num_rows - first)  # a slice of a table without columns has any length asked for
             columns = columns_of(table.slice(first, count), attributes)
-            codes = encode(columns, self.slots, count)
+            codes = encode(columns, self.slots, count, threads)
             patterns = encode_patterns(columns, self.patterns, count)
             for rows, subscriptions in self._match_codes(codes, patterns, threads):
                 if self.residuals is not None:

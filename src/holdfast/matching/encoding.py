@@ -6,6 +6,7 @@ dictionary-encoded, or a list of such. Struct columns flatten to dotted names.
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.matching.elements import ElementMap, Known
-from holdfast.matching.kernels import Patterns
+from holdfast.matching.kernels import EXACT, Patterns
 from holdfast.matching.placing import place_texts
-from holdfast.matching.slots import EXACT, FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
+from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
 from holdfast.model.errors import InputError
 from holdfast.model.values import as_value
 
 Codes = npt.NDArray[np.int32]
+
+_ROWS_SHARED = 4_096  # for fewer events, threads would take longer to start than they save
 
 
 class EncodedColumn:
@@ -75,6 +78,8 @@ class EncodedColumn:
         return self._distinct
 
     def _text_codes(self, slot: Slot) -> Codes:
+        if slot.points_only and self._distinct is None and self.array.type in (pa.string(), pa.large_string()):
+            return self._equal_codes(slot)
         rows, texts = self.distinct()
         _, starts, data = texts.buffers()
         begin = texts.offset
@@ -84,6 +89,15 @@ class EncodedColumn:
             characters = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
             place_texts(characters, offsets, slot.text, slot.text_starts, found[:-1])
         return found[rows]
+
+    def _equal_codes(self, slot: Slot) -> Codes:
+        """Where only equality is asked, by a hash table; what is no constant has the code below all of them."""
+        found = pc.index_in(self.array, value_set=slot.constants().cast(self.array.type))
+        ranks = found.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = np.where(ranks < 0, 0, 2 * ranks + 1).astype(np.int32)
+        if self.missing is not None:
+            codes[self.missing] = UNKNOWN
+        return codes
 
     def element_numbers(self, known: ElementMap[int]) -> tuple[Codes, list[int]]:
         """Of a column of lists: for each row how many of the values are in it, and their numbers end to end."""
@@ -177,14 +191,24 @@ def _combined(chunks: pa.ChunkedArray) -> pa.Array:
     return chunks.combine_chunks()
 
 
-def encode(columns: dict[str, EncodedColumn], slots: Sequence[Slot], rows: int) -> Codes:
+def encode(columns: dict[str, EncodedColumn], slots: Sequence[Slot], rows: int, threads: int = 1) -> Codes:
     codes = np.empty((rows, len(slots)), np.int32)
+    places: dict[str, list[int]] = {}
     for at, slot in enumerate(slots):
-        column = columns.get(slot.attribute)
-        if column is not None:
-            codes[:, at] = column.codes(slot)
-        else:
-            codes[:, at] = MISSING if slot.sort is SlotKind.PRESENCE else UNKNOWN
+        places.setdefault(slot.attribute, []).append(at)
+
+    def put(attribute: str) -> None:  # the slots of one attribute share its column, and so a thread
+        column = columns.get(attribute)
+        for at in places[attribute]:
+            missing = MISSING if slots[at].sort is SlotKind.PRESENCE else UNKNOWN
+            codes[:, at] = missing if column is None else column.codes(slots[at])
+
+    if threads == 1 or rows < _ROWS_SHARED:
+        for attribute in places:
+            put(attribute)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(put, places))
     return codes
 
 

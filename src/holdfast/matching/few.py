@@ -4,24 +4,31 @@ A table goes through Arrow, which costs half a millisecond however short it is. 
 place in the row of codes, or of numbers that the kernel finds the codes of, and all passes are one call.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import itemgetter
+from struct import Struct
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.language.parser import parse
 from holdfast.matching.columns import Columns
 from holdfast.matching.elements import ElementMap, Known
-from holdfast.matching.kernels import Ints, Patterns, match_few
+from holdfast.matching.kernels import EXACT, FewArrays, Ints, Patterns, match_few
 from holdfast.matching.levels import ROWS_MAX
 from holdfast.matching.placing import place_texts
-from holdfast.matching.slots import EXACT, FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
+from holdfast.matching.slots import FALSE, MISSING, PRESENT, TRUE, UNKNOWN, Slot, SlotKind
 from holdfast.model.event import Attributes
 from holdfast.model.values import microseconds
 
 _TEXTS_MAX = 4_096  # per slot and pattern column; then all are forgotten. Events repeat most of their texts.
 _ROOM = 4_096  # pairs, to begin with; grows as needed
+
+_AT_ONCE_MIN = 4  # numbers of an event: fewer are as quickly put one by one
+_NUMBERS = frozenset((int, float))
+_TOO_LARGE = -2  # what `match_few` says of an integer that is no double
 
 _TYPES: dict[SlotKind, tuple[type, ...]] = {
     SlotKind.NUMBER: (int, float),
@@ -44,79 +51,118 @@ class Few:
             else:
                 place = at if _has_doubles(slot) else ~at  # negative: its constants are not all doubles
                 self._slots.setdefault(slot.attribute, {}).update(dict.fromkeys(_TYPES[slot.sort], place))
+        self._named = list(self._slots.items())
         self._all = slots
-        self._numbers, self._number_starts = _constants(slots)
         self._texts: dict[int, dict[str, int]] = {at: {} for at, each in enumerate(slots) if each.text is not None}
         self._width = len(slots)
+        self._patterns = [_Found(attribute, known) for attribute, known in columns.patterns]
+        self._set_numbers(slots)
+        self._constants = _constants(slots, self._number_slots)
         template = [MISSING if slot.sort is SlotKind.PRESENCE else UNKNOWN for slot in slots]
         self._blank = np.array([template] * ROWS_MAX, np.int32).reshape(ROWS_MAX, self._width)
-        self._codes, self._values = self._blank.copy(), np.full((ROWS_MAX, self._width), np.nan)
+        self._codes, self._values = self._blank.copy(), np.full((ROWS_MAX, len(self._number_slots)), np.nan)
         self._code_at: Any = memoryview(self._codes.reshape(-1))  # type: ignore[arg-type]  # a third of NumPy's time
         self._value_at: Any = memoryview(self._values.reshape(-1))  # type: ignore[arg-type]
-        self._patterns = [_Found(attribute, known) for attribute, known in columns.patterns]
-        self._rows, self._found = np.empty(_ROOM, np.int32), np.empty(_ROOM, np.int32)
+        self._make_room(_ROOM)
+
+    def _set_numbers(self, slots: Sequence[Slot]) -> None:
+        """The slots whose codes the kernel finds; where there are many, how an event's numbers are taken at once."""
+        kinds = SlotKind.NUMBER, SlotKind.TIMESTAMP
+        exact = [at for at, slot in enumerate(slots) if slot.sort in kinds and _has_doubles(slot)]
+        self._number_slots = sorted(exact, key=lambda at: slots[at].sort is SlotKind.TIMESTAMP)
+        self._column_of = {slot: column for column, slot in enumerate(self._number_slots)}
+        names = [slots[at].attribute for at in exact if slots[at].sort is SlotKind.NUMBER]
+        self._take = itemgetter(*names) if len(names) >= _AT_ONCE_MIN else None
+        self._pack = Struct(f"{len(names)}d").pack_into
+        taken = {each for each in names if len(self._slots[each]) == len(_TYPES[SlotKind.NUMBER])}  # never texts
+        self._beside = [(name, places) for name, places in self._slots.items() if name not in taken]
+
+    def _make_room(self, pairs: int) -> None:
+        self._rows, self._found = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
+        slots = np.array(self._number_slots, np.int64)
+        given = slots, self._values, self._codes, self._blank, self._rows, self._found
+        self._arrays = FewArrays(self._image, *self._constants, *given)
 
     def match(self, events: Sequence[Attributes]) -> tuple[Ints, Ints]:
         """Pairs of an event's place and a subscription's number, good until the next call.
 
         A subscription with several filters may come more than once.
         """
-        count = len(events)
-        codes, values = self._codes[:count], self._values[:count]
-        codes[:] = self._blank[:count]
-        values.fill(np.nan)
-        for row, event in enumerate(events):
-            self._put(row * self._width, event)
-        patterns = self._match_patterns(events) if self._patterns else _NO_PATTERNS[count]
-        while True:
-            given = self._image, self._numbers, self._number_starts, values, codes, patterns
-            written = match_few(*given, self._rows, self._found)
-            if written >= 0:
-                rows, found = self._rows[:written], self._found[:written]
-                if self._residuals is None:
-                    return rows, found
-                return self._residuals.kept(rows, found, lambda asked: [events[row] for row in asked.tolist()])
-            room = 2 * self._found.size
-            self._rows, self._found = np.empty(room, np.int32), np.empty(room, np.int32)
+        try:
+            written = self._match(events)
+        except BaseException:
+            self._codes[:], self._values[:] = self._blank, np.nan  # the next events must not find these
+            raise
+        rows, found = self._rows[:written], self._found[:written]
+        if self._residuals is None:
+            return rows, found
+        return self._residuals.kept(rows, found, lambda asked: [events[row] for row in asked.tolist()])
 
-    def _put(self, begin: int, event: Attributes) -> None:
-        code_at, value_at, slots = self._code_at, self._value_at, self._slots
-        few = len(event) <= len(slots)
+    def _match(self, events: Sequence[Attributes]) -> int:
+        packed = self._take is not None
+        for row, event in enumerate(events):
+            if self._take is None or not self._put_numbers(row, event):
+                self._put(row, event, self._named)
+        patterns = self._match_patterns(events) if self._patterns else _NO_PATTERNS[len(events)]
+        while True:
+            written: int = match_few(self._arrays, len(events), patterns, packed)
+            if written >= 0:
+                return written
+            if written == _TOO_LARGE:
+                packed, self._values[: len(events)] = False, np.nan
+                for row, event in enumerate(events):
+                    self._put(row, event, self._named)
+            else:
+                self._make_room(2 * self._found.size)
+
+    def _put_numbers(self, row: int, event: Attributes) -> bool:
+        """The numbers in one go, and the rest; False, with nothing done, unless all of them are there and numbers."""
+        assert self._take is not None
+        try:
+            numbers = self._take(event)
+            if not _NUMBERS.issuperset(map(type, numbers)):
+                return False
+            self._pack(self._value_at, 8 * row * len(self._number_slots), *numbers)
+        except (KeyError, OverflowError):
+            return False
+        if self._beside or self._present:
+            self._put(row, event, self._beside)
+        return True
+
+    def _put(self, row: int, event: Attributes, slots: Iterable[tuple[str, dict[type, int]]]) -> None:
+        code_at, begin, given = self._code_at, row * self._width, event.get
         value: Any
-        for name, value in event.items() if few else [(name, event.get(name)) for name in slots]:
-            places = slots.get(name)
-            if places is None or value is None:
-                continue
+        for name, places in slots:
+            value = given(name)
             kind = type(value)
             at = places.get(kind)
             if at is None:
                 continue
             if kind is str:
-                code_at[begin + at] = self._text_code(at, value)
+                code = self._texts[at].get(value)
+                code_at[begin + at] = self._text_code(at, value) if code is None else code
             elif kind is bool:
                 code_at[begin + at] = TRUE if value else FALSE
             else:
                 number = microseconds(value) if kind is datetime else value
                 if at >= 0 and (kind is float or -EXACT <= number <= EXACT):
-                    value_at[begin + at] = number
+                    self._value_at[row * len(self._number_slots) + self._column_of[at]] = number
                 else:
                     at = at if at >= 0 else ~at
                     code_at[begin + at] = _place_exactly(self._all[at], number)
         for name, at in self._present:
-            if event.get(name) is not None:
+            if given(name) is not None:
                 code_at[begin + at] = PRESENT
 
     def _text_code(self, at: int, text: str) -> int:
         known = self._texts[at]
-        code = known.get(text)
-        if code is None:
-            if len(known) >= _TEXTS_MAX:
-                known.clear()
-            data, found = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8), np.empty(1, np.int32)
-            slot, starts = self._all[at], np.array([0, data.size])
-            starts.flags.writeable = False  # as those of Arrow are: another type would be compiled for
-            place_texts(data, starts, slot.text, slot.text_starts, found)
-            code = known[text] = int(found[0])
+        if len(known) >= _TEXTS_MAX:
+            known.clear()
+        data, found = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8), np.empty(1, np.int32)
+        slot, starts = self._all[at], np.array([0, data.size])
+        starts.flags.writeable = False  # as those of Arrow are: another type would be compiled for
+        place_texts(data, starts, slot.text, slot.text_starts, found)
+        code = known[text] = int(found[0])
         return code
 
     def _match_patterns(self, events: Sequence[Attributes]) -> Patterns:
@@ -152,6 +198,20 @@ class _Found:
         return found
 
 
+_EVERY_KERNEL = ("n = 9007199254740993 OR n = 18446744073709551615", "t = 'a'", "p LIKE 'a%b'", "n < 1 AND t > 'a'")
+_EVERY_WAY: tuple[Attributes, ...] = ({"n": 1, "t": "b", "p": "ab"}, {"n": 2**63}, {"n": 0.5}, {"n": 2**60})
+
+
+def use_every_kernel() -> None:
+    """Match a few events with a few conditions, so that each kernel of this way has been called.
+
+    The first call of a kernel compiles it, seconds, or loads its code, a third of a second for all. Whoever has to
+    answer quickly has another thread do that beforehand.
+    """
+    few = Few(Columns.of([parse(each).filters for each in _EVERY_KERNEL]))
+    few.match(_EVERY_WAY)
+
+
 def _no_patterns(rows: int) -> Patterns:
     return Patterns(np.full((0, rows), -1, np.int32), np.zeros(1, np.int32), np.zeros(0, np.int32))
 
@@ -164,16 +224,14 @@ def _has_doubles(slot: Slot) -> bool:
     return not slot.edges or bool(slot.edges["float64"].exact.all())
 
 
-def _constants(slots: Sequence[Slot]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """The number constants of all slots in one array, which the slots then share: there may be millions."""
-    edges = [slot.edges.get("float64") for slot in slots]
-    sizes = [0 if each is None else each.values.size for each in edges]
-    starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-    together = np.concatenate([np.zeros(0), *(each.values for each in edges if each is not None)])
+def _constants(slots: Sequence[Slot], chosen: Sequence[int]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """The constants of these slots in one array, which the slots then share: there may be millions."""
+    edges = [slots[at].edges["float64"] for at in chosen]
+    starts = np.cumsum([0, *(each.values.size for each in edges)], dtype=np.int64)
+    together = np.concatenate([np.zeros(0), *(each.values for each in edges)])
     together.flags.writeable = False  # as those of a saved matcher are: one type for numba
-    for each, start, size in zip(edges, starts.tolist(), sizes, strict=False):
-        if each is not None:
-            each.values = together[start : start + size]
+    for each, start, end in zip(edges, starts.tolist(), starts[1:].tolist(), strict=False):
+        each.values = together[start:end]
     return together, starts
 
 

@@ -12,13 +12,14 @@ mapping. It stands here because numba keeps compiled code until this file change
 is made from, the order of the arrays and the numbers below, has to change with it.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.experimental import structref
 from numba.extending import intrinsic
 
 Ints = npt.NDArray[np.int32]
@@ -33,6 +34,7 @@ NO_SLOT = -1
 CODE_MAX = 2**31 - 1  # the high end of a range without one
 STRIPE = 16  # words of a block that are looked at together: two registers of 64 bytes
 SIDES_AT_ONCE = 8  # ANDed before it is looked whether a bit is left
+EXACT = 2**53  # up to here, integers are doubles
 WIDE_ROWS = 4_096  # events that meet a block before the next one: it is fetched from memory once for all of them
 
 
@@ -231,6 +233,17 @@ def _passes(test_starts, tests, sets, pattern_columns, texts, text_starts, text_
 
 
 @_inlined
+def _in_ranges(test_starts, tests, codes, row, tested):
+    """`_passes` as 1 or 0, but for tests that are no ranges. Without branches: the next filter is fetched meanwhile."""
+    passed = np.int64(1)
+    for at in range(test_starts[tested], test_starts[tested + 1]):
+        code = codes[row, tests[at, 1]]
+        within = np.int64(tests[at, 2] <= code) & np.int64(code <= tests[at, 3])
+        passed &= within | np.int64(tests[at, 0] != IN_RANGE)
+    return passed
+
+
+@_inlined
 def _find_cells(dimensions, cuts, cells, codes, row, first, end, words, offsets, point):
     """This row's code in each dimension, and where the bit rows of its cell begin."""
     for d in range(first, end):
@@ -294,9 +307,9 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
         begin, many = n, 0
         bitmap = bitmap_of[bucket]
         if bitmap < 0:
-            many = end - first
-            for i in range(many):
-                candidates[i] = first + i
+            for tested in range(first, end):
+                candidates[many] = tested
+                many += _in_ranges(test_starts, tests, codes, row, tested)
         else:
             size, depth, box = bitmaps[bitmap, 2], bitmaps[bitmap, 1] - bitmaps[bitmap, 0], bitmaps[bitmap, 3]
             _find_cells(
@@ -338,16 +351,6 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
 
 
 @_inlined
-def _in_ranges(test_starts, tests, codes, row, tested):
-    """`_passes` for ranges, as 1 or 0. Without branches, so that the processor fetches the next filter meanwhile."""
-    passed = np.int64(1)
-    for at in range(test_starts[tested], test_starts[tested + 1]):
-        code = codes[row, tests[at, 1]]
-        passed &= np.int64(tests[at, 2] <= code) & np.int64(code <= tests[at, 3])
-    return passed
-
-
-@_inlined
 def _find_wide_cells(axes, cuts, codes, rows, first, end, cells):
     """For each row its cell on each axis of a wide bucket."""
     for d in range(first, end):
@@ -373,8 +376,7 @@ def _intersect_stripe(bit_rows, offsets, depth, begin, left):
 @_inlined
 def _is_within(stripes, at, codes, row):
     """Whether a row can match anything in a stripe."""
-    slot = stripes[at, 0]
-    return slot == NO_SLOT or stripes[at, 1] <= codes[row, slot] <= stripes[at, 2]
+    return stripes[at, 0] == NO_SLOT or stripes[at, 1] <= codes[row, stripes[at, 0]] <= stripes[at, 2]
 
 
 @_compiled
@@ -441,48 +443,58 @@ def check_blocks(image, codes, patterns, hit_rows, hit_buckets, progress, out_ro
     return n
 
 
-@_compiled
-def match_few(image, numbers, number_starts, values, codes, patterns, out_rows, out):
-    """All passes for a few events in one call; the pairs written, or -1 when there may not be room for them.
+@structref.register
+class _FewType(types.StructRef):
+    def preprocess_fields(self, fields):
+        return tuple((name, types.unliteral(kind)) for name, kind in fields)
 
-    `values` holds the numbers that have no code yet, and NaN elsewhere; `numbers` the constants of each slot. A
+
+class FewArrays(structref.StructRefProxy):
+    """What `match_few` works on, as one thing: handing over each array takes longer than matching an event."""
+
+    def __new__(cls, *arrays: object) -> Any:
+        return structref.StructRefProxy.__new__(cls, *arrays)
+
+
+structref.define_proxy(
+    FewArrays, _FewType, ["image", "constants", "starts", "slots", "values", "codes", "blank", "rows", "found"]
+)
+
+
+@_compiled
+def match_few(few, count, patterns, doubles):
+    """All passes for the first `count` events in one call, which leaves their codes and values blank.
+
+    The pairs written; -1 when there may not be room for them; -2 when a value is too large for an exact integer, and
+    `doubles` says that it may have been one. `values` holds the numbers that have no code yet, NaN elsewhere. A
     subscription with several filters may be written more than once.
     """
-    for slot in range(values.shape[1]):
-        begin, end = number_starts[slot], number_starts[slot + 1]
-        for row in range(values.shape[0]):
-            value = values[row, slot]
+    image, values, codes, out_rows, out = few.image, few.values[:count], few.codes[:count], few.rows, few.found
+    for column in range(few.slots.size):
+        slot, begin, end = few.slots[column], few.starts[column], few.starts[column + 1]
+        for row in range(count):
+            value = values[row, column]
             if value == value:
-                at = _first_not_below(numbers, begin, end, value)
-                equal = at < end and numbers[at] == value
-                codes[row, slot] = 2 * (at - begin) + np.int64(equal)
+                if doubles and abs(value) > EXACT:
+                    return -2
+                at = _first_not_below(few.constants, begin, end, value)
+                codes[row, slot] = 2 * (at - begin) + np.int64(at < end and few.constants[at] == value)
     nothing = np.empty(0, np.int32)
-    count = open_buckets(image, codes, patterns, nothing, nothing)
-    if count == 0:
-        return 0
-    rows, buckets = np.empty(count, np.int32), np.empty(count, np.int32)
+    hits = open_buckets(image, codes, patterns, nothing, nothing)
+    rows, buckets = np.empty(hits, np.int32), np.empty(hits, np.int32)
     open_buckets(image, codes, patterns, rows, buckets)
-    done, n = copy_runs(image, codes, rows, buckets, 0, count, out_rows, out)
-    if done < count:
+    done, n = copy_runs(image, codes, rows, buckets, 0, hits, out_rows, out)
+    if done < hits:
         return -1
-    narrow = 0
-    wide_rows, wide_buckets = np.empty(count, np.int32), np.empty(count, np.int32)
-    for hit in range(count):
-        if image.wide_of[buckets[hit]] < 0:
-            rows[narrow], buckets[narrow] = rows[hit], buckets[hit]
-            narrow += 1
-        else:
-            wide_rows[hit - narrow], wide_buckets[hit - narrow] = rows[hit], buckets[hit]
-    done, written = check_filters(
-        image, codes, patterns, rows, buckets, 0, narrow, out_rows[n:], out[n:], nothing
-    )  # fmt: skip
+    wide = image.wide_of[buckets] >= 0
+    narrow_rows, wide_rows, progress = rows[~wide], rows[wide], np.zeros(3, np.int64)
+    given = image, codes, patterns, narrow_rows, buckets[~wide], 0, narrow_rows.size
+    done, written = check_filters(*given, out_rows[n:], out[n:], nothing)
     n += written
-    if done < narrow:
+    if done == narrow_rows.size and wide_rows.size > 0:
+        n += check_blocks(image, codes, patterns, wide_rows, buckets[wide], progress, out_rows[n:], out[n:])
+    if done < narrow_rows.size or progress[0] < wide_rows.size:
         return -1
-    wide = count - narrow
-    progress = np.zeros(3, np.int64)
-    if wide > 0:
-        n += check_blocks(
-            image, codes, patterns, wide_rows[:wide], wide_buckets[:wide], progress, out_rows[n:], out[n:]
-        )
-    return n if progress[0] == wide else -1
+    values[:] = np.nan
+    codes[:] = few.blank[:count]
+    return n

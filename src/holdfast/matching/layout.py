@@ -24,6 +24,7 @@ from holdfast.matching.kernels import (
     IN_RANGE,
     IN_SET,
     NO_SLOT,
+    NOT_IN_RANGE,
     PATTERN,
     UNSORTED,
     Image,
@@ -47,6 +48,7 @@ def compile_image(gathered: Gathered) -> Image:
     ranges = gathered.ranges()
     extras = gathered.extras
     slots = gathered.slots
+    _note_points(ranges, extras, slots)
     access = _choose_access(ranges, extras, slots, gathered)
     entries, keys = _file(ranges, extras, access, gathered)
     used_range = np.zeros(ranges.filter.size, bool)
@@ -63,6 +65,15 @@ def compile_image(gathered: Gathered) -> Image:
     arrays |= build_blocks(arrays, gathered.slots)
     arrays["repeated"] = gathered.repeated
     return frozen(arrays)
+
+
+def _note_points(ranges: Ranges, extras: list[Extra], slots: list[Slot]) -> None:
+    """Tell the slots of texts that are only compared for equality: their codes need no order."""
+    equal = ranges.points & (ranges.low % 2 == 1)  # an even code lies between two constants
+    ordered = set(np.unique(ranges.slot[~equal]).tolist())
+    ordered |= {each.slot for each in extras if each.kind == NOT_IN_RANGE and each.codes[0] != each.codes[-1]}
+    for at, slot in enumerate(slots):
+        slot.points_only = slot.sort is SlotKind.STRING and at not in ordered
 
 
 @dataclass

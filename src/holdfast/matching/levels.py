@@ -10,9 +10,10 @@ will replace answers.
 """
 
 import gc
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import chain
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -28,12 +29,14 @@ if TYPE_CHECKING:
     from holdfast.matching.columns import Columns
     from holdfast.matching.few import Few
     from holdfast.matching.kernels import Ints
+    from holdfast.matching.level_marks import LevelMarks
 
 K = TypeVar("K", bound=Hashable)
 Filters = Sequence[Filter]
 
 RECENT_MAX = 256  # filters in the index in Python: compiling so few takes some milliseconds
 _TIER = 8  # levels become one when there are so many whose sizes are within this factor
+_ASKED_PER_FILTER = 8  # levels asked in vain, after which one for all pays: a filter takes so many times as long
 _THREADED_MAX = 65_536  # filters of a level that a thread makes: more would keep the interpreter's lock too long
 _YOUNG_MAX = 4_096  # filters of a broker that the garbage collector looks at: a million would stop it for a second
 _PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
@@ -57,10 +60,12 @@ class CompiledLevel(Generic[K]):
         """
         self.columns = columns
         self.filters = filters
+        self.filter_count = columns.size  # as it was compiled, unless whoever compiles it knows better
         self._make_keys = keys
         self.gone: list[int] = []
         self._numbers: dict[K, int] | None = None
         self._few: Few | None = None
+        self._marks: LevelMarks | None = None
         self._key_array: npt.NDArray[np.object_] | None = None
         self._repeats = bool(columns.image.repeated.any())
 
@@ -108,7 +113,35 @@ class CompiledLevel(Generic[K]):
         if self._key_array is not None:
             self._key_array[number] = None
         self.gone.append(number)
+        if self._marks is not None:
+            self._marks.put(number, 0)
         return True
+
+    def set_marks(self, marks: Mapping[K, int]) -> None:
+        """Take the bits of all its keys."""
+        from holdfast.matching.level_marks import LevelMarks  # noqa: PLC0415  # loads numba
+
+        self._marks = LevelMarks(self.columns.size)
+        for key, number in self.numbers().items():
+            self._marks.put(number, marks.get(key, 0))
+
+    def settle_marks(self, changed: list[K], marks: Mapping[K, int]) -> None:
+        """What changed while it was made."""
+        for key in changed:
+            self.mark(key, marks.get(key, 0))
+
+    def mark(self, key: K, bits: int) -> None:
+        """The bits of a key, if it is here."""
+        number = self.numbers().get(key)
+        if number is not None and self._marks is not None:
+            self._marks.put(number, bits)
+
+    def collect_marks(self, events: Sequence[Attributes], out: list[int], marks: Mapping[K, int]) -> None:
+        """Add the bits of the keys that match to those of each event; `marks` has all of them."""
+        if self._marks is None:  # compiled before anything was marked
+            self.set_marks(marks)
+        assert self._marks is not None
+        self._marks.collect(*self.few().match(events), out)
 
     def collect(self, events: Sequence[Attributes], out: list[list[K]]) -> None:
         """Append the keys that match to the answer for each event."""
@@ -158,7 +191,9 @@ def compiled(filters: dict[K, Filters]) -> CompiledLevel[K]:
 
     keys = list(filters)
     with collector_paused():
-        return CompiledLevel(Columns.of(filters.values()), lambda: keys)
+        level = CompiledLevel(Columns.of(filters.values()), lambda: keys)
+    level.filter_count = sum(map(len, filters.values()))
+    return level
 
 
 class _Recent(Generic[K]):
@@ -205,13 +240,32 @@ class _Recent(Generic[K]):
         return self._index
 
 
+@cache
+def _load_kernels() -> None:
+    """Before an event needs them: its broker would stop for it. What is loaded stays, so no collection looks at it."""
+    with collector_paused():
+        from holdfast.matching import few, level_marks  # noqa: PLC0415  # loads numba
+
+        few.use_every_kernel()
+        level_marks.use_every_kernel()
+    gc.freeze()
+
+
 class _Job(Generic[K]):
     """Levels on their way, and what they will replace."""
 
-    def __init__(self, recent: _Recent[K], replaced: list[CompiledLevel[K]], filters: list[dict[K, Filters]]) -> None:
+    def __init__(
+        self,
+        recent: _Recent[K],
+        replaced: list[CompiledLevel[K]],
+        filters: Iterable[dict[K, Filters]],
+        marks: Mapping[K, int],
+    ) -> None:
         self.recent = recent
         self.replaced = replaced
         self.removed: list[K] = []
+        self.marked: list[K] = []
+        self._marks = marks
         self.levels: list[CompiledLevel[K]] = []
         self.problem: Exception | None = None
         self._filters = filters
@@ -226,10 +280,14 @@ class _Job(Generic[K]):
 
     def run(self) -> None:
         try:
+            if self._thread is not None:
+                _load_kernels()
             for filters in self._filters:
                 level = compiled(filters)
                 level.numbers()
                 level.few()
+                if self._marks:
+                    level.set_marks(self._marks)
                 self.levels.append(level)
         except Exception as problem:
             self.problem = problem
@@ -247,7 +305,10 @@ class Levels(Marked[K]):
         self._job: _Job[K] | None = None
         self._threaded = threaded
         self._compiles = True
-        self._young = 0  # filters since the garbage collector was told to leave all there is alone
+        self._asked = 0  # levels more than one, for each event since they last became fewer
+        # Filters more than when the garbage collector was told to leave all there is alone. Who adds and removes again
+        # and again does not get it told each time: what was garbage then stays for good.
+        self._young = 0
 
     @property
     def recent(self) -> dict[K, Filters]:
@@ -281,7 +342,7 @@ class Levels(Marked[K]):
             self.settle()
 
     def remove(self, key: K, filters: Filters = ()) -> None:
-        self.filters.pop(key, None)
+        self._young -= len(self.filters.pop(key, filters))
         self._marks.pop(key, None)
         self.changes += 1
         if self._recent.remove(key):
@@ -296,6 +357,30 @@ class Levels(Marked[K]):
                     self.levels.remove(level)
                 return
 
+    def mark(self, key: K, filters: Filters, bits: int) -> None:
+        self._marks[key] = bits
+        if self._job is not None:
+            self._job.marked.append(key)
+        for level in self.levels:
+            level.mark(key, bits)
+
+    def marks(self, attributes: Attributes) -> int:
+        return self.marks_each([attributes])[0]
+
+    def marks_each(self, events: Sequence[Attributes]) -> list[int]:
+        self.settle()
+        if not self.levels and self._job is None:
+            return super().marks_each(events)
+        return [each for at in range(0, len(events), ROWS_MAX) for each in self._mark(events[at : at + ROWS_MAX])]
+
+    def _mark(self, events: Sequence[Attributes]) -> list[int]:
+        changing = self._recent.filters or self._job is not None
+        out = [self._together(each) for each in self._match_recent(events)] if changing else [0] * len(events)
+        for level in self.levels:
+            level.collect_marks(events, out, self._marks)
+        self._asked += len(events) * len(self._small())
+        return out
+
     def match(self, attributes: Attributes) -> list[K]:
         self.settle()
         if not self.levels and self._job is None:
@@ -309,14 +394,20 @@ class Levels(Marked[K]):
         return [each for at in range(0, len(events), ROWS_MAX) for each in self._match(events[at : at + ROWS_MAX])]
 
     def _match(self, events: Sequence[Attributes]) -> list[list[K]]:
+        out = self._match_recent(events)
+        for level in self.levels:
+            level.collect(events, out)
+        self._asked += len(events) * len(self._small())
+        return out
+
+    def _match_recent(self, events: Sequence[Attributes]) -> list[list[K]]:
+        """Of what is in no level yet."""
         recent = [self._recent] if self._job is None else [self._recent, self._job.recent]
         out: list[list[K]] = [[] for _ in events]
         for each in recent:
             if each.filters:
                 for found, more in zip(out, each.match_each(events), strict=True):
                     found += more
-        for level in self.levels:
-            level.collect(events, out)
         return out
 
     def settle(self, first: bool = False) -> None:
@@ -327,9 +418,21 @@ class Levels(Marked[K]):
         grown = self._recent.count > RECENT_MAX or (first and not self.levels and bool(self._recent.filters))
         if self._job is None and grown and self._compiles:
             self._compile()
+        elif self._job is None and self._asked and self._compiles:
+            self._join_small()
+
+    def _small(self) -> list[CompiledLevel[K]]:
+        """Levels that a thread could make one of, with what is not compiled; none if there is nothing to gain."""
+        found = [level for level in self.levels if 2 * level.filter_count < _THREADED_MAX] if self._threaded else []
+        return found if len(found) + bool(self._recent.filters) > 1 else []
+
+    def _join_small(self) -> None:
+        """Where little changes and many events come, one level soon pays for itself."""
+        small = self._small()
+        if self._asked > _ASKED_PER_FILTER * (self._recent.count + sum(level.filter_count for level in small)):
+            self._start(small)
 
     def _compile(self) -> None:
-        recent, self._recent = self._recent, _Recent(at_once=self._threaded)
         replaced: list[CompiledLevel[K]] = []
         tiers: dict[int, list[CompiledLevel[K]]] = {}
         for level in self.levels:
@@ -341,23 +444,31 @@ class Levels(Marked[K]):
         while len(tiers.get(tier, [])) + 1 >= _TIER and not (self._threaded and _least(tier + 1) > _THREADED_MAX):
             replaced += tiers[tier]
             tier += 1
+        self._start(replaced)
+
+    def _start(self, replaced: list[CompiledLevel[K]]) -> None:
+        """Compile what these levels have and what is not compiled."""
+        recent, self._recent = self._recent, _Recent(at_once=self._threaded)
+        self._asked = 0
         for level in replaced:
             if level.filters is not None:
                 self.filters.update(level.items())
                 level.filters = None
-        keys = [key for level in replaced for key in level.keys if key is not None]
-        filters = {key: self.filters[key] for key in keys} | recent.filters
-        self._job = _Job(recent, replaced, list(self._parts(filters)))
+        self._job = _Job(recent, replaced, self._parts(replaced, list(recent.filters)), self._marks)
         if self._threaded:
             self._job.start()
         else:
             self._job.run()
             self._adopt(self._job)
 
-    def _parts(self, filters: dict[K, Filters]) -> Iterator[dict[K, Filters]]:
+    def _parts(self, replaced: list[CompiledLevel[K]], recent: list[K]) -> Iterator[dict[K, Filters]]:
+        """What to compile, level by level. Whoever compiles makes it: that takes a broker too long."""
         part: dict[K, Filters] = {}
         count = 0
-        for key, each in filters.items():
+        for key in chain(chain.from_iterable(level.keys for level in replaced), recent):
+            each = None if key is None else self.filters.get(key)
+            if key is None or each is None:  # it was removed
+                continue
             if self._threaded and count + len(each) > _THREADED_MAX and part:
                 yield part
                 part, count = {}, 0
@@ -378,6 +489,8 @@ class Levels(Marked[K]):
             for level in job.levels:
                 if level.remove(key):
                     break
+        for level in job.levels:
+            level.settle_marks(job.marked, self._marks)
         kept = [level for level in self.levels if level not in job.replaced]
         self.levels = [level for level in kept + job.levels if level.size]
         self.changes += 1

@@ -105,6 +105,9 @@ class IndexView(Generic[K]):
             bits |= bits_of(number, 0)
         return bits
 
+    def marks_each(self, events: Sequence[Attributes]) -> list[int]:
+        return [self.marks(each) for each in events]
+
     def match(self, attributes: Attributes) -> list[K]:
         keys = self.keys
         found: list[K] = []

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from holdfast.matching.kernels import EXACT
 from holdfast.matching.placing import place_numbers
 from holdfast.model.values import Value, microseconds
-
-EXACT = 2**53  # up to here, integers are doubles
 
 
 class SlotKind(Enum):
@@ -66,10 +66,16 @@ class Slot:
     edges: dict[str, ConstantEdges] = field(default_factory=dict)  # NUMBER and TIMESTAMP: by column type, see edges_of
     text: npt.NDArray[np.uint8] | None = None  # STRING: the constants' UTF-8, end to end
     text_starts: npt.NDArray[np.int64] | None = None
+    points_only: bool = False  # STRING: no condition asks for more than equality
 
     @property
     def codes(self) -> int:
         return 2 * self.count + 1
+
+    def constants(self) -> pa.Array:
+        """The texts, as Arrow has them."""
+        buffers = [None, pa.py_buffer(self.text_starts), pa.py_buffer(self.text)]
+        return pa.Array.from_buffers(pa.large_string(), self.count, buffers)
 
     def edges_of(self, column_type: str) -> ConstantEdges:
         """The number constants for a column of this type; of millions, those for types that never come take no room."""

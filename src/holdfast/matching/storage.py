@@ -29,7 +29,7 @@ from holdfast.matching.slots import ConstantEdges, Slot, SlotKind
 from holdfast.model.errors import InputError
 from holdfast.model.values import EPOCH, microseconds
 
-_FORMAT = 4
+_FORMAT = 5
 _ALIGNMENT = 64  # a cache line: every array starts on one
 _SCHEMA = pa.schema(
     [("name", pa.string()), ("type", pa.string()), ("shape", pa.list_(pa.int64())), ("bytes", pa.large_binary())]
@@ -145,7 +145,8 @@ def _arrays(columns: Columns, ids: pa.Array, conditions: pa.Array) -> Iterator[t
 
 def _describe(slot: Slot) -> dict[str, Any]:
     below = {kind: edges.below for kind, edges in slot.edges.items()}
-    return {"attribute": slot.attribute, "sort": slot.sort.value, "count": slot.count, "below": below}
+    about = {"attribute": slot.attribute, "sort": slot.sort.value, "count": slot.count, "below": below}
+    return about | {"points_only": slot.points_only}
 
 
 def _restore(at: int, about: dict[str, Any], arrays: dict[str, Array]) -> Slot:
@@ -154,7 +155,7 @@ def _restore(at: int, about: dict[str, Any], arrays: dict[str, Array]) -> Slot:
         for kind, below in about["below"].items()
     }
     text, starts = arrays.get(f"slot {at} text"), arrays.get(f"slot {at} starts")
-    return Slot(about["attribute"], SlotKind(about["sort"]), about["count"], edges, text, starts)
+    return Slot(about["attribute"], SlotKind(about["sort"]), about["count"], edges, text, starts, about["points_only"])
 
 
 def _view(data: pa.Buffer, kind: str, shape: list[int]) -> Array:

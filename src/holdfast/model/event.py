@@ -16,6 +16,7 @@ from holdfast.model.values import INTEGER_MAX, INTEGER_MIN, Value, as_value
 Attributes = Mapping[str, Value | None]
 
 RESERVED = "~"  # names that begin so belong to the messages by which clients recover losses
+SIGNATURE = f"{RESERVED}sig"  # the attribute that holds the proof that an event is its publisher's
 DEPTH_MAX = 16  # deeper nesting is a document, not an event; the bound keeps flattening from recursing
 _FLAT_NAMES_MAX = 10_000  # as many as an application uses, and many more
 flat_names: set[str] = set()  # names without a dot that were seen before: an event of these alone is nested already
@@ -88,10 +89,12 @@ class NestedEvent(dict[str, Any]):
 
 
 def nested(attributes: Attributes) -> Mapping[str, Any]:
-    """The event with its dotted names nested, so that `attributes_of` gives the attributes again.
+    """The event with its dotted names nested, so that `attributes_of` gives the attributes again; without its proof.
 
     A name stays dotted below an attribute (`a.b` beside `a`) and where it would be nested too deep.
     """
+    if SIGNATURE in attributes:
+        attributes = {name: value for name, value in attributes.items() if name != SIGNATURE}
     if "." not in "".join(attributes):
         if len(flat_names) + len(attributes) > _FLAT_NAMES_MAX:
             flat_names.clear()

@@ -14,6 +14,7 @@ from holdfast.model.errors import MissingExtraError
 EXTRA_OF = {
     "rich": "broker",
     "typer": "broker",
+    "websockets": "broker",
     "duckdb": "sim",
     "llvmlite": "sim",
     "numba": "sim",

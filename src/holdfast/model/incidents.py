@@ -45,6 +45,7 @@ EVENTS: Final = {
     "routing_circle": "An event came again over another link: brokers are linked in a circle, or its publisher moved.",
     "forged_source": "A client published under the name of another one.",
     "forged_number": "A client published with a sequence number far ahead of the time; its clock is wrong, or it lies.",
+    "unverified": "An event's signature is missing or wrong; a client refused it, and looks for it if it recovers.",
     "publication_refused": "A client has no right to publish these events; the log says which constraint stopped them.",
     "published_while_detached": "A simulated client published without a broker.",
     "link_repair_failed": "All requests for an event over one link went without answer.",

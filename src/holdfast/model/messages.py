@@ -12,6 +12,7 @@ cost nothing elsewhere.
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -21,11 +22,11 @@ from holdfast.model import limits
 
 if TYPE_CHECKING:
     Element = bool | int | float | str | datetime | None
-    Scalar = bool | int | float | str | datetime | list[Any] | None
+    AttributeValue = bool | int | float | str | datetime | list[Any] | None
 else:
     # msgspec takes no timestamp beside a string; wire/codec.py adds it.
     Element = bool | int | float | str | None
-    Scalar = Element | Annotated[list[Element], Meta(max_length=limits.LIST_ELEMENTS_MAX)]
+    AttributeValue = Element | Annotated[list[Element], Meta(max_length=limits.LIST_ELEMENTS_MAX)]
 
 NodeName = Annotated[str, Meta(min_length=1, max_length=limits.NAME_CHARACTERS_MAX)]
 NodeNames = Annotated[tuple[NodeName, ...], Meta(max_length=limits.NODES_MAX)]
@@ -37,7 +38,7 @@ Hops = Annotated[int, Meta(ge=0, le=limits.HOPS_MAX)]
 Via = Literal["original", "repair", "gossip", "retransmission", "multipath", "replica"]
 Table = Literal["subscriptions", "advertisements"]
 NodeKind = Literal["broker", "client"]
-EventAttributes = Annotated[dict[str, Scalar], Meta(max_length=limits.ATTRIBUTES_MAX)]
+EventAttributes = Annotated[dict[str, AttributeValue], Meta(max_length=limits.ATTRIBUTES_MAX)]
 Tag = Annotated[int, Meta(ge=0, le=2**32 - 1)]  # stands for a condition: 32 bits of a hash of its text
 GossipPath = Annotated[tuple[NodeName, ...], Meta(min_length=1, max_length=limits.NODES_MAX)]  # who began it, and on
 Numbers = Annotated[tuple[Count, ...], Meta(max_length=limits.GOSSIP_NUMBERS_MAX)]
@@ -157,15 +158,10 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="run", gc=False):
 
     def picked(self, places: Sequence[int]) -> "Batch":
         """Some of them, in this order, without a statement."""
-        return Batch(
-            tuple([self.seqs[at] for at in places]),
-            self.source,
-            tuple([self.times_us[at] for at in places]),
-            tuple([self.attributes[at] for at in places]),
-            tuple([self.payloads[at] for at in places]) if self.payloads else (),
-            self.hops,
-            *((1, 0) if self.since else (0, 0)),
-        )
+        pick: Any = itemgetter(*places) if len(places) > 1 else lambda given: tuple([given[at] for at in places])
+        payloads = pick(self.payloads) if self.payloads else ()
+        picked = pick(self.seqs), self.source, pick(self.times_us), pick(self.attributes), payloads
+        return Batch(*picked, self.hops, *((1, 0) if self.since else (0, 0)))
 
 
 def with_statement(batch: Batch, hops: int, since: int, upto: int) -> Batch:

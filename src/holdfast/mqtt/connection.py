@@ -5,6 +5,8 @@ It asks its driver for what only a broker can do (`Open`, `Take`, `Want`, `Unwan
 done. It has no socket, clock or random numbers.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from holdfast.mqtt.aliases import ReceivedAliases, SentAliases
@@ -25,7 +27,6 @@ from holdfast.mqtt.packets import (
     Subscribe,
     Unsuback,
     Unsubscribe,
-    replaced,
 )
 from holdfast.mqtt.properties import IDENTIFIER, NONE, Properties
 from holdfast.mqtt.reasons import (
@@ -49,7 +50,7 @@ from holdfast.mqtt.reasons import (
 )
 from holdfast.mqtt.session import IDS_MAX, EventKey, MqttSession, MqttSubscription
 from holdfast.mqtt.settings import MqttSettings
-from holdfast.mqtt.subscribing import SubscriptionRefused, wanted_of
+from holdfast.mqtt.subscribing import Asking, SubscriptionRefused, asking_of, wanted_of
 from holdfast.mqtt.topics import is_reserved
 
 NEVER_S = 0xFFFFFFFF  # the expiry of a session that is to last
@@ -80,12 +81,10 @@ class Take(msgspec.Struct, frozen=True):
 
 
 class Want(msgspec.Struct, frozen=True):
-    """Subscribe to these, and when the broker knows, call `on_wanted` with what was decided about each."""
+    """Subscribe to these, as `wanted` reads each, and when the broker knows, call `on_wanted`."""
 
     packet_id: int
-    wanted: tuple[MqttSubscription, ...]
-    reasons: tuple[int, ...]
-    text: str  # why some were refused
+    asked: tuple[Asking | SubscriptionRefused, ...]
 
 
 class Unwant(msgspec.Struct, frozen=True):
@@ -151,7 +150,7 @@ class Connection:
         if self.connect is None:
             return self._on_connect(decode_connect_untrusted(first, body))
         packet = decode_untrusted(first, body, self._version)
-        match packet:
+        match packet:  # the most frequent ones first
             case PublishPacket():
                 return self._on_publish(packet)
             case PublishAck():
@@ -318,24 +317,29 @@ class Connection:
     # Subscriptions -------------------------------------------------------------------------------
 
     def _on_subscribe(self, packet: Subscribe) -> list[Effect]:
-        wanted: list[MqttSubscription] = []
-        reasons: list[int] = []
-        why: list[str] = []
-        for asked in packet.asked:
+        asked: list[Asking | SubscriptionRefused] = []
+        for each in packet.asked:
             try:
-                found = wanted_of(packet, asked, self._version, self._settings.topic)
-                wanted.append(found)
-                reasons.append(found.asked.qos)
+                asked.append(asking_of(packet, each, self._version))
             except SubscriptionRefused as refused:
-                reasons.append(refused.reason)
-                why.append(refused.text)
-        return [Want(packet.packet_id, tuple(wanted), tuple(reasons), "\n".join(why))]
+                asked.append(refused)
+        return [Want(packet.packet_id, tuple(asked))]
 
-    def on_wanted(self, want: Want) -> list[Effect]:
-        reasons = want.reasons
+    def wanted(self, asking: Asking | SubscriptionRefused) -> MqttSubscription:
+        """One of a `Want`, read; a `SubscriptionRefused` when it is not to be had.
+
+        A packet may have any number of them, with conditions that take tens of milliseconds each, so the driver asks
+        for one at a time.
+        """
+        if isinstance(asking, SubscriptionRefused):
+            raise asking
+        return wanted_of(asking, self._version, self._settings.topic)
+
+    def on_wanted(self, packet_id: int, reasons: Sequence[int], text: str) -> list[Effect]:
+        """What was decided about each of a `Want`, and why some were refused."""
         if self._version < 5:
-            reasons = tuple([min(each, UNSPECIFIED) for each in reasons])
-        return self._answer(Suback(want.packet_id, reasons, self._why(want.text)))
+            reasons = [min(each, UNSPECIFIED) for each in reasons]
+        return self._answer(Suback(packet_id, tuple(reasons), self._why(text)))
 
     def _on_unsubscribe(self, packet: Unsubscribe) -> list[Effect]:
         assert self.session is not None
@@ -355,14 +359,18 @@ class Connection:
     ) -> list[Effect]:
         """An event for some of the client's subscriptions, as one packet; a retained one that is replayed says so."""
         assert self.session is not None
-        qos = min(packet.qos, max([each.asked.qos for each in wanted], default=0))
-        retain = packet.retain if replayed or any(each.asked.as_published for each in wanted) else False
-        properties = dict(packet.properties) if self._version == 5 else {}
-        identifiers = [each.identifier for each in wanted if each.identifier]
-        if identifiers and self._version == 5:
-            properties[IDENTIFIER] = identifiers
-        packet = replaced(packet, qos=qos, retain=retain, properties=properties)
-        if not wanted or self._too_large(packet):
+        if not wanted:
+            return [Done((token,))]
+        qos = min(packet.qos, max([each.asked.qos for each in wanted]))
+        retain = packet.retain and (replayed or any([each.asked.as_published for each in wanted]))
+        properties: Properties = NONE
+        if self._version == 5:
+            properties = packet.properties
+            identifiers = [each.identifier for each in wanted if each.identifier]
+            if identifiers:
+                properties = {**properties, IDENTIFIER: identifiers}
+        packet = PublishPacket(packet.topic, packet.payload, qos, retain, properties=properties)
+        if self._too_large(packet):
             return [Done((token,))]
         if not qos:
             return [*self._answer(packet), Done((token,))]
@@ -375,7 +383,7 @@ class Connection:
         return bool(self._limit) and len(encode(packet, self._version)) + 2 * (packet.qos > 0) > self._limit
 
     def _answer(self, packet: Packet) -> list[Effect]:
-        if isinstance(packet, PublishPacket) and self._version == 5:
+        if self._version == 5 and isinstance(packet, PublishPacket):
             packet = self._sent.shorten(packet)
         return [Write(encode(packet, self._version))]
 

@@ -5,10 +5,11 @@ packets and refuses one that is too long before it has come.
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from holdfast.mqtt import properties
 from holdfast.mqtt.encoding import NAMES
-from holdfast.mqtt.fields import FieldReader
+from holdfast.mqtt.fields import FieldReader, name_of
 from holdfast.mqtt.packets import (
     AckKind,
     AskedFilter,
@@ -43,6 +44,7 @@ CONNECT, CONNACK, PUBLISH, AUTH = 1, 2, 3, 15
 _ACKS: dict[int, AckKind] = {4: "puback", 5: "pubrec", 6: "pubrel", 7: "pubcomp"}
 _FLAGS = {6: 2, 8: 2, 10: 2}  # the lower four bits of the first byte, where they are not 0
 _HEAD_BYTES_MAX = 5
+_TOPICS_MAX = 512  # whose check is remembered: clients name few, again and again; at most 32 MiB
 
 
 class Framer:
@@ -51,38 +53,49 @@ class Framer:
     def __init__(self, bytes_max: int, check: Callable[[int], None]) -> None:
         self._bytes_max = bytes_max
         self._check = check  # of a first byte, before anything behind it has come
-        self._held = bytearray()
-        self._checked = False
+        self._held = bytearray()  # the beginning of a packet,
+        self._needed = 0  # and how much of it there must be before another look: small pieces cost no more than large
 
     def feed_untrusted(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        self._held += data
-        while self._held:
-            if not self._checked:
-                self._check(self._held[0])
-                self._checked = True
-            head = self._length()
-            if head is None:
+        checked = bool(self._held)
+        if checked:
+            self._held += data
+            if len(self._held) < self._needed:
                 return
-            start, length = head
-            if start + length > self._bytes_max:
-                raise MqttError(TOO_LARGE, f"a packet of {start + length:,} bytes; the limit is {self._bytes_max:,}")
-            if len(self._held) < start + length:
-                return
-            first, body = self._held[0], bytes(self._held[start : start + length])
-            del self._held[: start + length]
-            self._checked = False
-            yield first, body
+            data = bytes(self._held)
+            self._held.clear()
+        at, end, self._needed = 0, len(data), 0
+        while at < end:
+            if not checked:
+                self._check(data[at])
+            checked = False
+            start, length = at + 2, data[at + 1] if at + 1 < end else 0x80
+            if length >= 0x80:
+                head = _long_length(data[at + 1 : at + _HEAD_BYTES_MAX])
+                if head is None:
+                    break
+                start, length = at + head[0], head[1]
+            if start - at + length > self._bytes_max:
+                size = start - at + length
+                raise MqttError(TOO_LARGE, f"a packet of {size:,} bytes; the limit is {self._bytes_max:,}")
+            if end < start + length:
+                self._needed = start + length - at
+                break
+            first, at = data[at], start + length
+            yield first, data[start:at]
+        self._held += data[at:]
 
-    def _length(self) -> tuple[int, int] | None:
-        """Where the packet's body begins, and its length; None while that has not come."""
-        value = 0
-        for at, byte in enumerate(self._held[1:_HEAD_BYTES_MAX]):
-            value |= (byte & 0x7F) << 7 * at
-            if byte < 0x80:
-                return at + 2, value
-        if len(self._held) >= _HEAD_BYTES_MAX:
-            raise malformed("a length of more than four bytes")
-        return None
+
+def _long_length(head: bytes) -> tuple[int, int] | None:
+    """How far behind the first byte the body begins, and its length; None while that has not come."""
+    value = 0
+    for at, byte in enumerate(head):
+        value |= (byte & 0x7F) << 7 * at
+        if byte < 0x80:
+            return at + 2, value
+    if len(head) >= _HEAD_BYTES_MAX - 1:
+        raise malformed("a length of more than four bytes")
+    return None
 
 
 def check_flags(first: int) -> None:
@@ -100,6 +113,8 @@ def decode_untrusted(first: int, body: bytes, version: int) -> Packet:
     if kind == CONNECT:
         return decode_connect_untrusted(first, body)
     check_flags(first)
+    if len(body) == 2 and kind in _ACKS and (body[0] or body[1]):
+        return PublishAck(_ACKS[kind], body[0] << 8 | body[1])  # as all are that say nothing but that it has come
     reader = FieldReader(body)
     packet = _decode(kind, reader, version)
     if reader.left:
@@ -159,17 +174,32 @@ def _publish(first: int, body: bytes, version: int) -> PublishPacket:
     qos, duplicate = first >> 1 & 3, bool(first & 8)
     if qos == 3 or (duplicate and not qos):
         raise malformed("a PUBLISH with quality of service 3, or a duplicate of 0")
-    reader = FieldReader(body)
-    topic = reader.name()
-    if "+" in topic or "#" in topic:
-        raise malformed("a topic name with a wildcard")
-    number = reader.short() if qos else 0
+    at = 2 + int.from_bytes(body[:2], "big")
+    number = 0
+    if qos:
+        at += 2
+        number = int.from_bytes(body[at - 2 : at], "big")
+    if at > len(body) or len(body) < 2:
+        raise malformed("a field ends beyond its packet")
+    topic = _topic(body[2 : at - 2 if qos else at])
     if qos and not number:
         raise protocol_error("a packet identifier of 0")
-    given = _properties(reader, "publish", version)
+    given = NONE
+    if version == 5:
+        reader = FieldReader(body, at)
+        given = properties.read_untrusted(reader, "publish")
+        at = len(body) - reader.left
     if not topic and "topic_alias" not in given:
         raise malformed("a PUBLISH without a topic")
-    return PublishPacket(topic, reader.rest(), qos, bool(first & 1), duplicate, number, given)
+    return PublishPacket(topic, body[at:], qos, bool(first & 1), duplicate, number, given)
+
+
+@lru_cache(_TOPICS_MAX)
+def _topic(data: bytes) -> str:
+    topic = name_of(data)
+    if "+" in topic or "#" in topic:
+        raise malformed("a topic name with a wildcard")
+    return topic
 
 
 def _number_of(reader: FieldReader) -> int:

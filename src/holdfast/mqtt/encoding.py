@@ -27,7 +27,7 @@ def encode(packet: Packet, version: int) -> bytes:
     """A packet as this version of the protocol writes it."""
     match packet:
         case PublishPacket():
-            return _framed(*_publish(packet, version))
+            return _publish(packet, version)
         case PublishAck():
             return _framed(_ACKS[packet.kind], _ack(packet, version))
         case Connect():
@@ -66,10 +66,16 @@ def _properties(given: Properties, version: int) -> bytes:
     return properties.write(given) if version == 5 else b""
 
 
-def _publish(packet: PublishPacket, version: int) -> tuple[int, bytes]:
-    number = fields.short(packet.packet_id) if packet.qos else b""
-    body = fields.text(packet.topic) + number + _properties(packet.properties, version) + packet.payload
-    return 0x30 | packet.duplicate << 3 | packet.qos << 1 | packet.retain, body
+def _publish(packet: PublishPacket, version: int) -> bytes:
+    first = 0x30 | packet.duplicate << 3 | packet.qos << 1 | packet.retain
+    head = fields.text(packet.topic)
+    if packet.qos:
+        head += fields.short(packet.packet_id)
+    if version == 5:
+        head += properties.write(packet.properties)
+    size = len(head) + len(packet.payload)
+    length = bytes((first, size)) if size < 0x80 else bytes((first,)) + fields.varint(size)
+    return b"".join((length, head, packet.payload))  # the payload is copied once
 
 
 def _ack(packet: PublishAck, version: int) -> bytes:

@@ -20,7 +20,7 @@ import msgspec
 from holdfast.model.errors import InputError
 from holdfast.model.event import DEPTH_MAX, RESERVED, nested
 from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX
-from holdfast.model.messages import Publication, Scalar
+from holdfast.model.messages import AttributeValue, Publication
 from holdfast.model.values import as_value
 from holdfast.mqtt.packets import PublishPacket
 from holdfast.mqtt.properties import USER
@@ -47,7 +47,7 @@ _PLAIN = (str, bool, int, float, list)
 class MqttEvent(msgspec.Struct, frozen=True):
     """What a client publishes."""
 
-    attributes: dict[str, Scalar]
+    attributes: dict[str, AttributeValue]
     payload: bytes
     lifetime_s: float | None
 
@@ -55,7 +55,9 @@ class MqttEvent(msgspec.Struct, frozen=True):
 def event_of(publish: PublishPacket, is_json: bool = False) -> MqttEvent:
     """The event that a PUBLISH is; its payload is read where it is JSON, by its content type or because we say so."""
     given = publish.properties
-    attributes: dict[str, Scalar] = {TOPIC: publish.topic}
+    if not given and not is_json and not publish.retain:  # as most are
+        return MqttEvent({TOPIC: publish.topic, QOS: publish.qos}, publish.payload, None)
+    attributes: dict[str, AttributeValue] = {TOPIC: publish.topic}
     for name, value in given.get(USER, ()):
         if _may_name(name):
             attributes[name] = value
@@ -85,13 +87,13 @@ def _may_name(name: str) -> bool:
     return fits and name != TOPIC and not name.startswith((RESERVED, OWN))
 
 
-def _values(payload: bytes, most: int) -> dict[str, Scalar]:
+def _values(payload: bytes, most: int) -> dict[str, AttributeValue]:
     """The first values of a JSON object, those of nested objects under dotted names; what is none is left out."""
     try:
         document = msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
-    found: dict[str, Scalar] = {}
+    found: dict[str, AttributeValue] = {}
     pending: list[tuple[str, Any, int]] = [("", document, 0)] if isinstance(document, dict) else []
     while pending:
         prefix, branch, depth = pending.pop(0)
@@ -112,7 +114,8 @@ def publish_of(publication: Publication, topic: str, now_us: int) -> PublishPack
     """
     attributes = publication.attributes
     if QOS in attributes:
-        payload, properties = publication.payload, _properties_of(attributes)
+        plain = len(attributes) == 2 and TOPIC in attributes
+        payload, properties = publication.payload, {} if plain else _properties_of(attributes)
     else:
         payload, properties = _native(publication)
     expires_us = publication.expires_us
@@ -128,7 +131,7 @@ def publish_of(publication: Publication, topic: str, now_us: int) -> PublishPack
     )
 
 
-def _properties_of(attributes: Mapping[str, Scalar]) -> dict[str, Any]:
+def _properties_of(attributes: Mapping[str, AttributeValue]) -> dict[str, Any]:
     """What an MQTT client has published comes out as it went in; others may write what they like, and it is checked."""
     properties: dict[str, Any] = {}
     for name, (key, kind) in _PASSED.items():
@@ -148,7 +151,8 @@ def _properties_of(attributes: Mapping[str, Scalar]) -> dict[str, Any]:
 
 def _native(publication: Publication) -> tuple[bytes, dict[str, Any]]:
     """Payload and properties of an event that no MQTT client has published."""
-    own = {name: value for name, value in publication.attributes.items() if name != TOPIC and not name.startswith(OWN)}
+    kept = [each for each in publication.attributes if each != TOPIC and not each.startswith((RESERVED, OWN))]
+    own = {name: publication.attributes[name] for name in kept}
     properties = _properties_of(publication.attributes)
     if publication.payload:
         properties[USER] = [(name, _text(value)) for name, value in own.items() if value is not None]
@@ -157,7 +161,7 @@ def _native(publication: Publication) -> tuple[bytes, dict[str, Any]]:
     return msgspec.json.encode(nested(own)), properties
 
 
-def _text(value: Scalar) -> str:
+def _text(value: AttributeValue) -> str:
     if isinstance(value, list):
         return msgspec.json.encode(value).decode()[:65_535]
     if isinstance(value, bool):

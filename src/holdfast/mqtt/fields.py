@@ -70,20 +70,28 @@ class FieldReader:
         return self.take(self.short())
 
     def text(self) -> str:
-        try:
-            text = self.binary().decode()
-        except UnicodeDecodeError:
-            raise malformed("a text that is not UTF-8") from None
-        if "\x00" in text:
-            raise malformed("a text with U+0000")
-        return text
+        return text_of(self.binary())
 
     def name(self) -> str:
         """A text without control characters, as a topic is."""
-        text = self.text()
-        if not is_printable(text):
-            raise malformed("a name with control characters")
-        return text
+        return name_of(self.binary())
+
+
+def text_of(data: bytes) -> str:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise malformed("a text that is not UTF-8") from None
+    if "\x00" in text:
+        raise malformed("a text with U+0000")
+    return text
+
+
+def name_of(data: bytes) -> str:
+    text = text_of(data)
+    if not is_printable(text):
+        raise malformed("a name with control characters")
+    return text
 
 
 def varint(value: int) -> bytes:

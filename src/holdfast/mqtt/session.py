@@ -36,6 +36,14 @@ EventKey = tuple[str, int]  # an event's source and sequence number
 Phase = Literal["sent", "released", "done"]
 
 
+class WantedPast(msgspec.Struct, frozen=True):
+    """Events of the broker's history."""
+
+    last: int  # so many at most; 0: all
+    since_us: int  # from this moment on,
+    ago: bool = False  # or from so long ago
+
+
 class MqttSubscription(msgspec.Struct, frozen=True):
     """A subscription as the broker has it."""
 
@@ -44,6 +52,7 @@ class MqttSubscription(msgspec.Struct, frozen=True):
     condition: str  # all of it, in the language
     identifier: int = 0  # 0: none
     group: str = ""  # that it is shared with
+    past: WantedPast | None = None  # that it begins with
 
     def wants(self, topic: str, is_own: bool) -> bool:
         """Whether an event of this topic, for which the condition holds, is for it."""
@@ -157,7 +166,7 @@ class MqttSession:
         del self._by_key[each.key]
         if each.qos == 2:
             self._note_outgoing(ack.packet_id, each.key, "done")
-        return [], [each.token] if each.token else []
+        return [], [each.token]
 
     # From the client -----------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """How a broker serves MQTT clients."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from holdfast.model.limits import ATTRIBUTES_BYTES_MAX, PAYLOAD_BYTES_MAX
 from holdfast.model.settings import Settings, setting
@@ -22,6 +23,14 @@ class MqttSettings(Settings):
         "a payload is the application's own unless it says that it is JSON",
         unchecked=True,
     )
+    recovery: bool = setting(
+        False,
+        "recover what the network loses for MQTT clients and of their events, as native clients with recovery do",
+        "publishers have to keep their events for it, and here the broker keeps them",
+    )
+    order: Literal["none", "fifo", "strict"] = setting(
+        "none", "keep the order of each publisher's events for MQTT clients, as for native ones", "waiting costs delay"
+    )
     packet_bytes_max: int = setting(
         PAYLOAD_BYTES_MAX + ATTRIBUTES_BYTES_MAX, "largest packet", "an event of the largest size", unit="bytes"
     )
@@ -32,9 +41,9 @@ class MqttSettings(Settings):
         at_most=65_535,
     )
     in_flight_max: int = setting(
-        100,
+        1_000,
         "deliveries that a client may have unacknowledged, if it says nothing less",
-        "a round trip at 1,000 a second",
+        "a round trip of 50 ms at 20,000 a second",
         at_most=65_535,
     )
     alias_max: int = setting(10, "topic aliases that a client may use", "a device has few topics", at_most=65_535)

@@ -21,7 +21,7 @@ _BRIDGE_STATE = "$SYS/broker/connection/+/state"  # what bridges say of themselv
 
 def is_name(topic: object) -> bool:
     """Whether something may be the topic of an event."""
-    return isinstance(topic, str) and bool(topic) and not {"+", "#"} & set(topic) and is_printable(topic)
+    return isinstance(topic, str) and bool(topic) and "+" not in topic and "#" not in topic and is_printable(topic)
 
 
 def is_reserved(topic: str) -> bool:
@@ -39,7 +39,7 @@ def is_filter(text: str) -> bool:
 
 def matches(text: str, topic: str) -> bool:
     """Whether a filter describes a topic."""
-    return _match(text.split("/"), topic.split("/"))
+    return text == topic or _match(text.split("/"), topic.split("/"))
 
 
 def _match(wanted: Sequence[str], levels: Sequence[str]) -> bool:

@@ -18,13 +18,15 @@ from typing import Any
 from holdfast.model.errors import TransportError
 from holdfast.nemesis import broker_process, client_process, mqtt_process
 from holdfast.nemesis.broker_process import BrokerPlan
+from holdfast.nemesis.bus_node import BusProcess, KeeperPlan, run_keeper, scheme_of
 from holdfast.nemesis.client_process import ClientPlan
 from holdfast.nemesis.disks import Disks
 from holdfast.nemesis.journal import JournalWriter, now_us
 from holdfast.nemesis.modes import Mode
 from holdfast.nemesis.proxy import Place, Proxy, TcpProxy, UdpProxy, Weather
-from holdfast.nemesis.schedule import link_name
+from holdfast.nemesis.schedule import KEEPER, link_name
 from holdfast.network.schema import ClientSpec, Network
+from holdfast.network.settings import BUS
 from holdfast.protocol.replication.settings import Role
 
 _START_S = 60.0  # the first process imports everything, on a machine that may be busy
@@ -126,8 +128,11 @@ class Arena:
         self._journals.mkdir(parents=True)
         self.journal = JournalWriter(ground.folder / "nemesis.jsonl")
         self._disks = Disks(ground.folder / "stores", [each.id for each in self._network.brokers], ground.mode.stores)
-        self.brokers = {each.id: NodeProcess(each.id) for each in self._network.brokers}
+        self.brokers: dict[str, NodeProcess | BusProcess] = {
+            each.id: self._new(each.id) for each in self._network.brokers
+        }
         self.clients = {each.id: NodeProcess(each.id) for each in self._network.clients}
+        self.keepers: dict[str, NodeProcess] = {}  # of a bus
         self._specs: dict[str, ClientSpec] = {each.id: each for each in self._network.clients}
         self._proxies: dict[str, list[Proxy]] = {}
         self._at: dict[str, str] = {name: name for name in self.brokers}  # a broker's place, and who is there now
@@ -140,6 +145,10 @@ class Arena:
         self.struck: set[str] = set()  # by a fault that is not over: leaving takes as long as a flush does
         self.stopping = False
         self.zero_us = 0
+
+    def _new(self, broker: str) -> NodeProcess | BusProcess:
+        carrier = self._network.carrier
+        return NodeProcess(broker) if carrier is None else BusProcess(broker, carrier, self._ground.folder / "server")
 
     @property
     def stores(self) -> bool:
@@ -156,7 +165,12 @@ class Arena:
             self._dials[link.a][link.b] = await self._proxy(link_name(link.a, link.b), link.b)
         for client in self._network.clients:
             self._homes[client.id] = await self._proxy(client.id, client.broker, for_client=True)
+        if self._network.carrier is not None:
+            self.keepers[KEEPER] = NodeProcess(KEEPER)
+            self._homes[KEEPER] = await self._proxy(KEEPER, BUS, for_client=True)
         await asyncio.gather(*[self.start_broker(name) for name in list(self.brokers)])
+        for name in self.keepers:
+            self._start_keeper(name)
         self.zero_us = now_us() + 1_000_000  # all are up by then
         await asyncio.gather(*[self.start_client(name) for name in self.clients])
         self.journal.write("began", zero_us=self.zero_us)
@@ -175,11 +189,15 @@ class Arena:
             proxy.weather = sibling.weather
         self._proxies[way].append(proxy)
         host, port = await proxy.start()
-        return f"{self._network.transport.kind}://{host}:{port}"
+        carrier = self._network.carrier
+        return f"{self._network.transport.kind if carrier is None else scheme_of(carrier)}://{host}:{port}"
 
     async def start_broker(self, name: str) -> None:
         """Until it is up; one that does not start, say because its disk is full, is started again."""
         node = self.brokers[name]
+        if isinstance(node, BusProcess):
+            await self._start_bus(node)
+            return
         while not self.stopping:
             node.life += 1
             plan = BrokerPlan(
@@ -202,6 +220,15 @@ class Arena:
             await node.ended(0)
             await asyncio.sleep(_AGAIN_S)
 
+    async def _start_bus(self, node: BusProcess) -> None:
+        while not self.stopping:
+            try:
+                await node.start()
+                return
+            except TransportError as problem:
+                self.journal.write("not started", node=node.name, text=str(problem))
+                await asyncio.sleep(_AGAIN_S)
+
     async def start_client(self, name: str) -> None:
         node, spec = self.clients[name], self._specs[name]
         node.life += 1
@@ -222,12 +249,20 @@ class Arena:
         if node.life == 0 and not await node.answer(_START_S):
             raise TransportError(f"the client {name} did not start within {_START_S:g} s")
 
+    def _start_keeper(self, name: str) -> None:
+        """It may take its time: clients do not need it."""
+        assert self._network.carrier is not None
+        node = self.keepers[name]
+        node.life += 1
+        store = self._ground.folder / "kept.db"
+        node.start(run_keeper, KeeperPlan(self._homes[name], self._network.carrier, store))
+
     async def stop(self) -> None:
         """Clients leave, then brokers; nothing is left running or mounted."""
         self.stopping = True
         for task in self._replacing:
             task.cancel()
-        for group in (self.clients, self.brokers):
+        for group in (self.clients, self.keepers, self.brokers):
             for node in group.values():
                 node.signal(signal.SIGCONT)
                 if node.running:
@@ -240,18 +275,23 @@ class Arena:
 
     # What happens to it --------------------------------------------------------------------------
 
-    def node(self, name: str) -> NodeProcess:
-        """A client, or whoever is in a broker's place."""
-        return self.clients[name] if name in self.clients else self.brokers[self._at[name]]
+    def node(self, name: str) -> NodeProcess | BusProcess:
+        """A client, a keeper, or whoever is in a broker's place."""
+        return self._apart.get(name) or self.brokers[self._at[name]]
+
+    @property
+    def _apart(self) -> dict[str, NodeProcess]:
+        """Who is in no broker's place."""
+        return self.clients | self.keepers
 
     async def kill(self, name: str) -> None:
-        if name in self.clients:
-            await self._kill(self.clients[name])
+        if name in self._apart:
+            await self._kill(self.node(name))
             return
         async with self._busy[name]:
             await self._kill(self.node(name))
 
-    async def _kill(self, node: NodeProcess) -> None:
+    async def _kill(self, node: NodeProcess | BusProcess) -> None:
         self.journal.write("killed", node=node.name, life=node.life)
         node.signal(signal.SIGKILL)
         await node.ended(_STOP_S)
@@ -265,6 +305,9 @@ class Arena:
         self.journal.write("closed", node=name, life=node.life)
 
     async def start_again(self, name: str) -> None:
+        if name in self.keepers:
+            self._start_keeper(name)
+            return
         if name in self.clients:
             await self.start_client(name)
             return
@@ -297,6 +340,7 @@ class Arena:
         """As `holdfast up` does: whoever answers stays, and the replica is linked with all around the place."""
         async with self._busy[place]:
             node = self.node(place)
+            assert isinstance(node, NodeProcess), "a bus has no replicas"
             if node.running and (node.name != role.faulty or await node.ask(_ANSWER_S, do="answer")):
                 return
             await self._kill(node)  # it may only hang: its place is to be free

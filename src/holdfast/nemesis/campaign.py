@@ -178,4 +178,5 @@ def rules_of(network: Network, mode: Mode) -> Rules:
         search_us=0 if recovery is None else getattr(recovery, "search_us", 0),
         again_us=_AGAIN_US,
         once=not mode.mqtt,
+        known_at_once=network.carrier is not None,
     )

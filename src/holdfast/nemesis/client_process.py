@@ -7,13 +7,15 @@ is published and another one behind it; a delivery is written before the next on
 
 import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from holdfast.carriers.addresses import bus_address
+from holdfast.carriers.client import BusClient
 from holdfast.model.errors import MisuseError, TimedOutError, TransportError
 from holdfast.nemesis.journal import JournalWriter, fingerprint, now_us
 from holdfast.nemesis.node_process import Command, Commands, SteppedClock
@@ -51,10 +53,25 @@ class ClientPlan:
     subscriptions: dict[str, str] = field(default_factory=dict)  # a key, and the condition
 
 
-def events_of(network: Network, plan: ClientPlan) -> Iterator[ScheduledEvent]:
-    """Its part of the workload, from now on."""
-    for planned in network.publications(plan.seed):
-        if planned.client == plan.name and plan.zero_us + planned.at_us > now_us() - _LATE_US:
+class WorkloadPace:
+    """A client's part of the workload, each event when its time has come, or at once while a burst lasts."""
+
+    def __init__(self, network: Network, plan: ClientPlan) -> None:
+        self._network = network
+        self._plan = plan
+        self.burst = 0  # events that are not to wait for their time
+
+    async def events(self) -> AsyncIterator[ScheduledEvent]:
+        """From now on, and until the run stops."""
+        for planned in self._network.publications(self._plan.seed):
+            at_us = self._plan.zero_us + planned.at_us
+            if planned.client != self._plan.name or at_us <= now_us() - _LATE_US:
+                continue
+            if at_us > self._plan.stop_us:
+                return
+            if at_us > now_us() and self.burst <= 0:
+                await asyncio.sleep((at_us - now_us()) / 1e6)
+            self.burst -= 1 if self.burst > 0 else 0
             yield planned
 
 
@@ -71,7 +88,7 @@ class _Process:
         self._published = 0
         self._flushed = 0
         self._slow_until_us = 0
-        self._burst = 0
+        self._pace = WorkloadPace(self._network, plan)
 
     async def run(self) -> None:
         self._journal.write("begin", node=self._plan.name, life=self._plan.life)
@@ -102,13 +119,7 @@ class _Process:
     # Publishing ----------------------------------------------------------------------------------
 
     async def _publish(self) -> None:
-        for planned in events_of(self._network, self._plan):
-            at_us = self._plan.zero_us + planned.at_us
-            if at_us > self._plan.stop_us:
-                return
-            if at_us > now_us() and self._burst <= 0:
-                await asyncio.sleep((at_us - now_us()) / 1e6)
-            self._burst -= 1 if self._burst > 0 else 0
+        async for planned in self._pace.events():
             await self._publish_one(planned)
 
     async def _publish_one(self, planned: ScheduledEvent) -> None:
@@ -190,7 +201,7 @@ class _Process:
                 self._journal.write("unsub", sub=command["sub"])
                 self._subscriptions.pop(command["sub"]).close()
             case "burst":
-                self._burst += command["events"]
+                self._pace.burst += command["events"]
             case "slow":
                 self._slow_until_us = now_us() + command["for_us"]
             case "detach":
@@ -236,7 +247,18 @@ def _line(key: str, each: Delivery, at_us: int) -> dict[str, Any]:
 
 
 def _new_client(plan: ClientPlan, network: Network, clock: SteppedClock) -> Client:
-    transport = network.transport
+    transport, carrier = network.transport, network.carrier
+    if carrier is not None:
+        return BusClient(
+            [bus_address(plan.address)],
+            plan.name,
+            network.protocol,
+            network.reliability.guarantees,
+            carrier.space,
+            carrier.template,
+            carrier.body,
+            clock=clock,
+        )
     return Client(
         [parse_address(plan.address)],
         plan.name,

@@ -22,7 +22,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from holdfast.nemesis.client_process import FLUSH_S, ClientPlan, events_of
+from holdfast.nemesis.client_process import FLUSH_S, ClientPlan, WorkloadPace
 from holdfast.nemesis.journal import JournalWriter, fingerprint, now_us
 from holdfast.nemesis.node_process import Command, Commands
 from holdfast.net.address import parse_address
@@ -63,7 +63,8 @@ class MqttProcess:
         self._published = self._flushed = 0
         self._turn = threading.Lock()  # no CONNECT is sent while an event is handed to Paho
         self._resending = False  # from a CONNECT until all that was published before it is acknowledged
-        self._slow_until_us = self._burst = 0
+        self._slow_until_us = 0
+        self._pace = WorkloadPace(self._network, plan)
         self._publishing: asyncio.Task[None] | None = None
         self._flushing: asyncio.Task[None] | None = None
         self.paho.on_connect, self.paho.on_message = self._on_connect, self._on_message
@@ -107,13 +108,7 @@ class MqttProcess:
     # Publishing ----------------------------------------------------------------------------------
 
     async def _publish(self) -> None:
-        for planned in events_of(self._network, self._plan):
-            at_us = self._plan.zero_us + planned.at_us
-            if at_us > self._plan.stop_us:
-                return
-            if at_us > now_us() and self._burst <= 0:
-                await asyncio.sleep((at_us - now_us()) / 1e6)
-            self._burst -= 1 if self._burst > 0 else 0
+        async for planned in self._pace.events():
             while not self.published_in_turn(planned.attributes):
                 await asyncio.sleep(_TURN_S)
 
@@ -235,7 +230,7 @@ class MqttProcess:
             case "unsubscribe":
                 await self._unsubscribe(command["sub"])
             case "burst":
-                self._burst += command["events"]
+                self._pace.burst += command["events"]
             case "slow":
                 self._slow_until_us = now_us() + command["for_us"]
             case "stop publishing":

@@ -25,6 +25,9 @@ _BUSY_US = 1_000_000  # what a busy machine adds to two heartbeats
 _STEP_US = 3_600_000_000  # a clock that is set wrong is wrong by an hour
 
 
+KEEPER = "keeper"  # where a bus carries the events: it stores them, and answers for publishers that are gone
+
+
 class PlannedFault(msgspec.Struct, frozen=True):
     """One thing that is done, to whom, from when until when; times are from the start of the run."""
 
@@ -49,19 +52,24 @@ class Targets:
     publishers: tuple[str, ...]
     subscribers: tuple[str, ...]
     conditions: tuple[str, ...]
+    clocks: tuple[str, ...] = ()  # brokers whose clock can be set wrong: not a server of somebody else's
+    keepers: tuple[str, ...] = ()  # of a bus
 
     @staticmethod
     def of(network: Network) -> "Targets":
         def names(wanted: Callable[[ClientSpec], object]) -> tuple[str, ...]:
             return tuple(each.id for each in network.clients if wanted(each))
 
+        brokers = tuple(each.id for each in network.brokers)
         return Targets(
-            tuple(each.id for each in network.brokers),
+            brokers,
             tuple(link_name(each.a, each.b) for each in network.links),
             names(lambda each: True),
             names(lambda each: each.publishes),
             names(lambda each: each.subscriptions),
             tuple(dict.fromkeys(each.condition for client in network.clients for each in client.subscriptions)),
+            brokers if network.carrier is None else (),
+            () if network.carrier is None else (KEEPER,),
         )
 
 
@@ -90,6 +98,7 @@ _KINDS = (
     FaultType("pause-broker", lambda of: of.brokers, (0.3, 2.5), 1.5),
     FaultType("kill-publisher", lambda of: of.publishers, (0.1, 1.0)),
     FaultType("kill-subscriber", lambda of: of.subscribers, (0.1, 1.5)),
+    FaultType("kill-keeper", lambda of: of.keepers, (0.1, 1.5)),
     FaultType("pause-publisher", lambda of: of.publishers, (0.3, 2.5), 0.5),
     FaultType("pause-subscriber", lambda of: of.subscribers, (0.3, 2.5), 0.5),
     FaultType("cut", _everywhere, (0.05, 2.5), 2.0),
@@ -126,11 +135,11 @@ _KINDS = (
     FaultType("full-disk", lambda of: of.brokers, (0.3, 1.5), 1.0, lambda mode: mode.stores),
     # A publisher's numbers continue from the time of day, so its clock goes forward only (docs/recovery.md, Limits).
     FaultType(
-        "clock-forward", lambda of: of.brokers + of.clients, (0.1, 0.5), 0.5, what=lambda dice, of: {"by_us": _STEP_US}
+        "clock-forward", lambda of: of.clocks + of.clients, (0.1, 0.5), 0.5, what=lambda dice, of: {"by_us": _STEP_US}
     ),
     FaultType(
         "clock-back",
-        lambda of: of.brokers + tuple(each for each in of.subscribers if each not in of.publishers),
+        lambda of: of.clocks + tuple(each for each in of.subscribers if each not in of.publishers),
         (0.1, 0.5),
         0.5,
         what=lambda dice, of: {"by_us": -_STEP_US},

@@ -33,7 +33,7 @@ class Address:
 
 def parse_address(text: str, to_dial: bool = False) -> Address:
     """Such as tcp://127.0.0.1:7001; an InputError when it is none, or when nobody can be dialled there."""
-    wrong = f"{text!r} is not an address; write it as tcp://host:port, tls://host:port or udp://host:port"
+    wrong = f"{text!r} is not an address; write it as tcp://host:port, tls:// or udp://, or that of a bus, such as nats://host:port"
     wrong += "" if to_dial else "; mqtt://, mqtts:// and ws://host:port/mqtt are for MQTT clients"
     # urlsplit leaves out line ends and tabs, wherever they are.
     if not isinstance(text, str) or not text.isprintable() or " " in text:

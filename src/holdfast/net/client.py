@@ -24,7 +24,7 @@ from msgspec.structs import astuple
 from holdfast.language.parser import parse
 from holdfast.matching.index import Index
 from holdfast.model.errors import MisuseError, TransportError
-from holdfast.model.messages import Publication, Scalar
+from holdfast.model.messages import AttributeValue, Publication
 from holdfast.net.accounting import Account, Missing
 from holdfast.net.address import Address
 from holdfast.net.advertisement import Advertisement
@@ -42,6 +42,7 @@ from holdfast.net.publish_many import check_events, publish_many
 from holdfast.net.replaying import PastReader, ReplayInbox, Since, checked_start
 from holdfast.net.session import Session
 from holdfast.net.setup import made_up_name, parsed_condition
+from holdfast.net.signing import UNSIGNED, Signing
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, Subscription, WhenFull, put_each
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.conditions import ConditionBook
@@ -82,6 +83,7 @@ class Client(Attachment):
         guarantees: Guarantees = BEST_EFFORT,
         hops: HopSettings = BASIC,
         token: str | None = None,
+        signing: Signing = UNSIGNED,
     ) -> None:
         super().__init__(addresses, name or made_up_name(tls, token), tls, settings, clock or Clock(), token)
         # A name that was given may have been used before, and then its numbers are taken: count from the time of day.
@@ -90,6 +92,7 @@ class Client(Attachment):
         self._tallied = tallied
         self._guarantees = guarantees
         self._hops = hops
+        self._signing = signing
         self._named = name is not None and observer is None  # another process may go on under this name
         self._durable: Durable | None = None
         self._losses = Losses()
@@ -98,7 +101,7 @@ class Client(Attachment):
         self._ids = count(1)
         self._inboxes: dict[str, Inbox] = {}
         self._full: set[Inbox] = set()
-        self._past_reader = PastReader(self._ask_past, self._clock.now_us, self.on_lost)
+        self._past_reader = PastReader(self._ask_past, self._clock.now_us, self.on_lost, self._opened)
 
     # Coming and going ------------------------------------------------------------------------------
 
@@ -121,6 +124,7 @@ class Client(Attachment):
             batches=self._observer is None and not self._tallied,
             confirms=confirms,
             groups=True,
+            **self._signing.parts(),
         )
         self.driver = ClientDriver(machine, self._clock, self.counters, self, self._tallied)
         self._confirmations = Confirmations(machine, self.driver)
@@ -237,11 +241,12 @@ class Client(Attachment):
         lifetime_us = None if lifetime is None else sendable_lifetime_us(lifetime)
         payload = sendable_payload(payload) if payload else b""
         attributes, encoded = encoded_event(event)
+        self._signing.check_fits(len(attributes), len(encoded))
         link = self._link
         if link is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX or self._durable is not None:
             link = await self._room()
         if not link.reliable:
-            link.check_fits(len(encoded) + len(payload))
+            link.check_fits(len(encoded) + len(payload) + self._signing.more_bytes)
             if await self._confirmations.waited():
                 await self._room()
         if self._observer is not None:
@@ -273,7 +278,7 @@ class Client(Attachment):
         together = None if alone else self._publish_encoded
         return await publish_many(self.publish, together, events, timeout, before)
 
-    async def _publish_encoded(self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes]) -> None:
+    async def _publish_encoded(self, events: Sequence[Mapping[str, AttributeValue]], encoded: Sequence[bytes]) -> None:
         full = self._link is None or self._link.outbox.waiting_bytes > _AHEAD_BYTES_MAX
         if full or await self._confirmations.waited():
             await self._room()
@@ -355,6 +360,7 @@ class Client(Attachment):
         if group:
             if start is not None:
                 raise MisuseError("last and since are not for groups, whose members share what is new")
+            self._signing.check_group()
             inbox: Inbox = self._shared.subscribe(id_, text, group, queue_max)
         else:
             inbox = new_inbox(self._durable, *queue) if start is None else ReplayInbox(*queue, self._settings)
@@ -437,6 +443,9 @@ class Client(Attachment):
             self._full.discard(inbox)
         if self._link is not None:
             self._link.hold_up(self._holds_up)
+
+    def _opened(self, publication: Publication) -> Publication | None:
+        return self._machine.opened(publication)
 
     # What the driver tells -----------------------------------------------------------------------
 

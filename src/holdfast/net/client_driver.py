@@ -6,7 +6,7 @@ waits in the machine, which puts it together, and leaves when the loop does.
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.model.messages import NodeKind, Scalar
+from holdfast.model.messages import AttributeValue, NodeKind
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
 from holdfast.net.driver import WAKE, Application, Driver
@@ -24,7 +24,9 @@ class ClientDriver(Driver):
         self._client = machine
         self._waiting = False  # published events wait in the machine
 
-    def publish(self, attributes: Mapping[str, Scalar], encoded: bytes, payload: bytes, lifetime_us: int | None) -> int:
+    def publish(
+        self, attributes: Mapping[str, AttributeValue], encoded: bytes, payload: bytes, lifetime_us: int | None
+    ) -> int:
         """Hand an event to the machine; its sequence number."""
         now_us, later = self._clock.now_us(), bool(self._dirty)
         client = self._client
@@ -33,7 +35,7 @@ class ClientDriver(Driver):
             self._let_go(effects, later, now_us)
         return client.last_seq
 
-    def publish_many(self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes]) -> None:
+    def publish_many(self, events: Sequence[Mapping[str, AttributeValue]], encoded: Sequence[bytes]) -> None:
         """Hand several events to the machine."""
         now_us, later = self._clock.now_us(), bool(self._dirty)
         effects = self._client.publish_many(events, encoded, now_us)

@@ -1,6 +1,7 @@
 """`connect` to brokers: its arguments checked, and a client made of them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from holdfast.net.client import Client
 from holdfast.net.settings import ClientSettings, renamed
@@ -21,6 +22,8 @@ def connect(
     key: str | None = None,
     ca: str | None = None,
     token: str | None = None,
+    sign: str | None = None,
+    verify: str | None = None,
     settings: ProtocolSettings | None = None,
     recovery: bool | RecoveryWord | RecoverySettings | SrmSettings = "none",
     order: Order | LatchSettings = "none",
@@ -36,9 +39,11 @@ def connect(
     and `losses` names the rest. With `hops="retransmission"`, or `durable=True`, for brokers that store events, `flush`
     returns when everything published is stored, and subscriptions outlive the process: the next one of this name gets
     what its application was not done with. `token` is a file. A client without a name gets one that its certificate or
-    token allows. `private_key` and `authority` are former names of `key` and `ca`.
+    token allows. `sign` is a file with the key that signs what it publishes, and `verify` one with the keys of signers:
+    events without a signature of theirs are refused. `private_key` and `authority` are former names of `key` and `ca`.
     """
     given = {"name": name, "certificate": certificate, "key": key, "ca": ca, "token": token, "settings": settings}
+    given |= {"sign": sign, "verify": verify}
     choices = {"recovery": recovery, "order": order, "hops": hops, "durable": durable}
     of = ClientSettings(**(given | choices | renamed(former, ClientSettings, "connect")))
     if name is not None:
@@ -46,4 +51,6 @@ def connect(
     protocol = settings or ProtocolSettings()
     brokers = brokers_at(address)
     check_tls(of.tls, brokers)
-    return Client(brokers, name, of.tls, protocol, guarantees=of.guarantees, hops=of.hop_settings, token=token)
+    of.signing.check_name(name)
+    reliability: dict[str, Any] = {"guarantees": of.guarantees, "hops": of.hop_settings}
+    return Client(brokers, name, of.tls, protocol, token=token, signing=of.signing, **reliability)

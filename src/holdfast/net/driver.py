@@ -40,6 +40,7 @@ from holdfast.protocol.effects import (
 )
 from holdfast.protocol.message_kind import REPAIRS, classify
 from holdfast.protocol.node import Node
+from holdfast.protocol.store_changes import Change
 from holdfast.wire.batch_writer import Relay
 from holdfast.wire.codec import (
     FRAME_BYTES,
@@ -80,7 +81,7 @@ class Driver:
         counters: Counters,
         application: Application | None = None,
         tallied: bool = False,
-        committer: Committer | None = None,
+        committer: Committer[Change] | None = None,
     ) -> None:
         self.machine = machine
         self._committer = committer
@@ -246,7 +247,7 @@ class Driver:
                 self.report(effect)
             elif type(effect) is Persist:
                 assert self._committer is not None
-                self._committer.persist(effect)
+                self._committer.persist(effect.changes, effect.token)
             elif type(effect) is Deny:
                 self._deny(effect)
             elif type(effect) is ReplicaWanted:

@@ -29,6 +29,7 @@ from holdfast.protocol.store_changes import Body
 from holdfast.store.history import History
 from holdfast.store.log import GoneError
 from holdfast.store.logged import Logged
+from holdfast.store.segment import LogDamagedError
 from holdfast.wire.codec import encode_message, framed
 from holdfast.wire.signals import AskPast, Past
 
@@ -183,6 +184,9 @@ class HistoryKeeper:
             return Past(ask.token, refused=str(problem)[:_REASON_MAX])
         except TransportError as problem:
             return Past(ask.token, refused=f"the broker stops: {problem}"[:_REASON_MAX])
+        except (LogDamagedError, OSError) as problem:  # what is live has to go on all the same
+            self._report(f"{client} asked for the past, which cannot be read: {problem}")
+            return Past(ask.token, refused=f"its files cannot be read: {problem}"[:_REASON_MAX])
         finally:
             self._busy.discard(client)
 

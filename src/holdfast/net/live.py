@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from holdfast.books.rows import Row, incident_row
 from holdfast.model.errors import InputError, TransportError
@@ -17,6 +17,7 @@ from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
+from holdfast.net.driver import Application
 from holdfast.net.member import Member, MemberHandle, OnWanted, RowCollector
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.tls import TlsFiles
@@ -74,11 +75,45 @@ class _Participant(RowCollector):
         self._books.on_delivered(self._name, delivered, now_us)
 
 
+class ClientParts(NamedTuple):
+    """What a client of a run is made of, beside what the file says of all."""
+
+    name: str
+    clock: Clock
+    observer: Application
+
+
 NewHost = Callable[[str, Role | None, OnWanted], MemberHandle]
+NewClient = Callable[[Network, int, Address, ClientParts], Client]
+
+
+def new_client(network: Network, seed: int, address: Address, parts: ClientParts) -> Client:
+    """A client of the file's brokers."""
+    transport = network.transport
+    return Client(
+        [address],
+        parts.name,
+        TlsFiles(transport.certificate, transport.key, transport.ca),
+        network.protocol,
+        clock=parts.clock,
+        first_seq=1,
+        observer=parts.observer,
+        tallied=True,
+        guarantees=network.reliability.guarantees,
+        hops=network.reliability.hops,
+    )
 
 
 class LiveRun:
-    def __init__(self, network: Network, seed: int, new_host: NewHost, books: Books, clock: Clock) -> None:
+    def __init__(
+        self,
+        network: Network,
+        seed: int,
+        new_host: NewHost,
+        books: Books,
+        clock: Clock,
+        new_client: NewClient = new_client,
+    ) -> None:
         gossip = network.reliability.gossip
         if gossip is not None and gossip.transfer == "direct":
             raise InputError(
@@ -89,6 +124,7 @@ class LiveRun:
         self.zero_us = 0  # when everything was up
         self.lag_us = 0  # by how much the latest publication of all was behind its time
         self._new_host = new_host
+        self._new_client = new_client
         self._books = books
         self._clock = clock
         self._hosts: dict[str, MemberHandle] = {}
@@ -152,20 +188,9 @@ class LiveRun:
         await self._hosts[spec.b].connected(spec.a)
 
     async def _start_client(self, spec: ClientSpec, dialling: asyncio.Semaphore) -> None:
-        transport = self.network.transport
         participant = self._participants[spec.id] = _Participant(spec.id, self._clock, self._books)
-        client = Client(
-            [self._addresses[spec.broker]],
-            spec.id,
-            TlsFiles(transport.certificate, transport.key, transport.ca),
-            self.network.protocol,
-            clock=self._clock,
-            first_seq=1,
-            observer=participant,
-            tallied=True,
-            guarantees=self.network.reliability.guarantees,
-            hops=self.network.reliability.hops,
-        )
+        parts = ClientParts(spec.id, self._clock, participant)
+        client = self._new_client(self.network, self.seed, self._addresses[spec.broker], parts)
         async with dialling:
             await client.__aenter__()
         self._clients[spec.id] = client

@@ -20,6 +20,7 @@ from holdfast.books.rows import (
 )
 from holdfast.model.errors import TransportError
 from holdfast.model.messages import Publication
+from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
 from holdfast.net.counters import WORTH_TELLING, Counters
@@ -34,7 +35,9 @@ from holdfast.net.tls import TlsFiles
 from holdfast.net.watching import watch
 from holdfast.network.schema import LinkSpec, Network
 from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredBatch, Incident, Lost, ReplicaWanted
+from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.replication.settings import Role
+from holdfast.protocol.settings import Guarantees
 
 OnWanted = Callable[[ReplicaWanted], None]  # somebody asks for a replica
 OnGone = Callable[[str], None]
@@ -159,7 +162,8 @@ class Member:
         self._rows = RowCollector(self.name, self._clock)
         settings = NodeSettings(
             self.name,
-            (listen,),
+            (listen, *self._mqtt_listen()),
+            mqtt=_mqtt_settings(network.reliability.guarantees),
             routing=network.routing,
             protocol=network.protocol,
             hops=network.reliability.hops,
@@ -177,6 +181,14 @@ class Member:
         await self.node.start()
         await self._watch()
         return self.node.listening[0]
+
+    def _mqtt_listen(self) -> tuple[Address, ...]:
+        """A replica that takes over serves the clients of MQTT where the broker before it did."""
+        transport, names = self._network.transport, [each.id for each in self._network.brokers]
+        place = self.name if self.role is None or self.role.use != "failover" else self.role.faulty
+        if transport.mqtt_port is None or place not in names:
+            return ()
+        return (Address("mqtt", transport.host, transport.mqtt_port + names.index(place)),)
 
     async def _watch(self) -> None:
         """A replica has no place in the file, and so no port of its own."""
@@ -226,3 +238,9 @@ class Member:
     def _unwatch(self) -> None:
         if self._watched is not None:
             self._watched.close()
+
+
+def _mqtt_settings(bought: Guarantees) -> MqttSettings:
+    """Clients of MQTT get what the file buys for its own; payloads that are JSON are events as theirs are."""
+    recovers = isinstance(bought.recovery, RecoverySettings)
+    return MqttSettings(json=("#",), recovery=recovers, order="none" if bought.order is None else bought.order.mode)

@@ -25,15 +25,18 @@ from holdfast.mqtt.session import MqttSession
 from holdfast.mqtt.topics import TOPIC, matches
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
+from holdfast.net.committer import Committer
+from holdfast.net.departures import Departures
 from holdfast.net.journal import Note
 from holdfast.net.memory import joined
-from holdfast.net.mqtt_notes import NoteFile
 from holdfast.net.mqtt_place import ClientLine, ClientPlace
 from holdfast.net.mqtt_trust import DoorTrust, Guest
 from holdfast.net.seat import Seat
 from holdfast.net.settings import NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
+from holdfast.protocol.settings import BEST_EFFORT, ClientReliability
+from holdfast.store.note_file import NoteChange, NoteFile
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
 
@@ -52,6 +55,9 @@ class Door:
     ) -> None:
         self.settings = settings.mqtt
         self.retained = Retained()
+        self.no_history = (
+            "" if settings.history else f"{settings.name} keeps no history; start it with --history FOLDER"
+        )
         self.lines: dict[ClientLine, None] = {}  # open connections
         self._node = settings
         self._accept = accept
@@ -60,8 +66,11 @@ class Door:
         self.trust = trust
         trust.on_change = self._on_trust
         self._log = log
-        self._file = None if settings.store is None else NoteFile(_beside(settings.store), partial(self.note, ""))
+        log_file = partial(self.note, "")
+        self._file = None if settings.store is None else NoteFile(_beside(settings.store), log_file)
+        self._writer: Committer[NoteChange] | None = None if self._file is None else Committer(self._file, log_file)
         self._places: dict[str, ClientPlace] = {}  # by the name of the client
+        self._departures = Departures()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # as long as somebody has one
         self._timers: dict[
             tuple[str, str], asyncio.TimerHandle
@@ -91,19 +100,21 @@ class Door:
     def _new_place(self, session: MqttSession, far: str) -> ClientPlace:
         new_seat = partial(self._new_seat, session.name, far)
         most = self.settings.in_flight_max
-        return ClientPlace(session, new_seat, self._clock, self.settings.topic, self.write, most)
+        return ClientPlace(session, new_seat, self._clock, self.settings.topic, self.write, most, self._departures)
 
     async def write(self, notes: Notes) -> None:
         """Until these are safe; at once where the broker has no store, and a session lasts as long as its process."""
-        if self._file is not None:
-            await self._file.write(notes)
+        if self._writer is not None:
+            await self._writer.safe(list(notes.items()))
 
     def _new_seat(self, name: str, far: str, identity: Principal) -> Seat:
         async def dial(address: Address, near: Accept, tls: TlsFiles | None) -> Wire:
             return joined(far, self._accept, near, identity)
 
         publishes = f"{TOPIC} IS NOT NULL" if self._node.routing == "advertisements" else ""
-        seat = Seat(name, dial, self._node.protocol, self._clock, self._node.hops, publishes)
+        chosen = ClientReliability(recovery=self.settings.recovery, order=self.settings.order).guarantees
+        bought = BEST_EFFORT if self._node.hops.durable else chosen  # stores lose nothing and keep the order
+        seat = Seat(name, dial, self._node.protocol, self._clock, self._node.hops, publishes, guarantees=bought)
         seat.on_loss = partial(self.note, name)
         return seat
 
@@ -294,9 +305,10 @@ class Door:
     async def _close(self) -> None:
         for place in list(self._places.values()):
             await place.close()
+        await self._departures.end_all()
         await self._own.leave(for_good=False)
-        if self._file is not None:
-            await self._file.close()
+        if self._writer is not None:
+            await self._writer.finish()
 
 
 def _will_packet(will: Will) -> PublishPacket:

@@ -16,10 +16,13 @@ from holdfast.mqtt.packets import PublishPacket
 from holdfast.mqtt.reasons import (
     KEEP_ALIVE_TIMEOUT,
     MAX_CONNECT_TIME,
+    NOT_AUTHORIZED,
     QUOTA_EXCEEDED,
     SERVER_UNAVAILABLE,
     MqttError,
 )
+from holdfast.mqtt.session import MqttSubscription
+from holdfast.mqtt.subscribing import SubscriptionRefused
 from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_place import ClientPlace
 from holdfast.net.mqtt_trust import Guest
@@ -31,7 +34,10 @@ from holdfast.trust.certificate import Certificate
 GREETING_S = 5.0  # who has not said CONNECT by then never will
 _PATIENCE = 1.5  # keep-alive times without a packet end a connection: the specification's number
 _EXPIRY_S_MAX = 3_600.0  # between looks at the time of day, which may be set
+_PROGRESS_BYTES = 1_000  # of an unfinished packet count as one: less in that time is no slow line, but nobody at work
 _CLOSE_S = 2.0  # that a closing connection is given to send what waits
+_RELIED_ON = frozenset({Open, Want, Renew})  # by the next packet
+_WAITED_FOR = frozenset({Take, Open, Want, Renew})
 
 
 class ByteStream(Protocol):
@@ -56,7 +62,8 @@ class MqttLine:
         self._budget: ConnectionBudget | None = None
         self._on_let_in = on_let_in
         self._loop = asyncio.get_running_loop()
-        self._heard_s = self._loop.time()
+        self._heard_s = self._read_s = self._loop.time()  # a packet; anything
+        self._unheard_bytes = 0  # that have come since then, of a packet that is not complete
         self._slice_end_s = monotonic() + SLICE_S
         self._watch = self._loop.call_later(GREETING_S, self._check_silence)
         self._expiry: asyncio.TimerHandle | None = None  # of what the client has proved itself with
@@ -90,15 +97,18 @@ class MqttLine:
             self._slice_end_s = monotonic() + SLICE_S
             if not data:
                 return
-            self._heard_s = self._loop.time()
+            self._read_s = self._loop.time()
+            self._unheard_bytes += len(data)
+            if self._unheard_bytes >= _PROGRESS_BYTES:
+                self._hear()
             waiting: list[Effect] = []  # what follows from the packets before: what is written down is so together
             try:
                 for first, body in self._framer.feed_untrusted(data):
+                    self._hear()
                     found = self.machine.on_packet_untrusted(first, body)
                     waiting += found
                     pause_s = self._pause_s(len(body))
-                    relied_on = bool(found) and isinstance(found[0], Open | Want | Renew)  # by the next packet
-                    if relied_on or pause_s is not None:
+                    if pause_s is not None or (found and type(found[0]) in _RELIED_ON):
                         effects, waiting = waiting, []
                         await self._do(effects)
                     if pause_s is not None:
@@ -111,11 +121,14 @@ class MqttLine:
                 self.perform(self.machine.on_error(problem))
             await self.drained()
 
+    def _hear(self) -> None:
+        self._heard_s, self._unheard_bytes = self._read_s, 0
+
     def _pause_s(self, size: int) -> float | None:
         """How long to read nothing more, until the budget has room again or others have had their turn; None: go on."""
-        wait_s = 0.0 if self._budget is None else self._budget.spend(size, self._heard_s)
+        wait_s = 0.0 if self._budget is None else self._budget.spend(size, self._read_s)
         if wait_s > 0 and self._budget is not None and self._place is not None:
-            why = self._budget.why_now(self._heard_s)
+            why = self._budget.why_now(self._read_s)
             if why:
                 self._door.trust.report(over_budget(self._place.session.name, f"{why}: slowed"))
             return wait_s
@@ -132,7 +145,7 @@ class MqttLine:
             if once and not (type(effect) is Take and effect.publish.qos == 2):
                 await self._take_once(once)
                 once = []
-            if at_once and isinstance(effect, Take | Open | Want | Renew):
+            if at_once and type(effect) in _WAITED_FOR:
                 self.perform(at_once)
                 at_once = []
             match effect:
@@ -266,13 +279,31 @@ class MqttLine:
             place.seat.send_now()
 
     async def _want(self, want: Want) -> None:
-        assert self._place is not None
-        if want.text:
-            self._door.note(self._stream.far, want.text)
-        want = self._door.trust.admitted(self._place.session.name, want)
-        await self._place.want(want.wanted, self._door.retained)
-        self.perform(self.machine.on_wanted(want))
-        self._place.replay()
+        """Subscribe, with turns for others in between: the conditions of one packet may take seconds to read."""
+        place, trust = self._place, self._door.trust
+        assert place is not None
+        reasons: list[int] = []
+        told: list[str] = []
+        ready: list[MqttSubscription] = []
+        for each in want.asked:
+            try:
+                admitted, less = trust.admitted(place.session.name, self.machine.wanted(each))
+                ready.append(admitted)
+                reasons.append(admitted.asked.qos)
+                told += [less] if less else []
+                told += [self._door.no_history] if admitted.past is not None and self._door.no_history else []
+            except SubscriptionRefused as refused:
+                reasons.append(refused.reason)
+                told.append(refused.text)
+                if refused.reason != NOT_AUTHORIZED:  # that was reported
+                    self._door.note(self._stream.far, refused.text)
+            if monotonic() >= self._slice_end_s:
+                await place.want(ready, self._door.retained)
+                await asyncio.sleep(0)
+                ready, self._slice_end_s = [], monotonic() + SLICE_S
+        await place.want(ready, self._door.retained)
+        self.perform(self.machine.on_wanted(want.packet_id, reasons, "\n".join(told)))
+        place.replay()
 
     # What others do ------------------------------------------------------------------------------
 

@@ -3,9 +3,10 @@
 import asyncio
 import ssl
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from holdfast.model.errors import PeerError, TransportError
-from holdfast.mqtt.websocket import HEAD_BYTES_MAX, Frames, HandshakeRefused, framed, handshake_untrusted
+from holdfast.model.errors import TransportError
+from holdfast.model.extras import extras_named
 from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import ENCRYPTED, Address
 from holdfast.net.half_open import HalfOpen
@@ -15,6 +16,9 @@ from holdfast.net.tcp import TcpListener, why_not
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Paused, Refused
 from holdfast.trust.certificate import Certificate
+
+if TYPE_CHECKING:
+    from holdfast.mqtt.websocket import WebSocket
 
 _BACKLOG = 1_024  # many clients dial at once when a broker comes back
 _READ_BYTES = 64 * 1024
@@ -56,37 +60,41 @@ class PlainStream:
 class WebStream(PlainStream):
     """Bytes in the frames of a WebSocket."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, bytes_max: int) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, socket: "WebSocket") -> None:
         super().__init__(reader, writer)
-        self._path = path
-        self._frames = Frames(bytes_max)
+        self._socket = socket
+        self._early = b""  # what came behind the handshake
 
     async def opened(self) -> bool:
         try:
             async with asyncio.timeout(GREETING_S):
-                head = await self._reader.readuntil(b"\r\n\r\n")
-            super().write(handshake_untrusted(head, self._path))
-        except HandshakeRefused as problem:
-            super().write(problem.answer)
+                while not self._socket.is_open and not self._socket.closed:
+                    self._early = await self._fed()
+        except (EOFError, TimeoutError, OSError):
             return False
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
-            return False
-        return True
+        return self._socket.is_open
 
     async def read(self) -> bytes:
-        while not self._frames.closed:
-            data = await super().read()
-            if not data:
-                return b""
-            carried, answers = self._frames.feed_untrusted(data)
-            if answers:
-                super().write(answers)
-            if carried:
-                return carried
-        return b""
+        carried, self._early = self._early, b""
+        try:
+            while not carried and not self._socket.closed:
+                carried = await self._fed()
+        except EOFError:
+            return b""
+        return carried
+
+    async def _fed(self) -> bytes:
+        """What one piece of the stream carries, which may be nothing; an EOFError at the end."""
+        data = await super().read()
+        if not data:
+            raise EOFError
+        carried, answers = self._socket.feed_untrusted(data)
+        if answers:
+            super().write(answers)
+        return carried
 
     def write(self, data: bytes) -> None:
-        super().write(framed(data))
+        super().write(self._socket.framed(data))
 
 
 class _DoorListener(TcpListener):
@@ -121,21 +129,29 @@ def _why(problem: Exception) -> str:
     return why_not(problem) if isinstance(problem, OSError | ssl.SSLError) else str(problem)
 
 
+def _web_sockets(address: Address, door: Door) -> "Callable[[], WebSocket] | None":
+    """For an address that asks for them; a MissingExtraError when the library is not there."""
+    if address.scheme not in ("ws", "wss"):
+        return None
+    with extras_named():
+        from holdfast.mqtt.websocket import WebSocket  # noqa: PLC0415
+    return lambda: WebSocket(address.path, door.settings.packet_bytes_max)
+
+
 def _protocols(address: Address, door: Door, half_open: HalfOpen) -> Callable[[], asyncio.Protocol]:
+    new_socket = _web_sockets(address, door)
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.set_write_buffer_limits(high=_BUFFER_BYTES)
         stream = PlainStream(reader, writer)
-        if address.scheme in ("ws", "wss"):
-            stream = WebStream(reader, writer, address.path, door.settings.packet_bytes_max)
+        if new_socket is not None:
+            stream = WebStream(reader, writer, new_socket())
         half_open.enter(stream, stream.far, stream.abort)
         try:
             if await stream.opened():
                 await MqttLine(stream, door, lambda: half_open.leave(stream)).serve()
-        except PeerError:
-            pass  # it is no WebSocket
         finally:
             half_open.leave(stream)
             stream.close()
 
-    limit = max(HEAD_BYTES_MAX, _READ_BYTES)
-    return lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(limit), serve)
+    return lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(_READ_BYTES), serve)

@@ -7,7 +7,7 @@ as it does for any client that is away.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
 
 from holdfast.language.parser import parse
@@ -18,6 +18,8 @@ from holdfast.mqtt.notes import Notes
 from holdfast.mqtt.retained import Retained
 from holdfast.mqtt.session import MqttSession, MqttSubscription
 from holdfast.net.clock import Clock
+from holdfast.net.departures import Departures
+from holdfast.net.mqtt_past import PastOf
 from holdfast.net.mqtt_trust import Guest
 from holdfast.net.seat import Matched, Seat
 from holdfast.trust.identity import ANONYMOUS, Principal
@@ -46,6 +48,7 @@ class ClientPlace:
         topic: str,
         write: Callable[[Notes], Awaitable[None]],
         shared_max: int,
+        departures: Departures,
     ) -> None:
         self.session = session
         self.identity: Principal = ANONYMOUS  # of whoever has sat here last in this process
@@ -55,11 +58,13 @@ class ClientPlace:
         self._clock = clock
         self._topic = topic
         self._write = write  # notes, until they are safe
+        self._departures = departures
         self._shared_max = shared_max  # events of a group that the client has and has not acknowledged
         self._token = 0  # of the last event taken from the queue
         self._done_to = 0  # all up to here are done with,
         self._done: set[int] = set()  # and these
         self._replays: deque[tuple[str, Publication, MqttSubscription]] = deque()
+        self._past = PastOf(self._clock.now_us, topic)
         self._pumping: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()  # there may be something to deliver, or room for it
 
@@ -71,6 +76,7 @@ class ClientPlace:
         if self.seat is not None:
             await self._join_groups(self.seat)
             return
+        await self._departures.end(self.session.name)
         seat = self._new_seat(identity)
         seat.on_put = self._stirred.set
         await seat.__aenter__()
@@ -122,7 +128,10 @@ class ClientPlace:
         await self._leave_groups(lasts=False)
         assert self.seat is not None
         seat, self.seat = self.seat, None
-        await seat.leave(for_good=True)
+        if seat.lingers:
+            self._departures.begin(seat)
+        else:
+            await seat.leave(for_good=True)
         self.session.note_end()
         await self.safe()
 
@@ -136,17 +145,19 @@ class ClientPlace:
     def _stop_pumping(self) -> None:
         self.line = None
         self._replays.clear()
+        self._past.stop()
         if self._pumping is not None:
             self._pumping.cancel()
             self._pumping = None
 
     # Subscribing ---------------------------------------------------------------------------------
 
-    async def want(self, wanted: tuple[MqttSubscription, ...], retained: Retained) -> None:
+    async def want(self, wanted: Sequence[MqttSubscription], retained: Retained) -> None:
         """Subscribe; retained events follow as each subscription asks for them."""
         seat, known = self.seat, self.session.subscriptions
         assert seat is not None
         replays: list[tuple[str, Publication, MqttSubscription]] = []
+        pasts: list[MqttSubscription] = []
         for each in wanted:
             id_ = each.asked.filter
             before = known.get(id_)
@@ -157,22 +168,27 @@ class ClientPlace:
             known[id_] = each
             retains = each.asked.retain_handling
             if not each.group and (retains == 0 or (retains == 1 and before is None)):
-                replays += self._retained(each, retained)
+                if each.past is None:
+                    replays += self._retained(each, retained)
+                else:
+                    pasts.append(each)
         self.session.note_session()
         await self.safe()
         await seat.told()
         self._replays += replays
+        await self._past.ask(pasts, seat, self._stirred.set)
 
     def replay(self) -> None:
         """The client knows that it has subscribed."""
+        self._past.let_go()
         self._stirred.set()
 
     def _retained(
         self, wanted: MqttSubscription, retained: Retained
     ) -> list[tuple[str, Publication, MqttSubscription]]:
-        holds = parse(wanted.condition).matches
-        found = retained.find(wanted.topic_filter, self._clock.now_us())
-        return [(topic, each, wanted) for topic, each in found if holds(each.attributes)]
+        found = list(retained.find(wanted.topic_filter, self._clock.now_us()))
+        holds = parse(wanted.condition).matches if found else None
+        return [(topic, each, wanted) for topic, each in found if holds is not None and holds(each.attributes)]
 
     def unwant(self, names: tuple[str, ...]) -> None:
         for each in names:
@@ -201,7 +217,9 @@ class ClientPlace:
         assert self.seat is not None
         seat, queue = self.seat, self.seat.queue
         while True:
-            if not line.machine.has_room or not (self._replays or queue):
+            if not self._replays:
+                self._replays += self._past.take()
+            if not line.machine.has_room or not (self._replays or (queue and not self._past.is_reading)):
                 self._stirred.clear()
                 await self._stirred.wait()
             elif self._replays:
@@ -234,6 +252,7 @@ class ClientPlace:
             return [Done((self._token,))]
         topic = topic_of(event, self._topic)
         wanted = self.session.chosen(one.subscriptions, topic, event.source == self.session.name)
+        wanted = self._past.without_repeats(event, wanted)
         packet = publish_of(event, topic, now_us)
         source = f"{event.source} {one.shared} {self._token}" if one.shared else event.source  # others may have it too
         return line.machine.deliver(packet, wanted, self._token, (source, event.seq))

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from holdfast.language.parser import parse
 from holdfast.model.event import Attributes
-from holdfast.mqtt.connection import Want
 from holdfast.mqtt.packets import Connect
 from holdfast.mqtt.reasons import BAD_AUTHENTICATION, NOT_AUTHORIZED, QUOTA_EXCEEDED, MqttError
 from holdfast.mqtt.session import MqttSubscription
+from holdfast.mqtt.subscribing import SubscriptionRefused
 from holdfast.protocol.client_rights import publication_refused, subscription_denied
 from holdfast.protocol.effects import Incident
 from holdfast.trust.budget import Budgets, ConnectionBudget
@@ -132,22 +132,16 @@ class DoorTrust:
         """Whether a client may have all these subscriptions as they are."""
         return all(self._instead(name, each.condition) is None for each in wanted)
 
-    def admitted(self, name: str, want: Want) -> Want:
-        """As much of what a client wants as it has a right to, with the reasons for the rest."""
-        wanted: list[MqttSubscription] = []
-        reasons, texts = list(want.reasons), [want.text] if want.text else []
-        granted = [at for at, reason in enumerate(reasons) if reason < 0x80]
-        for at, each in zip(granted, want.wanted, strict=True):
-            instead = self._instead(name, each.condition)
-            if instead is not None:
-                incident = subscription_denied(name, each.condition, instead)
-                self.report(incident)
-                texts.append(incident.reason)
-            if instead == "" or (instead is not None and each.group):  # all members of a group share its condition
-                reasons[at] = NOT_AUTHORIZED
-            else:
-                wanted.append(each if instead is None else replace(each, condition=instead))
-        return Want(want.packet_id, tuple(wanted), tuple(reasons), "\n".join(texts))
+    def admitted(self, name: str, wanted: MqttSubscription) -> tuple[MqttSubscription, str]:
+        """As much of a subscription as a client has a right to, and why no more; else a `SubscriptionRefused`."""
+        instead = self._instead(name, wanted.condition)
+        if instead is None:
+            return wanted, ""
+        incident = subscription_denied(name, wanted.condition, instead)
+        self.report(incident)
+        if not instead or wanted.group:  # all members of a group share its condition
+            raise SubscriptionRefused(NOT_AUTHORIZED, incident.reason)
+        return replace(wanted, condition=instead), incident.reason
 
     def _instead(self, name: str, condition: str) -> str | None:
         """What a client may have instead of a condition, empty when nothing; None when it may have it."""

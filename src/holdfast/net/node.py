@@ -47,7 +47,8 @@ from holdfast.protocol.node import BrokerMachine
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import Reliability
 from holdfast.protocol.stack import new_broker
-from holdfast.protocol.store_changes import Stored
+from holdfast.protocol.store_changes import Change, Stored
+from holdfast.trust.budget import Budgets
 from holdfast.trust.enforcement import RightsInForce
 from holdfast.trust.gate import Gate, NotTrustedError
 from holdfast.trust.identity import Principal
@@ -75,6 +76,7 @@ class BrokerNode:
         self.counters = Counters()
         self.gate = Gate(settings.trust, settings.tls is not None and settings.tls.ca is not None)
         self._rights = None if self.gate.rights is None else RightsInForce(self.gate.rights)
+        self._budgets = Budgets(settings.budgets)
         self.listening: tuple[Address, ...] = ()
         self._clock = clock or Clock()
         self._log = log or (lambda note: None)
@@ -88,7 +90,7 @@ class BrokerNode:
         self.hello = Hello(settings.name, "broker", epoch, faulty, level=LEVEL, repairs=settings.hops.hops == "nack")
         self.driver = Driver(machine, self._clock, self.counters, application, tallied, self._committer)
         self.driver.passes_on_hold = settings.routing != "destinations"
-        self._throttles = Throttles(settings.budgets, self.driver.report)
+        self._throttles = Throttles(self._budgets, self.driver.report)
         arrivals = self._arrivals = Arrivals(self.counters, self._log, lambda: self.connections)
         self._half_open = HalfOpen(settings.budgets.half_open, arrivals.on_half_open_closed)
         self._door_trust = DoorTrust(self.gate, self._rights, self._throttles.budgets, self.driver.report)
@@ -107,26 +109,24 @@ class BrokerNode:
         self._leaving: set[asyncio.Task[None]] = set()  # from peers that are gone
         self._history = BrokerHistory(settings, self._accept, self._clock, self._rights, machine, self._log)
         self._watching: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
+        self._changed, self.given_up = asyncio.Event(), asyncio.Event()  # it gives up if its name stays taken
         self._name_refusals: dict[str, str] = {}  # peers that say that our name is taken, and how
         self._refused_since_s = 0.0
-        self.given_up = asyncio.Event()  # because of it
 
     def _needs_other(self, hello: Hello) -> str:
         return needs_other(hello, self._machine, self._committer is not None)
 
     def _new_machine(self, epoch: int, stored: Stored | None) -> BrokerMachine:
         settings = self.settings
-        dice = Random(f"{epoch}/{settings.name}/heartbeat")
+        dice, index = Random(f"{epoch}/{settings.name}/heartbeat"), partial(Levels, threaded=True)
         own = settings.name, settings.routing, settings.protocol
-        index = partial(Levels, threaded=True)
-        parts = BrokerParts(*own, ConditionBook(), index, epoch, dice, self._queue_length, self._rights, True)
+        allowed = self._rights, True, self._budgets.conditions
+        parts = BrokerParts(*own, ConditionBook(), index, epoch, dice, self._queue_length, *allowed)
         reliability = Reliability(settings.hops, gossip=settings.gossip, replication=settings.replication)
         return new_broker(parts, reliability, stored, settings.role)
 
     def _queue_length(self, neighbour: str) -> int:
-        link = self.driver.links.get(neighbour)
-        return 0 if link is None else link.waiting
+        return self.driver.links[neighbour].waiting if neighbour in self.driver.links else 0
 
     # Starting and stopping -----------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class BrokerNode:
         return {**self._machine.gauges(), **self._absent.gauges(), **self._history.gauges()}
 
     @property
-    def store(self) -> Committer | None:
+    def store(self) -> Committer[Change] | None:
         """Who writes its durable store, if it has one."""
         return self._committer
 

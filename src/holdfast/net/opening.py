@@ -7,14 +7,13 @@ from holdfast.net.clock import Clock
 from holdfast.net.committer import Committer
 from holdfast.net.journal import Note
 from holdfast.net.settings import NodeSettings
-from holdfast.protocol.effects import Persist
-from holdfast.protocol.store_changes import Stored
+from holdfast.protocol.store_changes import Change, Stored
 from holdfast.store.sqlite import SqliteStore
 
 Log = Callable[[Note], None]
 
 
-def open_store(settings: NodeSettings, clock: Clock, log: Log) -> tuple[Committer | None, Stored | None, Clock]:
+def open_store(settings: NodeSettings, clock: Clock, log: Log) -> tuple[Committer[Change] | None, Stored | None, Clock]:
     """The store and what is in it, if the broker has one, and the clock to go by; an InputError when it is no good."""
     if not settings.hops.durable:
         if settings.store is not None:
@@ -28,7 +27,7 @@ def open_store(settings: NodeSettings, clock: Clock, log: Log) -> tuple[Committe
     store = SqliteStore(settings.store)
     if store.incomplete:
         log(Note("store_incomplete", "", f"{settings.store}: {store.incomplete}; it is left out"))
-    committer = Committer(store, lambda line: log(Note("store", "", line)))
+    committer: Committer[Change] = Committer(store, lambda line: log(Note("store", "", line)))
     stored = store.load()
     if stored.bodies:
         last_us = max(kept_us for kept_us, _ in stored.bodies.values())
@@ -37,5 +36,5 @@ def open_store(settings: NodeSettings, clock: Clock, log: Log) -> tuple[Committe
             way = "ahead" if set_us > 0 else "back"
             text = f"the clock was set {way} by {abs(set_us) / 1e6:,.0f} s; stored events are no older for it"
             log(Note("clock_was_set", "", text))
-    committer.persist(Persist(0, (clock.reading(),)))
+    committer.persist((clock.reading(),))
     return committer, stored, clock

@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from holdfast.model.errors import InputError, MisuseError, TimedOutError
-from holdfast.model.messages import Scalar
+from holdfast.model.messages import AttributeValue
 from holdfast.net.deadline import counted
 from holdfast.wire.event_encoding import encoded_events
 
 Event = Mapping[str, object]
 Publish = Callable[[Event], Awaitable[int]]
-PublishEncoded = Callable[[Sequence[Mapping[str, Scalar]], Sequence[bytes]], Awaitable[None]]
+PublishEncoded = Callable[[Sequence[Mapping[str, AttributeValue]], Sequence[bytes]], Awaitable[None]]
 
 _TOGETHER = 128  # events: enough to hide the cost of a call, and together less than a frame if they are small
 

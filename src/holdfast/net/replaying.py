@@ -6,25 +6,27 @@ out already is left out. What the broker keeps no longer, or refuses, is told in
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from holdfast.model.errors import InputError, MisuseError, PeerError, TransportError
-from holdfast.model.messages import Deliver
+from holdfast.model.errors import HoldfastError, InputError, MisuseError, PeerError, TransportError
+from holdfast.model.messages import Deliver, Publication
 from holdfast.model.warn_once import warn_once
 from holdfast.net.losses import Growing
 from holdfast.net.subscription import Delivery, Inbox, WhenFull
 from holdfast.protocol.effects import Lost
+from holdfast.protocol.parts import WHY_UNVERIFIED
 from holdfast.protocol.replay import Replay
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.wire.codec import decode_frame_untrusted
 from holdfast.wire.signals import AskPast, Past
 
-LAST_MAX = 1_000_000  # a broker goes back through as many
+LAST_MAX = 1_000_000  # a broker goes back through as many; the same for clients of MQTT
 _PART_MAX = 1_000  # events asked for at once
 _ANSWER_S = 30.0  # a broker whose disk does not answer for so long is asked again
 _UNKNOWN = -1  # where the history ends
+_GONE = "the broker keeps no longer what {} had still to read of its history"
 
 Since = datetime | timedelta | float | None  # a moment, or how long ago
 
@@ -49,6 +51,10 @@ def checked_start(last: int | None, since: Since, now_us: int, is_durable: bool)
     if isinstance(ago_s, bool) or not isinstance(ago_s, int | float) or not 0 <= ago_s < float("inf"):
         raise InputError(f"since is {since!r}; it must be a moment (datetime), or how many seconds ago")
     return last or 0, max(0, now_us - int(ago_s * 1e6))
+
+
+class PastRefusedError(HoldfastError):
+    """A broker keeps no history for a condition."""
 
 
 class ReplayInbox(Inbox):
@@ -109,7 +115,9 @@ class PastReader:
         ask: Callable[[AskPast], Awaitable[Past]],
         now_us: Callable[[], int],
         on_lost: Callable[[Lost, int], None],
+        opened: Callable[[Publication], Publication | None],
     ) -> None:
+        self._opened = opened  # an event of the history without its proof; None when that is wrong
         self._ask = ask  # a broker; a TransportError when the connection breaks
         self._now_us = now_us
         self._on_lost = on_lost
@@ -130,36 +138,24 @@ class PastReader:
 
     async def _read(self, condition: str, inbox: ReplayInbox, last: int, since_us: int) -> None:
         """All of it, then what was held back."""
-
-        def lost(reason: str, events: int) -> None:
-            now_us = self._now_us()
-            self._on_lost(Lost("", 0, 0, reason, since_us, now_us, events), now_us)
-
         replay, log, lo, end = inbox.replay, "", 0, _UNKNOWN
         part = min(_PART_MAX, inbox.most)
         while not inbox.closed:
             await inbox.room(lambda: part)
             if end == _UNKNOWN:
                 replay.on_end_asked()
-            ask = AskPast(next(self._tokens), condition, since_us, last, log, lo, part, ends=end == _UNKNOWN)
             try:
-                async with self._turn, asyncio.timeout(_ANSWER_S):
-                    past = await self._ask(ask)
+                past, events = await self._part(condition, (last, since_us), (log, lo), part, end == _UNKNOWN)
             except (TransportError, TimeoutError):  # what came live meanwhile may be lost, and is in the history
                 end = _UNKNOWN
                 continue
-            try:
-                events = self._deliveries(past)
-                refused = past.refused
-            except PeerError as problem:
-                refused = f"the broker's answer cannot be read: {problem}"
-            if refused:
-                warn_once(f"no history for {condition}: {refused}")
-                lost(f"no history for {condition}: {refused}", 0)
+            if past.refused:
+                warn_once(f"no history for {condition}: {past.refused}")
+                self._lose(f"no history for {condition}: {past.refused}", since_us)
                 return inbox.hand_out(replay.give_up())
             if past.gone:
-                lost(f"the broker keeps no longer what {condition} had still to read of its history", past.gone)
-            log, lo, end = past.log, past.next, past.end if ask.ends else end
+                self._lose(_GONE.format(condition), since_us, past.gone)
+            log, lo, end = past.log, past.next, past.end if end == _UNKNOWN else end
             inbox.hand_out(replay.on_past(events))
             if lo >= end:
                 await inbox.room(lambda: replay.held)
@@ -168,7 +164,50 @@ class PastReader:
                     return inbox.hand_out(followed)
                 end = _UNKNOWN
 
+    async def read(self, condition: str, start: tuple[int, int]) -> AsyncIterator[list[Delivery]]:
+        """What the broker has when it is asked, part by part; a PastRefusedError when it keeps none.
+
+        For whoever holds back by itself what comes live meanwhile, and knows what it had before.
+        """
+        log, lo, end = "", 0, _UNKNOWN
+        while end == _UNKNOWN or lo < end:
+            try:
+                past, events = await self._part(condition, start, (log, lo), _PART_MAX, end == _UNKNOWN)
+            except TimeoutError:
+                continue
+            if past.refused:
+                raise PastRefusedError(past.refused)
+            if past.gone:
+                self._lose(_GONE.format(condition), start[1], past.gone)
+            log, lo, end = past.log, past.next, past.end if end == _UNKNOWN else end
+            yield events
+
+    def _lose(self, reason: str, since_us: int, events: int = 0) -> None:
+        now_us = self._now_us()
+        self._on_lost(Lost("", 0, 0, reason, since_us, now_us, events), now_us)
+
+    async def _part(
+        self, condition: str, start: tuple[int, int], at: tuple[str, int], most: int, ends: bool
+    ) -> tuple[Past, list[Delivery]]:
+        """The broker's answer, and the events in it; a TransportError or TimeoutError when there is none."""
+        (last, since_us), (log, lo) = start, at
+        async with self._turn, asyncio.timeout(_ANSWER_S):
+            past = await self._ask(AskPast(next(self._tokens), condition, since_us, last, log, lo, most, ends=ends))
+        try:
+            return past, self._deliveries(past)
+        except PeerError as problem:
+            return Past(past.token, refused=f"the broker's answer cannot be read: {problem}"), []
+
     def _deliveries(self, past: Past) -> list[Delivery]:
         messages = decode_frame_untrusted(past.frame) if past.frame else []
         now_us = self._now_us()
-        return [Delivery(each.publication, each.via, now_us) for each in messages if isinstance(each, Deliver)]
+        found: list[Delivery] = []
+        for each in messages:
+            if isinstance(each, Deliver):
+                opened = self._opened(each.publication)
+                if opened is None:
+                    came = each.publication
+                    self._on_lost(Lost(came.source, came.seq, came.seq, WHY_UNVERIFIED), now_us)
+                else:
+                    found.append(Delivery(opened, each.via, now_us))
+        return found

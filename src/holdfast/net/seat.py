@@ -7,7 +7,7 @@ subscriptions stands in the queue once.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from holdfast.model.messages import Publication
 from holdfast.net.address import Address
@@ -30,7 +30,7 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
 )
 from holdfast.protocol.hops.settings import HopSettings
-from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
 
 Dial = Callable[[Address, Accept, TlsFiles | None], Awaitable[Wire]]
 _HERE = Address("tcp", "this process", 0)
@@ -97,8 +97,9 @@ class Seat(Client):
         hops: HopSettings,
         publishes: str = "",  # a condition on all that it will publish, where the network routes by advertisements
         when_full: WhenFull = "drop-oldest",  # its queue, where the broker stores nothing
+        guarantees: Guarantees = BEST_EFFORT,
     ) -> None:
-        super().__init__([_HERE], name, None, settings, clock, hops=hops)
+        super().__init__([_HERE], name, None, settings, clock, hops=hops, guarantees=guarantees)
         self._reach = dial
         self._publishes = publishes
         self._when_full = when_full
@@ -139,7 +140,12 @@ class Seat(Client):
         self._named = not for_good
         if self._confirming is not None:
             self._confirming.cancel()
-        await self.close(in_haste=True)
+        await self.close(in_haste=not (for_good and self.lingers))
+
+    @property
+    def lingers(self) -> bool:
+        """Whether it stays some seconds when it leaves for good, so that others can ask for its last events."""
+        return self._guarantees.recovery is not None and not self.is_durable
 
     # Subscribing ---------------------------------------------------------------------------------
 
@@ -162,6 +168,10 @@ class Seat(Client):
         if isinstance(self.queue, SeatInbox):
             self.queue.forget(id_)
         self.driver.give(UnsubscribeCall(id_, lasts))
+
+    def past(self, condition: str, last: int, since_us: int) -> AsyncIterator[list[Delivery]]:
+        """What the broker has kept of it, part by part; a PastRefusedError when it keeps none."""
+        return self._past_reader.read(condition, (last, since_us))
 
     async def told(self) -> None:
         """Wait until the broker knows what we want."""

@@ -430,7 +430,7 @@ def _observed(future: "asyncio.Future[None]") -> None:
 
 
 # A broker that hangs up without a word: what it is about is not told to us, so we can only guess.
-_HINTS = {"tcp": "; is it a broker without TLS?", "tls": "; it may require a client certificate"}
+_HINTS = {"tcp": "; if it is a broker with TLS, write tls://", "tls": "; it may require a client certificate"}
 
 
 async def open_session(

@@ -14,6 +14,7 @@ from holdfast.net.directory import NewDirectory
 from holdfast.net.history_settings import HistorySettings
 from holdfast.net.link import Impairment
 from holdfast.net.outbox import BYTES_MAX
+from holdfast.net.signing import Signing
 from holdfast.net.tls import TlsFiles
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import BASIC, HopSettings
@@ -101,9 +102,25 @@ class ClientSettings(ClientReliability, TlsSettings):
         "not every broker asks for one",
         expects="a path in quotes",
     )
+    sign: str | None = setting(
+        None,
+        "file with the private key (PEM, Ed25519) that signs what this client publishes; needs a name",
+        "signing takes CPU time, and is of use where subscribers verify",
+        expects="a path in quotes",
+    )
+    verify: str | None = setting(
+        None,
+        "file with the public keys of signers (JSON); events without a signature of theirs are refused",
+        "it takes CPU time, and all publishers have to sign",
+        expects="a path in quotes",
+    )
     settings: ProtocolSettings | None = setting(
         None, "heartbeats, leases and limits, as in the brokers", "as declared there"
     )
+
+    @property
+    def signing(self) -> Signing:
+        return Signing(self.sign, self.verify)
 
     @property
     def tls(self) -> TlsFiles:

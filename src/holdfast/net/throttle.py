@@ -8,7 +8,7 @@ from holdfast.net.link import Link
 from holdfast.net.session import Session
 from holdfast.net.wire import Wire
 from holdfast.protocol.effects import Incident
-from holdfast.trust.budget import Budgets, BudgetSettings, ConnectionBudget
+from holdfast.trust.budget import Budgets, ConnectionBudget
 from holdfast.trust.identity import Principal
 from holdfast.wire.signals import Denied, encode_signal
 
@@ -52,8 +52,8 @@ class Throttle:
 class Throttles:
     """Of all clients of a broker."""
 
-    def __init__(self, settings: BudgetSettings, report: Callable[[Incident], None]) -> None:
-        self.budgets = Budgets(settings)
+    def __init__(self, budgets: Budgets, report: Callable[[Incident], None]) -> None:
+        self.budgets = budgets
         self._report = report
         self._identities: dict[Session, Principal] = {}  # of open sessions
 
@@ -63,6 +63,7 @@ class Throttles:
         if identity.is_broker_itself:
             return
         self.budgets.enter(identity)
+        self.budgets.conditions.enter(link.name, identity)
         self._identities[session] = identity
         if session.wire.vouched is None:  # else the door holds it up, where it comes in
             session.throttle = Throttle(self.budgets.of(identity), link, session.wire, self._report)
@@ -71,3 +72,5 @@ class Throttles:
         identity = self._identities.pop(session, None)
         if identity is not None:
             self.budgets.leave(identity)
+            if session.link is not None:
+                self.budgets.conditions.leave(session.link.name)

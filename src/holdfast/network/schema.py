@@ -15,7 +15,7 @@ from holdfast.model.settings import setting
 from holdfast.network.graph import neighbours_of
 from holdfast.network.limits import DELAY_S_MAX, QUEUE_MAX, SERVERS_MAX
 from holdfast.network.replacement import Replacer
-from holdfast.network.settings import PlanSettings, TransportSettings
+from holdfast.network.settings import CarrierSettings, PlanSettings, TransportSettings
 from holdfast.network.workload.listed import Scheduled, scheduled
 from holdfast.network.workload.publication import PublishingWindow, ScheduledEvent, at_us_of
 from holdfast.network.workload.workloads import Silent, Workload
@@ -138,6 +138,11 @@ class LinkSpec:
     )
     mtbf_us: int | None = None
     mttr_us: int | None = None
+    message_us: int = 0  # that its end takes for a message of any size, where it has no capacity
+
+    @property
+    def loses(self) -> bool:
+        return self.loss_ratio > 0 or self.burst is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +206,7 @@ class Network:
     protocol: ProtocolSettings = field(default_factory=ProtocolSettings)
     lossy_control: bool = True  # links lose control messages as well as events
     transport: TransportSettings = field(default_factory=TransportSettings)
+    carrier: CarrierSettings | None = None  # then its one broker stands for a bus
     faults: tuple[Fault, ...] = ()  # in the order of time
     reconfiguration: Reconfiguration | None = None
     slice_us: int | None = None  # events are also counted by when they were published, in slices of this length

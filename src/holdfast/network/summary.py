@@ -53,8 +53,7 @@ def summarize(network: Network) -> Summary:
 
 
 def publications_per_s(network: Network) -> float | None:
-    repeated = [each.every_us for client in network.clients for each in client.schedule if each.every_us]
-    own = sum(1_000_000 / every_us for every_us in repeated)
+    own = sum(each.mean_per_s(network.duration_us) for client in network.clients for each in client.schedule)
     workload = network.workload
     if isinstance(workload, Silent):
         return own

@@ -37,6 +37,7 @@ class EmbeddedEngine:
         self._connection = duckdb.connect()
         self._lock = Lock()  # a connection serves one thread at a time
         self._numbers = count()
+        self._kept: list[str] = []  # queries
         self._connection.execute("SET TimeZone = 'UTC'")
         for macro in _MACROS:
             self._connection.execute(f"CREATE MACRO {macro}")
@@ -45,6 +46,7 @@ class EmbeddedEngine:
         return self._defined(f"VIEW {{}} AS {query}")
 
     def keep(self, query: str) -> Relation:
+        self._kept.append(query)
         return self._defined(f"TABLE {{}} AS {self._narrowed(query)}")
 
     few = keep
@@ -110,6 +112,11 @@ class EmbeddedEngine:
                 raise
             first = (str(problem).splitlines() or [type(problem).__name__])[0]
             raise InputError(first[:_WORDS_MAX]) from problem
+
+    def plan(self) -> str:
+        with self._lock:
+            plans = [self._connection.execute(f"EXPLAIN {query}").fetchall() for query in self._kept]
+        return "\n".join(text for rows in plans for _, text in rows)
 
     def close(self) -> None:
         self._connection.close()

@@ -80,6 +80,10 @@ class Engine(Protocol):
         """What the engine says of bad input inside becomes one clear line of ours."""
         ...
 
+    def plan(self) -> str:
+        """How the engine computes what it has kept, in its own words."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -1,6 +1,7 @@
 """Spark as the engine of a plan: relations are temporary views of the session, kept ones are persisted."""
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, redirect_stdout
+from io import StringIO
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,12 @@ class SparkEngine:
 
     def explained(self) -> AbstractContextManager[None]:
         return explained()
+
+    def plan(self) -> str:
+        with redirect_stdout(StringIO()) as printed:  # the one way to a plan that Spark Connect has too
+            for frame in self._kept:
+                frame.explain("formatted")
+        return printed.getvalue()
 
     def close(self) -> None:
         for frame in reversed(self._kept):

@@ -143,10 +143,9 @@ class _Gathering:
         yield from dict.fromkeys(found)
 
     def _spelled_out(self) -> None:
-        seconds = self._network.duration_us / US_PER_S
         for client in self._clients:
             for each in client.schedule:
-                rate = US_PER_S / each.every_us if each.every_us else 1 / seconds
+                rate = each.mean_per_s(self._network.duration_us)
                 origin = self._origin(client.broker, each.lifetime_us)
                 self._published[origin] += rate
                 for at in self._wanted_by(each.attributes):

@@ -69,7 +69,7 @@ class CoreBroker:
         self._settings = settings = parts.settings
         self.outages = LinkOutages(parts.name, parts.epoch, router.told() is not None)
         self._reach = Reach()
-        self._intake = Intake(parts.name, parts.book, settings, router.why_refused, slice_work)
+        self._intake = Intake(parts.name, parts.book, settings, router.why_refused, slice_work, parts.shares)
         self._more_us = 0  # when more of a table is to be taken in, if any is waiting
         self._epoch = parts.epoch
         self._router = router
@@ -367,7 +367,7 @@ class CoreBroker:
         effects: list[Effect] = []
         begun = self._intake.forget(name)
         for table, heard in neighbour.heard.items():
-            dropped = [*heard.forget(), *begun.get(table, ())]
+            dropped = heard.forget() + begun.get(table, [])
             effects += self._on_change(name, neighbour, table, (), dropped, now_us)
         return effects
 

@@ -16,6 +16,7 @@ from holdfast.model.encoded import joined
 from holdfast.model.errors import MisuseError
 from holdfast.model.messages import (
     TABLES,
+    AttributeValue,
     Batch,
     Deliver,
     Detach,
@@ -25,7 +26,6 @@ from holdfast.model.messages import (
     Publication,
     Publish,
     Reachable,
-    Scalar,
     Snapshot,
     Table,
     TableRefused,
@@ -58,6 +58,7 @@ from holdfast.protocol.effects import (
 from holdfast.protocol.reach import known_everywhere
 from holdfast.protocol.recovery.control import CONTROL_ADVERTISEMENT, CONTROL_SEQ, leaves_out_control
 from holdfast.protocol.settings import ProtocolSettings
+from holdfast.protocol.signing import EventSigner, EventVerifier, refused
 from holdfast.protocol.tables import SentTable
 
 _BATCH_BYTES_MAX = 63 * 1024  # of one batch: it fills a frame of the usual size
@@ -77,6 +78,8 @@ class CoreClient:
         *,
         batches: int = 0,  # events that may leave in one message; then no `Published` is returned for these
         recovers: bool = False,  # it takes part in recovery, and gets no control messages but those that it follows
+        signer: EventSigner | None = None,
+        verifier: EventVerifier | None = None,
     ) -> None:
         self.name = name
         self._settings = settings
@@ -94,6 +97,8 @@ class CoreClient:
         self._due_us = epoch + int(settings.heartbeat_us * rng.random())
         self._recovers = recovers
         self._followed: dict[str, None] = {}  # conditions on control messages of other clients
+        self._signer = signer
+        self._verifier = verifier
         self._batches_max = batches
         self._batches = False  # events leave in batches for now: the link loses nothing
         # Published and not sent yet, event by event; they leave with the next `Wake`.
@@ -254,19 +259,19 @@ class CoreClient:
         is_known = sent is not None and known_everywhere(sent, summary) >= self._wants_version
         return [*self._apart.on_known(now_us)] if is_known else []
 
-    def _on_refused(self, refused: TableRefused, now_us: int) -> list[Effect]:
+    def _on_refused(self, answer: TableRefused, now_us: int) -> list[Effect]:
         """What follows from it is lost for as long as it lasts; reported once until the table is smaller."""
-        sent = self._sent_tables.get(refused.table)
+        sent = self._sent_tables.get(answer.table)
         if sent is None or sent.refused:
             return []
         sent.refused = True
-        return [Incident("conditions_refused", self.broker or ""), Lost("", 0, 0, refused.reason, now_us)]
+        return [Incident("conditions_refused", self.broker or ""), Lost("", 0, 0, answer.reason, now_us)]
 
     # Publishing ----------------------------------------------------------------------------------
 
     def publish(
         self,
-        attributes: Mapping[str, Scalar],
+        attributes: Mapping[str, AttributeValue],
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,
@@ -296,12 +301,14 @@ class CoreClient:
         effects.append(Published(publication))
         if self.broker is None:
             return [*effects, Incident("published_while_detached", self.name)]
-        if encoded is not None:  # it is not encoded a second time
+        if self._signer is not None:
+            (publication,) = self._signer.signed([publication])
+        elif encoded is not None:  # it is not encoded a second time
             publication = Publication(self.name, seq, now_us, lifetime_us, Raw(encoded), payload, record)  # type: ignore[arg-type]
         return [*effects, Send(self.broker, Publish(publication))]
 
     def publish_many(
-        self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes], now_us: int
+        self, events: Sequence[Mapping[str, AttributeValue]], encoded: Sequence[bytes], now_us: int
     ) -> list[Effect]:
         count = len(encoded)
         size = sum(map(len, encoded)) + count * _EVENT_BYTES
@@ -329,15 +336,35 @@ class CoreClient:
         last, record = self.last_seq, self._batch_record
         if len(times_us) == 1 and record is None:  # it is through sooner than as a batch
             return [self._alone(last, times_us[0], bodies[0], payloads.get(0, b""))]
-        seqs = tuple(range(last - len(times_us) + 1, last + 1))
-        some = tuple([payloads.get(at, b"") for at in range(len(times_us))]) if payloads else ()
-        stated = (0, 0) if record is None else (1, 0)
+        first = last - len(times_us) + 1
+        step = len(times_us)
+        if self._signer is not None:  # a run is signed whole, and larger than before
+            bodies = self._signer.bodies(first, times_us, bodies, payloads)
+            step = max(1, step * _BATCH_BYTES_MAX // (sum(map(len, bodies)) + sum(map(len, payloads.values())) + 1))
+        parts = [slice(at, at + step) for at in range(0, len(times_us), step)]
+        return [self._batch(first, part, times_us, bodies, payloads, record) for part in parts]
+
+    def _batch(
+        self,
+        first: int,
+        part: slice,
+        times_us: list[int],
+        bodies: list[bytes],
+        payloads: dict[int, bytes],
+        record: bytes | None,
+    ) -> Send:
         assert self.broker is not None
-        batch = Batch(seqs, self.name, tuple(times_us), joined(bodies), some, 0, *stated)  # type: ignore[arg-type]
-        return [Send(self.broker, batch)]
+        places = range(len(times_us))[part]
+        seqs = tuple([first + at for at in places])
+        some = tuple([payloads.get(at, b"") for at in places]) if payloads else ()
+        stated = (0, 0) if record is None else (1, 0)
+        batch = Batch(seqs, self.name, tuple(times_us[part]), joined(bodies[part]), some, 0, *stated)  # type: ignore[arg-type]
+        return Send(self.broker, batch)
 
     def _alone(self, seq: int, time_us: int, encoded: bytes, payload: bytes) -> Send:
         assert self.broker is not None
+        if self._signer is not None:
+            (encoded,) = self._signer.bodies(seq, [time_us], [encoded], {0: payload})
         publication = Publication(self.name, seq, time_us, None, Raw(encoded), payload)  # type: ignore[arg-type]
         return Send(self.broker, Publish(publication))
 
@@ -346,6 +373,10 @@ class CoreClient:
     def _on_publication(self, publication: Publication, via: Via, now_us: int) -> list[Effect]:
         if publication.seq == CONTROL_SEQ:
             return []  # we want everything, and so got what others use for recovery
+        opened = self.opened(publication)
+        if opened is None:
+            return self._refuse([refused(publication.source, publication.seq)])
+        publication = opened
         if publication.lifetime_us is not None and publication.expired(now_us):
             return [Incident("expired", source=publication.source, first=publication.seq)]
         wanted = self._index.match(publication.attributes)
@@ -367,8 +398,13 @@ class CoreClient:
             return []
         if CONTROL_SEQ in batch.seqs:
             return [one for each in batch.publications() for one in self._on_publication(each, "original", now_us)]
-        publications, wanted, seqs = batch.publications(), self._index.match_each(batch.attributes), batch.seqs
         incidents: list[Effect] = []
+        if self._verifier is not None:
+            batch, unverified = self._verifier.opened_batch(batch)
+            incidents = self._refuse(unverified)
+            if not batch.seqs:
+                return incidents
+        publications, wanted, seqs = batch.publications(), self._index.match_each(batch.attributes), batch.seqs
         if not all(wanted):
             incidents.append(Incident("not_subscribed", source=batch.source, count=wanted.count([])))
             publications, wanted = list(compress(publications, wanted)), [each for each in wanted if each]
@@ -381,9 +417,24 @@ class CoreClient:
             publications, wanted = list(compress(publications, new)), list(compress(wanted, new))
         return [DeliveredBatch(publications, wanted), *incidents] if publications else incidents
 
+    def _refuse(self, incidents: Sequence[Incident]) -> list[Effect]:
+        """Events whose proof is none: who does not recover has lost them."""
+        lost = [] if self._recovers else [Lost(each.source, each.first, each.first, each.reason) for each in incidents]
+        return [*incidents, *lost]
+
+    def opened(self, publication: Publication) -> Publication | None:
+        return publication if self._verifier is None else self._verifier.opened(publication)
+
+    def may_be_signed(self, source: str) -> bool:
+        """Whether there is a key of a source that a proof could be checked with."""
+        return self._verifier is not None and self._verifier.knows(source)
+
     # Control messages ----------------------------------------------------------------------------
 
-    def send_control(self, attributes: dict[str, Scalar], payload: bytes, now_us: int) -> list[Effect]:
+    def signed(self, publications: list[Publication]) -> list[Publication]:
+        return publications if self._signer is None else self._signer.signed(publications)
+
+    def send_control(self, attributes: dict[str, AttributeValue], payload: bytes, now_us: int) -> list[Effect]:
         if self.broker is None:
             return []
         publication = Publication(self.name, CONTROL_SEQ, now_us, None, attributes, payload)

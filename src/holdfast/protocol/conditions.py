@@ -43,6 +43,10 @@ class EventIndex(Protocol[K]):
         """The bits of all keys that match, together."""
         ...
 
+    def marks_each(self, events: Sequence[Attributes]) -> list[int]:
+        """What `marks` says of each."""
+        ...
+
 
 class ConditionBook:
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.model.messages import CopyProtocol, Message, NodeKind, Publication, ReplicaUse, Scalar, Via
+from holdfast.model.messages import AttributeValue, CopyProtocol, Message, NodeKind, Publication, ReplicaUse, Via
 from holdfast.protocol.store_changes import Change
 
 # Inputs --------------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class Wake(msgspec.Struct, frozen=True):
 class PublishCall(msgspec.Struct, frozen=True):
     """The application publishes an event."""
 
-    attributes: dict[str, Scalar]
+    attributes: dict[str, AttributeValue]
     payload: bytes = b""
     lifetime_us: int | None = None
 

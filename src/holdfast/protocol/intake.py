@@ -15,6 +15,7 @@ from holdfast.model.extras import how_to_install
 from holdfast.model.messages import Delta, Snapshot, Table, TableRefused
 from holdfast.protocol.conditions import ConditionBook, Cost
 from holdfast.protocol.effects import Effect, Incident, Send
+from holdfast.protocol.parts import ConditionShares
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import ReceivedTable
 
@@ -64,12 +65,14 @@ class Intake:
         settings: ProtocolSettings,
         why_refused: Callable[[list[str]], str],
         slice_work: int = SLICE_WORK,
+        shares: ConditionShares | None = None,
     ) -> None:
         self._name = name
         self._book = book
         self._settings = settings
         self._why_refused = why_refused
         self._slice_work = slice_work
+        self._shares = shares
         self._left, self._at_us = slice_work, 0  # of the slice that began at this time
         self._waiting: dict[str, deque[_Change]] = {}
 
@@ -92,6 +95,8 @@ class Intake:
 
     def forget(self, neighbour: str) -> dict[Table, list[str]]:
         """Drop what waits of a neighbour; what was handed out of it by table, and is in no table yet."""
+        if self._shares is not None:
+            self._shares.forget(neighbour)
         changes = self._waiting.pop(neighbour, None)
         if not changes or changes[0].added is None:
             return {}
@@ -105,7 +110,7 @@ class Intake:
             self._left, self._at_us = self._slice_work, now_us
         changes = self._waiting.get(neighbour)
         while changes and self._left > 0:
-            step = self._step(changes[0], heard[changes[0].message.table])
+            step = self._step(neighbour, changes[0], heard[changes[0].message.table])
             if step.is_last or step.problem:
                 changes.popleft()
             else:  # behind the others, so that each has its turn
@@ -114,7 +119,7 @@ class Intake:
         if not changes:
             self._waiting.pop(neighbour, None)
 
-    def _step(self, change: _Change, heard: ReceivedTable) -> Step:
+    def _step(self, neighbour: str, change: _Change, heard: ReceivedTable) -> Step:
         message = change.message
         if change.added is None:
             change.added, change.dropped = heard.change_by(message)
@@ -133,13 +138,15 @@ class Intake:
                 reason = f"{self._name} cannot parse one of the {message.table}; does it run another version?"
                 return Step(message, (), change.added[:begun], False, "bad_condition", reason)
             change.filters, change.bytes = change.filters + cost.filters, change.bytes + cost.bytes
-            over = self._over_budget(change)
+            over = self._over_budget(neighbour, change, heard)
             if over:
                 return Step(message, (), change.added[:begun], False, "too_many_conditions", over)
             change.untested |= self._book.untested(condition)
             change.costs.append(cost)
             self._left -= cost.tests + _CONDITION_WORK
         heard.apply(message, change.added, change.dropped, change.costs)
+        if self._shares is not None and message.table == "subscriptions":
+            self._shares.note(neighbour, heard.cost.filters, len(heard.conditions))
         step = Step(message, change.added[begun:], change.dropped, True)
         if change.untested:
             return replace(step, problem="untested_condition", reason=f"add re2: {how_to_install('regex')}")
@@ -151,10 +158,15 @@ class Intake:
             change.filters -= heard.conditions[each].filters
             change.bytes -= heard.conditions[each].bytes
 
-    def _over_budget(self, change: _Change) -> str:
+    def _over_budget(self, neighbour: str, change: _Change, heard: ReceivedTable) -> str:
         """What is said when a table is larger than it may be."""
-        budgets = self._settings
-        if change.filters > budgets.filters_max:
+        budgets, shared = self._settings, ""
+        if self._shares is not None and change.message.table == "subscriptions" and change.added is not None:
+            count = len(heard.conditions) - len(change.dropped) + len(change.added)
+            shared = self._shares.why_over(neighbour, change.filters, count)
+        if shared:
+            most = shared
+        elif change.filters > budgets.filters_max:
             most = f"{budgets.filters_max:,} filters of a neighbour's {change.message.table} (filters_max)"
         elif change.bytes > budgets.condition_bytes_max:
             most = (

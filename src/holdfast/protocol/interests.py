@@ -96,21 +96,15 @@ class Interests:
 
     def asking(self, wanting: int) -> tuple[str, ...]:
         """The neighbours that some bits stand for."""
-        return self._names.get(wanting) or self._name(wanting)
+        names = self._names.get(wanting)
+        return self._name(wanting) if names is None else names
 
     def wanting_each(self, events: Sequence[Attributes]) -> list[tuple[str, ...]]:
         """What `wanting` says of each."""
-        matches = self._index.match_each(events)
-        if matches.count(matches[0]) == len(matches):
-            return [self._behind(matches[0])] * len(matches)
-        return [self._behind(each) for each in matches]
-
-    def _behind(self, conditions: list[str]) -> tuple[str, ...]:
-        wanting = 0
-        wanted = self._wanted
-        for condition in conditions:
-            wanting |= wanted[condition]
-        return self.asking(wanting)
+        bits = self._index.marks_each(events)
+        if bits.count(bits[0]) == len(bits):
+            return [self.asking(bits[0])] * len(bits)
+        return [self.asking(each) for each in bits]
 
     def _name(self, wanting: int) -> tuple[str, ...]:
         if len(self._names) >= _COMBINATIONS_MAX:

@@ -12,6 +12,7 @@ from holdfast.protocol.recovery.control import CONTROL_SEQ, KINDS, Repair, kind_
 CONTROL_KINDS = frozenset(KINDS.values())
 GOSSIP_KINDS = frozenset(kind.__name__ for kind in get_args(Gossip))
 RECOVERY_KINDS = CONTROL_KINDS | GOSSIP_KINDS
+DELIVER_CONTROL = "DeliverControl"  # the last hop of what clients say about recovery
 RESENT = "Resent"
 REPAIRS = frozenset({RESENT, Repair.__name__})  # events once more: over one link, or from their publisher
 
@@ -26,7 +27,7 @@ def classify(message: Message) -> tuple[str, bool]:
         return "Publish", True  # it is one, with more on it
     if message_type is Deliver:
         if message.publication.seq == CONTROL_SEQ:  # type: ignore[union-attr]
-            return "DeliverControl", False
+            return DELIVER_CONTROL, False
         return "Deliver", True
     if message_type is Numbered:
         kind, flies = classify(message.publish)  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ before the node inside does, and the effects before the driver does; what does n
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
-from holdfast.model.messages import Message, NodeKind, Scalar
+from holdfast.model.messages import AttributeValue, Message, NodeKind, Publication
 from holdfast.protocol.effects import Effect, Gauges, Input, Received
 from holdfast.protocol.store_changes import Body
 
@@ -164,7 +164,7 @@ class ClientMachine(Node, Asks, Protocol):
 
     def publish(
         self,
-        attributes: Mapping[str, Scalar],
+        attributes: Mapping[str, AttributeValue],
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,
@@ -180,7 +180,7 @@ class ClientMachine(Node, Asks, Protocol):
         ...
 
     def publish_many(
-        self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes], now_us: int
+        self, events: Sequence[Mapping[str, AttributeValue]], encoded: Sequence[bytes], now_us: int
     ) -> list[Effect]:
         """`publish` of each, without payload and lifetime."""
         ...
@@ -228,6 +228,10 @@ class ClientMachine(Node, Asks, Protocol):
         """Events that are held back from this subscription, or from any, for the sake of order."""
         ...
 
+    def opened(self, publication: Publication) -> Publication | None:
+        """One that came another way than by a message, without its proof; None if that has to be right and is not."""
+        ...
+
 
 class ClientLayer(Layer[ClientMachine]):
     """A client around a client."""
@@ -238,7 +242,7 @@ class ClientLayer(Layer[ClientMachine]):
 
     def publish(
         self,
-        attributes: Mapping[str, Scalar],
+        attributes: Mapping[str, AttributeValue],
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,
@@ -248,7 +252,7 @@ class ClientLayer(Layer[ClientMachine]):
         return self.inner.publish(attributes, payload, lifetime_us, now_us, encoded, at_once)
 
     def publish_many(
-        self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes], now_us: int
+        self, events: Sequence[Mapping[str, AttributeValue]], encoded: Sequence[bytes], now_us: int
     ) -> list[Effect]:
         each = zip(events, encoded, strict=True)
         return [one for event, body in each for one in self.publish(event, b"", None, now_us, body)]
@@ -282,6 +286,9 @@ class ClientLayer(Layer[ClientMachine]):
 
     def held(self, id_: str | None = None) -> int:
         return self.inner.held(id_)
+
+    def opened(self, publication: Publication) -> Publication | None:
+        return self.inner.opened(publication)
 
     @property
     def phases_us(self) -> Mapping[str, Iterable[int]]:

@@ -12,7 +12,16 @@ from itertools import pairwise
 
 from holdfast.language.subscription import Subscription
 from holdfast.model.errors import PeerError
-from holdfast.model.messages import Batch, Deliver, Message, Outage, Publication, Publish, Scalar, with_statement
+from holdfast.model.messages import (
+    AttributeValue,
+    Batch,
+    Deliver,
+    Message,
+    Outage,
+    Publication,
+    Publish,
+    with_statement,
+)
 from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -38,6 +47,7 @@ from holdfast.protocol.order.settings import LatchSettings
 from holdfast.protocol.order.strict import StrictQueue
 from holdfast.protocol.recovery.control import CONTROL_SEQ
 from holdfast.protocol.recovery.recovery import Gaps, Recovery
+from holdfast.protocol.signing import UNVERIFIED
 
 EXPIRED = "its lifetime was over when it arrived"
 
@@ -123,7 +133,7 @@ class Recovering(ClientLayer):
 
     def publish(
         self,
-        attributes: Mapping[str, Scalar],
+        attributes: Mapping[str, AttributeValue],
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,
@@ -184,7 +194,15 @@ class Recovering(ClientLayer):
                 effects += self._recovery.on_event(effect.publication, effect.via, now_us)
             elif type(effect) is Incident and effect.kind == "expired" and effect.source != self.name:
                 effects += self._on_expired(deliver, now_us)
+            elif type(effect) is Incident and effect.kind == UNVERIFIED:
+                effects += self._on_unverified(effect, now_us)
         return effects
+
+    def _on_unverified(self, refused: Incident, now_us: int) -> list[Effect]:
+        """It has not come, then; its publisher has it, unless there is none who could sign it."""
+        if refused.source == self.name or not self._client.may_be_signed(refused.source):
+            return [Lost(refused.source, refused.first, refused.first, refused.reason)]
+        return self._recovery.on_refused(refused.source, refused.first, refused.reason, now_us)
 
     def _on_expired(self, deliver: Deliver, now_us: int) -> list[Effect]:
         """It is lost, and we know it: so it is named, and not requested."""
@@ -198,11 +216,14 @@ class Recovering(ClientLayer):
         if CONTROL_SEQ in batch.seqs:
             return self.receive(sender, batch.delivered(), now_us)
         effects = self.inner.receive(sender, (batch,), now_us)
-        if batch.source == self.name:
-            return effects
+        unverified = [each for each in effects if type(each) is Incident and each.kind == UNVERIFIED]
         first = effects[0] if effects else None
-        seqs = [each.seq for each in first.publications] if type(first) is DeliveredBatch else []
-        return effects + self._recovery.on_batch(batch, seqs, self._client.is_known, now_us)
+        if batch.source != self.name:
+            seqs = [each.seq for each in first.publications] if type(first) is DeliveredBatch else []
+            effects += self._recovery.on_batch(batch, seqs, self._client.is_known, now_us)
+        for each in unverified:
+            effects += self._on_unverified(each, now_us)
+        return effects
 
     def _on_control_message(self, sender: str, publication: Publication, now_us: int) -> list[Effect]:
         try:
@@ -210,8 +231,10 @@ class Recovering(ClientLayer):
         except PeerError:
             return [Incident("bad_recovery_message", source=publication.source)]
         for each in repaired:
-            effects += self._on_deliver(sender, Deliver(each, "repair"), now_us)
-            self._recovery.on_repaired(each, now_us)
+            came = self._on_deliver(sender, Deliver(each, "repair"), now_us)
+            effects += came
+            if not any(type(one) is Incident and one.kind == UNVERIFIED for one in came):
+                self._recovery.on_repaired(each, now_us)
         return effects
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
+from holdfast.model.errors import MisuseError
 from holdfast.model.limits import BATCH_EVENTS_MAX
 from holdfast.model.settings import TIME_US_MAX
 from holdfast.protocol.broker import CoreBroker
@@ -31,7 +32,7 @@ from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.intake import ALL_AT_ONCE
 from holdfast.protocol.interests import InterestObserver
 from holdfast.protocol.node import BrokerMachine, ClientMachine
-from holdfast.protocol.parts import BrokerParts
+from holdfast.protocol.parts import BrokerParts, Sign, SignerKeys
 from holdfast.protocol.recovery.end_to_end import EndToEndRecovery
 from holdfast.protocol.recovery.recovery import Recovery
 from holdfast.protocol.recovery.settings import RecoverySettings
@@ -42,6 +43,7 @@ from holdfast.protocol.replication.layer import ReplicationLayer
 from holdfast.protocol.replication.settings import ReplicationSettings, Role
 from holdfast.protocol.router import Router
 from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings, Reliability
+from holdfast.protocol.signing import EventSigner, EventVerifier
 from holdfast.protocol.store_changes import Stored
 from holdfast.protocol.tree import SLICE, TreeRouter
 
@@ -168,6 +170,8 @@ def new_client(
     batches: bool = False,  # nobody counts publications one by one, so that they may leave in batches
     confirms: bool = False,  # the application says what it is done with; only then are stored events acknowledged
     groups: bool = False,  # it may share subscriptions
+    sign: Sign | None = None,  # what it publishes
+    signers: SignerKeys | None = None,  # what it gets has to be signed by one of them
 ) -> ClientMachine:
     """`DurableClient(GroupMember(Ordered(Recovering(CoreClient))))`, of which a network has those that it asks for.
 
@@ -176,7 +180,12 @@ def new_client(
     recovers, batch_max = guarantees != BEST_EFFORT, BATCH_EVENTS_MAX if batches else 0
     if hops.durable:
         batch_max = BATCH_STORED_MAX if batches and not recovers else 0  # an event with a record is stored by itself
-    client = CoreClient(name, settings, book, new_index, epoch, rng, first_seq, batches=batch_max, recovers=recovers)
+    own = name, settings, book, new_index, epoch, rng, first_seq
+    signer = None if sign is None else EventSigner(name, sign)
+    verifier = None if signers is None else EventVerifier(signers)
+    if (signer or verifier) and isinstance(guarantees.recovery, SrmSettings):
+        raise MisuseError('signatures are not for scheme = "srm", where anybody repairs the events of anybody')
+    client = CoreClient(*own, batches=batch_max, recovers=recovers, signer=signer, verifier=verifier)
     node: ClientMachine = client
     if recovers:
         dice = Random(f"{rng.getrandbits(64)}/recovery")

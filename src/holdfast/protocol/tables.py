@@ -206,7 +206,7 @@ class ReceivedTable:
     def forget(self) -> list[str]:
         """The neighbour is gone or began anew: drop everything."""
         dropped = list(self.conditions)
-        self.conditions.clear()
+        self.conditions = {}
         self.cost = Cost()
         self._dealt, self._parts = {}, 0
         self.version = self._digest = 0

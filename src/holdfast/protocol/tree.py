@@ -75,6 +75,8 @@ class TreeRouter:
         self._chunk = chunk
         self._slice = slice_max
         self.more_us: int | None = None  # when more are to be looked at
+        # By neighbour: conditions that it has ceased to want, and those of them that it wants again.
+        self._ceased: dict[str, tuple[list[str], set[str]]] = {}
         self._twins: dict[str, str] = {}  # brokers that stand in one place: a faulty one and its replica
         self.version = 0
 
@@ -150,6 +152,11 @@ class TreeRouter:
             return self._on_advertisements(neighbour, added, dropped, now_us)
         self._forget_splits()  # bits may stand for others now
         self.version += 1
+        if neighbour in self._ceased:
+            self._ceased[neighbour][1].update(added)
+        if len(dropped) > self._slice:
+            self._cease(neighbour, dropped)
+            dropped, self.more_us = [], now_us
         self._interests.drop(neighbour, dropped)
         more = any(map(self._concerns_events, added))
         effects = self._catch_up(neighbour) if more else []
@@ -160,6 +167,30 @@ class TreeRouter:
             for peer in self._peers.values():
                 peer.telling |= bool(peer.pending)
         return effects
+
+    def _cease(self, neighbour: str, conditions: list[str]) -> None:
+        """Many at once, of a neighbour that is gone or wants less: what comes meanwhile is sent in vain at worst."""
+        before, again = self._ceased.get(neighbour, ([], set()))
+        if before:
+            again.difference_update(conditions)
+            conditions = before + conditions
+        self._ceased[neighbour] = conditions, again
+
+    def _drop_ceased(self) -> None:
+        """A slice of those."""
+        if not self._ceased:
+            return
+        neighbour, (conditions, again) = next(iter(self._ceased.items()))
+        some = self._slice_of(conditions[: -self._slice - 1 : -1], self._slice)
+        del conditions[-len(some) :]
+        dropped = [each for each in some if each not in again]
+        if not conditions:
+            del self._ceased[neighbour]
+        self._forget_splits()
+        self.version += 1
+        self._interests.drop(neighbour, dropped)
+        for peer in self._peers.values():
+            peer.pending.update(dict.fromkeys(dropped))
 
     def _concerns_events(self, condition: str) -> bool:
         """Whether it can match events of applications, and not only what recovering clients say to each other."""
@@ -187,7 +218,10 @@ class TreeRouter:
 
     def on_timer(self, now_us: int) -> list[Effect]:
         """Go on with what was left to look at."""
-        return [] if self.more_us is None or now_us < self.more_us else self._look(now_us)
+        if self.more_us is None or now_us < self.more_us:
+            return []
+        self._drop_ceased()
+        return self._look(now_us)
 
     def _retell(self, conditions: list[str], neighbours: list[str], now_us: int) -> list[Effect]:
         """Look again at whether these conditions are to be told to these neighbours; at many, in slices."""
@@ -212,7 +246,8 @@ class TreeRouter:
             if peer.telling and not peer.pending and self._statements is not None:
                 peer.telling = False
                 self._statements.on_table_sent(name, peer.subscriptions.version)
-        self.more_us = now_us if any(peer.pending for peer in self._peers.values()) else None
+        left_over = self._ceased or any(peer.pending for peer in self._peers.values())
+        self.more_us = now_us if left_over else None
         return effects
 
     def _slice_of(self, pending: Iterable[str], most: int) -> list[str]:
@@ -324,13 +359,16 @@ class TreeRouter:
         found = self._interests.wanting_each(batch.attributes)
         if found.count(found[0]) == count:
             return self._pass_on(sender, found[0], batch, stream)
-        places: dict[str, list[int]] = {}  # of the publications that each neighbour wants
+        wanted_by: dict[tuple[str, ...], list[int]] = {}  # places of the publications that the same neighbours want
         for at, wanting in enumerate(found):
+            wanted_by.setdefault(wanting, []).append(at)
+        places: dict[str, list[int]] = {}  # of those that each neighbour wants
+        for wanting, these in wanted_by.items():
             for name in wanting:
-                places.setdefault(name, []).append(at)
+                places.setdefault(name, []).extend(these)
         alike: dict[tuple[int, ...], list[str]] = {}
         for name, wanted in places.items():
-            alike.setdefault(tuple(wanted), []).append(name)
+            alike.setdefault(tuple(sorted(wanted)), []).append(name)
         effects: list[Effect] = []
         for wanted_by_all, names in alike.items():
             picked = batch if len(wanted_by_all) == count else batch.picked(wanted_by_all)
@@ -410,7 +448,9 @@ class TreeRouter:
         if len(self._splits) >= _SPLITS_MAX:
             self._splits.clear()
         behind = sender, self._twins.get(sender, sender)
-        onwards = tuple([name for name in wanting if name not in self._clients and name not in behind])
+        gone = [name for name in self._ceased if name not in self._peers]
+        here = [name for name in wanting if name not in gone]
+        onwards = tuple([name for name in here if name not in self._clients and name not in behind])
         home = tuple([name for name in wanting if name in self._clients])
         self._splits[wanting, sender] = onwards, home
         return onwards, home

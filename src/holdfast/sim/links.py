@@ -7,9 +7,11 @@ in bursts, which have a memory.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from holdfast.network.schema import LinkSpec
+from holdfast.network.settings import CarrierSettings
 from holdfast.sim.keyed_dice import FRACTION_BITS, KeyedDice, first_bits, key_of
 
 REORDERED_MAX = 5  # an overtaken message is late by up to this many link delays
@@ -17,6 +19,17 @@ REORDERED_MAX = 5  # an overtaken message is late by up to this many link delays
 
 def _no_dice() -> float:
     raise AssertionError("a link that is sure leaves nothing to chance")
+
+
+def ways_of(carrier: CarrierSettings | None, broker: str, client: str) -> tuple[LinkSpec, LinkSpec]:
+    """From a broker to its client and back: at once, or what `[carrier]` says of the ways to a bus."""
+    if carrier is None:
+        near = LinkSpec(broker, client, delay_us=0)
+        return near, near
+    takes_us = round(1_000_000 / carrier.takes_per_s) if carrier.takes_per_s else 0
+    down = LinkSpec(broker, client, carrier.down_delay_us, loss_ratio=carrier.down_loss_ratio)
+    down = replace(down, queue_max=carrier.queue_max, message_us=takes_us)
+    return down, LinkSpec(broker, client, carrier.up_delay_us, loss_ratio=carrier.up_loss_ratio)
 
 
 class SimLink:
@@ -30,7 +43,7 @@ class SimLink:
         self._bad = False  # in a burst of losses
         self._free_us = 0  # when the line has sent everything that waits
         self._plain = spec.burst is None and spec.bytes_per_s is None and not spec.duplicate_ratio
-        self._plain = self._plain and not spec.reorder_ratio and not spec.jitter_us
+        self._plain = self._plain and not spec.reorder_ratio and not spec.jitter_us and not spec.message_us
         self.is_sure = self._plain and not spec.loss_ratio  # while it is up, a message arrives after its delay
         # Dice take 3 kB, and a million links to clients throw none: a link that is sure stays so.
         self._random = _no_dice if self.is_sure else Random(name).random
@@ -71,10 +84,11 @@ class SimLink:
 
     def _departure_us(self, size: int, now_us: int) -> int | None:
         """When the last byte has left; None when too many messages wait already."""
-        rate = self.spec.bytes_per_s
-        if rate is None:
+        rate, sending_us = self.spec.bytes_per_s, self.spec.message_us
+        if rate is not None:
+            sending_us = max(1, size * 1_000_000 // rate)
+        elif not sending_us:
             return now_us
-        sending_us = max(1, size * 1_000_000 // rate)
         waiting_us = max(0, self._free_us - now_us)
         if waiting_us > sending_us * self.spec.queue_max:
             return None

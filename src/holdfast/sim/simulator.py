@@ -45,7 +45,7 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
-from holdfast.protocol.message_kind import RECOVERY_KINDS, classify
+from holdfast.protocol.message_kind import DELIVER_CONTROL, RECOVERY_KINDS, classify
 from holdfast.protocol.node import Node
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import BEST_EFFORT
@@ -56,7 +56,9 @@ from holdfast.sim.faults import Faults
 from holdfast.sim.garbage_collection import rare_collections
 from holdfast.sim.host import Host, Parcel
 from holdfast.sim.keyed_dice import EventLuck
+from holdfast.sim.lane_index import for_bus
 from holdfast.sim.lanes import lane_for
+from holdfast.sim.links import ways_of
 from holdfast.sim.provisioner import Provisioner
 from holdfast.sim.serving import Serving
 from holdfast.sim.tallies import add_recovery, recovery_counts, take_tallies, write_samples
@@ -101,7 +103,7 @@ class Simulation:
         # What is to happen: when, in which order, a message for some nodes, a timer (its time) of one, or an action.
         self._heap: list[tuple[int, int, Host | list[Host] | Action, Parcel | int]] = []
         self._turns = Turns()
-        self._carrier = self._lane() if express and not ahead_us else Carrier()
+        self._carrier = self._lane() if express and not ahead_us and network.carrier is None else Carrier()
         self._stores = defaultdict[str, MemoryStore](MemoryStore)  # of brokers that store events: they outlive crashes
         self._luck = EventLuck(self.seed).of
         self._tallied_us = 0
@@ -226,7 +228,7 @@ class Simulation:
         dice, hops = Random(f"{self.seed}/{name}/heartbeat"), self.network.reliability.hops
         common = self.network.protocol, self._book, self._index.view, self.now_us + self._ahead_us.get(name, 0), dice
         if kind == "broker":
-            parts = BrokerParts(name, self.network.routing, *common, self._queue_length)
+            parts = for_bus(BrokerParts(name, self.network.routing, *common, self._queue_length), self.network.carrier)
             stored = self._stores[name].load() if hops.durable else None
             return new_broker(parts, self._reliability, stored, self.provisioner.role(name))
         return new_client(name, *common, guarantees=self.network.reliability.guarantees, hops=hops)
@@ -246,12 +248,11 @@ class Simulation:
 
     # Links ---------------------------------------------------------------------------------------
 
-    def connect(self, spec: LinkSpec, replaces: str | None = None) -> None:
+    def connect(self, spec: LinkSpec, back: LinkSpec | None = None, replaces: str | None = None) -> None:
         """A link appears, and both ends learn of it; the second may be the replica of a broker."""
-        self._topology.link(spec)
+        self._topology.link(spec, back)
         a, b = self.hosts[spec.a], self.hosts[spec.b]
-        loses = spec.loss_ratio > 0 or spec.burst is not None
-        repairs = b.kind == "client" and loses and self.network.reliability.hops.hops == "nack"
+        repairs = b.kind == "client" and spec.loses and self.network.reliability.hops.hops == "nack"
         self.give(a, LinkUp(b.name, b.kind, replaces, repairs=repairs))
         self.give(b, LinkUp(a.name, a.kind, repairs=repairs))
 
@@ -262,7 +263,7 @@ class Simulation:
                 self.give(self.hosts[one], LinkDown(other))
 
     def attach(self, client: str, broker: str) -> None:
-        self.connect(LinkSpec(broker, client, delay_us=0))
+        self.connect(*ways_of(self.network.carrier, broker, client))
 
     def detach(self, client: str) -> None:
         """A client says good-bye and its link goes away behind the message."""
@@ -401,7 +402,7 @@ class Simulation:
         """The inner loop of every simulation: one message to some neighbours."""
         kind, flies = classify(message)
         is_recovery = not flies and kind in RECOVERY_KINDS
-        may_be_lost = flies or is_recovery or self._lossy_control
+        may_be_lost = flies or is_recovery or kind == DELIVER_CONTROL or self._lossy_control
         size, now_us = size_of(message), self.now_us
         luck: int | None = None  # of an event, where a link wants it
         tally = host.tallies[kind]

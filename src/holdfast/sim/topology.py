@@ -21,9 +21,10 @@ class Topology:
         self.version += 1
         self.hosts[host.name] = host
 
-    def link(self, spec: LinkSpec) -> None:
+    def link(self, there: LinkSpec, back: LinkSpec | None = None) -> None:
+        """`back`: what the way back does to messages, where that is something else."""
         self.version += 1
-        for one, other in ((spec.a, spec.b), (spec.b, spec.a)):
+        for one, other, spec in ((there.a, there.b, there), (there.b, there.a, back or there)):
             self.hosts[one].channels[other] = Channel(SimLink(spec, self._seed, one, other), self.hosts[other])
 
     def unlink(self, one: str, other: str) -> bool:

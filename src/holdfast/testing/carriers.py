@@ -8,7 +8,7 @@
 
 The function makes a connection that is not made yet, to a bus that is up and loses nothing while nobody is slow. A
 check raises AssertionError with the rule that is broken. Lanes are drawn anew in each check, so that a bus may be used
-for all of them, and by others.
+for all of them, and by others. `no_answer_is_an_error` needs no bus: it asks for connections to a place of its own.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from secrets import token_hex
 
 from holdfast.carriers.carrier import BusCarrier, BusMessage
-from holdfast.carriers.lanes import ANY, Lane, Token, exactly, token_of
+from holdfast.language.lanes import ANY, Lane, Token, exactly, token_of
 from holdfast.model.errors import TransportError
 
 _PATIENCE_S = 30.0  # a machine under load is slow, and a check that waits this long has failed
@@ -24,6 +24,7 @@ _MANY = 1_000  # messages in a row
 _NASTY = ("a.b", "a/b", "*", ">", "#", "+", "$", "a b", "ä€", "", "~", "%2E", "x" * 300, "[a]", "?", ",", ":", '"')
 
 NewConnection = Callable[[], BusCarrier]
+ConnectionTo = Callable[[str, int], BusCarrier]  # a host and a port
 
 
 class Rider:
@@ -186,6 +187,39 @@ async def leaving_is_silent(new: NewConnection) -> None:
     else:
         raise AssertionError("publishing on a closed connection is a TransportError")
     await other.close()
+
+
+async def no_answer_is_an_error(new: ConnectionTo) -> None:
+    """Who accepts and never answers is given up, and so is who hangs up; each can be dialled again."""
+    silent, leaving = _Silent(hangs_up=False), _Silent(hangs_up=True)
+    for server, who in ((silent, "a server that never answers"), (leaving, "a server that hangs up")):
+        listening = await asyncio.start_server(server.accept, "127.0.0.1", 0)
+        for attempt in (1, 2):
+            await _given_up(new(*listening.sockets[0].getsockname()[:2]), who)
+            assert server.dialled >= attempt, "each connection dials"
+        listening.close()
+
+
+class _Silent:
+    """A server that says nothing."""
+
+    def __init__(self, hangs_up: bool) -> None:
+        self.dialled = 0
+        self._hangs_up = hangs_up
+
+    async def accept(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.dialled += 1
+        if self._hangs_up:
+            writer.transport.abort()
+
+
+async def _given_up(carrier: BusCarrier, who: str) -> None:
+    task = asyncio.create_task(carrier.connect(Rider()))
+    await asyncio.wait([task], timeout=_PATIENCE_S)
+    assert task.done(), f"{who} is given up within {_PATIENCE_S:g} s"
+    assert not task.cancelled(), f"{who} is a TransportError, not CancelledError"
+    problem = task.exception()
+    assert isinstance(problem, TransportError), f"{who} is a TransportError, not {problem!r}"
 
 
 CHECKS: tuple[Callable[[NewConnection], Awaitable[None]], ...] = (

@@ -17,6 +17,7 @@ from holdfast.model.extras import extras_named
 from holdfast.model.messages import NodeKind
 from holdfast.trust.certificate import uri_of
 from holdfast.trust.shared_key import new_key
+from holdfast.trust.signatures import with_signer
 
 AUDIENCE = "holdfast"
 ISSUER = "holdfast keys"
@@ -111,6 +112,18 @@ class DevelopmentAuthority:
         key = generate_private_key(SECP256R1())
         self._write(file, _private_pem(key), secret=True)
         return key
+
+    # Signatures ----------------------------------------------------------------------------------
+
+    def add_signer(self, name: str) -> None:
+        """A key that a publisher signs with, `NAME.sign`, and the public one in `signers.json`."""
+        if (self._folder / f"{name}.sign").exists():
+            return
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+
+        key, signers = Ed25519PrivateKey.generate(), self._folder / "signers.json"
+        self._write(f"{name}.sign", _private_pem(key), secret=True)
+        self._write("signers.json", with_signer(signers, name, key.public_key().public_bytes_raw()).encode())
 
     # Tokens --------------------------------------------------------------------------------------
 

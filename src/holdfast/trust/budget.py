@@ -40,6 +40,15 @@ class BudgetSettings(Settings):
     identity_connections: int = setting(
         1_000, "connections of one identity", "a tenth of all: one token that leaks does not keep others out"
     )
+    identity_filters: int = setting(
+        2_000_000,
+        "filters of the subscriptions of one identity, over all its connections",
+        "twice what one connection may have: more connections buy no more",
+        unit="filters",
+    )
+    identity_subscriptions: int = setting(
+        1_000_000, "different conditions of one identity, counted on each of its connections", "as many as filters fit"
+    )
     half_open: int = setting(
         1_000,
         "connections that have not said who they are, in TLS handshakes and before the greeting",
@@ -96,9 +105,56 @@ class ConnectionBudget:
         return self._why
 
 
+class IdentityShares:
+    """What the clients of one identity have subscribed to, all together; who has not proved who it is counts alone."""
+
+    def __init__(self, settings: BudgetSettings) -> None:
+        self._settings = settings
+        self._identities: dict[str, str] = {}  # of clients that are connected, by name
+        self._used: dict[str, tuple[str, int, int]] = {}  # by client: its identity, filters and conditions
+        self._totals: dict[str, tuple[int, int]] = {}  # by identity
+
+    def enter(self, client: str, identity: Principal) -> None:
+        """A client is connected; `leave` when it is not. What it has subscribed to may be kept for longer."""
+        if identity.name:
+            self._identities[client] = identity.name
+
+    def leave(self, client: str) -> None:
+        self._identities.pop(client, None)
+
+    def why_over(self, client: str, filters: int, conditions: int) -> str:
+        """Why a client may not have so many; empty when it may."""
+        name = self._identities.get(client)
+        if name is None:
+            return ""
+        (all_filters, all_conditions), own = self._totals.get(name, (0, 0)), self._used.get(client, (name, 0, 0))
+        of = self._settings
+        if filters + all_filters - own[1] > of.identity_filters:
+            return f"{of.identity_filters:,} filters of all clients of {name} (identity_filters)"
+        if conditions + all_conditions - own[2] > of.identity_subscriptions:
+            return f"{of.identity_subscriptions:,} subscriptions of all clients of {name} (identity_subscriptions)"
+        return ""
+
+    def note(self, client: str, filters: int, conditions: int) -> None:
+        self.forget(client)
+        name = self._identities.get(client)
+        if name is not None:
+            self._used[client] = name, filters, conditions
+            total = self._totals.get(name, (0, 0))
+            self._totals[name] = total[0] + filters, total[1] + conditions
+
+    def forget(self, client: str) -> None:
+        """It has no subscriptions any more."""
+        name, filters, conditions = self._used.pop(client, ("", 0, 0))
+        total = self._totals.pop(name, (0, 0))
+        if total != (filters, conditions):
+            self._totals[name] = total[0] - filters, total[1] - conditions
+
+
 class Budgets:
     def __init__(self, settings: BudgetSettings) -> None:
         self._settings = settings
+        self.conditions = IdentityShares(settings)
         self._accounts: dict[str, _Account] = {}  # of identities that have connections
 
     def why_full(self, identity: Principal) -> str:

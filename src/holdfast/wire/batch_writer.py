@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Raw
 
 from holdfast.model.encoded import joined
-from holdfast.model.messages import Batch, Message, Scalar
+from holdfast.model.messages import AttributeValue, Batch, Message
 from holdfast.wire.codec import BATCH_HEAD, FRAME_BYTES, count_in, encode_message
 
 _TAIL_BYTES = 5 + 9 + 9
@@ -47,7 +47,10 @@ class Relay:
         attributes: object = batch.attributes
         if type(attributes) is Raw:  # this process has published it
             return encode_batch(batch, attributes)
-        return encode_batch(batch, joined([self._piece(each) for each in batch.attributes]))
+        pieces = list(map(self._encoded.get, map(id, batch.attributes)))
+        if None in pieces:
+            pieces = [self._piece(each) for each in batch.attributes]
+        return encode_batch(batch, joined(pieces))  # type: ignore[arg-type]  # there is no None left
 
     def _body(self, only: Batch) -> bytes | None:
         """The frame's only batch without its tail, if its sender wrote it as we do."""
@@ -55,7 +58,7 @@ class Relay:
         as_ours = encoded[: len(BATCH_HEAD)] == BATCH_HEAD and encoded.endswith(_tail(only.hops, only.since, only.upto))
         return encoded[:-_TAIL_BYTES] if as_ours and count_in(encoded) == len(only.seqs) else None
 
-    def _piece(self, attributes: dict[str, Scalar]) -> bytes:
+    def _piece(self, attributes: dict[str, AttributeValue]) -> bytes:
         piece = self._encoded.get(id(attributes))
         if piece is None:
             piece = self._encoded[id(attributes)] = encode_message(attributes)

@@ -28,6 +28,7 @@ from holdfast.model.limits import (
     PAYLOAD_BYTES_MAX,
 )
 from holdfast.model.messages import (
+    AttributeValue,
     Batch,
     Deliver,
     Gossip,
@@ -37,7 +38,6 @@ from holdfast.model.messages import (
     Numbered,
     Publication,
     Publish,
-    Scalar,
     SkewedPublication,
     Stamp,
     Stamped,
@@ -151,7 +151,7 @@ def decode_frame_untrusted(data: bytes | memoryview) -> list[Message]:
         messages = _messages.decode(body)
     except DECODE_ERRORS:
         messages = _decode_loosely(body)  # a timestamp, or something that is not acceptable
-    events: list[dict[str, Scalar]] = []
+    events: list[dict[str, AttributeValue]] = []
     may_be_skewed = False
     for message in messages:
         each = message.message if type(message) is Handover else message
@@ -179,7 +179,7 @@ def _check_names_untrusted(names: Collection[str]) -> None:
     _names.update(names)
 
 
-def _check_sizes_untrusted(messages: list[Message], events: list[dict[str, Scalar]]) -> None:
+def _check_sizes_untrusted(messages: list[Message], events: list[dict[str, AttributeValue]]) -> None:
     for attributes in events:
         size = len(_encoder.encode(attributes))
         if size > ATTRIBUTES_BYTES_MAX:
@@ -268,7 +268,7 @@ def check_head_untrusted(data: bytes | memoryview, kind: int) -> None:
         raise PeerError(f"expected a frame of kind {kind}, received {data[1]}")
 
 
-def _check_sendable(attributes: Mapping[str, Scalar]) -> None:
+def _check_sendable(attributes: Mapping[str, AttributeValue]) -> None:
     odd = odd_attribute(attributes)
     if odd is not None:
         raise InputError(f"event attribute {odd}: {type(attributes[odd]).__name__} cannot be sent")

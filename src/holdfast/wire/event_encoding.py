@@ -18,7 +18,7 @@ from holdfast.model.limits import (
     PAYLOAD_BYTES_MAX,
     TIME_US_MAX,
 )
-from holdfast.model.messages import Scalar
+from holdfast.model.messages import AttributeValue
 from holdfast.model.values import utc
 from holdfast.model.warn_once import warn_once
 
@@ -33,7 +33,7 @@ _names: set[str] = set()
 _are_known = _names.issuperset
 
 
-def encoded_event(event: Mapping[str, object]) -> tuple[Mapping[str, Scalar], bytes]:
+def encoded_event(event: Mapping[str, object]) -> tuple[Mapping[str, AttributeValue], bytes]:
     """The attributes of an event, flat and within the limits, and the same as bytes: those that are sent.
 
     An InputError that names the attribute when it cannot be sent. The attributes may be the application's own dict.
@@ -74,12 +74,12 @@ def encoded_events(events: Sequence[Mapping[str, object]]) -> list[bytes] | None
     return encoded if max(map(len, encoded)) <= _SMALL_BYTES else None
 
 
-def sendable(event: Mapping[str, object]) -> dict[str, Scalar]:
+def sendable(event: Mapping[str, object]) -> dict[str, AttributeValue]:
     """A copy of the event's attributes that can be sent."""
     return dict(encoded_event(event)[0])
 
 
-def _attributes_of(event: Mapping[str, object]) -> tuple[dict[str, Scalar], bytes]:
+def _attributes_of(event: Mapping[str, object]) -> tuple[dict[str, AttributeValue], bytes]:
     _warn_of_naive(event)
     flat = dict(attributes_of(event))
     if len(flat) > ATTRIBUTES_MAX:
@@ -121,7 +121,7 @@ def _warn_of_naive(event: Mapping[str, object], depth: int = 0) -> None:
             _warn_of_naive(value, depth + 1)
 
 
-def _unencodable(flat: dict[str, Scalar]) -> str:
+def _unencodable(flat: dict[str, AttributeValue]) -> str:
     for name, value in flat.items():
         try:
             _encode({name: value})

@@ -55,6 +55,7 @@ class Rules:
     search_us: int  # how long a subscriber looks for an event before it names it
     again_us: int  # durable: what was delivered so shortly before a kill may come again
     once: bool = True  # an event that comes a second time breaks the promise
+    known_at_once: bool = False  # a subscription that was confirmed is known wherever it has to be: at one server
 
 
 @dataclass
@@ -211,7 +212,9 @@ class _Judge:
         first, last = lives[0], lives[-1]
         if first.known_us is None:
             return FOREVER_US, 0
-        since_us = self._calm_after(first.known_us, first.client)
+        since_us = first.known_us + self._rules.settle_us
+        if not self._rules.known_at_once:
+            since_us = self._calm_after(first.known_us, first.client)
         life = self._of.lives[last.client, last.life]
         if last.ended_us >= life.ended_us and not life.killed and self._is_final(life):
             return since_us, last.ended_us  # it lasted to the end of the run, and saw the network heal

@@ -11,6 +11,7 @@ from holdfast.network.keys.root import ROOT
 from holdfast.network.limits import CLIENTS_MAX, PUBLISHERS_MAX, SUBSCRIPTIONS_MAX
 from holdfast.network.problems import KeyPath, Problems
 from holdfast.network.schema import ClientSpec, SubscriptionSpec
+from holdfast.network.settings import BUS
 from holdfast.network.tables import Repeated, Values
 from holdfast.network.workload.listed import Scheduled
 from holdfast.network.workload.publication import EventTraits
@@ -45,7 +46,11 @@ def draft_clients(values: Values, brokers: list[str] | None, seed: int, problems
     drafts = list(_generated(values["clients"], brokers, seed, problems)) if values["clients"] and brokers else []
     for number, entry in enumerate(entries):
         path: KeyPath = ("client", number)
-        if brokers is not None and entry["broker"] is not None:
+        if entry["broker"] is None and values["carrier"] is not None:
+            entry["broker"] = BUS
+        if entry["broker"] is None and not problems.within(*path, "broker"):
+            problems.add(path, '"broker" is missing, expected a name')
+        elif brokers is not None and entry["broker"] is not None:
             known_broker(entry["broker"], known, (*path, "broker"), problems)
         if entry["id"] is not None:
             drafts += _listed(entry, path, problems)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from re import fullmatch
 
+from holdfast.network.building.bus import build_bus
 from holdfast.network.building.clients import check_advertisements, draft_clients, finish_clients
 from holdfast.network.building.faults import build_faults
 from holdfast.network.building.graph import Graph, build_graph, check_graph
@@ -41,6 +42,7 @@ def build(document: Document) -> Network:
     seed = values["seed"]
     shape_seed = seed if values["topology"]["seed"] is None else values["topology"]["seed"]
 
+    carrier = build_bus(values, problems)
     graph = build_graph(values, shape_seed, problems)
     brokers = None if graph is None else [broker.id for broker in graph.brokers]
     drafts = draft_clients(values, brokers, shape_seed, problems)
@@ -87,8 +89,9 @@ def build(document: Document) -> Network:
         reliability=reliability,
         plan=plan,
         protocol=protocol,
-        lossy_control=not transport.reliable if lossy is None else lossy,
+        lossy_control=not (transport.reliable or carrier) if lossy is None else lossy,  # buses confirm subscriptions
         transport=transport,
+        carrier=carrier,
         faults=faults,
         reconfiguration=reconfiguration,
         slice_us=values["slices_us"],
@@ -160,14 +163,21 @@ def _replication(values: Values, problems: Problems) -> ReplicationSettings | No
 
 
 def _transport(values: Values, brokers: int, document: Document, problems: Problems) -> TransportSettings:
-    for name in ("port", "metrics_port"):
-        if values[name] and values[name] + brokers - 1 > PORT_MAX:
-            message = f"{values[name]} and the next {brokers - 1:,}, one a broker, go beyond {PORT_MAX}"
+    taken: list[int] = []
+    for name in ("port", "metrics_port", "mqtt_port"):
+        first = values[name]
+        if not first:
+            continue
+        if first + brokers - 1 > PORT_MAX:
+            message = f"{first} and the next {brokers - 1:,}, one a broker, go beyond {PORT_MAX}"
             problems.add(("transport", name), message, f"begin at {PORT_MAX - brokers + 1} or lower")
-    low, high = sorted((values["port"], values["metrics_port"] or 0))
-    if values["kind"] != "udp" and low and high - low < brokers:
-        message = f"the {brokers:,} ports from {low} on and those from {high} on overlap"
-        problems.add(("transport", "metrics_port"), message, f"keep them {brokers} apart")
+        for other in taken:
+            if abs(first - other) < brokers:
+                low, high = sorted((first, other))
+                message = f"the {brokers:,} ports from {low} on and those from {high} on overlap"
+                problems.add(("transport", name), message, f"keep them {brokers} apart")
+        if name != "port" or values["kind"] != "udp":  # ports of UDP are others than those of TCP
+            taken.append(first)
     paths = {}
     for name in ("certificate", "key", "ca"):
         found = values[name]

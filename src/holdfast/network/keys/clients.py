@@ -62,7 +62,7 @@ CLIENT = Table(
     "One client, or `count` alike, with its own subscriptions and publications, the workload's, or both.",
     (
         Key("id", Name(), "its name; with `count` they are called by it, a hyphen and a number", required=True),
-        Key("broker", Name(), "the broker it is attached to", required=True),
+        Key("broker", Name(), "the broker it is attached to", default_words="required, unless there is a `[carrier]`"),
         Key("count", Number(1, limits.CLIENTS_MAX, integer=True), "how many such clients", 1),
         Key(
             "subscriptions",

@@ -1,10 +1,10 @@
-"""The tables of reliability, replication, protocol, transport and the planner, all from declared settings."""
+"""The tables of reliability, replication, protocol, transport, carrier and planner, all from declared settings."""
 
 from dataclasses import replace
 from typing import get_args
 
 from holdfast.network.keys.declared import keys_of
-from holdfast.network.settings import PlanSettings, TransportSettings
+from holdfast.network.settings import CarrierSettings, PlanSettings, TransportSettings
 from holdfast.network.tables import Table
 from holdfast.protocol.gossip.settings import GossipSettings, StyleName
 from holdfast.protocol.hops.settings import DURABLE, HandoverSettings, NackSettings, WatchSettings
@@ -50,5 +50,11 @@ TRANSPORT = Table(
     "transport",
     "How live brokers and clients talk.",
     tuple(sorted(keys_of(TransportSettings), key=lambda key: key.name in ("certificate", "key", "ca"))),  # these last
+)
+CARRIER = Table(
+    "carrier",
+    "Somebody else's bus in the place of brokers: clients are attached to it, and it is called `bus` in faults. "
+    "Without this table there are brokers.",
+    keys_of(CarrierSettings),
 )
 PLAN = Table("plan", "What `holdfast plan` predicts for; nothing that runs looks at it.", keys_of(PlanSettings))

@@ -4,7 +4,7 @@ from holdfast.network import limits
 from holdfast.network.keys.clients import CLIENT, CLIENTS
 from holdfast.network.keys.faults import FAULT, RECONFIGURATION
 from holdfast.network.keys.graph import BROKER, BROKERS_TABLE, LINK, LINKS, TOPOLOGY
-from holdfast.network.keys.protocol import PLAN, PROTOCOL, RELIABILITY, REPLICATION, TRANSPORT
+from holdfast.network.keys.protocol import CARRIER, PLAN, PROTOCOL, RELIABILITY, REPLICATION, TRANSPORT
 from holdfast.network.keys.units import SEED, SPAN
 from holdfast.network.keys.workload import WORKLOAD
 from holdfast.network.shapes import Choice, Text
@@ -42,6 +42,7 @@ ROOT = Table(
         Key("replication", REPLICATION, ""),
         Key("protocol", PROTOCOL, "", {}),
         Key("transport", TRANSPORT, "", {}),
+        Key("carrier", CARRIER, ""),
         Key("fault", Repeated(FAULT, limits.FAULTS_MAX), ""),
         Key("reconfiguration", RECONFIGURATION, ""),
     ),

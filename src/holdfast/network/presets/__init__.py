@@ -13,6 +13,7 @@ PRESETS: dict[str, str] = {
     "replication-star": "a broker between publishers and subscribers fails (paper 003)",
     "demo-12": "12 brokers with lossy links, one of which is killed and replaced (`holdfast demo`)",
     "planning-10": "10 brokers that are often down for an hour or two, and events that live an hour (paper 004)",
+    "bus": "clients over NATS, whose server is killed and restarted (`[carrier]`)",
 }
 
 

@@ -10,7 +10,7 @@ from holdfast.books.trace import PUBLICATION, SCHEMAS
 from holdfast.pipeline.audit.publications import KEYS, PublicationSource
 from holdfast.pipeline.audit.trace_footers import RunFooters, damaged
 from holdfast.pipeline.audit.trace_tables import attributes_of
-from holdfast.pipeline.embedded_engine import EmbeddedEngine
+from holdfast.pipeline.embedded_engine import EmbeddedEngine, literal
 from holdfast.pipeline.engine import Relation
 from holdfast.pipeline.match.few_events import CONDITIONS_MAX, EVENTS_MAX, FewEvents
 from holdfast.pipeline.match.subscriptions_table import InvalidSubscriptionsError, parsed
@@ -23,9 +23,9 @@ class EmbeddedTraceEngine(EmbeddedEngine):
     def trace_table(self, run: RunFooters, name: str) -> Relation:
         if run.about["format"] == format2.FORMAT and name in format2.UPGRADES:
             rows = format2.upgraded(name, lambda origin: self._read(run, origin))
-            return self._plain(self.table(rows))
+            return self._plain(run, self.table(rows))
         schema = pa.schema(PUBLICATION) if name == "publications" else SCHEMAS[name]
-        return self._plain(self.files([run.folder / name / part for part in run.parts[name]], list(schema)))
+        return self._plain(run, self.files([run.folder / name / part for part in run.parts[name]], list(schema)))
 
     def matches(self, run: RunFooters, subscriptions: Relation) -> Relation:
         rows = pa.Table.from_pylist(subscriptions.dicts(), pa.schema([("id", pa.int64()), ("condition", pa.string())]))
@@ -39,16 +39,15 @@ class EmbeddedTraceEngine(EmbeddedEngine):
         few = run.rows["publications"] <= EVENTS_MAX and len(asked.by_id) <= CONDITIONS_MAX
         finder = FewEvents(asked.by_id, pa.int64()) if few else HeldIndex(asked.matcher())
         task = Task(source, finder, RowSink(len(KEYS), pa.int64()))
-        return self.table(pa.Table.from_batches(task(_batches(run, columns)), _PAIRS))
+        return self._plain(run, self.table(pa.Table.from_batches(task(_batches(run, columns)), _PAIRS)))
 
     def _read(self, run: RunFooters, name: str) -> pa.Table:
         return pa.concat_tables(pq.ParquetFile(run.folder / name / part).read() for part in run.parts[name])
 
-    def _plain(self, rows: Relation) -> Relation:
-        if "limit" not in rows.columns:
-            return rows
+    def _plain(self, run: RunFooters, rows: Relation) -> Relation:
+        """The rows with the name of their run, and without the word `limit`, which means something in SQL."""
         columns = [f'"{each}"' if each != "limit" else '"limit" AS bound' for each in rows.columns]
-        return self.sql(f"SELECT {', '.join(columns)} FROM {rows}")
+        return self.sql(f"SELECT {literal(run.label)} AS run, {', '.join(columns)} FROM {rows}")
 
 
 def _batches(run: RunFooters, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
 """Which engine audits: Spark for large traces and clusters, the embedded one for small traces. The plan is one."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.model.extras import require
 from holdfast.pipeline.audit.trace_footers import RunFooters
@@ -15,11 +15,11 @@ _SAYS_SPARK = ("SPARK_MASTER", "SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")  # the la
 _SHORT_ROWS = 1_000_000  # below this the work is over before the JVM's optimising compiler pays off
 
 
-def engine_for(asked: EngineName | None, footers: Sequence[RunFooters], master: str | None = None) -> EngineName:
-    """What was asked for; otherwise by size, unless a cluster is named."""
+def engine_for(asked: EngineName | None, footers: Sequence[RunFooters], is_spark_meant: bool = False) -> EngineName:
+    """What was asked for; otherwise by size, unless a cluster or something else of Spark's is named."""
     if asked is not None:
         return asked
-    is_spark = bool(master) or any(os.environ.get(name) for name in _SAYS_SPARK)
+    is_spark = is_spark_meant or any(os.environ.get(name) for name in _SAYS_SPARK)
     return "spark" if is_spark or _rows(footers) > EMBEDDED_ROWS_MAX else "embedded"
 
 
@@ -27,6 +27,7 @@ def start(
     name: EngineName,
     footers: Sequence[RunFooters],
     master: str | None = None,
+    settings: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> TraceEngine:
     """The engine, ready for an audit. Only what it needs is imported."""
@@ -40,7 +41,7 @@ def start(
     from holdfast.pipeline.session import plain_interrupts, session  # noqa: PLC0415
 
     progress("starting Spark")
-    spark = session("holdfast audit", master, profile="test" if _rows(footers) < _SHORT_ROWS else "run")
+    spark = session("holdfast audit", master, settings, profile="test" if _rows(footers) < _SHORT_ROWS else "run")
     plain_interrupts()
     return SparkTraceEngine(spark, _rows(footers))
 

@@ -2,10 +2,12 @@
 
 A quantile here is the smallest delay that at least that share of a group's deliveries does not exceed. An engine's own
 exact quantiles keep a group's distinct values in memory, once for every share asked for. Instead, delays are counted in
-classes two per cent wide first. The counts say in which class each quantile lies and how far into it; then only the
-deliveries of those few classes are sorted, and no delay is copied for a level before it is known to lie in one of them.
-Two passes, and no group has to fit anywhere.
+classes two per cent wide first. The counts say in which class each quantile lies and how far into it; then the
+different delays of those few classes are counted, pair by pair, and looked up level by level. Both times tasks count
+before anything is moved, so no group has to fit anywhere, and one with almost all deliveries makes no task longer.
 """
+
+from collections.abc import Sequence
 
 from holdfast.pipeline.audit.levels import LEVELS, NOBODY, at_all_levels
 from holdfast.pipeline.engine import Relation
@@ -14,6 +16,8 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 # -> how its columns begin; what was held back is timed by how long it was, and not part of all delays
 KINDS = {"all": "delay", "original": "original_delay", "recovered": "recovered_delay", "held": "held"}
 _WIDTH = 1.02  # of a class: then a quantile's class holds a few per cent of a group, and there are 1,200 up to an hour
+_BROADCAST_ROWS = 500_000  # classes of pairs, some 50 MB: with more, pairs are so many that Spark spreads them itself
+_PAIR = "run, subscriber, source"
 _OF = "scope, run, of_subscriber, of_source, kind"
 
 
@@ -23,24 +27,21 @@ def delay_quantiles(facts: Relation) -> Relation:
     engine = facts.engine
     delays = _delays(facts)
     # Key: pair and class. A pair's classes are a thousand rows at most, and tasks count before the shuffle.
-    classes = engine.sql(f"""
-        SELECT run, subscriber, source, way, class, count(*) AS count, max(delay_us) AS most
-        FROM {delays} GROUP BY run, subscriber, source, way, class""")
+    classes = engine.keep(f"""
+        SELECT {_PAIR}, way, class, count(*) AS count, max(delay_us) AS most
+        FROM {delays} GROUP BY {_PAIR}, way, class""")
     each = engine.sql(at_all_levels(classes, "sum(count) AS count, max(most) AS most", "way", "class"))
     # Key: the group. A group's classes are a thousand rows at most.
-    summed = engine.sql(f"""
-        SELECT {_OF}, class, sum(count) AS count, max(most) AS most FROM (
-            SELECT *, way AS kind FROM {each}
-            UNION ALL
-            SELECT *, 'all' AS kind FROM {each} WHERE way <> 'held'
-        ) AS kinds GROUP BY {_OF}, class""")
-    placed = engine.sql(f"""
+    placed = engine.keep(f"""
         SELECT *,
             sum(count) OVER (PARTITION BY {_OF} ORDER BY class
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto,
             sum(count) OVER (PARTITION BY {_OF}) AS whole
-        FROM {summed}""")
-    found = f"{_selected(delays, _targets(placed))} UNION ALL {_largest(placed)}"
+        FROM (
+            SELECT {_OF}, class, sum(count) AS count, max(most) AS most
+            FROM ({_kinds(each)}) AS kinds GROUP BY {_OF}, class
+        ) AS summed""")
+    found = f"{_selected(delays, classes, _targets(placed))} UNION ALL {_largest(placed)}"
     columns = ", ".join(
         f"max(CASE WHEN kind = '{kind}' AND quantile = '{q}' THEN delay_us END) AS {name}_{q}_us"
         for kind, name in KINDS.items()
@@ -49,6 +50,11 @@ def delay_quantiles(facts: Relation) -> Relation:
     return engine.sql(f"""
         SELECT scope, run, of_subscriber, of_source, {columns} FROM ({found}) AS found
         GROUP BY scope, run, of_subscriber, of_source""")
+
+
+def _kinds(rows: object) -> str:
+    """Rows by the kind of delay they are counted as: all but what was held back count twice."""
+    return f"SELECT *, way AS kind FROM {rows} UNION ALL SELECT *, 'all' AS kind FROM {rows} WHERE way <> 'held'"
 
 
 def _delays(facts: Relation) -> Relation:
@@ -66,12 +72,15 @@ def _delays(facts: Relation) -> Relation:
 
 def _targets(placed: Relation) -> Relation:
     """The quantiles that lie in a class, with their places in it."""
-    return placed.engine.sql(
+    wanted = ", ".join(
+        f"CAST(ceil(whole * CAST({share} AS DOUBLE) - 1e-9) AS BIGINT) AS {q}" for q, share in QUANTILES.items()
+    )
+    each = placed.engine.sql(f"SELECT *, {wanted} FROM {placed}")
+    return placed.engine.keep(
         " UNION ALL ".join(
-            f"""SELECT {_OF}, class, '{q}' AS quantile, wanted - upto + count AS place
-            FROM (SELECT *, CAST(ceil(whole * CAST({share} AS DOUBLE) - 1e-9) AS BIGINT) AS wanted FROM {placed}) AS {q}
-            WHERE upto - count < wanted AND wanted <= upto"""
-            for q, share in QUANTILES.items()
+            f"SELECT {_OF}, class, '{q}' AS quantile, {q} - upto + count AS place FROM {each} "
+            f"WHERE upto - count < {q} AND {q} <= upto"
+            for q in QUANTILES
         )
     )
 
@@ -80,24 +89,43 @@ def _largest(placed: Relation) -> str:
     return f"SELECT {_OF}, 'max' AS quantile, most AS delay_us FROM {placed} WHERE upto = whole"
 
 
-def _selected(delays: Relation, targets: Relation) -> str:
+def _selected(delays: Relation, classes: Relation, targets: Relation) -> str:
     """The delay at each target's place in its class."""
-    candidates = " UNION ALL ".join(_candidates(delays, targets, scope) for scope in LEVELS)
-    # Key: group and quantile. The largest, of the whole run, has the few per cent of all that one class holds.
+    engine = delays.engine
+    # Key: pair and class. The classes in which some group of a pair has a quantile: a few for each of its groups.
+    needed = " UNION ".join(
+        f"SELECT c.run, c.subscriber, c.source, way, c.class {_at(classes, targets, scope)}" for scope in LEVELS
+    )
+    # Key: pair, class and delay. With the classes broadcast, tasks count before the shuffle: equal delays are one row.
+    ((rows,),) = engine.sql(f"SELECT count(*) FROM {classes}").rows()
+    hint = "/*+ BROADCAST(needed) */" if rows <= _BROADCAST_ROWS else ""
+    counted = engine.keep(f"""
+        SELECT {hint} {_PAIR}, way, class, delay_us, count(*) AS count
+        FROM {delays} SEMI JOIN ({needed}) AS needed USING ({_PAIR}, way, class)
+        GROUP BY {_PAIR}, way, class, delay_us""")
+    of = {scope: ", ".join(_of(key, keys) for key in ("subscriber", "source")) for scope, keys in LEVELS.items()}
+    candidates = " UNION ALL ".join(
+        f"SELECT t.scope, c.run, {of[scope]}, t.kind, quantile, place, delay_us, count {_at(counted, targets, scope)}"
+        for scope in LEVELS
+    )
+    # Key: group and quantile. A class holds as many different delays as it is microseconds wide, at most.
     return f"""
         SELECT {_OF}, quantile, delay_us FROM (
-            SELECT *, row_number() OVER (PARTITION BY {_OF}, quantile ORDER BY delay_us) AS number
-            FROM ({candidates}) AS candidates
-        ) AS numbered WHERE number = place"""
+            SELECT *, sum(count) OVER (PARTITION BY {_OF}, quantile ORDER BY delay_us
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto
+            FROM (
+                SELECT {_OF}, quantile, place, delay_us, sum(count) AS count FROM ({candidates}) AS candidates
+                GROUP BY {_OF}, quantile, place, delay_us
+            ) AS summed
+        ) AS numbered WHERE upto - count < place AND place <= upto"""
 
 
-def _candidates(delays: Relation, targets: Relation, scope: str) -> str:
-    # Key: group and class. The targets, twelve for a group at most, are broadcast unless groups are very many.
-    keys = LEVELS[scope]
-    same = " AND ".join(f"d.{key} = t.of_{key}" for key in ("run", *keys)).replace("t.of_run", "t.run")
-    named = ", ".join(
-        f"d.{key} AS of_{key}" if key in keys else f"'{NOBODY}' AS of_{key}" for key in ("subscriber", "source")
-    )
-    return f"""SELECT t.scope, d.run, {named}, t.kind, t.quantile, t.place, d.delay_us
-        FROM {delays} AS d JOIN (SELECT * FROM {targets} WHERE scope = '{scope}') AS t
-        ON {same} AND d.class = t.class AND (t.kind = d.way OR t.kind = 'all' AND d.way <> 'held')"""
+def _of(key: str, keys: Sequence[str]) -> str:
+    return f"c.{key} AS of_{key}" if key in keys else f"'{NOBODY}' AS of_{key}"
+
+
+def _at(rows: Relation, targets: Relation, scope: str) -> str:
+    """Rows of pairs, with the targets of their groups of one level."""
+    same = "".join(f" AND c.{key} = t.of_{key}" for key in LEVELS[scope])
+    return f"""FROM {rows} AS c JOIN {targets} AS t ON t.scope = '{scope}' AND c.run = t.run{same}
+        AND c.class = t.class AND (t.kind = c.way OR t.kind = 'all' AND c.way <> 'held')"""

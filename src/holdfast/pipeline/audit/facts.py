@@ -16,6 +16,8 @@ _FOREVER_US = 2**62  # a subscription that has not ended
 # Sequence numbers of one range, and deliveries of one range of time on average: few enough that a hot pair makes many
 # more ranges than a cluster has tasks, and many enough that a range is seldom a single row.
 RANGE = 1 << 14
+# What never came has no time: it stays apart, range by range, so that no slice gathers all of it.
+_SLICE = "coalesce(CAST(floor(arrived_us / slice_us) AS BIGINT), -1 - seqs)"
 _EVENT_KNOWS = {
     "published_us": "max",
     "owed": "bool_or",
@@ -46,7 +48,8 @@ def facts(trace: Trace) -> Relation:
     displacement   how many places it came from its place in the source's order, among those that came
     ordered        1 when it came in its place, less by its displacement
     """
-    return _in_order_of_arrival(trace, _in_order_of_source(trace, _classified(trace, _laid_together(trace))))
+    ranged = trace.engine.keep(f"SELECT * FROM {_in_ranges(trace, _classified(trace, _laid_together(trace)))}")
+    return _in_order_of_arrival(trace, ranged, _slices(trace))
 
 
 def _laid_together(trace: Trace) -> Relation:
@@ -94,10 +97,22 @@ def _classified(trace: Trace, rows: Relation) -> Relation:
         WHERE arrived_us IS NOT NULL OR owed AND nth = 1""")
 
 
-def _in_order_of_source(trace: Trace, rows: Relation) -> Relation:
-    """With `sent_place`, an event's number among those that came, and whether a later one was there before it."""
-    # One row per range; those of one pair together, which are few: a hot pair's rows less a factor of thousands.
-    carried = trace.engine.sql(f"""
+def _in_ranges(trace: Trace, rows: Relation) -> Relation:
+    """What an event's range says of it: its number among those that came, and the first arrival of a later one."""
+    return trace.engine.sql(f"""
+        SELECT rows.*,
+            sum(CAST(first AS BIGINT)) OVER (PARTITION BY {_PAIR}, seqs ORDER BY seq, arrived ASC NULLS LAST
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS sent_here,
+            min(arrived) OVER later AS arrived_here,
+            min(reached) OVER later AS reached_here
+        FROM {rows} AS rows
+        WINDOW later AS (PARTITION BY {_PAIR}, seqs ORDER BY seq DESC
+            RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)""")
+
+
+def _other_ranges(trace: Trace, ranged: Relation) -> Relation:
+    """What a pair's other ranges add. One row per range: a hot pair's rows less a factor of thousands."""
+    return trace.engine.sql(f"""
         SELECT {_PAIR}, seqs,
             coalesce(sum(firsts) OVER earlier, 0) AS placed_before,
             sum(firsts) OVER pair AS came,
@@ -107,41 +122,38 @@ def _in_order_of_source(trace: Trace, rows: Relation) -> Relation:
         FROM (
             SELECT {_PAIR}, seqs, count_if(first) AS firsts, min(arrived_us) AS began_us,
                 min(arrived) AS arrived, min(reached) AS reached
-            FROM {rows} GROUP BY {_PAIR}, seqs
+            FROM {ranged} GROUP BY {_PAIR}, seqs
         ) AS ranges
         WINDOW pair AS (PARTITION BY {_PAIR}),
             earlier AS (PARTITION BY {_PAIR} ORDER BY seqs ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
             later AS (PARTITION BY {_PAIR} ORDER BY seqs ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)""")
+
+
+def _other_slices(trace: Trace, ranged: Relation, slices: Relation) -> Relation:
+    """How many of a pair's events came in the slices of time before each."""
     return trace.engine.sql(f"""
-        SELECT {_PAIR}, seq, {", ".join(_EVENT_KNOWS)}, arrived_us, via, held_us, number, first, again,
-            came, arrived_us - began_us AS since_us,
-            placed_before + sent_here AS sent_place,
-            coalesce(least(arrived_later, arrived_here) < arrived, false) AS overtaken,
-            coalesce(least(reached_later, reached_here) < reached, false) AS behind
-        FROM (
-            SELECT rows.*,
-                sum(CAST(first AS BIGINT)) OVER (PARTITION BY {_PAIR}, seqs ORDER BY seq, arrived ASC NULLS LAST
-                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS sent_here,
-                min(arrived) OVER later AS arrived_here,
-                min(reached) OVER later AS reached_here
-            FROM {rows} AS rows
-            WINDOW later AS (PARTITION BY {_PAIR}, seqs ORDER BY seq DESC
-                RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-        ) AS here JOIN {carried} AS carried USING ({_PAIR}, seqs)""")
-
-
-def _in_order_of_arrival(trace: Trace, rows: Relation) -> Relation:
-    """FIFO violations, and paper 003's ordering degree before it is averaged: (S - D) / S for each of S events."""
-    # Key: pair and slice of time.
-    sliced = trace.engine.sql(f"""
-        SELECT /*+ REPARTITION({_PAIR}, times) */ * FROM (
-            SELECT rows.*, coalesce(CAST(floor(arrived_us / slice_us) AS BIGINT), -1) AS times
-            FROM {rows} AS rows JOIN {_slices(trace)} AS slices USING (run)
-        ) AS cut""")
-    carried = trace.engine.sql(f"""
         SELECT {_PAIR}, times, coalesce(sum(firsts) OVER (PARTITION BY {_PAIR} ORDER BY times
                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS came_before
-        FROM (SELECT {_PAIR}, times, count_if(first) AS firsts FROM {sliced} GROUP BY {_PAIR}, times) AS slices""")
+        FROM (
+            SELECT {_PAIR}, {_SLICE} AS times, count_if(first) AS firsts
+            FROM {ranged} JOIN {slices} USING (run) GROUP BY {_PAIR}, {_SLICE}
+        ) AS counted""")
+
+
+def _in_order_of_arrival(trace: Trace, ranged: Relation, slices: Relation) -> Relation:
+    """FIFO violations, and paper 003's ordering degree before it is averaged: (S - D) / S for each of S events."""
+    # Key: pair and slice of time. The second shuffle of all rows: two orders, of the source and of arrival.
+    sliced = trace.engine.sql(f"""
+        SELECT /*+ REPARTITION({_PAIR}, times) */ * FROM (
+            SELECT {_PAIR}, seq, {", ".join(_EVENT_KNOWS)}, arrived_us, via, held_us, number, first, again,
+                came, arrived_us - began_us AS since_us,
+                placed_before + sent_here AS sent_place,
+                coalesce(least(arrived_later, arrived_here) < arrived, false) AS overtaken,
+                coalesce(least(reached_later, reached_here) < reached, false) AS behind,
+                {_SLICE} AS times
+            FROM {ranged} AS ranged JOIN {_other_ranges(trace, ranged)} AS carried USING ({_PAIR}, seqs)
+            JOIN {slices} AS slices USING (run)
+        ) AS cut""")
     return trace.engine.sql(f"""
         SELECT {_PAIR}, seq, {", ".join(_EVENT_KNOWS)}, arrived_us, via, held_us, first, again, overtaken, behind,
             coalesce(came_place > {LEARNT} AND since_us >= {LEARNT_US}, false) AS learnt,
@@ -151,13 +163,13 @@ def _in_order_of_arrival(trace: Trace, rows: Relation) -> Relation:
             SELECT sliced.*, came_before + sum(CAST(first AS BIGINT)) OVER (PARTITION BY {_PAIR}, times
                 ORDER BY arrived_us ASC NULLS LAST, number ASC NULLS LAST
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS came_place
-            FROM {sliced} AS sliced JOIN {carried} AS carried USING ({_PAIR}, times)
+            FROM {sliced} AS sliced JOIN {_other_slices(trace, ranged, slices)} AS carried USING ({_PAIR}, times)
         ) AS placed""")
 
 
 def _slices(trace: Trace) -> Relation:
     """How long a slice of time is in each run, so that it holds the deliveries of a range on average."""
-    return trace.engine.sql(f"""
+    return trace.engine.few(f"""
         SELECT run, CAST(greatest(1, (max(time_us) - min(time_us)) / greatest(1, count(*) / {RANGE})) AS BIGINT)
             AS slice_us
         FROM (

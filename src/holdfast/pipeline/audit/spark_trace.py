@@ -29,11 +29,24 @@ _PAIRS = "source string, seq long, published_us long, subscription long"
 
 
 _BY_CASE = {"spark.sql.caseSensitive": "true"}  # attributes `Price` and `price` are two
-# Many small partitions, of which Spark then puts so many together that a task has enough to do.
-_COALESCED = {"spark.sql.adaptive.enabled": "true", "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "200"}
-# Compiling a plan into Java takes a second or two each time, and pays from about so many rows on.
-_NOT_COMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-_COMPILED_ROWS = 200_000
+# Many small partitions, of which Spark then puts so many together that a task has enough to do; of kept tables too.
+_COALESCED = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+}
+_STARTING = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
+_PARTITION_ROWS = 50_000  # to start from: some 5 MB, so that partitions put together are alike in size
+_PARTITIONS_MAX = 4_000  # to start from: more would be more blocks than a shuffle should have
+# Compiling a plan into Java, and planning the rest anew after each shuffle, takes a second or two each time; both pay
+# from about so many rows on.
+_SHORT = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+_SHORT_ROWS = 200_000
 
 
 class SparkTraceEngine(SparkEngine):
@@ -41,7 +54,8 @@ class SparkTraceEngine(SparkEngine):
 
     def __init__(self, spark: SparkSession, rows: int) -> None:
         super().__init__(spark)
-        wanted = _BY_CASE | (_NOT_COMPILED if rows < _COMPILED_ROWS else _COALESCED)
+        partitions = min(_PARTITIONS_MAX, -(-rows // _PARTITION_ROWS))
+        wanted = _BY_CASE | (_SHORT if rows < _SHORT_ROWS else {**_COALESCED, _STARTING: str(partitions)})
         self._before = {name: spark.conf.get(name, None) for name in wanted}
         for name, value in wanted.items():
             spark.conf.set(name, value)
@@ -56,14 +70,14 @@ class SparkTraceEngine(SparkEngine):
 
     def trace_table(self, run: RunFooters, name: str) -> Relation:
         if run.about["format"] == format2.FORMAT and name in format2.UPGRADES:
-            return self.named(_plain(self._upgraded(run, name)))
+            return self.named(_plain(run, self._upgraded(run, name)))
         table = self._table(run, name)
         if name in ("subscriptions", "deliveries"):
             part, place = F.col("_metadata.file_name"), F.col("_metadata.row_index")
             table = table.select("*", part.alias("part"), place.alias("place"))
         elif name == "publications":
             table = table.select(*(each for each in table.columns if ":" not in each))
-        return self.named(_plain(table))
+        return self.named(_plain(run, table))
 
     def matches(self, run: RunFooters, subscriptions: Relation) -> Relation:
         try:
@@ -77,7 +91,7 @@ class SparkTraceEngine(SparkEngine):
         inputs = table.select(*(each.alias(f"c{at}") for at, each in enumerate([*keys, *columns])))
         source = PublicationSource(tuple((name, len(each)) for name, each in mentioned.items()))
         task = Task(source, compiled.finder, RowSink(len(KEYS), pa.int64()))
-        return self.named(inputs.mapInArrow(task, _PAIRS))
+        return self.named(_plain(run, inputs.mapInArrow(task, _PAIRS)))
 
     def _table(self, run: RunFooters, name: str) -> DataFrame:
         reader = self.spark.read.schema(_spark_schema(run.schemas[name])).option("pathGlobFilter", "*.parquet")
@@ -93,8 +107,9 @@ class SparkTraceEngine(SparkEngine):
         return rows.groupBy("node").applyInArrow(upgrade, schema)
 
 
-def _plain(table: DataFrame) -> DataFrame:
-    return table.withColumnRenamed("limit", "bound")
+def _plain(run: RunFooters, table: DataFrame) -> DataFrame:
+    """The rows with the name of their run, and without the word `limit`, which means something in SQL."""
+    return table.withColumnRenamed("limit", "bound").withColumn("run", F.lit(run.label))
 
 
 def _spark_schema(schema: pa.Schema) -> T.StructType:

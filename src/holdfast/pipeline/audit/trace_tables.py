@@ -20,11 +20,11 @@ class TraceEngine(Engine, Protocol):
     """An engine that can also read a run's files, and match its publications with its subscriptions."""
 
     def trace_table(self, run: RunFooters, name: str) -> Relation:
-        """As written; of subscriptions and deliveries also `part` and `place`, the file and row they come from."""
+        """As written, and `run`; of subscriptions and deliveries also `part` and `place`, their file and row."""
         ...
 
     def matches(self, run: RunFooters, subscriptions: Relation) -> Relation:
-        """Publications with the numbers of the subscriptions that match them, whenever those were active."""
+        """`run` and publications with the numbers of the subscriptions that match them, whenever those were active."""
         ...
 
 
@@ -69,35 +69,30 @@ class Trace:
     def matches(self) -> Relation:
         """`subscription` is a number of `subscriptions`."""
         found = []
-        for number, run in enumerate(self.runs):
-            own = self.engine.sql(
-                f"SELECT number AS id, condition FROM {self.subscriptions} SEMI JOIN {self._labels[number]} USING (run)"
-            )
-            pairs = self.engine.matches(run, own)
-            found.append(f"SELECT run, source, seq, published_us, subscription FROM {pairs}, {self._labels[number]}")
+        for run in self.runs:
+            own = self.engine.sql(f"SELECT number AS id, condition FROM {self._numbered(run, 'subscriptions')}")
+            found.append(f"SELECT run, source, seq, published_us, subscription FROM {self.engine.matches(run, own)}")
         return self.engine.sql(" UNION ALL ".join(found))
 
     def one(self, label: str) -> Relation:
         """A table of one row, to look at that run alone."""
-        return self._labels[[run.label for run in self.runs].index(label)]
-
-    @cached_property
-    def _labels(self) -> list[Relation]:
-        return [self.engine.table(pa.table({"run": [run.label]})) for run in self.runs]
+        return self.engine.table(pa.table({"run": [label]}))
 
     def _together(self, table: str, *columns: str) -> Relation:
-        found = []
-        for number, run in enumerate(self.runs):
-            rows = self.engine.trace_table(run, table)
-            source = f"{rows}, {self._labels[number]}"
-            if table in _NUMBERED:
-                sizes = run.parts[table]
-                before = list(accumulate(sizes.values(), initial=0))[:-1]
-                offsets = self.engine.table(pa.table({"part": [*sizes], "before": pa.array(before, pa.int64())}))
-                numbered = f"SELECT t.*, before + place AS number FROM {rows} AS t JOIN {offsets} USING (part)"
-                source = f"({numbered}) AS numbered, {self._labels[number]}"
-            found.append(f"SELECT run, {', '.join(columns)} FROM {source}")
-        return self.engine.sql(" UNION ALL ".join(found))
+        rows = (self._numbered(run, table) if table in _NUMBERED else self._table(run, table) for run in self.runs)
+        return self.engine.sql(" UNION ALL ".join(f"SELECT run, {', '.join(columns)} FROM {each}" for each in rows))
+
+    def _table(self, run: RunFooters, name: str) -> str:
+        return str(self.engine.trace_table(run, name))
+
+    def _numbered(self, run: RunFooters, name: str) -> str:
+        sizes = run.parts[name]
+        rows = self._table(run, name)
+        if len(sizes) == 1:
+            return f"(SELECT *, place AS number FROM {rows}) AS numbered"
+        before = list(accumulate(sizes.values(), initial=0))[:-1]
+        offsets = self.engine.table(pa.table({"part": [*sizes], "before": pa.array(before, pa.int64())}))
+        return f"(SELECT t.*, before + place AS number FROM {rows} AS t JOIN {offsets} USING (part)) AS numbered"
 
 
 def attributes_of(run: RunFooters) -> dict[str, list[str]]:

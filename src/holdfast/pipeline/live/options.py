@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError
@@ -27,6 +27,9 @@ class StreamOptions:
     broker: tuple[str, ...] = ()
     log: Path | None = None
     listen: str = "tcp://127.0.0.1:0"
+    space: str = "holdfast"
+    lanes: str = ""
+    body: Literal["native", "json"] = "native"
     condition: str | None = None
     stream: str = ""
     reader: str = "spark"
@@ -91,6 +94,9 @@ _KNOWN: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "broker": ("broker", lambda text: tuple(_text(each.strip()) for each in text.split(",")), "addresses of brokers"),
     "log": ("log", lambda text: Path(_text(text)), "a folder"),
     "listen": ("listen", _text, "an address such as tcp://127.0.0.1:7100"),
+    "space": ("space", _text, "the name of a space of a bus"),
+    "lanes": ("lanes", _text, "a template of subjects such as plant.{site}"),
+    "body": ("body", lambda text: {"native": "native", "json": "json"}[text.lower()], "native or json"),
     "condition": ("condition", lambda text: str(parse(text)), "a SQL condition"),
     "stream": ("stream", _text, "the name of a stream"),
     "reader": ("reader", _text, "a name"),

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, ReadMinRows
 from pyspark.sql.types import StructType
 
 from holdfast.gateway.client import BlockingGateway, GatewayClient
+from holdfast.gateway.dialling import BusSpace, addresses_of
 from holdfast.gateway.embedded import EmbeddedGateway
 from holdfast.gateway.folder import running_at
 from holdfast.gateway.messages import StreamState
@@ -34,9 +35,10 @@ class HoldfastSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         self._options = stream_options(options)
-        for address in (self._options.gateway, *self._options.broker):
-            if address is not None:
-                parse_address(address)  # so that a wrong one is told when the table is named, not when it is read
+        # So that a wrong one is told when the table is named, not when it is read.
+        addresses_of(self._options.broker)
+        if self._options.gateway is not None:
+            parse_address(self._options.gateway)
 
     @classmethod
     def name(cls) -> str:
@@ -145,7 +147,8 @@ class LiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if running is not None:
             return running
         tls = TlsFiles(options.certificate, options.key, options.ca)
-        self._embedded = EmbeddedGateway(options.log.absolute(), options.broker, tls, options.listen)
+        bus = BusSpace(options.space, options.lanes, options.body)
+        self._embedded = EmbeddedGateway(options.log.absolute(), options.broker, tls, options.listen, bus)
         return self._embedded.address
 
     def initialOffset(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ the home has them all; any other asks its broker for a new one, and names the ti
 from collections.abc import Mapping, Sequence
 
 from holdfast.model.errors import MisuseError, PeerError
-from holdfast.model.messages import Deliver, Message, Publication, Scalar
+from holdfast.model.messages import AttributeValue, Deliver, Message, Publication
 from holdfast.protocol.client import CoreClient
 from holdfast.protocol.conditions import ConditionBook
 from holdfast.protocol.effects import (
@@ -98,7 +98,7 @@ class GroupMember(ClientLayer):
         return sooner(sooner(due_us, self._report_us), self._beat_us)
 
     def publish_many(
-        self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes], now_us: int
+        self, events: Sequence[Mapping[str, AttributeValue]], encoded: Sequence[bytes], now_us: int
     ) -> list[Effect]:
         return self.inner.publish_many(events, encoded, now_us)
 

@@ -16,7 +16,7 @@ from holdfast.language.subscription import subscription_of
 from holdfast.model.errors import PeerError
 from holdfast.model.event import odd_attribute
 from holdfast.model.limits import ATTRIBUTES_MAX, CONDITION_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
-from holdfast.model.messages import Count, NodeName, Publication, Publish, Scalar, skew_of, with_skew
+from holdfast.model.messages import AttributeValue, Count, NodeName, Publication, Publish, skew_of, with_skew
 from holdfast.protocol.groups.settings import GROUP_CHARACTERS_MAX, HANDED_MAX, HOMES
 from holdfast.protocol.recovery.control import CONTROL_SEQ, GROUP, KIND, OF, address_of
 
@@ -124,7 +124,7 @@ def channel_of(key: str) -> str:
 
 def envelope(sender: str, message: GroupMessage, to: str | None, now_us: int) -> Publish:
     """A message on its way to an address, or on its group's channel."""
-    attributes: dict[str, Scalar] = {KIND: GROUP}
+    attributes: dict[str, AttributeValue] = {KIND: GROUP}
     if to is None:
         attributes[OF] = message.key
     else:

@@ -11,6 +11,7 @@ acknowledged when it is done with them (`Consumed`).
 from collections.abc import Mapping, Sequence
 
 from holdfast.model.messages import (
+    AttributeValue,
     Batch,
     Detach,
     GivenUp,
@@ -19,7 +20,6 @@ from holdfast.model.messages import (
     Message,
     Publication,
     Publish,
-    Scalar,
     Snapshot,
     StoredAck,
 )
@@ -153,7 +153,7 @@ class DurableClient(ClientLayer):
 
     def publish(
         self,
-        attributes: Mapping[str, Scalar],
+        attributes: Mapping[str, AttributeValue],
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,

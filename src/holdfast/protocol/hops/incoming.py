@@ -37,6 +37,7 @@ class Incoming:
             if handover.stream < self.stream:
                 return None
             self.stream = handover.stream
+            self._early = {}  # numbers of another stream: one far ahead would make all between it and ours missing
             self._skip_to(handover.first - 1)
         elif handover.first - 1 > self.accepted:  # taken in an earlier life of ours that did not remember it
             self._skip_to(handover.first - 1)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.model.messages import Message, Scalar
+from holdfast.model.messages import AttributeValue, Message
 from holdfast.protocol.effects import (
     Absence,
     Effect,
@@ -115,7 +115,7 @@ class NackClient(ClientLayer):
 
     def publish(
         self,
-        attributes: Mapping[str, Scalar],
+        attributes: Mapping[str, AttributeValue],
         payload: bytes,
         lifetime_us: int | None,
         now_us: int,
@@ -125,7 +125,7 @@ class NackClient(ClientLayer):
         return self._out(self.inner.publish(attributes, payload, lifetime_us, now_us, encoded, at_once), now_us)
 
     def publish_many(
-        self, events: Sequence[Mapping[str, Scalar]], encoded: Sequence[bytes], now_us: int
+        self, events: Sequence[Mapping[str, AttributeValue]], encoded: Sequence[bytes], now_us: int
     ) -> list[Effect]:
         return self._out(self.inner.publish_many(events, encoded, now_us), now_us)
 

@@ -16,9 +16,9 @@ from msgspec import Meta
 from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Subscription, subscription_of
 from holdfast.model.errors import PeerError
-from holdfast.model.event import RESERVED, Attributes, odd_attribute
+from holdfast.model.event import RESERVED, SIGNATURE, Attributes, odd_attribute
 from holdfast.model.limits import ATTRIBUTES_MAX, NAME_CHARACTERS_MAX, PAYLOAD_BYTES_MAX, TIME_US_MAX
-from holdfast.model.messages import Count, Publication, Scalar, skew_of, with_skew
+from holdfast.model.messages import AttributeValue, Count, Publication, skew_of, with_skew
 
 KIND = RESERVED  # what a control publication is; a repair that goes to all has none
 OF = f"{RESERVED}of"  # the publisher that a digest or a repair is about
@@ -123,9 +123,9 @@ def digest_condition(publisher: str) -> str:
     return str(subscription_of([(Constraint(KIND, "=", _KINDS[Digest]), Constraint(OF, "=", publisher))]))
 
 
-def labels(control: Control, to: tuple[str, ...], of: str | None = None) -> dict[str, Scalar]:
+def labels(control: Control, to: tuple[str, ...], of: str | None = None) -> dict[str, AttributeValue]:
     """The attributes of a control publication for these clients, or for all who follow a publisher."""
-    attributes: dict[str, Scalar] = {KIND: _KINDS[type(control)]}
+    attributes: dict[str, AttributeValue] = {KIND: _KINDS[type(control)]}
     if of is not None:
         attributes[OF] = of
     attributes.update(dict.fromkeys(map(address_of, to), True))
@@ -173,9 +173,9 @@ def publication_of(each: Repaired, repair: Publication) -> Publication:
     return with_skew(found, skew_of(repair)) if each.lifetime_us is not None else found
 
 
-def openly(publication: Publication) -> dict[str, Scalar]:
+def openly(publication: Publication) -> dict[str, AttributeValue]:
     """The attributes of a repair that is published to everybody whom the publication matches (paper 000)."""
-    marks: dict[str, Scalar] = {OF: publication.source, SEQ: publication.seq, TIME: publication.time_us}
+    marks: dict[str, AttributeValue] = {OF: publication.source, SEQ: publication.seq, TIME: publication.time_us}
     if publication.lifetime_us is not None and not skew_of(publication):  # a lifetime by the clock of who repairs it
         marks[LIFETIME] = publication.lifetime_us
     return {**publication.attributes, **marks}
@@ -194,7 +194,7 @@ def from_open_untrusted(repair: Publication) -> Publication:
     seq, time_us, lifetime_us = numbers
     if seq == CONTROL_SEQ:
         raise PeerError("a repair without an event")
-    attributes = {name: value for name, value in marks.items() if not name.startswith(RESERVED)}
+    attributes = {name: value for name, value in marks.items() if name == SIGNATURE or not name.startswith(RESERVED)}
     found = Publication(source, seq, time_us, lifetime_us or None, attributes, repair.payload, _NO_RECORD)  # type: ignore[arg-type]
     return with_skew(found, skew_of(repair)) if lifetime_us else found
 

@@ -106,6 +106,9 @@ class EndToEndRecovery:
             return self._subscriber.on_repair(publication, control)
         return [], []  # of the paper's scheme
 
+    def on_refused(self, source: str, seq: int, reason: str, now_us: int) -> list[Effect]:
+        return self._subscriber.on_refused(source, seq, reason, now_us)
+
     def on_repaired(self, publication: Publication, now_us: int) -> None:
         self._subscriber.on_repaired(publication, now_us)
 

@@ -291,8 +291,10 @@ class Publisher:
         effects: list[Effect] = []
         groups: dict[tuple[str, ...], list[Publication]] = {}
         gone: dict[str, list[int]] = {}
+        kept = [publication for seq in sorted(due) if (publication := self._cache.get(seq)) is not None]
+        found = {each.seq: each for each in self._channel.signed(kept)}  # signed once for all who get one of them
         for seq, requesters in sorted(due.items()):
-            publication = self._cache.get(seq)
+            publication = found.get(seq)
             if publication is None:
                 for each in requesters:
                     gone.setdefault(each, []).append(seq)

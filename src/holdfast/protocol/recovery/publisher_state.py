@@ -184,10 +184,21 @@ class Source:
         self.unannounced = Unannounced()
         self.stated = False  # its last events came with a statement of what there was
         self.unstated = 0  # digests since then that announced more than was stated
+        self._answered = False  # it has sent us a digest of our own
         self.needs_book = False
         self.greetings = 0  # how often we have sent it what matters to us,
         self.greeted_us = now_us  # and when last
         self.due_us = NEVER_US  # nothing is due before this
+
+    def forgets_below(self, for_us: bool) -> bool:
+        """Whether numbers below a digest's oldest are those that it keeps no longer.
+
+        Before its first digest they may be numbers that there never were. The first that is for us alone begins with
+        our subscription, whatever one for all has announced before.
+        """
+        known_range = self.epoch > 0 and (self._answered or not for_us)
+        self._answered = self._answered or for_us
+        return known_range
 
     def miss(self, seq: int, departure_us: int, due_us: int) -> None:
         self.missing[seq] = MissingState(departure_us, due_us)

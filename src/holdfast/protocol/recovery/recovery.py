@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.language.subscription import Subscription
-from holdfast.model.messages import Batch, Publication, Scalar, Via
+from holdfast.model.messages import AttributeValue, Batch, Publication, Via
 from holdfast.protocol.effects import Effect, Gauges
 
 
 class ControlChannel(Protocol):
     """How control messages travel: as publications and subscriptions of the client."""
 
-    def send_control(self, attributes: dict[str, Scalar], payload: bytes, now_us: int) -> list[Effect]:
+    def send_control(self, attributes: dict[str, AttributeValue], payload: bytes, now_us: int) -> list[Effect]:
         """Publish a control message; nothing while there is no broker."""
         ...
 
@@ -24,6 +24,10 @@ class ControlChannel(Protocol):
         ...
 
     def unfollow(self, condition: str, now_us: int) -> list[Effect]: ...
+
+    def signed(self, publications: list[Publication]) -> list[Publication]:
+        """Our own publications with a proof that they are, where we sign."""
+        ...
 
 
 class Gaps(Protocol):
@@ -94,6 +98,10 @@ class Recovery(Protocol):
 
     def on_control(self, publication: Publication, now_us: int) -> tuple[list[Effect], list[Publication]]:
         """A control message: what follows, and the publications that it brings back. Raises only PeerError."""
+        ...
+
+    def on_refused(self, source: str, seq: int, reason: str, now_us: int) -> list[Effect]:
+        """Something came in the place of an event, and is not its publisher's."""
         ...
 
     def on_repaired(self, publication: Publication, now_us: int) -> None:

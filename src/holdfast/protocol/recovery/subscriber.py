@@ -213,7 +213,7 @@ class Subscriber:
             return []
         closed = known.unannounced.close_below(digest.oldest)
         self._rearm(known, known.unannounced.due_us)
-        if known.epoch:  # before the first digest of a publisher these may be numbers that there never were
+        if known.forgets_below(for_us=OF not in publication.attributes):
             effects += self._never_announced(known, closed, _NOT_KEPT)
         known.epoch = digest.epoch
         known.heard_us = now_us
@@ -239,6 +239,18 @@ class Subscriber:
             if known is not None and self._found(known, seq) is not None:
                 effects.append(Lost(source, seq, seq, _NOT_KEPT))
         return effects, [publication_of(each, publication) for each in repair.publications]
+
+    def on_refused(self, source: str, seq: int, reason: str, now_us: int) -> list[Effect]:
+        """What came is not its publisher's, whose own is missing; from its number, perhaps forged, nothing follows."""
+        known, effects = self._sources.get(source), list[Effect]()
+        if known is None and self._settings.asks:
+            known, effects = self._meet(source, now_us, now_us)
+        if known is None or not self._settings.asks:
+            effects.append(Lost(source, seq, seq, reason))
+        elif seq not in known.missing and not self._seen.has(source, seq):
+            self._miss(known, seq, now_us, now_us)
+            effects += self._within_limit(known, now_us)
+        return effects
 
     def on_repaired(self, publication: Publication, now_us: int) -> None:
         """A publication was recovered; even if it is nothing for us, it is no longer missing."""
@@ -305,11 +317,14 @@ class Subscriber:
         for seq, departure_us, _ in relevant:
             if seq not in known.missing and not self._seen.has(known.name, seq):
                 due_us = max(now_us, departure_us + timeout_us) + (0 if self._settings.asks else _NOTED_US)
-                known.miss(seq, departure_us, due_us)
-                if self._record:
-                    known.noticed.append((seq, departure_us))
-                self._missing += 1
-                self._rearm(known, due_us)
+                self._miss(known, seq, departure_us, due_us)
+
+    def _miss(self, known: Source, seq: int, departure_us: int, due_us: int) -> None:
+        known.miss(seq, departure_us, due_us)
+        if self._record:
+            known.noticed.append((seq, departure_us))
+        self._missing += 1
+        self._rearm(known, due_us)
 
     def _arrival_timeout_us(self, known: Source) -> int:
         """How long after its departure an event may come without our asking: brokers may get it back by themselves."""
@@ -329,24 +344,19 @@ class Subscriber:
         return [each for each in now if each[0] in known.missing or not self._seen.has(source, each[0])]
 
     def has_noticed(self, source: str) -> bool:
-        known = self._sources.get(source)
-        return known is not None and bool(known.noticed)
+        return source in self._sources and bool(self._sources[source].noticed)
 
     def cleared(self, source: str) -> list[int]:
         """Numbers that stood for a range of which we know more by now, and that are not missing."""
         known = self._sources.get(source)
         if known is None or not known.placeholders:
             return []
-        known.placeholders, before = (
-            [each for each in known.placeholders if known.unannounced.has(each)],
-            known.placeholders,
-        )
+        before, known.placeholders = known.placeholders, list(filter(known.unannounced.has, known.placeholders))
         return [each for each in before if each not in known.placeholders and each not in known.missing]
 
     def frontier(self, source: str) -> int:
         """The lowest number of a publisher that is missing or may be."""
-        known = self._sources.get(source)
-        return NEVER_US if known is None else known.frontier(self._seen)
+        return self._sources[source].frontier(self._seen) if source in self._sources else NEVER_US
 
     def missing(self) -> list[tuple[str, int, int]]:
         """Publishers, and ranges of their numbers that are missing, or were not announced."""

@@ -15,12 +15,12 @@ from holdfast.language.constraint import Constraint
 from holdfast.model.errors import PeerError
 from holdfast.model.event import RESERVED
 from holdfast.model.limits import ATTRIBUTES_MAX
-from holdfast.model.messages import Count, Publication, Scalar, skew_of, with_skew
+from holdfast.model.messages import AttributeValue, Count, Publication, skew_of, with_skew
 from holdfast.protocol.records import Codebook, Entry, request_attributes
 from holdfast.protocol.recovery import control
 from holdfast.protocol.recovery.control import KIND, OF, SEQ, Repair, Request, labels, openly, repaired
 
-Routing = dict[str, Scalar]
+Routing = dict[str, AttributeValue]
 
 ASKED_MAX = 64  # numbers in one request: hardly ever more than one or two have the same content
 DISTANCE = f"{RESERVED}d"  # a repair: from the one who asked to the one who repairs

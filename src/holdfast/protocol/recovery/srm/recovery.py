@@ -8,7 +8,7 @@ from holdfast.language.subscription import Subscription
 from holdfast.model.errors import PeerError
 from holdfast.model.messages import Batch, Publication, Via
 from holdfast.protocol.duplicates import Seen
-from holdfast.protocol.effects import Effect, Gauges, Incident
+from holdfast.protocol.effects import Effect, Gauges, Incident, Lost
 from holdfast.protocol.records import Record, RecordReader, first_book
 from holdfast.protocol.recovery.control import (
     Digest,
@@ -302,6 +302,9 @@ class SrmRecovery:
         others_us, own_us = repair_distance_us(repair), self._distances.to_us(near)
         self._repairer.on_repair(known, seq, others_us, own_us, repair.source, repair.time_us, now_us)
         return effects, [] if is_own and seq not in known.gaps else [publication]
+
+    def on_refused(self, source: str, seq: int, reason: str, now_us: int) -> list[Effect]:
+        return [Lost(source, seq, seq, reason)]  # anybody repairs here, and nobody can sign for another
 
     def on_repaired(self, publication: Publication, now_us: int) -> None:
         known = self._sources.get(publication.source)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.carriers.lanes import PATTERNS_MAX, Template, pattern_matches, pattern_text, token_of
+from holdfast.language.lanes import PATTERNS_MAX, Template, pattern_matches, pattern_text, token_of
 from holdfast.language.parser import parse
 from holdfast.model.errors import InputError
 

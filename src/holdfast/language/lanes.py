@@ -23,6 +23,7 @@ from holdfast.language.domain import Domain
 from holdfast.language.like import prefix_text
 from holdfast.language.subscription import Filter, Subscription
 from holdfast.model.errors import InputError
+from holdfast.model.event import RESERVED
 from holdfast.model.values import Value, utc
 
 Lane = tuple[str, ...]
@@ -168,6 +169,16 @@ def without_covered(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
         if not any(len(one) == len(each) and all(map(Token.covers, one, each)) for one in kept):
             kept.append(each)
     return tuple(kept)
+
+
+def without_control(condition: Subscription) -> Subscription:
+    """Without what only control messages meet, which have lanes of their own."""
+    control = [
+        any(each.attribute.startswith(RESERVED) and each.op != "IS NULL" for each in one) for one in condition.filters
+    ]
+    return Subscription(
+        tuple(one for one, is_control in zip(condition.filters, control, strict=True) if not is_control)
+    )
 
 
 def token_of(value: Value | None, most: int = _TOKEN_MAX) -> str:

@@ -1,0 +1,35 @@
+"""The options that every verb on Spark has: where it runs, and Spark's own settings and packages."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from holdfast.model.errors import InputError
+
+Master = Annotated[str | None, typer.Option(help="Spark's master, such as spark://host:7077.")]
+Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark setting.")]
+Packages = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GROUP:NAME:VERSION", help="A package for Spark's JVM, such as a file system or a format."),
+]
+_PACKAGES = "spark.jars.packages"
+
+
+def spark_settings(conf: Iterable[str] | None, packages: Iterable[str] | None) -> dict[str, str]:
+    """Spark's settings from `--conf` and `--packages`, as spark-submit takes them."""
+    settings = pairs("--conf", conf)
+    named = list(packages or ())
+    odd = [each for name in named for each in name.split(",") if each.count(":") != 2]
+    if odd:
+        raise InputError(f"--packages: expected GROUP:NAME:VERSION, found {', '.join(odd)}")
+    if named:
+        settings[_PACKAGES] = ",".join([*filter(None, [settings.get(_PACKAGES)]), *named])
+    return settings
+
+
+def pairs(option: str, given: Iterable[str] | None) -> dict[str, str]:
+    odd = [each for each in given or () if "=" not in each]
+    if odd:
+        raise InputError(f"{option}: expected KEY=VALUE, found {', '.join(odd)}")
+    return dict(each.split("=", 1) for each in given or ())

@@ -1,0 +1,82 @@
+"""The bench of the audit: the traces that it writes, what it reads in Spark's log, and what it concludes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.audit import skew, task_times_ms
+from bench.audit_report import checks, report, section
+from bench.audit_trace import HOT, write_trace
+from bench.results import machine
+from tests.pipeline.conftest import embedded_audit
+
+
+def test_a_written_trace_owes_what_was_asked_for_and_its_hot_pair_most_of_it(tmp_path: Path) -> None:
+    folder = write_trace(tmp_path / "hot", 10_000, hot=True)
+    with embedded_audit([folder]) as audit:
+        (run,) = audit.runs
+        pairs = {(row["subscriber"], row["source"]): row for row in audit.figures.dicts() if row["scope"] == "pair"}
+    assert run.outcome.owed == pytest.approx(10_000, rel=0.05)
+    assert pairs["hot", "hot"]["owed"] == HOT * 10_000
+    assert run.outcome.unowed == 0
+    assert 0 < run.outcome.lost < 0.01 * run.outcome.owed
+    assert run.outcome.fifo_violations > 0
+
+
+def test_tasks_are_timed_by_the_log_and_judged_by_the_worst_stage_of_long_ones(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = [{"Event": "SparkListenerLogStart"}]
+    for stage, times in {0: [900, 1_000, 1_100, 2_000], 1: [1, 50, 2], 2: [800, 9_000]}.items():
+        events += [
+            {
+                "Event": "SparkListenerTaskEnd",
+                "Stage ID": stage,
+                "Task Info": {"Launch Time": 100 + stage},
+                "Task Metrics": {"Executor Run Time": time},
+            }
+            for time in times
+        ]
+    events.append({"Event": "SparkListenerTaskEnd", "Stage ID": 0})  # a task that was lost has no figures
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, events)))
+    assert [*task_times_ms(tmp_path, since_ms=102)] == [2]
+    found = task_times_ms(tmp_path, since_ms=100)
+    assert found[0] == [900, 1_000, 1_100, 2_000]
+    # Stage 1 is too short to say anything, and stage 2 has no more tasks than cores.
+    assert skew(found) == {"stages": 1, "slowest_ms": 2_000, "median_ms": 1_050, "ratio": 2_000 / 1_050}
+
+
+def row(
+    millions: float, seconds: float, hot: bool = False, ratio: float = 1.2, worker_mib: float = 200
+) -> dict[str, Any]:
+    return {
+        "millions": millions,
+        "hot": hot,
+        "owed": int(millions * 1e6),
+        "rows": int(millions * 2e6),
+        "seconds": seconds,
+        "jvm_mib": 1_500.0,
+        "worker_mib": worker_mib,
+        "tasks": 40,
+        "skew": {"stages": 3, "slowest_ms": 1_200, "median_ms": 1_000, "ratio": ratio},
+    }
+
+
+def found(*rows: dict[str, Any]) -> dict[str, Any]:
+    small = {"owed": 1_000, "seconds": 1.5, "engine": "embedded", "rounds": 3}
+    data = {"benchmark": "audit", "date": "2026-01-01", "machine": machine(()), "rows": list(rows), "small": small}
+    return data | {"checks": [each.as_dict() for each in checks(data)]}
+
+
+def test_growth_memory_and_stragglers_are_judged() -> None:
+    good = found(row(0.1, 20), row(1, 30), row(10, 250), row(10, 260, hot=True))
+    assert [each["holds"] for each in good["checks"]] == [True] * 4
+    bad = found(row(1, 30), row(10, 330, worker_mib=400), row(10, 260, hot=True, ratio=1.6))
+    assert [each["holds"] for each in bad["checks"]] == [True, False, False, False]
+
+
+def test_a_size_that_was_not_run_is_extrapolated_and_said_to_be() -> None:
+    rows = [row(1, 30), row(10, 250)]
+    assert "100 million owed were not run; the line through the last two sizes says 41 min." in section(found(*rows))
+    assert "not run" not in section(found(*rows, row(100, 2_400)))
+    assert "not run" in report(found(*rows))
