@@ -6,13 +6,22 @@ import sqlite3
 import pytest
 
 from holdfast.carriers import deputy as timing
+from holdfast.carriers.bus_format import control_payload, read_untrusted
 from holdfast.carriers.carrier import BusMessage
 from holdfast.carriers.deputy import GRACE_US, SILENT_US, Deputy, Unanswered
 from holdfast.carriers.keeper import Keeper
 from holdfast.carriers.memory import MemoryBus
 from holdfast.model.errors import InputError
 from holdfast.model.messages import Publication
-from holdfast.protocol.recovery.control import Digest, Request, address_of
+from holdfast.protocol.recovery.control import (
+    CONTROL_SEQ,
+    Digest,
+    Request,
+    address_of,
+    decode_untrusted,
+    encoded,
+    labels,
+)
 from holdfast.store.kept_events import KeptEvents
 from tests.carriers.riding import RECOVERS, STRICT, client, numbers, taken
 from tests.carriers.test_stories import LANES, events, published
@@ -53,6 +62,33 @@ def test_the_end_of_a_silent_publisher_is_announced_a_few_times():
     assert times == [SILENT_US, 3 * SILENT_US, 7 * SILENT_US, 15 * SILENT_US, 31 * SILENT_US]
     known.on_digest("pub", Digest(8, 100, 1, b""), 50 * SILENT_US)
     assert known.to_announce(51 * SILENT_US) == [("pub", Digest(8, 100, 1, b""))]
+
+
+def test_a_digest_that_came_before_the_first_event_was_stored_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(timing, "SILENT_US", 100_000)
+
+    async def story():
+        bus, announced = MemoryBus(), []
+        keeper = Keeper(client(bus, "keeper", RECOVERS), "TRUE", tmp_path / "kept.db", 10**8, "plant", bus.connection)
+        await keeper.start()
+        digest = Digest(8, 3, 1, b"")
+        said = Publication("pub", CONTROL_SEQ, 1, None, labels(digest, (), "pub"), encoded(digest))
+        bus.publish(BusMessage(("~plant", "all"), control_payload(said)))
+        publish = bus.publish
+        digests = ("~plant", "all")  # which the bus loses from here on
+        bus.publish = lambda message: announced.append(message) if message.lane == digests else publish(message)
+        async with client(bus, "pub", RECOVERS) as pub:
+            await published(pub, events(3))
+            while keeper.stored < 3:
+                await asyncio.sleep(0.01)
+            await pub.close(in_haste=True)
+        announced.clear()
+        while not announced:
+            await asyncio.sleep(0.01)
+        await keeper.stop()
+        return decode_untrusted(read_untrusted(announced[0].payload).publication)
+
+    assert asyncio.run(asyncio.wait_for(story(), 20)).epoch == 8
 
 
 def test_a_store_gives_back_what_it_was_given_and_drops_the_oldest(tmp_path):

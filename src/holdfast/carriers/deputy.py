@@ -46,6 +46,7 @@ class Deputy:
             self._known[source] = _Known(epoch, first, last, heard_us)
             self._by_address[address_of(source)[1:]] = source
             return
+        known.epoch = max(known.epoch, epoch)
         known.first, known.last = min(known.first, first), max(known.last, last)
         self._heard(source, heard_us)
 

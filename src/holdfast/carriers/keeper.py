@@ -104,7 +104,8 @@ class Keeper:
                 first, last = ends.get(each.source, (each.seq, each.seq))
                 ends[each.source] = min(first, each.seq), max(last, each.seq)
             for source, (first, last) in ends.items():
-                self._deputy.on_kept(source, 1, first, last, self._now_us())
+                # A digest may have come before the first event was stored, when the deputy did not know its source.
+                self._deputy.on_kept(source, self._store.epoch(source), first, last, self._now_us())
 
     # Hearing -------------------------------------------------------------------------------------
 

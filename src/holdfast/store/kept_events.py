@@ -105,6 +105,12 @@ class KeptEvents:
         with self._lock:
             self._file.execute("INSERT OR REPLACE INTO epochs VALUES (?, ?)", (source, epoch))
 
+    def epoch(self, source: str) -> int:
+        """The epoch of a publisher that was noted last, or 1, which is older than any."""
+        with self._lock:
+            row = self._file.execute("SELECT epoch FROM epochs WHERE source = ?", (source,)).fetchone()
+        return row[0] if row else 1
+
     def sources(self) -> dict[str, tuple[int, int, int]]:
         """Whose events there are: the epoch of each, or 1, its first number and its last."""
         query = (
