@@ -351,7 +351,6 @@ async def test_what_a_broker_has_stored_or_kept_is_checked_as_what_is_new(keys: 
             assert (loss.source, loss.reason) == ("mallory", "its signature is missing or wrong")
 
 
-@pytest.mark.slow  # on a machine with more work than cores it waits in one run of eight for an event that does not come
 @live
 async def test_over_a_bus_signatures_hold_as_well(keys: Path) -> None:
     sign, signers = at(keys)

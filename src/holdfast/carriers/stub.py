@@ -97,7 +97,7 @@ class StubBroker:
         self._is_ours: dict[str, bool] = {}
         self._selector = ""  # what the bus holds back has gaps that are no losses
         self._accounts = LaneAccounts()
-        self._pending: Publication | None = None  # an event whose statement comes behind it
+        self._pending: list[Publication] = []  # events whose statement comes behind them
         self._next_plain = first_plain
         self.bad = 0  # messages of the bus that were not acceptable
 
@@ -112,7 +112,6 @@ class StubBroker:
             if kind == b"run":
                 actions += self._on_batch(raw)
             elif kind == b"pub":
-                actions += self._let_go()
                 actions += self._on_publish(raw)
             else:
                 others.append(raw)
@@ -134,19 +133,30 @@ class StubBroker:
         assert isinstance(publish, Publish)
         publication = publish.publication
         if publication.seq == CONTROL_SEQ:
-            return [*self._on_control(publication)]
+            return [*self._let_go(), *self._on_control(publication)]
         if self._one_lane and self._terms.body == "native":
-            self._pending = publication
+            self._pending.append(publication)
             return []
         return [*self._on_events([publication])]
 
     def _let_go(self, statement: bytes = b"") -> list[BusMessage | LanesWanted]:
-        """The event that waits for what is stated of it, with that."""
-        pending, self._pending = self._pending, None
-        if pending is None:
+        """The events that wait for what is stated of them.
+
+        The bus may lose any message, so each states what is in it and what lies before it, and nothing of the others.
+        """
+        pending, self._pending = self._pending, []
+        if not pending:
             return []
-        parts = (encode_message(Deliver(pending)), statement) if statement else (encode_message(Deliver(pending)),)
-        return [BusMessage(self._lane, events_payload(parts))]
+        since, upto = _stated(statement) if statement else (0, 0)
+        messages: list[BusMessage | LanesWanted] = []
+        for each in pending:
+            last = upto if each is pending[-1] else each.seq
+            parts = [encode_message(Deliver(each))]
+            if since and since <= last:
+                parts.append(encode_message(Batch((), each.source, (), (), (), 0, since, last)))
+                since = last + 1
+            messages.append(BusMessage(self._lane, events_payload(parts)))
+        return messages
 
     def _on_events(self, publications: list[Publication]) -> list[BusMessage]:
         """Events lane by lane."""
@@ -284,6 +294,13 @@ class StubBroker:
         payload = b"" if found is not None else message.payload
         self._next_plain += 1
         return [Deliver(Publication(PLAIN, self._next_plain, 0, None, attributes, payload))]
+
+
+def _stated(statement: bytes) -> tuple[int, int]:
+    """The numbers that a batch without events is about."""
+    (batch,) = decode_frame_untrusted(framed((statement,)))
+    assert isinstance(batch, Batch)
+    return batch.since, batch.upto
 
 
 def _encoded(events: list[Publication], since: int) -> list[bytes]:
