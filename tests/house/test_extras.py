@@ -97,7 +97,8 @@ def test_a_broker_needs_its_extra_and_no_other() -> None:
     [
         ({"typer", "rich"}, ["sub", "a = 1"], "pip install 'holdfast[broker]'"),
         ({"numba", "numpy", "pyarrow", "llvmlite"}, ["plan", "net.toml"], "pip install 'holdfast[sim]'"),
-        ({"pyspark"}, ["match", "a", "b", "--out", "c"], "pip install 'holdfast[spark]'"),
+        ({"pyspark"}, ["match", "a", "b", "--out", "c", "--engine", "spark"], "pip install 'holdfast[spark]'"),
+        ({"pyarrow", "numpy"}, ["match", "a", "b", "--out", "c"], "pip install 'holdfast[sim]'"),
         ({"pyarrow", "numpy"}, ["audit", "run-1"], "pip install 'holdfast[sim]'"),
         ({"duckdb", "pyarrow", "numpy"}, ["demo"], "pip install 'holdfast[sim]'"),
     ],

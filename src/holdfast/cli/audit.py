@@ -4,22 +4,16 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.spark_options import Conf, Master, Packages, spark_settings
+from holdfast.cli.spark_options import Conf, EngineChoice, Master, Packages, check_engine, spark_settings
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
     from holdfast.pipeline.audit.job import Audit, AuditedRun
-
-
-class _Engine(Enum):
-    SPARK = "spark"
-    EMBEDDED = "embedded"
 
 
 _ENGINES = {"spark": "on Spark", "embedded": "by the embedded engine (DuckDB)"}
@@ -37,7 +31,7 @@ def run(
         float | None, typer.Option(min=0, max=1, help="P3 is broken above this share of the deliveries, such as 0.")
     ] = None,
     engine: Annotated[
-        _Engine | None,
+        EngineChoice | None,
         typer.Option(help="Audit on Spark or in this process; by default, by the size of the runs."),
     ] = None,
     master: Master = None,
@@ -67,8 +61,7 @@ def run(
     if out is not None and any(each.resolve() == out.resolve() for each in runs):
         raise InputError(f"--out: {out} is one of the runs; name another folder")
     settings = spark_settings(conf, packages)
-    if engine is _Engine.EMBEDDED and (master is not None or settings):
-        raise InputError("--master, --conf and --packages are Spark's; leave them out, or give --engine spark")
+    check_engine(engine, master, settings)
     if explain and as_json:
         raise InputError("--explain prints text; leave it or --json out")
     footers = read_footers(runs)

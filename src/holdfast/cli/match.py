@@ -1,4 +1,4 @@
-"""`holdfast match`: which subscription wants which event, on Spark."""
+"""`holdfast match`: which subscription wants which event; of large tables and streams on Spark."""
 
 import json
 import sys
@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.spark_options import Conf, Master, Packages, pairs, spark_settings
+from holdfast.cli.spark_options import Conf, EngineChoice, Master, Packages, check_engine, pairs, spark_settings
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from holdfast.pipeline.match.job import MatchOutcome
+    from holdfast.pipeline.match.outcome import MatchOutcome
     from holdfast.pipeline.match.stream import BatchDone, MatchStream
 
+_INDEX_MIB = 256
 _POLL_SECONDS = 1  # between two looks at how far Spark is
 
 
@@ -32,6 +33,9 @@ _Form = Annotated[
 ]
 _Schema = Annotated[
     str | None, typer.Option(help="The events' columns as a Spark schema, such as 'at timestamp, price double'.")
+]
+_Engine = Annotated[
+    EngineChoice | None, typer.Option(help="Match on Spark or in this process; by default, by the size of the tables.")
 ]
 _SourceOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="With --stream: an option of the source.")
@@ -49,7 +53,7 @@ def run(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result when done.")] = False,
     form: _Form = None,
     schema: _Schema = None,
-    index_mib: Annotated[int, typer.Option(min=1, help="Split an index larger than this into shards.")] = 256,
+    index_mib: Annotated[int, typer.Option(min=1, help="Split an index larger than this into shards.")] = _INDEX_MIB,
     stream: Annotated[bool, typer.Option("--stream", help="Match events as they arrive, until stopped.")] = False,
     once: Annotated[bool, typer.Option("--once", help="With --stream: match what is there now, then stop.")] = False,
     every: Annotated[float, typer.Option(min=0, help="With --stream: seconds between batches.")] = 1,
@@ -58,16 +62,18 @@ def run(
     ] = None,
     source: Annotated[str | None, typer.Option(help="With --stream: a source of Spark's, such as kafka.")] = None,
     options: _SourceOptions = None,
+    engine: _Engine = None,
     master: Master = None,
     conf: Conf = None,
     packages: Packages = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, or one per batch.")] = False,
 ) -> None:
-    """Find which subscriptions match which events, on Spark.
+    """Find which subscriptions match which events.
 
     OUT/matches gets the pairs as Parquet: the event's key columns (without --key, its row number), the subscription's
     id, and what --keep names. With --stream they come as OUT/matches/batch=0, batch=1 and so on, each complete when it
-    appears; started again, the stream continues where it was, also after a crash.
+    appears; started again, the stream continues where it was, also after a crash. Small Parquet and JSONL tables are
+    matched in this process, large ones and streams on Spark; the last lines say which it was.
 
     Exit code 0: done. 2: a table, a condition or an option is invalid.
 
@@ -83,25 +89,57 @@ def run(
     if not stream:
         _check_place(out, overwrite)
     settings, source_options = spark_settings(conf, packages), pairs("--option", options)
-    spark = _session(master, settings)
+    is_sparks = _is_sparks(engine, master, settings, stream or schema is not None or index_mib != _INDEX_MIB)
     from holdfast.pipeline.match.event_files import as_format
+
+    chosen: dict[str, Any] = {"key": key or [], "keep": keep or [], "skip_invalid": skip_invalid}
+    tables: dict[str, Any] = {"counts": counts, "overwrite": overwrite, "form": as_format(form)}
+    asked = engine is EngineChoice.EMBEDDED
+    if not is_sparks and (outcome := _embedded(asked, events, subscriptions, out, **chosen, **tables)):
+        return _say(outcome, out, as_json)
+    spark = _session(master, settings)
     from holdfast.pipeline.match.event_stream import EventStream
     from holdfast.pipeline.match.job import MatchJob
     from holdfast.pipeline.match.stream import MatchStream
 
-    chosen: dict[str, Any] = {"key": key or [], "keep": keep or [], "skip_invalid": skip_invalid}
     chosen["index_bytes_max"] = index_mib << 20
     if stream:
         arriving = EventStream(events, source, source_options, schema, as_format(form))
         trigger = {"availableNow": True} if once else {"processingTime": f"{every:g} seconds"}
         on_batch = _print_batch_json if as_json else _print_batch
-        _run_stream(
-            MatchStream(arriving, subscriptions, out, checkpoint, trigger=trigger, on_batch=on_batch, **chosen), spark
-        )
-        return
-    chosen |= {"counts": counts, "overwrite": overwrite, "schema": schema, "form": as_format(form)}
+        running = MatchStream(arriving, subscriptions, out, checkpoint, trigger=trigger, on_batch=on_batch, **chosen)
+        return _run_stream(running, spark)
     with _progress(spark, as_json):
-        outcome = MatchJob(events, subscriptions, out, **chosen).run(spark)
+        outcome = MatchJob(events, subscriptions, out, schema=schema, **chosen, **tables).run(spark)
+    _say(outcome, out, as_json)
+
+
+def _is_sparks(engine: EngineChoice | None, master: str | None, settings: dict[str, str], others: bool) -> bool:
+    """Whether only Spark can do what is asked; an error if it is not to."""
+    check_engine(engine, master, settings)
+    if engine is EngineChoice.EMBEDDED and others:
+        raise InputError("--stream, --schema and --index-mib are Spark's; leave them out, or give --engine spark")
+    return others or bool(master or settings) or engine is EngineChoice.SPARK
+
+
+def _embedded(asked: bool, events: str, subscriptions: str, out: str, **chosen: Any) -> "MatchOutcome | None":
+    """Done in this process; None where it is for Spark, and nobody has asked for this process."""
+    from holdfast.pipeline.engine import environment_names_spark
+    from holdfast.pipeline.match.embedded import EVENTS_MAX, EmbeddedMatch
+    from holdfast.pipeline.match.small_tables import NeedsSparkError
+
+    if environment_names_spark() and not asked:
+        return None
+    try:
+        return EmbeddedMatch(events, subscriptions, out, **chosen).run(None if asked else EVENTS_MAX)
+    except NeedsSparkError as reason:
+        if asked:
+            raise InputError(f"{reason}; give --engine spark") from None
+        print(f"on Spark, because of {reason}", file=sys.stderr)
+        return None
+
+
+def _say(outcome: "MatchOutcome", out: str, as_json: bool) -> None:
     for warning in outcome.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     print(json.dumps({**asdict(outcome), "out": out}) if as_json else _summary(outcome, out))
@@ -139,6 +177,7 @@ def _summary(outcome: "MatchOutcome", out: str) -> str:
     if outcome.task_seconds:
         slowest, middle = max(outcome.task_seconds), median(outcome.task_seconds)
         rows.append(("tasks", f"{len(outcome.task_seconds):,}, median {middle:.1f} s, slowest {slowest:.1f} s"))
+    rows.append(("engine", outcome.engine))
     rows.append(("seconds", f"{outcome.seconds:,.1f}"))
     return "\n".join([*(f"  {label:<16}{text}" for label, text in rows), f"result in {out}"])
 

@@ -1,6 +1,7 @@
 """The options that every verb on Spark has: where it runs, and Spark's own settings and packages."""
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import Annotated
 
 import typer
@@ -14,6 +15,16 @@ Packages = Annotated[
     typer.Option(metavar="GROUP:NAME:VERSION", help="A package for Spark's JVM, such as a file system or a format."),
 ]
 _PACKAGES = "spark.jars.packages"
+
+
+class EngineChoice(Enum):
+    SPARK = "spark"
+    EMBEDDED = "embedded"
+
+
+def check_engine(engine: EngineChoice | None, master: str | None, settings: dict[str, str]) -> None:
+    if engine is EngineChoice.EMBEDDED and (master is not None or settings):
+        raise InputError("--master, --conf and --packages are Spark's; leave them out, or give --engine spark")
 
 
 def spark_settings(conf: Iterable[str] | None, packages: Iterable[str] | None) -> dict[str, str]:

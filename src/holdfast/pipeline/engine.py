@@ -6,6 +6,7 @@ The plan is written in the words that both dialects have; where they differ, Duc
 of a query: what a plan compares with comes as a small table (`Engine.table`).
 """
 
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -16,9 +17,15 @@ from typing import Any, Literal, Protocol
 import pyarrow as pa
 
 EngineName = Literal["spark", "embedded"]
+_SAYS_SPARK = ("SPARK_MASTER", "SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")  # the last one is set by spark-submit
 _AT_ONCE = (
     3  # small queries that run side by side: most of their time is planning, and there are seldom more cores idle
 )
+
+
+def environment_names_spark() -> bool:
+    """Whether a cluster is meant, so that the size of the work decides nothing."""
+    return any(os.environ.get(name) for name in _SAYS_SPARK)
 
 
 class Relation:

@@ -1,17 +1,15 @@
 """Which engine audits: Spark for large traces and clusters, the embedded one for small traces. The plan is one."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.model.extras import require
 from holdfast.pipeline.audit.trace_footers import RunFooters
 from holdfast.pipeline.audit.trace_tables import TraceEngine
-from holdfast.pipeline.engine import EngineName
+from holdfast.pipeline.engine import EngineName, environment_names_spark
 
 # Rows of all tables together. Up to here the embedded engine is done before Spark has started and planned; beyond, one
 # process and its memory are no longer the right place.
 EMBEDDED_ROWS_MAX = 5_000_000
-_SAYS_SPARK = ("SPARK_MASTER", "SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")  # the last one is set by spark-submit
 _SHORT_ROWS = 1_000_000  # below this the work is over before the JVM's optimising compiler pays off
 
 
@@ -19,7 +17,7 @@ def engine_for(asked: EngineName | None, footers: Sequence[RunFooters], is_spark
     """What was asked for; otherwise by size, unless a cluster or something else of Spark's is named."""
     if asked is not None:
         return asked
-    is_spark = is_spark_meant or any(os.environ.get(name) for name in _SAYS_SPARK)
+    is_spark = is_spark_meant or environment_names_spark()
     return "spark" if is_spark or _rows(footers) > EMBEDDED_ROWS_MAX else "embedded"
 
 

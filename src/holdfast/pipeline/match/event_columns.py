@@ -5,7 +5,7 @@ Python worker costs per column. A mentioned column must hold strings, numbers, b
 one of them; a column that nobody mentions may hold anything. A mentioned column that is not there is as good as null.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -14,8 +14,8 @@ from pyspark.sql import types as T
 
 from holdfast.model.errors import InputError
 from holdfast.model.values import Kind
+from holdfast.pipeline.match.result_columns import refuse_unfit
 
-ALL = "*"  # in place of names: every column
 _KINDS: dict[type[T.DataType], Kind | None] = {
     T.StringType: Kind.STRING,
     T.CharType: Kind.STRING,
@@ -72,30 +72,6 @@ def kinds_of(found: dict[str, Leaf], mentioned: Collection[str]) -> dict[str, Ki
 def _element(kind: T.DataType) -> T.DataType:
     """What an array holds; any other type itself."""
     return kind.elementType if isinstance(kind, T.ArrayType) else kind
-
-
-def refuse_unfit(unfit: Iterable[tuple[str, str]]) -> None:
-    named = [f"{name} is {kind}" + (" (cast it to double)" if "decimal" in kind else "") for name, kind in unfit]
-    if named:
-        raise InputError(
-            f"events: conditions mention columns of types that cannot be matched: {'; '.join(named)}; "
-            "expected strings, integers, floats, booleans, timestamps, dates or arrays of one of them"
-        )
-
-
-def result_columns(names: Collection[str], key: Iterable[str], keep: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The event columns of the result: those before `subscription`, and those after it."""
-    keys, kept = list(key), list(keep)
-    if kept == [ALL]:
-        kept = [name for name in names if name not in keys]
-    absent = [name for name in dict.fromkeys([*keys, *kept]) if name not in names]
-    if absent:
-        raise InputError(f"events: there is no column {', '.join(absent)}; there are {', '.join(names)}")
-    shown = [*(keys or ["row"]), "subscription", *kept]
-    twice = sorted({name for name in shown if shown.count(name) > 1})
-    if twice:
-        raise InputError(f"the result would have two columns called {', '.join(twice)}; rename or leave out one")
-    return keys, kept
 
 
 def selected(events: DataFrame, found: dict[str, Leaf], names: Collection[str]) -> DataFrame:

@@ -118,7 +118,7 @@ def frame(spark: "SparkSession", path: str, form: Format, schema: str | None = N
         return reader.format(SPARK_NAMES[form]).load(for_spark(path))
     except Exception as error:  # Spark's own are of several families; this one it tells without the line
         if "_corrupt_record" in str(error) and not is_remote(path):
-            _refuse_malformed(files_of(path))
+            refuse_malformed(files_of(path))
         raise
 
 
@@ -137,7 +137,7 @@ def lookup(path: str) -> dict[str, str]:
     return {}
 
 
-def _refuse_malformed(files: Sequence[Path]) -> None:
+def refuse_malformed(files: Sequence[Path]) -> None:
     """Find the first line that is no JSON, in files that are not packed."""
     for file in files:
         with file.open("rb") as lines:

@@ -6,7 +6,7 @@ nothing extra. What becomes of the pairs is the caller's choice: rows of a DataF
 tasks write themselves (`job`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import NamedTuple
 
@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from holdfast.model.values import Kind
 from holdfast.pipeline.match import event_columns, event_files, parquet
 from holdfast.pipeline.match.compile import INDEX_BYTES_MAX, Compiled, compile_subscriptions
 from holdfast.pipeline.match.counting import CountSink
+from holdfast.pipeline.match.result_columns import result_columns, warnings_of
 from holdfast.pipeline.match.subscription_versions import newest_table
 from holdfast.pipeline.match.tasks import BatchSource, RowSink, Sink, Source, Task
 from holdfast.pipeline.session import session
@@ -139,7 +139,7 @@ def _session_of(*tables: Table) -> SparkSession:
 def over_frame(events: DataFrame, compiled: Compiled, key: Sequence[str], keep: Sequence[str]) -> MatchPlan:
     leaves = event_columns.leaves(events)
     kinds = event_columns.kinds_of(leaves, compiled.attributes)
-    keys, kept = event_columns.result_columns(leaves, key, keep)
+    keys, kept = result_columns(leaves, key, keep)
     names = [name for name in leaves if name in kinds or name in keys or name in kept]
     inputs = event_columns.selected(events, leaves, names)
     carried = [(name, names.index(name)) for name in (*keys, *kept)]
@@ -151,7 +151,9 @@ def over_frame(events: DataFrame, compiled: Compiled, key: Sequence[str], keep: 
     source = BatchSource(tuple((name, names.index(name)) for name in kinds), tuple(carried))
     after = [(name, leaves[name].type) for name in kept]
     result = Result(tuple(before), tuple(after), _id_type(compiled), numbered=not keys)
-    return MatchPlan(inputs, None, source, compiled, result, None, _warnings(compiled, leaves, kinds))
+    return MatchPlan(
+        inputs, None, source, compiled, result, None, warnings_of(compiled.uses, compiled.subscriptions, leaves, kinds)
+    )
 
 
 def over_row_groups(
@@ -162,7 +164,7 @@ def over_row_groups(
     keep: Sequence[str],
 ) -> MatchPlan:
     kinds = table.kinds_of(compiled.attributes)
-    keys, kept = event_columns.result_columns(table.types, key, keep)
+    keys, kept = result_columns(table.types, key, keep)
     types = {name: table.carried_type(name) for name in (*keys, *kept)}
     tasks = parquet.shared_out(table.groups, _cores(spark))
     source = parquet.RowGroupSource(tuple(map(tuple, tasks)), tuple(kinds), tuple(types.items()), numbered=not keys)
@@ -170,7 +172,15 @@ def over_row_groups(
     after = [(name, from_arrow_type(types[name])) for name in kept]
     inputs = spark.range(0, len(tasks), 1, len(tasks))  # task n is handed the number n
     result = Result(tuple(before), tuple(after), _id_type(compiled), numbered=not keys)
-    return MatchPlan(inputs, len(tasks), source, compiled, result, table.rows, _warnings(compiled, table.types, kinds))
+    return MatchPlan(
+        inputs,
+        len(tasks),
+        source,
+        compiled,
+        result,
+        table.rows,
+        warnings_of(compiled.uses, compiled.subscriptions, table.types, kinds),
+    )
 
 
 def _cores(spark: SparkSession) -> int:
@@ -182,16 +192,3 @@ def _cores(spark: SparkSession) -> int:
 
 def _id_type(compiled: Compiled) -> pa.DataType:
     return pa.int64() if compiled.has_integer_ids else pa.string()
-
-
-def _warnings(compiled: Compiled, names: Collection[str], kinds: dict[str, Kind | None]) -> list[str]:
-    """Conditions that cannot hold because of what the table is, which are mistakes more often than not."""
-    found = [] if compiled.subscriptions else ["there are no subscriptions, so nothing matches"]
-    for (attribute, kind), count in sorted(compiled.uses.items(), key=lambda use: use[0][0]):
-        number = f"{count:,} subscriptions look" if count > 1 else "1 subscription looks"
-        if attribute not in names:
-            if kind is not None:
-                found.append(f"{number} at {attribute}, and the events have no such column")
-        elif kind is not None and (here := kinds[attribute]) is not None and here is not kind:
-            found.append(f"{number} at {attribute} as a {kind.value}, and it holds {here.value}s")
-    return found

@@ -18,23 +18,11 @@ from holdfast.model.errors import InputError
 from holdfast.pipeline.match.compile import INDEX_BYTES_MAX
 from holdfast.pipeline.match.event_files import Format, for_spark, is_remote, local_path
 from holdfast.pipeline.match.frames import MatchPlan, Table, counted, counted_here, prepare
+from holdfast.pipeline.match.outcome import MatchOutcome
 from holdfast.pipeline.match.subscriptions_table import rejected_table
 from holdfast.pipeline.match.write import MANIFEST, WriteTask, Written, settle
 from holdfast.pipeline.result_folder import ResultFolder
 from holdfast.pipeline.spark_errors import explained
-
-
-@dataclass(frozen=True)
-class MatchOutcome:
-    events: int
-    subscriptions: int
-    pairs: int
-    rejected: int
-    indexes: int  # 1, or the number of shards
-    index_bytes: int
-    seconds: float
-    task_seconds: tuple[float, ...]
-    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from holdfast.model.errors import InputError
 from holdfast.model.values import Kind
-from holdfast.pipeline.match.event_columns import refuse_unfit
+from holdfast.pipeline.match.result_columns import refuse_unfit
 from holdfast.pipeline.match.tasks import Batches, Block, Blocks
 
 _ROWS = 32_768  # read at a time: the batch is then still in the processor's cache when it is matched

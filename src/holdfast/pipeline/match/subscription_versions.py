@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from holdfast.model.errors import InputError
 from holdfast.pipeline.match.event_files import files_of, for_spark, is_remote, local_path
-from holdfast.pipeline.match.subscriptions_table import check_columns, open_subscriptions
+from holdfast.pipeline.match.subscriptions_table import check_columns, newest_entry, open_subscriptions
 
 _NOTES_MAX = 100  # batches whose version is remembered; Spark itself only ever repeats the last one
 _TRIES_MAX = 10  # of reading a table that is being replaced under our hands
@@ -81,20 +81,6 @@ class SubscriptionVersions:
         for copy in self._copies.iterdir():
             if copy.name not in used:
                 shutil.rmtree(copy, ignore_errors=True)
-
-
-def newest_entry(path: Path) -> Path:
-    """The newest `version=N` of a folder, or the path itself."""
-    if not path.exists():
-        raise InputError(f"{path}: there is no such file or folder")
-    versions = [each for each in path.glob("version=*") if not (each / "_temporary").exists()] if path.is_dir() else []
-    return max(versions, key=_order, default=path)
-
-
-def _order(entry: Path) -> tuple[int, int, str]:
-    """Numbers by their value and before them everything else by its letters."""
-    name = entry.stem.removeprefix("version=") if entry.is_file() else entry.name.removeprefix("version=")
-    return (1, int(name), "") if name.isdecimal() else (0, 0, name)
 
 
 def newest_table(spark: SparkSession, path: str) -> DataFrame:

@@ -6,7 +6,7 @@ lists them by id, or, when asked to, the good ones go on and the bad ones are ke
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -76,17 +76,31 @@ class Subscriptions:
         return made
 
 
+def newest_entry(path: Path) -> Path:
+    """The newest `version=N` of a folder, or the path itself."""
+    if not path.exists():
+        raise InputError(f"{path}: there is no such file or folder")
+    versions = [each for each in path.glob("version=*") if not (each / "_temporary").exists()] if path.is_dir() else []
+    return max(versions, key=_order, default=path)
+
+
+def _order(entry: Path) -> tuple[int, int, str]:
+    """Numbers by their value and before them everything else by its letters."""
+    name = entry.stem.removeprefix("version=") if entry.is_file() else entry.name.removeprefix("version=")
+    return (1, int(name), "") if name.isdecimal() else (0, 0, name)
+
+
 def open_subscriptions(spark: "SparkSession", path: str) -> "DataFrame":
     """A subscriptions file or folder as a table: Parquet, JSONL, CSV or TOML."""
     if not is_remote(path) and path.endswith(".toml"):
-        return spark.createDataFrame(_from_toml(Path(path)), "id string, condition string")
+        return spark.createDataFrame(from_toml(Path(path)), "id string, condition string")
     form = format_of(path, [] if is_remote(path) else files_of(path))
     table = frame(spark, path, form)
     # A CSV file has no types, so an id such as 007 stays what it is.
     return table.select(*(table[name].cast("string").alias(name) for name in table.columns)) if form == "csv" else table
 
 
-def _from_toml(path: Path) -> list[tuple[str, str]]:
+def from_toml(path: Path) -> list[tuple[str, str]]:
     expected = (
         'expected [subscriptions] with lines such as cheap = "price < 10", or [[subscriptions]] with id, condition'
     )
@@ -112,18 +126,22 @@ def _from_toml(path: Path) -> list[tuple[str, str]]:
 
 def check_columns(table: "DataFrame") -> "DataFrame":
     """The two columns that matter, if they are there and of the right types."""
-    missing = [name for name in ("id", "condition") if name not in table.columns]
+    check_kinds(dict(table.dtypes))
+    return table.select("id", "condition")
+
+
+def check_kinds(kinds: Mapping[str, str]) -> None:
+    """That there are the two columns that matter, by their types in Spark's words."""
+    missing = [name for name in ("id", "condition") if name not in kinds]
     if missing:
         raise InputError(
-            f"subscriptions: expected columns id and condition, found {', '.join(table.columns) or 'none'}; "
+            f"subscriptions: expected columns id and condition, found {', '.join(kinds) or 'none'}; "
             f"missing: {', '.join(missing)}"
         )
-    kinds = dict(table.select("id", "condition").dtypes)
     if kinds["id"] not in _ID_TYPES:
         raise InputError(f"subscriptions: expected ids that are strings or integers, found {kinds['id']}")
     if kinds["condition"] != "string":
         raise InputError(f"subscriptions: expected conditions that are strings, found {kinds['condition']}")
-    return table.select("id", "condition")
 
 
 def read_subscriptions(table: "DataFrame", *, skip_invalid: bool = False) -> Subscriptions:
