@@ -47,6 +47,14 @@ def test_who_asks_a_publisher_that_stays_silent_is_answered():
     assert known.due(10**9) == []
 
 
+def test_a_subscriber_gets_nothing_of_before_it_subscribed():
+    known = deputy()
+    known.on_greeting(PUB, "sub", 1_000)
+    known.on_request(PUB, "sub", Request((5,)), 0)
+    known.on_request(PUB, "other", Request((5,)), 0)
+    assert [(each.by, each.since_us) for each in known.due(GRACE_US)] == [("sub", 1_000), ("other", 0)]
+
+
 def test_a_publisher_that_answers_answers_itself():
     known = deputy()
     known.on_request(PUB, "sub", Request((5,)), 0)
@@ -164,6 +172,32 @@ def test_what_a_dead_publisher_can_no_longer_send_comes_from_the_keeper(lanes, r
     got, named = asyncio.run(story())
     assert got == list(range(60))
     assert not named
+
+
+def test_who_subscribes_after_a_publishers_death_does_not_get_its_past(tmp_path, monkeypatch):
+    monkeypatch.setattr(timing, "GRACE_US", 50_000)
+    monkeypatch.setattr(timing, "SILENT_US", 100_000)
+
+    async def story():
+        bus = MemoryBus()
+        keeper = Keeper(client(bus, "keeper", RECOVERS), "TRUE", tmp_path / "kept.db", 10**8, "plant", bus.connection)
+        await keeper.start()
+        async with client(bus, "dead", RECOVERS) as dead:
+            await published(dead, events(10))
+            while keeper.stored < 10:
+                await asyncio.sleep(0.01)
+            await dead.close(in_haste=True)
+        async with client(bus, "sub", STRICT) as sub, client(bus, "pub", RECOVERS) as pub:
+            mine = sub.subscribe("n >= 0")
+            await sub.flush()
+            while not keeper.answered:
+                await asyncio.sleep(0.01)
+            await published(pub, events(5, 100))
+            got, named = await taken(mine, 5), sub.losses().take()
+        await keeper.stop()
+        return numbers(got), named
+
+    assert asyncio.run(asyncio.wait_for(story(), 20)) == ([100, 101, 102, 103, 104], [])
 
 
 def test_a_keeper_survives_garbage(tmp_path):

@@ -13,6 +13,7 @@ GRACE_US = 2_000_000  # that a publisher has for its answer: a few round trips a
 SILENT_US = 15_000_000  # a publisher that is there is heard of more often: it repeats its digest every ten seconds
 _ANNOUNCED = 5  # times that the end of a silent publisher is announced, each time after twice as long
 _PENDING_MAX = 10_000  # requests that wait; more are repeated by those who ask
+_GREETINGS_MAX = 100_000  # that are remembered: a few megabytes
 _RANGES_MAX = 64  # of one answer, as many as a subscriber has
 
 
@@ -22,6 +23,7 @@ class Unanswered(NamedTuple):
     source: str
     by: str
     ranges: tuple[tuple[int, int], ...]
+    since_us: int = 0  # what was published before is not for it
 
 
 class _Known:
@@ -38,6 +40,7 @@ class Deputy:
         self._known: dict[str, _Known] = {}
         self._by_address: dict[str, str] = {}
         self._pending: dict[tuple[str, str], tuple[int, Unanswered]] = {}  # when to answer
+        self._since_us: dict[tuple[str, str], int] = {}  # address of a publisher, subscriber: since when it wants
 
     def on_kept(self, source: str, epoch: int, first: int, last: int, heard_us: int) -> None:
         """There are events of this publisher."""
@@ -67,6 +70,12 @@ class Deputy:
         for key in [key for key in self._pending if key[0] == source]:
             del self._pending[key]
 
+    def on_greeting(self, address: str, by: str, since_us: int) -> None:
+        """A subscriber says to the publisher at this address since when its events matter to it."""
+        if len(self._since_us) >= _GREETINGS_MAX:
+            del self._since_us[next(iter(self._since_us))]
+        self._since_us[address, by] = since_us
+
     def on_request(self, address: str, by: str, request: Request, now_us: int) -> None:
         """Somebody asks the client at this address."""
         source = self._by_address.get(address)
@@ -74,7 +83,8 @@ class Deputy:
             return
         ranges = (*request.unannounced, *ranges_of(numbers(request.wanted)))[:_RANGES_MAX]
         due_us = self._pending.get((source, by), (now_us + GRACE_US, None))[0]
-        self._pending[source, by] = due_us, Unanswered(source, by, ranges)
+        since_us = self._since_us.get((address, by), 0)
+        self._pending[source, by] = due_us, Unanswered(source, by, ranges, since_us)
 
     def due(self, now_us: int) -> list[Unanswered]:
         """Whom to answer now."""

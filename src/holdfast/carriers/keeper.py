@@ -26,6 +26,7 @@ from holdfast.net.subscription import Subscription
 from holdfast.protocol.recovery.control import (
     CONTROL_SEQ,
     Digest,
+    Greeting,
     Repair,
     Request,
     address_of,
@@ -142,6 +143,8 @@ class Keeper:
             self._deputy.on_answer(publication.source, now_us)
         elif isinstance(control, Request):
             self._deputy.on_request(address, publication.source, control, now_us)
+        elif isinstance(control, Greeting):
+            self._deputy.on_greeting(address, publication.source, control.since_us)
 
     def on_dropped(self, messages: int) -> None: ...
 
@@ -169,7 +172,7 @@ class Keeper:
             found.update((each.seq, each) for each in events)
         self.answered += len(found)
         lane = (*self._at, address_of(asked.by)[1:])
-        return [BusMessage(lane, payload) for payload in _payloads(asked.source, found)]
+        return [BusMessage(lane, payload) for payload in _payloads(asked, found)]
 
     def _announcement(self, source: str, digest: Digest) -> BusMessage:
         labelled = labels(digest, (), source)
@@ -177,19 +180,21 @@ class Keeper:
         return BusMessage(self._all, control_payload(said))
 
 
-def _payloads(source: str, found: dict[int, Publication]) -> Iterable[bytes]:
+def _payloads(asked: Unanswered, found: dict[int, Publication]) -> Iterable[bytes]:
     """Events in messages that stand for themselves: each states the numbers without a gap that are in it."""
     for first, last in ranges_of(sorted(found)):
         parts: list[bytes] = []
         size, since = 0, first
         for seq in range(first, last + 1):
+            if found[seq].time_us < asked.since_us:
+                continue  # of before it subscribed: stated, and not sent
             part = encode_message(Deliver(found[seq], "repair"))
             if parts and size + len(part) > _MESSAGE_BYTES:
-                yield _stated(source, parts, since, seq - 1)
+                yield _stated(asked.source, parts, since, seq - 1)
                 parts, size, since = [], 0, seq
             parts.append(part)
             size += len(part)
-        yield _stated(source, parts, since, last)
+        yield _stated(asked.source, parts, since, last)
 
 
 def _stated(source: str, parts: list[bytes], since: int, upto: int) -> bytes:
