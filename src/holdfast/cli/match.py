@@ -135,7 +135,6 @@ def _embedded(asked: bool, events: str, subscriptions: str, out: str, **chosen: 
     except NeedsSparkError as reason:
         if asked:
             raise InputError(f"{reason}; give --engine spark") from None
-        print(f"on Spark, because of {reason}", file=sys.stderr)
         return None
 
 
