@@ -151,6 +151,7 @@ class SubscriptionSpec:
     condition: str
     from_us: int = 0
     until_us: int | None = None
+    group: str = ""  # that shares it
 
 
 @dataclass(frozen=True, slots=True)

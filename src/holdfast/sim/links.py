@@ -64,10 +64,8 @@ class SimLink:
         if not self.up:
             return ()
         spec, draw = self.spec, self._random
-        if self.is_sure:
-            return (now_us + spec.delay_us,)
         if self._plain:
-            if may_be_lost:
+            if may_be_lost and not self.is_sure:
                 is_lost = draw() < spec.loss_ratio if luck is None else first_bits(self.key, luck) < self._lost_below
                 if is_lost:
                     return ()

@@ -1,4 +1,4 @@
-"""Run a network: one heap of things to happen, the real machines, and modelled links in between.
+"""Run a network: an agenda of things to happen, the real machines, and modelled links in between.
 
 The loop is: take the next thing, let a machine handle it, perform the effects, re-arm its wake-up. Messages and timers
 of nodes are one kind of thing; all else comes from outside the protocol, such as applications and faults, and is an
@@ -9,17 +9,15 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from heapq import heappop, heappush
 from random import Random
 from types import MappingProxyType
 
-from holdfast.books.definitions import LAST_HOP
 from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
 from holdfast.books.rows import acknowledged_incident, incident_row, lost_incident
 from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
-from holdfast.model.messages import Message, NodeKind, Publish
+from holdfast.model.messages import Message, NodeKind
 from holdfast.network.schema import BrokerSpec, ClientSpec, LinkSpec, Network
 from holdfast.network.workload.publication import ScheduledEvent
 from holdfast.protocol.conditions import ConditionBook
@@ -45,11 +43,13 @@ from holdfast.protocol.effects import (
     UnsubscribeCall,
     Wake,
 )
+from holdfast.protocol.groups.settings import HANDED_MAX
 from holdfast.protocol.message_kind import DELIVER_CONTROL, RECOVERY_KINDS, classify
 from holdfast.protocol.node import Node
 from holdfast.protocol.parts import BrokerParts
 from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.protocol.stack import new_broker, new_client
+from holdfast.sim.agenda import Agenda
 from holdfast.sim.carrier import Carrier
 from holdfast.sim.clocks import OwnClock
 from holdfast.sim.faults import Faults
@@ -60,8 +60,9 @@ from holdfast.sim.lane_index import for_bus
 from holdfast.sim.lanes import lane_for
 from holdfast.sim.links import ways_of
 from holdfast.sim.provisioner import Provisioner
+from holdfast.sim.run_books import RunBooks
 from holdfast.sim.serving import Serving
-from holdfast.sim.tallies import add_recovery, recovery_counts, take_tallies, write_samples
+from holdfast.sim.tallies import add_recovery, add_slice, add_transmissions, take_tallies, write_samples
 from holdfast.sim.topology import Topology
 from holdfast.sim.turns import Turns
 from holdfast.sim.unicast import UnicastNetwork
@@ -100,16 +101,17 @@ class Simulation:
         self._index = SharedIndex()
         self._lossy_control = network.lossy_control
         self.ledger = Ledger(self._book, self._index, network.slice_us)
-        # What is to happen: when, in which order, a message for some nodes, a timer (its time) of one, or an action.
-        self._heap: list[tuple[int, int, Host | list[Host] | Action, Parcel | int]] = []
         self._turns = Turns()
-        self._carrier = self._lane() if express and not ahead_us and network.carrier is None else Carrier()
+        self._agenda = Agenda(self._turns)  # of messages for some nodes, timers (their times) of one, and actions
+        self._groups = any(each.group for client in network.clients for each in client.subscriptions)
+        alone = ahead_us or network.carrier is not None or self._groups  # each message matters by itself
+        self._carrier = self._lane() if express and not alone else Carrier()
         self._stores = defaultdict[str, MemoryStore](MemoryStore)  # of brokers that store events: they outlive crashes
         self._luck = EventLuck(self.seed).of
         self._tallied_us = 0
         self._gossips = network.reliability.gossip is not None
         self._watched = self._gossips or network.reliability.guarantees != BEST_EFFORT  # bytes are counted by link
-        self._since: dict[tuple[str, str], int] = {}  # live subscriptions, and since when
+        self._books = RunBooks(self.ledger, trace)
         self._unicast = UnicastNetwork(self)
         self._serving = self.new_serving()
         self.provisioner = Provisioner(self)
@@ -130,8 +132,7 @@ class Simulation:
 
     def at(self, time_us: int, action: Action) -> None:
         """Let something happen later. Things at the same time happen in the order they were asked for."""
-        self._turns.last += 1
-        heappush(self._heap, (time_us, self._turns.last, action, 0))
+        self._agenda.add(time_us, action, 0)
 
     def run(self, progress: Callable[[int], None] | None = None) -> Outcome:
         """Run to the end of the file's duration, and on until nothing is on its way."""
@@ -154,27 +155,31 @@ class Simulation:
         reliability = self.network.reliability
         searches = reliability.guarantees != BEST_EFFORT or reliability.hops.durable or self._gossips
         drain_us = _SEARCH_US if searches else _DRAIN_US
-        while (time_us := self._heap[0][0]) <= end_us + drain_us and not self._landed(time_us):
+        while (time_us := self._agenda.next_us()) is not None and time_us <= end_us + drain_us:
+            if self._landed(time_us):
+                break
             self._run_until(time_us)
 
     def _run_until(self, until_us: int) -> None:
         """Let everything happen up to a time, and let the clock show that time."""
-        heap, carry, arrive, wake, turns = self._heap, self._carrier.carry, self._arrive, self._wake, self._turns
-        while heap and heap[0][0] <= until_us:
-            self.now_us, turns.current, whose, what = heappop(heap)
+        agenda, carry, arrive, wake = self._agenda, self._carrier.carry, self._arrive, self._wake
+        take = agenda.take
+        while (thing := take(until_us)) is not None:
+            self.now_us = agenda.now_us
+            whose, what = thing
             if type(what) is Parcel:
-                for host in whose:  # type: ignore[union-attr]
-                    arrive(host, what)
+                arrive(whose, what)
             elif type(whose) is Host:
-                wake(whose, what)  # type: ignore[arg-type]
+                wake(whose, what)
             else:
                 carry(self.now_us)  # it may look at anything, and change it
-                whose()  # type: ignore[operator]
-        self.now_us, turns.current = until_us, 0
+                whose()
+        self.now_us = until_us
 
     def _landed(self, time_us: int) -> bool:
         """Whether nothing is on its way any more, and nobody looks for anything."""
-        waits = not self._carrier.lands_before(time_us) or self.flying or not self.provisioner.is_settled
+        handing = self._groups and time_us < self.network.duration_us + 2 * self.network.protocol.lease_us
+        waits = handing or not self._carrier.lands_before(time_us) or self.flying or not self.provisioner.is_settled
         waits = waits or any(store.holds_events for store in self._stores.values())
         return not waits and all(each.has_settled(time_us) for each in self._recovering)
 
@@ -188,10 +193,7 @@ class Simulation:
 
     def _each_slice(self, slice_us: int) -> None:
         """What nodes have done to recover up to the end of each slice of the run."""
-        slices, name = self.ledger.outcome.slices, f"{self.now_us // slice_us - 1:06d}"
-        for what, count in recovery_counts(self.hosts.values()).items():
-            if count:
-                slices.setdefault(what, {})[name] = count
+        add_slice(self.hosts.values(), self.ledger.outcome, self.now_us // slice_us - 1)
         if self.now_us + slice_us <= self.network.duration_us:
             self.at(self.now_us + slice_us, partial(self._each_slice, slice_us))
 
@@ -228,10 +230,12 @@ class Simulation:
         dice, hops = Random(f"{self.seed}/{name}/heartbeat"), self.network.reliability.hops
         common = self.network.protocol, self._book, self._index.view, self.now_us + self._ahead_us.get(name, 0), dice
         if kind == "broker":
-            parts = for_bus(BrokerParts(name, self.network.routing, *common, self._queue_length), self.network.carrier)
+            own = name, self.network.routing, *common, self._queue_length
+            parts = for_bus(BrokerParts(*own, groups=self._groups), self.network.carrier)
             stored = self._stores[name].load() if hops.durable else None
             return new_broker(parts, self._reliability, stored, self.provisioner.role(name))
-        return new_client(name, *common, guarantees=self.network.reliability.guarantees, hops=hops)
+        bought = self.network.reliability.guarantees
+        return new_client(name, *common, guarantees=bought, hops=hops, groups=self._groups)
 
     def _queue_length(self, name: str) -> int:
         host = self.hosts.get(name)
@@ -242,7 +246,7 @@ class Simulation:
         for number, condition in enumerate(client.advertisements):
             self.give(host, AdvertiseCall(f"a{number}", condition))
         for each in client.subscriptions:
-            self.at(each.from_us, partial(self.subscribe, client.id, each.id, each.condition))
+            self.at(each.from_us, partial(self.subscribe, client.id, each.id, each.condition, each.group))
             if each.until_us is not None:
                 self.at(each.until_us, partial(self.unsubscribe, client.id, each.id))
 
@@ -279,20 +283,13 @@ class Simulation:
 
     # Applications --------------------------------------------------------------------------------
 
-    def subscribe(self, client: str, id_: str, condition: str) -> None:
-        self.give(self.hosts[client], SubscribeCall(id_, condition))
-        self.ledger.subscribed(client, id_, condition)
-        self._since[client, id_] = self.now_us
+    def subscribe(self, client: str, id_: str, condition: str, group: str = "") -> None:
+        self.give(self.hosts[client], SubscribeCall(id_, condition, group, HANDED_MAX if group else 0))
+        self._books.on_subscribed(client, id_, condition, group, self.now_us)
 
     def unsubscribe(self, client: str, id_: str) -> None:
-        condition = self.ledger.unsubscribed(client, id_)
+        self._books.on_unsubscribed(client, id_, self.now_us)
         self.give(self.hosts[client], UnsubscribeCall(id_))
-        self._record_subscription(client, id_, condition, self.now_us)
-
-    def _record_subscription(self, client: str, id_: str, condition: str, until_us: int | None) -> None:
-        since_us = self._since.pop((client, id_))
-        if self._trace is not None:
-            self._trace.add("subscriptions", client, id_, condition, since_us, until_us)
 
     # Crashes -------------------------------------------------------------------------------------
 
@@ -327,7 +324,7 @@ class Simulation:
         self.note(name, Incident("resume"))
         for given in self._topology.resume(host):
             if isinstance(given, Parcel):
-                self._arrive(host, given)
+                self._arrive([host], given)
             else:
                 self.give(host, given)
         self._serving.go_on(host)
@@ -358,11 +355,9 @@ class Simulation:
         if effects:
             self._perform(host, effects)
         due_us = host.machine.next_due_us()
-        if due_us is not None and due_us != host.wake_us:
+        if due_us != host.wake_us and due_us is not None:
             host.wake_us = due_us
-            self._turns.last += 1
-            at_us = max(due_us, self.now_us)  # it may be overdue: who was away had no timers
-            heappush(self._heap, (at_us, self._turns.last, host, due_us))
+            self._agenda.add(max(due_us, self.now_us), host, due_us)  # it may be overdue: who was away had no timers
 
     def _wake(self, host: Host, due_us: int) -> None:
         if host.wake_us == due_us:
@@ -380,7 +375,7 @@ class Simulation:
             elif type(effect) is Unicast:
                 self._unicast.send(host, effect.to, effect.message)
             elif type(effect) is Published:
-                self._count_published(effect)
+                self._books.on_published(effect.publication, self.now_us)
             elif type(effect) is ReplicaWanted:
                 self.provisioner.on_wanted(effect)
             elif type(effect) is Lost:
@@ -409,7 +404,7 @@ class Simulation:
         tally.sent += len(names)
         tally.sent_bytes += len(names) * size
         parcel = Parcel(host.name, (message,), kind, flies)
-        channels, watched, turns = host.channels, self._watched, self._turns
+        channels, watched = host.channels, self._watched
         together: list[Host] = []  # who gets it at the same time, in the order of names, is one thing to happen
         when_us = -1
         for name in names:
@@ -433,8 +428,7 @@ class Simulation:
                     together.append(channel.receiver)
                     continue
                 together, when_us = [channel.receiver], arrives_us
-                turns.last += 1
-                heappush(self._heap, (arrives_us, turns.last, together, parcel))
+                self._agenda.add(arrives_us, together, parcel)
 
     def _perform_at(self, host: Host, effects: list[Effect], time_us: int) -> None:
         """The same for what was to be done at another time."""
@@ -442,33 +436,33 @@ class Simulation:
         self._perform(host, effects)
         self.now_us = now_us
 
-    def _arrive(self, host: Host, parcel: Parcel) -> None:
-        if not host.up or parcel.sender not in host.channels:
-            if host.held is not None and parcel.sender in host.channels and len(host.held) < _HELD_MAX:
-                host.held.append(parcel)
-            else:
-                self.flying -= parcel.flies
-            return
-        host.tallies[parcel.kind].received += 1
-        if host.has_service_time:
-            self._serving.on_message(host, parcel)
-            return
-        self.flying -= parcel.flies
-        self.receive(host, parcel)
+    def _arrive(self, hosts: list[Host], parcel: Parcel) -> None:
+        """The other inner loop: `receive`, spelled out, for each of them."""
+        sender, messages, kind, flies, now_us = parcel.sender, parcel.messages, parcel.kind, parcel.flies, self.now_us
+        for host in hosts:
+            if not host.up or sender not in host.channels:
+                self._miss(host, parcel)
+                continue
+            host.tallies[kind].received += 1
+            if host.has_service_time:
+                self._serving.on_message(host, parcel)
+                continue
+            self.flying -= flies
+            self._after(host, host.machine.receive(sender, messages, now_us))
+
+    def _miss(self, host: Host, parcel: Parcel) -> None:
+        """A message for a node that hangs, is down, or has no such link any more."""
+        if host.held is not None and parcel.sender in host.channels and len(host.held) < _HELD_MAX:
+            host.held.append(parcel)
+        else:
+            self.flying -= parcel.flies
 
     # The books -----------------------------------------------------------------------------------
 
-    def _count_published(self, effect: Published) -> None:
-        self.ledger.published(effect.publication, self.now_us)
-        if self._trace is not None:
-            self._trace.publication(effect.publication, size_of(Publish(effect.publication)))
-
     def _deliver(self, host: Host, effect: Delivered) -> None:
-        publication = effect.publication
-        self.ledger.delivered(host.name, publication, self.now_us, effect.via, effect.held_us)
-        if self._trace is not None:
-            row = host.name, publication.source, publication.seq, self.now_us, effect.via, effect.held_us
-            self._trace.add("deliveries", *row)
+        done = self._books.on_delivered(host.name, effect, self.now_us)
+        if done is not None:
+            self.at(self.now_us, partial(self.give, host, done))
 
     def note(self, node: str, incident: Incident) -> None:
         self.ledger.incident(incident.kind, incident.count, incident.source, incident.first)
@@ -484,14 +478,11 @@ class Simulation:
     def _finish(self) -> Outcome:
         self._carrier.carry(self.now_us)
         self._write_tallies(self.now_us + 1)
-        for (client, id_), condition in self.ledger.live():
-            self._record_subscription(client, id_, condition, None)
+        self._books.on_end()
         outcome = self.ledger.close()
         if self._watched:
             add_recovery(self.hosts.values(), outcome)
-        between = [counts for kind, counts in outcome.messages.items() if kind not in LAST_HOP]
-        outcome.transmissions = sum(counts["sent"] for counts in between)
-        outcome.bytes = sum(counts["bytes"] for counts in between)
+        add_transmissions(outcome)
         if self._trace is not None:
             self._trace.close()
         return outcome

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from holdfast.books.definitions import LAST_HOP
 from holdfast.books.outcome import DelayHistogram, Outcome
 from holdfast.books.rows import message_row, sample_rows
 from holdfast.books.trace import TraceWriter
@@ -44,6 +45,19 @@ def add_recovery(hosts: Iterable[Host], outcome: Outcome) -> None:
     outcome.recovery = recovery_counts(hosts)
     outcome.phases_us = {phase: each.summary((50, 80, 99)) for phase, each in phases.items()}  # paper 000 tells p80
     outcome.leaf_recovery_ratio = max(map(_leaf_ratio, hosts), default=0.0)
+
+
+def add_slice(hosts: Iterable[Host], outcome: Outcome, number: int) -> None:
+    """What nodes have done to recover up to the end of a slice of the run."""
+    for what, count in recovery_counts(hosts).items():
+        if count:
+            outcome.slices.setdefault(what, {})[f"{number:06d}"] = count
+
+
+def add_transmissions(outcome: Outcome) -> None:
+    between = [counts for kind, counts in outcome.messages.items() if kind not in LAST_HOP]
+    outcome.transmissions = sum(counts["sent"] for counts in between)
+    outcome.bytes = sum(counts["bytes"] for counts in between)
 
 
 def recovery_counts(hosts: Iterable[Host]) -> dict[str, int]:

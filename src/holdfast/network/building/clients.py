@@ -121,7 +121,7 @@ def add_subscription(
     if until_us is not None and until_us <= from_us:
         problems.add((*path, "until_s"), "the subscription ends before it begins")
     if entry["condition"] is not None:
-        specs[name] = SubscriptionSpec(name, entry["condition"], from_us, until_us)
+        specs[name] = SubscriptionSpec(name, entry["condition"], from_us, until_us, entry.get("group") or "")
 
 
 def _scheduled(found: Iterable[Values], path: KeyPath, problems: Problems) -> Iterator[Scheduled]:
@@ -182,6 +182,21 @@ def check_advertisements(drafts: list[Draft], routing: str, problems: Problems) 
         if routing == "advertisements" and (draft.works or draft.schedule) and draft.advertisements == []:
             hint = "what a client does not advertise is not routed; leave the list out to advertise everything"
             problems.add((*draft.path, "advertisements"), f'"{draft.id}" publishes and advertises nothing', hint)
+
+
+def check_groups(drafts: list[Draft], values: Values, problems: Problems) -> None:
+    """That groups get what a group can have."""
+    reliability = values["reliability"]
+    careful = reliability["recovery"] != "none" or reliability["order"] != "none"
+    for draft in drafts:
+        if not any(each.group for each in draft.subscriptions.values()):
+            continue
+        if values["carrier"] is not None:
+            problems.add((*draft.path, "subscriptions"), "a group needs brokers, and a bus has none", "leave it out")
+        elif careful:
+            hint = 'leave recovery and order out, or use hops = "retransmission", which loses nothing'
+            problems.add((*draft.path, "subscriptions"), "a group has neither recovery nor order", hint)
+        return
 
 
 def _finished(draft: Draft, subscriptions: list[SubscriptionSpec], workload: Workload) -> ClientSpec:

@@ -9,7 +9,7 @@ from pathlib import Path
 from re import fullmatch
 
 from holdfast.network.building.bus import build_bus
-from holdfast.network.building.clients import check_advertisements, draft_clients, finish_clients
+from holdfast.network.building.clients import check_advertisements, check_groups, draft_clients, finish_clients
 from holdfast.network.building.faults import build_faults
 from holdfast.network.building.graph import Graph, build_graph, check_graph
 from holdfast.network.building.workload import (
@@ -67,6 +67,7 @@ def build(document: Document) -> Network:
         problems.add(("replication",), message, 'use routing = "advertisements", or leave [replication] out')
     replication = _replication(values, problems)
     check_advertisements(drafts, values["routing"], problems)
+    check_groups(drafts, values, problems)
     if graph is not None:
         check_graph(graph, values["routing"], problems)
     clients = finish_clients(drafts, workload, seed, problems)

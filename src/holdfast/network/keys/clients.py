@@ -42,6 +42,7 @@ SUBSCRIPTION = Table(
     (
         Key("condition", Condition(), "what the client wants", required=True),
         Key("id", Name(), "its name, for `unsubscribe`", default_words='"s1", "s2", … in the order of the list'),
+        Key("group", Name(), "the group that shares it: each event goes to one of its members", default_words="none"),
         Key("from_s", MOMENT, "when it begins", 0),
         Key("until_s", MOMENT, "when it ends", default_words="the end of the run"),
     ),

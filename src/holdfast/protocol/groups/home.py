@@ -7,7 +7,7 @@ with by at least one member, and handed to a second one only when the first may 
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from holdfast.model.messages import Publication
 from holdfast.protocol.effects import Effect, Incident
@@ -56,7 +56,8 @@ class GroupHome:
         self.done_to = 0  # all events up to this number are done with
         self.came = 0  # the number of the last event that has come
         self.handed = 0  # events to members,
-        self.handed_on = 0  # and of these, to another one than the first
+        self.handed_on = 0  # and of these, to another one than the first, or again by a home that was restored
+        self.restored_us = 0  # what was published before may have been handed out in an earlier life
         self._lease_us = lease_us
         self._retry_us = retry_us
         self._streams = 0
@@ -127,10 +128,14 @@ class GroupHome:
 
     # Events --------------------------------------------------------------------------------------
 
-    def on_events(self, publications: Iterable[Publication]) -> None:
+    def on_events(self, publications: Sequence[Publication]) -> None:
         for each in publications:
             self.came += 1
             self._waiting.append(_Item(self.came, each))
+        again = sum([each.time_us < self.restored_us for each in publications]) if self.restored_us else 0
+        if again:
+            self.handed_on += again
+            self._noted.append(Incident("group_handed_on", count=again, other=self.address))
 
     def drop_oldest(self) -> None:
         """Where nobody else keeps events for the group, only so many wait."""

@@ -107,6 +107,7 @@ class GroupLayer(BrokerLayer[BrokerMachine]):
                 found = [text for text in conditions if text not in (address_condition(name), channel_of(key))]
                 if found:
                     self._seats[name] = self._new_seat(key, found[0], 0, 0, now_us)
+                    self._seats[name].home.restored_us = now_us
                     self._tick_us = now_us
 
     # The interface of a node ---------------------------------------------------------------------
