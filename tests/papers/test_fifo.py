@@ -1,6 +1,7 @@
 """Paper 002's study: the law's test, delays at equal violations, and a network of the paper's size."""
 
 from math import isnan, log
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from holdfast.network.load import parse_text
 from holdfast.protocol.order.parametric import EqualRates, fit_equal_rates
 from holdfast_papers.claims import markdown
-from holdfast_papers.fifo import comparison, law, networks
+from holdfast_papers.fifo import activemq, comparison, law, networks
 from holdfast_papers.fifo.comparison import delay_at, measure_clocks
 from holdfast_papers.fifo.experiment import STUDY
 from holdfast_papers.fifo.law import WINDOW, _distance, _drawn, _tested
@@ -85,6 +86,14 @@ def invented() -> dict[str, Runs]:
                 for seed in seeds
             ]
         ),
+        "activemq": Runs(
+            [
+                {"kind": kind, "seed": seed, "cpu_s": 4.0, "owed": 1_000, "delivered": 1_000, "taken": 2_000}
+                | {"violations": 0 if kind == "topic" else 500}
+                for kind in ("topic", "queue")
+                for seed in seeds
+            ]
+        ),
     }
 
 
@@ -97,6 +106,34 @@ def test_claims_and_figures_follow_from_the_runs() -> None:
     assert found["002-delay-law"].ours == pytest.approx(1 / 30)  # one millisecond of 30
     assert found["002-throughput-fifo"].ours == pytest.approx(1 / 1.1)
     assert found["ours-equal-bernstein-0.05-loss 5 %"].ours == pytest.approx(1)
+    assert found["002-activemq"].verdict == "holds"
+    assert found["002-activemq-threads"].ours == pytest.approx(0.25)
+    assert found["002-activemq-throughput"].ours == pytest.approx(0.25)  # 250 a second, ours 1,000
+    assert len(list(STUDY.figures(runs))) == len(SCENARIOS)
+
+
+def test_without_activemq_its_rows_are_not_tested() -> None:
+    found = {each.id: each for each in STUDY.claims({**invented(), "activemq": Runs([])})}
     assert found["002-activemq"].verdict is None
     assert "| not tested |" in markdown([found["002-activemq"]])
-    assert len(list(STUDY.figures(runs))) == len(SCENARIOS)
+
+
+def test_an_event_behind_a_later_one_violates_the_order_of_its_subscriber() -> None:
+    book = activemq._Book()
+    for number in (0, 1, 4, 2, 3, 5):
+        book.take(number)
+    assert (book.taken, book.violations) == (6, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(activemq.missing()), reason="ActiveMQ is not installed")
+def test_a_real_activemq_keeps_the_order_of_one_thread_and_not_of_four(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activemq, "EVENTS", 4_000)
+    monkeypatch.setattr(activemq, "_WARM", 1_000)
+    topic = activemq._measure("topic-1", tmp_path / "topic-1.toml")
+    assert (topic["delivered"], topic["owed"], topic["violations"]) == (16_000, 16_000, 0)
+    queue = activemq._measure("queue-1", tmp_path / "queue-1.toml")
+    assert queue["delivered"] == 4_000
+    assert queue["violations"] > 0

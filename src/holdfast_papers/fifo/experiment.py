@@ -1,8 +1,8 @@
 """Paper 002, probabilistic FIFO: violations that remain, and what it costs in delay and throughput.
 
-Four parts: the paper's own population of clients, where brokers match in parallel (`networks`); how well its law fits
-the delays of that network (`law`); throughput live (`live`); and all estimators on the same events, compared where they
-leave the same violations (`comparison`).
+Five parts: the paper's own population of clients, where brokers match in parallel (`networks`); how well its law fits
+the delays of that network (`law`); throughput live (`live`), beside ActiveMQ (`activemq`); and all estimators on the
+same events, compared where they leave the same violations (`comparison`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.pipeline.charts.lines import Line, LineChart
 from holdfast_papers.estimates import estimate, spot
-from holdfast_papers.fifo import comparison, law, networks
+from holdfast_papers.fifo import activemq, comparison, law, networks
 from holdfast_papers.fifo.claims import claims
 from holdfast_papers.fifo.live import live_cells, live_rows
 from holdfast_papers.fifo.overtaking import SCENARIOS
@@ -36,11 +36,16 @@ def _measured(spark: "SparkSession", scale: Scale, out: Path, part: WatchParts) 
             found[name] = Runs(measured(spark, cells(scale), measure, file, watch))
     with part("live") as watch:
         found["live"] = live_rows(scale, out, watch)
+    with part("activemq") as watch:
+        found["activemq"] = activemq.rows(scale, out, watch)
     return found
 
 
 def _cells(scale: Scale) -> Mapping[str, int]:
-    return {name: len(cells(scale)) for name, (cells, _) in _MODELS.items()} | {"live": live_cells(scale)}
+    return {name: len(cells(scale)) for name, (cells, _) in _MODELS.items()} | {
+        "live": live_cells(scale),
+        "activemq": activemq.cells(scale),
+    }
 
 
 def _figures(runs: Mapping[str, Runs]) -> Iterator[LineChart]:

@@ -179,8 +179,11 @@ class Model(Simulation):
                 partial(self.give, publisher, PublishCall({"v": value})),
             )
         self._last_us = self.now_us + setting.every_us * setting.more
-        while self._heap and self.now_us < _LONG_US and not self._is_over():
-            self._run_until(self._heap[0][0])
+        while self.now_us < _LONG_US and not self._is_over():
+            next_us = self._agenda.next_us()
+            if next_us is None:
+                break
+            self._run_until(next_us)
         return self._measured()
 
     def _fail(self) -> None:
