@@ -23,7 +23,7 @@ from bench.fleet import fleet
 from bench.memory import memory, supported
 from bench.naive import Naive
 from bench.report import plain
-from bench.results import Results, load, regressions, save
+from bench.results import Results, load, regressions, save, with_part
 from bench.rounds import Disagreement, Entry, compare, say, settle
 from bench.workloads import SEED, Workload, load_stock
 
@@ -236,7 +236,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.save and results.left_out:
         print("not saved, because something was left out", file=sys.stderr)
     elif options.save:
-        save(data)
+        before = load() if options.only else None
+        save(data if before is None else with_part(before, data, options.only))
         chart.regenerate()
     else:
         saved = load()
@@ -255,7 +256,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     names = sorted({name for name, _ in FULL.batch})
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute; never saved")
-    parser.add_argument("--only", choices=[*names, *OTHER_PARTS], help="run this part alone")
+    parser.add_argument(
+        "--only", choices=[*names, *OTHER_PARTS], help="run this part alone; with --save, beside the saved others"
+    )
     parser.add_argument("--redraw", action="store_true", help="chart and page from what was saved, no run")
     parser.add_argument("--save", action="store_true", help="keep the results, and redraw chart and page")
     parser.add_argument(
@@ -263,8 +266,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         help="folder with stock.py and naive_kernel.py (default: ../shared/workloads beside the repository)",
     )  # fmt: skip
     options = parser.parse_args(arguments)
-    if options.save and (options.quick or options.only):
-        parser.error("--save needs the whole run: leave out --quick and --only")
+    if options.save and options.quick:
+        parser.error("a quick run is not saved: leave out --quick")
     return options
 
 

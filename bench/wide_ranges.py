@@ -1,12 +1,12 @@
 """Wide ranges: conditions that no access predicate helps with, each with ten ranges that hold for two events in five.
 
-    python -m bench.wide_ranges [--json] [--quick] [--save | --redraw] [--sizes N ...] [--no-shapes]
+    python -m bench.wide_ranges [--json] [--quick] [--save | --redraw] [--sizes N ...] [--parts PART ...]
 
 Twenty integer attributes from 1 to 1,000,000, and in each condition `low <= a <= low + 400,000` on ten of them, drawn
 at random. Then other widths, and other numbers of constraints and attributes. All times are CPU time of all threads;
 everybody uses one, except Polars. A peer that would take too long gets a part of the conditions and events, its time is
-scaled in proportion, and on its part it must find as many pairs as Holdfast does there. With --save each size is kept
-when it is done, beside the others, so that a run of hours can be stopped and continued.
+scaled in proportion, and on its part it must find as many pairs as Holdfast does there. With --save each part is kept
+when it is done, beside the others, so that a long run can be made in pieces.
 """
 
 import gc
@@ -21,6 +21,7 @@ from time import process_time
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from bench.command import keep, options, redraw, show
 from bench.results import load, machine, saved_at
@@ -28,7 +29,7 @@ from bench.rounds import Disagreement, say
 from bench.wide_peers import PEERS, Boxes, Shape, Timed
 from holdfast.language.constraint import Constraint
 from holdfast.language.subscription import Subscription
-from holdfast.matching.columns import Columns
+from holdfast.matching.columns import Columns, Pairs
 from holdfast.matching.few import Few
 from holdfast.matching.gathering import Ranges
 from holdfast.matching.layout import compile_image
@@ -116,22 +117,15 @@ def measured(
     compile_s = process_time() - began
     gc.collect()
     columns.match(table.slice(0, 2))
-    seconds, pairs = np.inf, 0
+    seconds, writing, pairs = np.inf, np.inf, 0
     for _ in range(rounds):
         began = process_time()
         found = columns.match(table)
         seconds = min(seconds, process_time() - began)
         pairs = sum(rows.size for rows, _ in found)
+        writing = min(writing, written(found))
         del found
-    few = Few(columns)
-    alone = table.slice(0, SINGLE).to_pylist()
-    few.match(alone[:1])
-    single = np.inf
-    for _ in range(rounds):
-        began = process_time()
-        for event in alone:
-            few.match([event])
-        single = min(single, process_time() - began)
+    single = alone_s(columns, table.slice(0, SINGLE).to_pylist(), rounds)
     return {
         "conditions": shape.conditions,
         "attributes": shape.attributes,
@@ -142,11 +136,35 @@ def measured(
         "pairs_per_event": pairs / events,
         "compile_s": compile_s,
         "batch_ms": 1e3 * seconds / events,
-        "single_ms": 1e3 * single / len(alone),
+        "single_ms": 1e3 * single,
         "index_mb": index_mb(columns),
         **(memory_of(shape) if objects and alone_too else {}),
         "batch_ps_per_condition": 1e12 * seconds / events / shape.conditions,
+        "writing_ms": 1e3 * writing / events,
     }, columns
+
+
+def alone_s(columns: Columns, events: list[dict[str, Any]], rounds: int) -> float:
+    few = Few(columns)
+    few.match(events[:1])
+    best = np.inf
+    for _ in range(rounds):
+        began = process_time()
+        for event in events:
+            few.match([event])
+        best = min(best, process_time() - began)
+    return best / len(events)
+
+
+def written(found: list[Pairs]) -> float:
+    """What it takes to write these pairs down once more, in memory as new as that of an answer."""
+    began = process_time()
+    copies = []
+    for pair in found:
+        copies.append([np.frombuffer(pa.allocate_buffer(each.nbytes), np.int32) for each in pair])
+        for copy, given in zip(copies[-1], pair, strict=True):
+            copy[:] = given
+    return process_time() - began
 
 
 def memory_of(shape: Shape) -> dict[str, float]:
@@ -233,21 +251,25 @@ def shapes(conditions: int) -> list[Shape]:
     return found + [Shape(conditions, *each) for each in corners]
 
 
-def run(sizes: list[int], shaped: int, events: int, rounds: int) -> Iterator[dict[str, Any]]:
+def run(sizes: list[int], parts: list[str], shaped: int, events: int, rounds: int) -> Iterator[dict[str, Any]]:
     """What each part found, as it is done."""
     for size in sizes:
         boxes = Boxes(Shape(size))
         say(boxes.shape.title)
-        row, columns = measured(boxes, events, rounds, size <= OBJECTS_MAX, alone_too=True)
-        say(f"batch {row['batch_ms']:.4f} ms, single {row['single_ms']:.3f} ms, compile {row['compile_s']:.1f} s")
-        peers = [peer_row(peer, boxes, columns) for peer in PEERS]
-        del columns
+        if "rows" in parts:
+            row, columns = measured(boxes, events, rounds, size <= OBJECTS_MAX, alone_too=True)
+            say(f"batch {row['batch_ms']:.4f} ms, single {row['single_ms']:.3f} ms, compile {row['compile_s']:.1f} s")
+            yield {"rows": [row]}
+        if "peers" in parts:
+            columns = columns if "rows" in parts else columns_of(boxes)
+            yield {"peers": [peer_row(peer, boxes, columns) for peer in PEERS]}
+        columns = None
         gc.collect()
-        changed = [churn(boxes, boxes.events(64).to_pylist())] if size <= OBJECTS_MAX else []
-        yield {"rows": [row], "peers": peers, "churn": changed}
-    if shaped:
+        if "churn" in parts and size <= OBJECTS_MAX:
+            yield {"churn": [churn(boxes, boxes.events(64).to_pylist())]}
+    if "shapes" in parts:
         others = []
-        for shape in shapes(shaped):
+        for shape in [Shape(shaped), *shapes(shaped)]:
             others.append(measured(Boxes(shape), events // 2, rounds, objects=False)[0])
             say(f"{shape.title}: {others[-1]['batch_ms']:.4f} ms, {others[-1]['pairs_per_event']:,.0f} pairs")
         yield {"shapes": others}
@@ -284,11 +306,15 @@ def checks(
         title = f"{changed['conditions']:,} conditions: adds and removes a second"
         found.append({"name": title, "target": CHANGES_PER_S, "measured": rate, "holds": rate >= CHANGES_PER_S})
     if others:
-        for title, few in (
-            ("all shapes", others),
-            ("shapes that match less than 1 %", [*filter(_matches_little, others)]),
+        timed = others if all("writing_ms" in row for row in others) else []  # earlier results do not have it
+        for title, few, without in (
+            ("all shapes", others, 0),
+            ("all shapes, without what writing their pairs takes", timed, 1),
+            ("shapes that match less than 1 %", [*filter(_matches_little, others)], 0),
         ):
-            costs = [row["batch_ps_per_condition"] for row in few]
+            costs = [(row["batch_ms"] - without * row.get("writing_ms", 0)) / row["conditions"] for row in few]
+            if not costs:
+                continue
             spread = max(costs) / min(costs)
             name = f"{title}: slowest per condition over fastest"
             found.append({"name": name, "target": SPREAD_MAX, "measured": spread, "holds": spread <= SPREAD_MAX})
@@ -297,6 +323,10 @@ def checks(
 
 def _megabytes(found: float | None) -> str:
     return "" if found is None else f"{found:,.0f}"
+
+
+def _milliseconds(found: float | None, places: int = 2) -> str:
+    return "" if found is None else f"{found:,.{places}f}"
 
 
 def _matches_little(row: dict[str, Any]) -> bool:
@@ -312,13 +342,14 @@ def section(found: dict[str, Any]) -> str:
     rows = "\n".join(
         f"| {row['conditions']:,} | {row['pairs_per_event']:,.1f} | {row['batch_ms']:.4f} | {row['single_ms']:.3f} | "
         f"{row['compile_s']:.1f} | {row['index_mb']:,.0f} | {_megabytes(row.get('matcher_mb'))} | "
-        + " | ".join(f"{times[row['conditions']][name]:,.2f}" for name in names)
+        + " | ".join(_milliseconds(times.get(row["conditions"], {}).get(name)) for name in names)
         + " |"
         for row in found["rows"]
     )
     others = "\n".join(
         f"| {row['attributes']} | {row['constraints']} | {row['width']} | {row['pairs_per_event']:,.1f} | "
-        f"{row['batch_ms']:.4f} | {row['single_ms']:.3f} | {row['index_mb']:,.0f} |"
+        f"{row['batch_ms']:.4f} | {_milliseconds(row.get('writing_ms'), 4)} | {row['single_ms']:.3f} | "
+        f"{row['index_mb']:,.0f} |"
         for row in found["shapes"]
     )
     targets = "\n".join(
@@ -330,11 +361,11 @@ def section(found: dict[str, Any]) -> str:
         f"{each['pairs_per_second']:,.0f} such pairs a second, and {each['match_ms']:.2f} ms for a match in between.\n"
         for each in found["churn"][-1:]
     )
-    shaped = f"""Other shapes, {SHAPED:,} conditions. Where conditions match much, writing the pairs down takes
-most of the time.
+    shaped = f"""Other shapes, {SHAPED:,} conditions. "Writing" is what it takes to copy the pairs, eight bytes each,
+into memory as new as that of an answer: no matcher that lists pairs takes less. It is part of "batch".
 
-| attributes | constraints | width | pairs an event | batch | single event | index (MB) |
-|--:|--:|--:|--:|--:|--:|--:|
+| attributes | constraints | width | pairs an event | batch | writing | single event | index (MB) |
+|--:|--:|--:|--:|--:|--:|--:|--:|
 {others}
 
 """
@@ -365,7 +396,7 @@ def main() -> int:
     words.add_argument("--quick", action="store_true", help="small sizes, under a minute; never saved")
     words.add_argument("--redraw", action="store_true", help="only write the page anew from the saved result")
     words.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), metavar="N", help="numbers of conditions")
-    words.add_argument("--no-shapes", action="store_true", help="leave out the other shapes")
+    words.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS, help="what to measure (all)")
     given = words.parse_args()
     if given.redraw:
         redraw("wide_ranges", section)
@@ -373,10 +404,10 @@ def main() -> int:
     if given.save and given.quick:
         words.error("--save needs the whole run: leave out --quick")
     if given.quick:
-        found = together(run([10_000], 5_000, 1_000, 1))
+        found = together(run([10_000], list(PARTS), 5_000, 1_000, 1))
     else:
         found = together([])
-        for part in run(given.sizes, 0 if given.no_shapes else SHAPED, EVENTS, ROUNDS):
+        for part in run(given.sizes, given.parts, SHAPED, EVENTS, ROUNDS):
             if given.save:
                 found = together([part], load(saved_at("wide_ranges")))
                 keep(found, section)

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 
 from holdfast import Matcher
 from holdfast.matching import bitmaps, blocks, columns
+from holdfast.matching.kernels import BLOCK_ROOM
 from tests.language.generators import conditions, events
 from tests.matching.test_agreement import Event, Pair
 
@@ -34,12 +35,12 @@ def blocks_from(filters: int) -> Iterator[None]:
 
 @contextmanager
 def small_blocks() -> Iterator[None]:
-    """Every bucket with a checked filter has blocks, of 64 filters each."""
+    """Every bucket with a checked filter has blocks, of eight filters each, with two cells a slot and few lines."""
     with (
         blocks_from(1),
-        mock.patch.object(blocks, "_WORDS", 1),
-        mock.patch.object(blocks, "_CELLS_MAX", 3),
-        mock.patch.object(blocks, "_CELLS_MIN", 2),
+        mock.patch.object(blocks, "BLOCK", 8),
+        mock.patch.object(blocks, "_CELLS", 2),
+        mock.patch.object(blocks, "_MATCHES_SHARE", 0.0),
     ):
         yield
 
@@ -146,7 +147,6 @@ def test_a_bucket_behind_an_equality_has_blocks_of_its_own() -> None:
 
 def test_more_pairs_than_a_buffer_holds_are_all_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "_PAIRS", 1)
-    monkeypatch.setattr(blocks, "_WORDS", 4)
     dice = random.Random(6)
     texts = [wide(dice, 0.95, 3) for _ in range(2 * FEW)]
     table = table_of(dice, 60)
@@ -156,6 +156,7 @@ def test_more_pairs_than_a_buffer_holds_are_all_found(monkeypatch: pytest.Monkey
     with blocks_from(FEW):
         found = pairs(matcher, table)
     assert len(found) > 4 * len(texts)  # a buffer has room for four times as many as the bucket has filters
+    assert len(found) > BLOCK_ROOM
     assert found == by_duckdb(texts, table)
 
 
@@ -182,3 +183,38 @@ def test_blocks_are_saved_and_opened(tmp_path: Path) -> None:
     table = table_of(dice, 100)
     matcher.save(tmp_path / "m")
     assert pairs(Matcher.open(tmp_path / "m"), table) == pairs(matcher, table)
+
+
+_EDGES: list[int | float] = [
+    *(2**53 + step for step in range(-2, 4)),
+    *(-(2**53) - step for step in range(3)),
+    *(2**63 - 1, 2**63, -(2**63), 0.1, 0.30000000000000004, 0.3, -0.5, 1e308, -1e308, 0, 7, 8, 9),
+]
+
+
+@pytest.mark.parametrize("cells", [251, 3])
+def test_edges_of_blocks_are_exact(cells: int) -> None:
+    """Points, empty ranges, ranges with one end, integers beyond doubles, infinities, missing values."""
+    dice = random.Random(9)
+
+    def bounds(name: str) -> str:
+        low, high = dice.choice(_EDGES), dice.choice(_EDGES)
+        return dice.choice(
+            [
+                f"{name} BETWEEN {low} AND {high}",
+                f"{name} BETWEEN {low} AND {low}",
+                f"{name} > {min(low, high)} AND {name} < {max(low, high)}",
+                f"{name} >= {low}",
+                f"{name} < {high}",
+            ]
+        )
+
+    pair = Pair()
+    for _ in range(700):
+        pair.add(" AND ".join(bounds(name) for name in dice.sample("abcd", 2)))
+    values = [*_EDGES, None, float("inf"), float("-inf"), float("nan")]
+    asked: list[Event] = [
+        {name: value for name in "abcd" if (value := dice.choice(values)) is not None} for _ in range(150)
+    ]
+    with blocks_from(1), mock.patch.object(blocks, "_CELLS", cells):
+        pair.agree_batch(asked)

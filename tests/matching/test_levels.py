@@ -1,5 +1,6 @@
 """The index of compiled levels answers like the scan, whatever is compiled, on its way, added or removed."""
 
+import gc
 import random
 from datetime import UTC, datetime
 from functools import reduce
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from holdfast import parse
-from holdfast.matching import levels
+from holdfast.matching import collector, levels
 from holdfast.matching.levels import Levels
 from holdfast.matching.scan import Scan
 from holdfast.model.event import attributes_of
@@ -125,6 +126,7 @@ def test_numbers_that_are_taken_at_once_stay_exact(large: float) -> None:
     watched = Watched(threaded=False)
     for number in range(levels.RECENT_MAX + 1):
         watched.add(str(number), f"a >= {number} AND b < {2**53} AND c > {-(2**53)} AND d <> {number}")
+        watched.add(f"exactly {number}", f"a >= {number} AND b <= {2**53} AND c >= {-(2**53)} AND d <> {2**53}")
     watched.agree([{"a": 9, "b": 1, "c": 2, "d": 3}, {"a": 9, "b": large, "c": large, "d": large}, {"a": 2, "b": 1}])
     watched.agree([{"a": 9, "b": True, "c": 2, "d": 3}, {"a": "9", "b": 1, "c": 2, "d": 3}, {"a": 1, "b": 1, "c": 2}])
     assert watched.index.levels
@@ -167,6 +169,10 @@ def test_values_at_the_edge_of_their_type_are_placed_exactly(text: str, value: o
     with mock.patch.object(levels, "RECENT_MAX", 1):
         watched.agree([{"a": value}])
         assert watched.index.levels
+        watched.agree([{"a": value}, {}] * 10)  # values of one kind are taken together,
+        watched.agree(
+            [{"a": value}, {"a": "x"}, {"a": 1}, {"a": False}, {"b": 1}, {"a": [1]}] * 4
+        )  # and those of several
 
 
 def test_a_broker_has_used_every_kernel_before_its_first_event_needs_one() -> None:
@@ -188,3 +194,19 @@ def test_a_broker_has_used_every_kernel_before_its_first_event_needs_one() -> No
     for one in asked:
         level.few().match([attributes_of(one)])
     assert variants() == ready
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_only_a_process_of_its_own_keeps_the_garbage_collector_from_conditions(
+    is_ours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "_is_ours", is_ours)
+    monkeypatch.setattr(levels, "_YOUNG_MAX", 4)
+    index: Levels[int] = Levels(threaded=True)
+    gc.unfreeze()
+    try:
+        for number in range(5):
+            index.add(number, parse(f"a = {number}").filters)
+        assert (gc.get_freeze_count() > 0) == is_ours
+    finally:
+        gc.unfreeze()

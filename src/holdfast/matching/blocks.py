@@ -1,13 +1,15 @@
 """Blocks: bit rows for buckets with thousands of checked filters, where each has many wide ranges.
 
-The idea is that of `bitmaps`, laid out for numbers: a bucket's filters are cut into blocks whose bit rows fit into the
-processor's cache, and a batch of events meets one block after the other. The codes of each slot are cut into cells, and
-a cell's bit row says which filters a code in it may satisfy. An event is the AND of one bit row per slot; what is left
-is tested exactly, and most of it matches: only in the cells where a range ends is it not sure that it holds. HEM, a
-matcher for wide ranges, does the same with the filters that surely fail.
+A block is 512 filters, whose bits are one cache line. The codes of each slot are cut into 250 cells or fewer, so that
+an event is a byte per slot, and a filter a box: a lowest and a highest byte per slot. Some neighbouring cells together
+have one line, which says which filters a code there may satisfy. An event is the AND of one line per slot; what is left
+is looked up in its box, all slots at once. Only where the event is on an edge of the box, a second byte per slot is
+compared and then, very rarely, the codes. Where an event matches many filters, a second line says which surely hold. A
+batch of events meets one block after the other, while its lines are in the cache. HEM, a matcher for wide ranges, does
+the same with the filters that surely fail.
 
-Filters lie in a block in the order of their narrowest range, so whole stripes of a block can be skipped by one
-comparison. Where an event matches many filters, a second bit row says which surely hold, and those are not tested.
+Filters that test the same slots in the same places share a block (see `clustering`), so most blocks can be skipped by
+comparing two bytes.
 """
 
 from collections.abc import Sequence
@@ -17,192 +19,277 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.matching.filling import fill_block
-from holdfast.matching.kernels import CODE_MAX, IN_RANGE, NO_SLOT, STRIPE
+from holdfast.matching.clustering import cluster
+from holdfast.matching.filling import fill_boxes, fill_lines
+from holdfast.matching.kernels import CODE_MAX, IN_RANGE
 from holdfast.matching.slots import Slot
+from holdfast.matching.vectors import BLOCK, FIRST_BYTE, LANES, LINE
 
 FILTERS_MIN = 1_024  # fewer are one bitmap
-_WORDS = 128  # of a bit row, 1 KiB: with twenty slots the block takes half of a cache of 1 MiB
-_CELLS_MAX = 32  # on a slot; each filter is unsure in one or two of them
-_CELLS_MIN = 8
-_CELLS_OF_BLOCK = 1_600  # on all slots: with a hundred of them cells become coarser before memory becomes large
-_SHARE_MIN = 1 / 512  # of a block's filters that test a slot, for bit rows of that slot to pay
-_SIDES_MAX = 256
-_MATCHES_SHARE = 1 / 64  # expected, above which exact tests would cost more than a second bit row
+_CELLS = 251  # bytes that are left for them
+_LINES_MAX = 800  # of a block, 50 KiB: with many slots, cells become coarser
+_SURE_LINES_MAX = 1_600
+_SHIFT_MIN, _SHIFT_MAX = 2, 4  # from 64 cells that have a line to 16
+_PLACES_BITS = 12  # of the tables that find the cell of a code
+_AXES_MAX = 256  # slots that bytes can number
+_SHARE_MIN = 1 / 512  # of a bucket's filters that test a slot, for lines of that slot to pay
+_MATCHES_SHARE = 1 / 64  # expected, above which looking up boxes would cost more than a second line
+_LOOKUPS_PER_LINE = 0.2  # how many boxes can be looked up while a line is ANDed
 _SAMPLE = 1_000_000  # ranges that decide on the cells of a bucket
 
 Arrays = dict[str, npt.NDArray[Any]]
+Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass
 class _BlockParts:
     """The arrays of all blocks, as they grow."""
 
-    wides: list[tuple[int, int, int, int]] = field(default_factory=list)
-    axes: list[tuple[int, int, int]] = field(default_factory=list)
+    wides: list[tuple[int, ...]] = field(default_factory=list)
+    axes: list[npt.NDArray[np.int64]] = field(default_factory=lambda: [np.zeros((0, 7), np.int64)])
+    axis_count: int = 0
     cuts: list[npt.NDArray[np.int32]] = field(default_factory=lambda: [np.zeros(0, np.int32)])
     cut_count: int = 0
+    starts: list[Bytes] = field(default_factory=lambda: [np.zeros(0, np.uint8)])
+    start_count: int = 0
     blocks: list[tuple[int, ...]] = field(default_factory=list)
-    sides: list[tuple[int, int]] = field(default_factory=list)
-    stripes: list[tuple[int, int, int]] = field(default_factory=list)
+    sides: list[Bytes] = field(default_factory=lambda: [np.zeros(0, np.uint8)])
+    side_count: int = 0
     rows: list[npt.NDArray[np.uint64]] = field(default_factory=lambda: [np.zeros(0, np.uint64)])
     row_words: int = 0
+    boxes: list[Bytes] = field(default_factory=lambda: [np.zeros(0, np.uint8)])
+    edges: list[Bytes] = field(default_factory=lambda: [np.zeros(0, np.uint8)])
+    box_bytes: int = 0
 
 
 def build_blocks(arrays: Arrays, slots: Sequence[Slot]) -> Arrays:
-    """Blocks for the buckets that have enough checked filters."""
+    """Blocks for the buckets that have enough checked filters, which are put in order."""
     starts = arrays["checked_starts"]
     wide_of = np.full(starts.size - 1, -1, np.int32)
     parts = _BlockParts()
     for bucket in np.flatnonzero(np.diff(starts) >= FILTERS_MIN).tolist():
         wide_of[bucket] = len(parts.wides)
-        _add(parts, arrays, slots, int(starts[bucket]), int(starts[bucket + 1]))
-    axes = [end - first for first, end, _, _ in parts.wides]
+        _add(parts, _Bucket(arrays, slots, int(starts[bucket]), int(starts[bucket + 1])))
     return {
         "wide_of": wide_of,
-        "wides": np.array(parts.wides, np.int64).reshape(-1, 4),
-        "axes": np.array(parts.axes, np.int64).reshape(-1, 3),
+        "wides": np.array(parts.wides, np.int64).reshape(-1, 5),
+        "axes": np.concatenate(parts.axes),
         "wide_cuts": np.concatenate(parts.cuts),
-        "blocks": np.array(parts.blocks, np.int64).reshape(-1, 7),
-        "sides": np.array(parts.sides, np.int64).reshape(-1, 2),
-        "wide_scratch": np.array([max((row[2] for row in parts.blocks), default=0), max(axes, default=0)], np.int64),
-        "stripes": np.array(parts.stripes, np.int32).reshape(-1, 3),
-        "block_rows": np.concatenate(parts.rows),
+        "axis_starts": np.concatenate(parts.starts),
+        "blocks": np.array(parts.blocks, np.int64).reshape(-1, 16),
+        "sides": np.concatenate(parts.sides),
+        "block_rows": _aligned(parts.rows, parts.row_words),
+        "block_boxes": np.concatenate(parts.boxes),
+        "block_edges": np.concatenate(parts.edges),
     }
 
 
-def _add(parts: _BlockParts, arrays: Arrays, known: Sequence[Slot], first: int, end: int) -> None:
-    """The blocks of one bucket. All of them have the same cells, so that an event looks up its own once."""
-    size = end - first
-    blocks = -(-size // (64 * _WORDS))
-    words = STRIPE * -(-size // (64 * STRIPE * blocks))
-    views = [_View(arrays, known, at, min(at + 64 * words, end)) for at in range(first, end, 64 * words)]
-    chosen = [view.sides() for view in views]
-    slots = sorted(set().union(*chosen))
-    axis_of = {slot: axis for axis, slot in enumerate(slots)}
-    dense = [view.matches_share() > _MATCHES_SHARE for view in views]
-    most = _CELLS_MAX * (2 if any(dense) else 1)  # where much matches, what is unsure costs more than the bit rows
-    cells = int(np.clip(_CELLS_OF_BLOCK // max(map(len, chosen)), _CELLS_MIN, most))
-    sample = _Sample(arrays, first, end)
-    cuts = {slot: sample.cuts(slot, cells) for slot in slots}
-    parts.wides.append(
-        (len(parts.axes), len(parts.axes) + len(slots), len(parts.blocks), len(parts.blocks) + len(views))
-    )
-    for slot in slots:
-        parts.axes.append((slot, parts.cut_count, parts.cut_count + cuts[slot].size))
-        parts.cuts.append(cuts[slot])
-        parts.cut_count += cuts[slot].size
-    for view, sides, per_cell in zip(views, chosen, [1 + each for each in dense], strict=True):
-        rows, firsts = view.bit_rows(sides, [cuts[slot] for slot in sides], words, per_cell)
-        first_side, first_stripe = len(parts.sides), len(parts.stripes)
+def _aligned(rows: list[npt.NDArray[np.uint64]], words: int) -> npt.NDArray[np.uint64]:
+    """End to end, beginning with a cache line: otherwise each line of a block would be two. Empties the list."""
+    room = np.empty(words + LINE, np.uint64)
+    begin = -room.ctypes.data // 8 % LINE
+    found, at = room[begin : begin + words], 0
+    for each in rows:
+        found[at : at + each.size] = each
+        at += each.size
+    rows.clear()
+    return found
+
+
+def _add(parts: _BlockParts, bucket: "_Bucket") -> None:
+    ends = bucket.arrange()
+    planned = [bucket.plan(first, end) for first, end in zip([0, *ends[:-1]], ends, strict=True)]
+    axes = bucket.axes.copy()
+    axes[:, 1:3] += parts.cut_count
+    axes[:, 5] += parts.start_count
+    axis_range = parts.axis_count, parts.axis_count + len(axes)
+    parts.wides.append((*axis_range, len(parts.blocks), len(parts.blocks) + len(planned), bucket.lanes))
+    parts.axes.append(axes)
+    parts.axis_count += len(axes)
+    parts.cuts.append(bucket.cuts)
+    parts.cut_count += bucket.cuts.size
+    parts.starts.append(bucket.starts)
+    parts.start_count += bucket.starts.size
+    for each in planned:
+        may, may_shift = _lines(parts, bucket, each, surely=False)
+        sure, sure_shift = _lines(parts, bucket, each, surely=True) if each.dense else (-1, 0)
+        side_range = parts.side_count, parts.side_count + each.sides.size
+        box = parts.box_bytes + 2 * bucket.lanes * each.first
+        lines = may, may_shift, sure, sure_shift
         parts.blocks.append(
-            (first_side, first_side + len(sides), words, view.first, per_cell, first_stripe, view.ranges_only)
+            (*side_range, *lines, bucket.first + each.first, box, int(each.boxed), each.few, *each.hulls)
         )
-        parts.sides += [(axis_of[slot], parts.row_words + at) for slot, at in zip(sides, firsts, strict=True)]
-        parts.stripes += view.stripes(words)
-        parts.rows.append(rows)
-        parts.row_words += rows.size
+        parts.sides.append(each.sides)
+        parts.side_count += each.sides.size
+    parts.boxes.append(bucket.boxes.reshape(-1))
+    parts.edges.append(bucket.edges.reshape(-1))
+    parts.box_bytes += bucket.boxes.size
 
 
-class _Sample:
-    """Some of a bucket's ranges, which decide on the cells of all its slots."""
-
-    def __init__(self, arrays: Arrays, first: int, end: int) -> None:
-        begin, stop = arrays["test_starts"][[first, end]].tolist()
-        rows: slice | npt.NDArray[np.int64] = slice(begin, stop)
-        if stop - begin > _SAMPLE:
-            rows = np.random.default_rng(0).integers(begin, stop, _SAMPLE)  # seeded: equal images for equal conditions
-        tests = arrays["tests"][rows]
-        self._tests = tests[tests[:, 0] == IN_RANGE]
-
-    def cuts(self, slot: int, cells: int) -> npt.NDArray[np.int32]:
-        """Where to cut a slot's codes: so that about as many ranges end in one cell as in another."""
-        ranges = self._tests[self._tests[:, 1] == slot, 2:]
-        edges = np.sort(np.concatenate([ranges[:, 0], ranges[:, 1].astype(np.int64) + 1]))
-        edges = edges[(edges > 0) & (edges < CODE_MAX)]
-        if edges.size >= cells:
-            edges = edges[np.linspace(0, edges.size - 1, cells + 1).astype(int)[1:-1]]
-        return np.unique(edges).astype(np.int32)
+def _lines(parts: _BlockParts, bucket: "_Bucket", plan: "_Plan", surely: bool) -> tuple[int, int]:
+    """The lines of a block; where they begin and how bytes are shifted."""
+    most = (_SURE_LINES_MAX if surely else _LINES_MAX) // max(1, plan.sides.size)
+    shift = int(np.clip(8 - int(np.log2(max(most, 1))), _SHIFT_MIN, _SHIFT_MAX))
+    rows = np.zeros(plan.sides.size * (256 >> shift) * LINE, np.uint64)
+    boxes, exact = bucket.boxes[plan.first : plan.end].reshape(-1), bucket.exact[plan.first : plan.end]
+    fill_lines(rows, shift, plan.sides, boxes, bucket.lanes, exact, surely)
+    parts.rows.append(rows)
+    parts.row_words += rows.size
+    return parts.row_words - rows.size, shift
 
 
-class _View:
-    """The filters of one block."""
+@dataclass
+class _Plan:
+    """What a block will be."""
+
+    first: int
+    end: int
+    sides: Bytes  # axes that have lines, the most telling first
+    dense: bool  # has lines of what surely holds too
+    boxed: bool
+    few: int
+    hulls: tuple[int, ...]  # twice an axis, and the lowest and the highest byte there that may match
+
+
+class _Bucket:
+    """The filters of a bucket, as boxes."""
 
     def __init__(self, arrays: Arrays, slots: Sequence[Slot], first: int, end: int) -> None:
-        self.first = first
-        self._slots = slots
-        self._starts = arrays["test_starts"][first : end + 1]
-        self._tests = arrays["tests"][self._starts[0] : self._starts[-1]]
-        self._is_range = self._tests[:, 0] == IN_RANGE
-        self.ranges_only = bool(self._is_range.all())
+        self.first, self._arrays, self._end = first, arrays, end
+        starts = arrays["test_starts"][first : end + 1]
+        tests = arrays["tests"][starts[0] : starts[-1]]
+        sample = tests
+        if tests.shape[0] > _SAMPLE:  # seeded: equal images for equal conditions
+            sample = tests[np.random.default_rng(0).integers(0, tests.shape[0], _SAMPLE)]
+        sample = sample[sample[:, 0] == IN_RANGE]
+        counts = np.bincount(sample[:, 1], minlength=1)
+        busiest = np.argsort(-counts, kind="stable")[:_AXES_MAX]
+        least = max(1.0, _SHARE_MIN * (end - first) * sample.shape[0] / max(1, tests.shape[0]))
+        chosen = np.sort(busiest[counts[busiest] >= least])
+        if not chosen.size:
+            chosen = np.zeros(1, np.int64)  # a slot that nobody tests: its lines say which filters there are
+        cuts = [_cuts(sample[sample[:, 1] == slot, 2:]) for slot in chosen.tolist()]
+        cut_ends = np.cumsum([each.size for each in cuts], dtype=np.int64)
+        steps = [_CELLS // (each.size + 1) for each in cuts]
+        self.cuts = np.concatenate([np.zeros(0, np.int32), *cuts])
+        begins = cut_ends - [each.size for each in cuts]
+        shifts, self.starts, places, finer = _places([slots[slot].codes for slot in chosen.tolist()], cuts)
+        self.axes = np.stack([chosen, begins, cut_ends, steps, shifts, places, finer], axis=1).astype(np.int64)
+        self.lanes = max(1, -(-len(cuts) // LANES)) * LANES
+        self._admitted = _admitted([slots[slot] for slot in chosen.tolist()], cuts, steps)
+        axis_of = np.full(len(slots), -1, np.int64)
+        axis_of[chosen] = np.arange(chosen.size)
+        self.boxes = np.empty((end - first, 2 * self.lanes), np.uint8)
+        self.exact = np.ones(end - first, np.uint8)
+        self.edges = np.zeros_like(self.boxes)
+        given = self.boxes.reshape(-1), self.edges.reshape(-1)
+        fill_boxes(*given, self.lanes, self.exact, starts, tests, axis_of, self.axes, self.cuts)
 
-    def sides(self) -> list[int]:
-        """The slots that get bit rows."""
-        counts = np.bincount(self._tests[self._is_range, 1], minlength=1)
-        busiest = np.argsort(-counts, kind="stable")[:_SIDES_MAX]
-        return busiest[(counts[busiest] > 0) & (counts[busiest] >= _SHARE_MIN * (self._starts.size - 1))].tolist() or [
-            0
-        ]
-
-    def matches_share(self) -> float:
-        """How many of the filters an event may be expected to match, if values are spread evenly and independent."""
-        if not self._tests.size:
-            return 1.0
-        return float(np.exp(self._sums(np.log(np.maximum(self._widths(), 1e-9)))).mean())
-
-    def _widths(self) -> npt.NDArray[np.float64]:
-        """The share of its slot's values that a test admits; for one that is no range, half."""
-        widths = np.full(self._tests.shape[0], 0.5)
-        for slot in np.unique(self._tests[self._is_range, 1]).tolist():
-            mine = self._is_range & (self._tests[:, 1] == slot)
-            begin, end = (_depth(self._slots[slot], self._tests[mine, column]) for column in (2, 3))
-            widths[mine] = end - begin
-        return widths
-
-    def _sums(self, per_test: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        totals = np.concatenate([[0.0], np.cumsum(per_test)])
-        return np.asarray(totals[self._starts[1:] - self._starts[0]] - totals[self._starts[:-1] - self._starts[0]])
-
-    def bit_rows(
-        self, sides: list[int], cuts: list[npt.NDArray[np.int32]], words: int, per_cell: int
-    ) -> tuple[npt.NDArray[np.uint64], list[int]]:
-        cut_starts = np.concatenate([[0], np.cumsum([each.size for each in cuts])])
-        firsts = (cut_starts[:-1] + 2 * np.arange(len(cuts))) * per_cell * words
-        rows = np.zeros((int(cut_starts[-1]) + 2 * len(cuts)) * per_cell * words, np.uint64)
-        side_of = np.full(len(self._slots), -1, np.int64)
-        side_of[sides] = np.arange(len(sides))
-        beside = ~self._is_range | (side_of[self._tests[:, 1]] < 0)
-        exact = self._sums(beside.astype(np.float64)) == 0
-        given = self._starts, self._tests, self._is_range, side_of, cut_starts, np.concatenate(cuts), firsts, exact
-        fill_block(rows, words, per_cell, *given)
-        return rows, firsts.tolist()
-
-    def stripes(self, words: int) -> list[tuple[int, int, int]]:
-        """For each stripe the codes that some of its filters admit, on the slot where these are fewest.
-
-        Only a slot that all of them test says something; they lie in the order of their narrowest ranges, so there
-        usually is one.
-        """
-        found = []
-        count = self._starts.size - 1
-        for first in range(0, 64 * words, 64 * STRIPE):
-            begin, end = self._starts[[min(first, count), min(first + 64 * STRIPE, count)]] - self._starts[0]
-            tests = self._tests[begin:end][self._is_range[begin:end]]
-            size = min(first + 64 * STRIPE, count) - first
-            counts = np.bincount(tests[:, 1], minlength=1)
-            hulls = [(NO_SLOT, 0, 0)]
-            for slot in np.flatnonzero(counts == size).tolist() if size > 0 else []:
-                mine = tests[tests[:, 1] == slot]
-                hulls.append((slot, int(mine[:, 2].min()), int(mine[:, 3].max())))
-            found.append(min(hulls, key=self._share_of))
+    def arrange(self) -> list[int]:
+        """Put the filters in order; where each block ends. With one pivot or two, whatever lets events skip more."""
+        best: tuple[float, npt.NDArray[np.int32], list[int]] | None = None
+        for pivots in (1, 2):
+            order, ends = np.arange(self.exact.size, dtype=np.int32), np.empty(self.exact.size, np.int64)
+            given = self.boxes.reshape(-1), self.lanes, len(self.axes), self._admitted, BLOCK, pivots
+            ends = ends[: cluster(*given, order, ends)]
+            first = np.concatenate([[0], ends[:-1]])
+            boxes = self.boxes[order, : self.lanes + len(self.axes)]
+            low = np.minimum.reduceat(boxes[:, : len(self.axes)], first, axis=0)
+            high = np.maximum.reduceat(boxes[:, self.lanes :], first, axis=0).astype(np.int64)
+            axis = np.arange(len(self.axes))
+            shares = np.sort(self._admitted[axis, high + 1] - self._admitted[axis, low], axis=1)[:, :2].prod(axis=1)
+            met = float(shares.sum())
+            if best is None or met < best[0]:
+                best = met, order, ends.tolist()
+        assert best is not None
+        _, order, found = best
+        self.boxes, self.edges, self.exact = self.boxes[order], self.edges[order], self.exact[order]
+        self._reorder(order)
         return found
 
-    def _share_of(self, hull: tuple[int, int, int]) -> float:
-        slot, low, high = hull
-        if slot == NO_SLOT:
-            return 1.0
-        begin, end = _depth(self._slots[slot], np.array([low, high])).tolist()
-        return float(end - begin)
+    def _reorder(self, order: npt.NDArray[np.int32]) -> None:
+        """The bucket's part of the checked filters and their tests."""
+        arrays, first, end = self._arrays, self.first, self._end
+        arrays["checked_subscriptions"][first:end] = arrays["checked_subscriptions"][first:end][order]
+        starts = arrays["test_starts"][first : end + 1].astype(np.int64)
+        lengths = np.diff(starts)[order]
+        begins = np.cumsum(lengths) - lengths
+        rows = np.repeat(starts[:-1][order] - begins, lengths) + np.arange(lengths.sum())
+        arrays["tests"][starts[0] : starts[-1]] = arrays["tests"][rows]
+        arrays["test_starts"][first:end] = starts[0] + begins
+
+    def plan(self, first: int, end: int) -> _Plan:
+        count = len(self.axes)
+        low, high = (
+            self.boxes[first:end, :count],
+            self.boxes[first:end, self.lanes : self.lanes + count].astype(np.int64),
+        )
+        axis, size = np.arange(count), end - first
+        may = self._admitted[axis, high + 1] - self._admitted[axis, low]
+        inside = np.maximum(self._admitted[axis, high] - self._admitted[axis, low.astype(np.int64) + 1], 0)
+        share = np.where(low > 0, (may + inside) / 2, 1.0)
+        tested = np.count_nonzero(low, axis=0)
+        kept = share.mean(axis=0)
+        sides = np.argsort(kept, kind="stable")
+        sides = sides[tested[sides] > 0] if tested.any() else sides[:1]  # one says which filters there are
+        lost = 1 - kept[sides].mean() if sides.size else 1.0
+        return _Plan(
+            first,
+            end,
+            sides.astype(np.uint8),
+            bool(share.prod(axis=1).mean() > _MATCHES_SHARE),
+            bool(self.exact[first:end].all()),
+            int(np.clip(_LOOKUPS_PER_LINE / max(lost, 1e-3), 1, BLOCK // 8)),
+            self._hulls(low, high, np.flatnonzero(tested == size)),
+        )
+
+    def _hulls(self, low: Bytes, high: npt.NDArray[np.int64], shared: npt.NDArray[np.int64]) -> tuple[int, ...]:
+        """The two axes, of those that all test, on which the fewest events can match anything."""
+        found = [(1.0, 0, 0, 255), (1.0, 0, 0, 255)]
+        for axis in shared.tolist():
+            least, most = int(low[:, axis].min()), int(high[:, axis].max())
+            found.append((float(self._admitted[axis, most + 1] - self._admitted[axis, least]), axis, least, most))
+        one, other = sorted(found)[:2]
+        return one[1:] + other[1:]
+
+
+def _cuts(ranges: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Where to cut a slot's codes: so that about as many ranges end in one cell as in another."""
+    edges = np.sort(np.concatenate([ranges[:, 0], ranges[:, 1].astype(np.int64) + 1]))
+    edges = edges[(edges > 0) & (edges < CODE_MAX)]
+    distinct = np.unique(edges)
+    if distinct.size >= _CELLS:
+        distinct = np.unique(edges[np.linspace(0, edges.size - 1, _CELLS + 1).astype(int)[1:-1]])
+    return distinct.astype(np.int32)
+
+
+def _places(
+    codes: Sequence[int], cuts: Sequence[npt.NDArray[np.int32]]
+) -> tuple[list[int], Bytes, list[int], list[int]]:
+    """How to find the cell of a code: a shift, a table of cells and an axis's place in it; and a shift within cells."""
+    shifts, tables, places, finer, place = [], [np.zeros(0, np.uint8)], [], [], 0
+    for count, mine in zip(codes, cuts, strict=True):
+        shift = max(0, int(count).bit_length() - _PLACES_BITS)
+        firsts = np.arange((count >> shift) + 1, dtype=np.int64) << shift
+        tables.append(np.searchsorted(mine, firsts, side="right").astype(np.uint8))
+        spans = np.diff(np.concatenate([[0], mine, [count]]))
+        shifts.append(shift)
+        places.append(place)
+        finer.append(max(0, int(spans.max(initial=0)).bit_length() - 8))
+        place += tables[-1].size
+    return shifts, np.concatenate(tables), places, finer
+
+
+def _admitted(
+    slots: Sequence[Slot], cuts: Sequence[npt.NDArray[np.int32]], steps: Sequence[int]
+) -> npt.NDArray[np.float64]:
+    """For each axis and byte the share of events with a lower byte, if values are spread evenly."""
+    found = np.ones((len(slots), 257))
+    for at, (slot, mine, step) in enumerate(zip(slots, cuts, steps, strict=True)):
+        begins = np.concatenate([[0.0], np.clip(_depth(slot, mine), 0, 1)])
+        cell = -(-(np.arange(257) - FIRST_BYTE) // step)
+        found[at] = np.where(cell < begins.size, begins[np.clip(cell, 0, begins.size - 1)], 1.0)
+    return found
 
 
 def _depth(slot: Slot, codes: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:

@@ -17,7 +17,16 @@ from holdfast.language.subscription import Filter
 from holdfast.matching.elements import Known
 from holdfast.matching.encoding import columns_of, encode, encode_patterns
 from holdfast.matching.gathering import Gathered
-from holdfast.matching.kernels import Image, Ints, Patterns, check_blocks, check_filters, copy_runs, open_buckets
+from holdfast.matching.kernels import (
+    BLOCK_ROOM,
+    Image,
+    Ints,
+    Patterns,
+    check_blocks,
+    check_filters,
+    copy_runs,
+    open_buckets,
+)
 from holdfast.matching.layout import compile_image
 from holdfast.matching.residuals import to_index
 from holdfast.matching.row_residuals import RowResiduals, events_in
@@ -48,7 +57,7 @@ class Columns:
         self.patterns = patterns
         self.size = size
         self._repeats = bool(image.repeated.any())
-        self._capacity = max(_PAIRS, 4 * _largest_bucket(image))
+        self._capacity = max(_PAIRS, BLOCK_ROOM, 4 * _largest_bucket(image))
 
     @classmethod
     def of(cls, subscriptions: Iterable[Sequence[Filter]]) -> "Columns":

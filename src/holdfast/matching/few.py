@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import itemgetter
 from struct import Struct
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ _ROOM = 4_096  # pairs, to begin with; grows as needed
 
 _AT_ONCE_MIN = 4  # numbers of an event: fewer are as quickly put one by one
 _NUMBERS = frozenset((int, float))
+_COLUMNS_MIN = 6  # events of a run: fewer are as quickly put one by one
+_TRUTHS: dict[Any, int] = {None: UNKNOWN, True: TRUE, False: FALSE}
 _TOO_LARGE = -2  # what `match_few` says of an integer that is no double
 
 _TYPES: dict[SlotKind, tuple[type, ...]] = {
@@ -52,8 +55,11 @@ class Few:
                 place = at if _has_doubles(slot) else ~at  # negative: its constants are not all doubles
                 self._slots.setdefault(slot.attribute, {}).update(dict.fromkeys(_TYPES[slot.sort], place))
         self._named = list(self._slots.items())
+        self._columns = [(name, places, itemgetter(name)) for name, places in self._named]
         self._all = slots
-        self._texts: dict[int, dict[str, int]] = {at: {} for at, each in enumerate(slots) if each.text is not None}
+        self._texts: dict[int, dict[str | None, int]] = {
+            at: {} for at, each in enumerate(slots) if each.text is not None
+        }
         self._width = len(slots)
         self._patterns = [_Found(attribute, known) for attribute, known in columns.patterns]
         self._set_numbers(slots)
@@ -100,9 +106,13 @@ class Few:
 
     def _match(self, events: Sequence[Attributes]) -> int:
         packed = self._take is not None
-        for row, event in enumerate(events):
-            if self._take is None or not self._put_numbers(row, event):
-                self._put(row, event, self._named)
+        if len(events) >= _COLUMNS_MIN:
+            packed = True
+            self._put_columns(events)
+        else:
+            for row, event in enumerate(events):
+                if self._take is None or not self._put_numbers(row, event):
+                    self._put(row, event, self._named)
         patterns = self._match_patterns(events) if self._patterns else _NO_PATTERNS[len(events)]
         while True:
             written: int = match_few(self._arrays, len(events), patterns, packed)
@@ -130,6 +140,12 @@ class Few:
         return True
 
     def _put(self, row: int, event: Attributes, slots: Iterable[tuple[str, dict[type, int]]]) -> None:
+        self._put_values(row, event, slots)
+        for name, at in self._present:
+            if event.get(name) is not None:
+                self._code_at[row * self._width + at] = PRESENT
+
+    def _put_values(self, row: int, event: Attributes, slots: Iterable[tuple[str, dict[type, int]]]) -> None:
         code_at, begin, given = self._code_at, row * self._width, event.get
         value: Any
         for name, places in slots:
@@ -150,11 +166,60 @@ class Few:
                 else:
                     at = at if at >= 0 else ~at
                     code_at[begin + at] = _place_exactly(self._all[at], number)
-        for name, at in self._present:
-            if given(name) is not None:
-                code_at[begin + at] = PRESENT
 
-    def _text_code(self, at: int, text: str) -> int:
+    def _put_columns(self, events: Sequence[Attributes]) -> None:
+        """All events of a run, attribute by attribute: values of one kind become codes without a loop in Python."""
+        rows = len(events)
+        for name, places, given in self._columns:
+            values: list[Any]
+            try:
+                values = list(map(given, events))
+            except KeyError:  # some do not have it
+                values = [event.get(name) for event in events]
+            kinds = set(map(type, values))
+            kinds.discard(NoneType)
+            if not self._put_column(values, kinds, places):
+                for row, event in enumerate(events):
+                    self._put_values(row, event, [(name, places)])
+        for name, at in self._present:
+            self._codes[:rows, at] = [MISSING if event.get(name) is None else PRESENT for event in events]
+
+    def _put_column(self, values: list[Any], kinds: set[type], places: dict[type, int]) -> bool:
+        """False, with nothing done, where values are of several kinds, or constants no doubles."""
+        if not kinds.isdisjoint(_NUMBERS):
+            kind: type = float if kinds <= _NUMBERS else NoneType
+        else:
+            kind = kinds.pop() if len(kinds) == 1 else NoneType
+        at = places.get(kind)
+        if at is None:
+            return kind is not NoneType or not kinds
+        if kind is str:
+            self._codes[: len(values), at] = self._text_codes(at, values)
+        elif kind is bool:
+            self._codes[: len(values), at] = list(map(_TRUTHS.__getitem__, values))
+        elif at < 0:
+            return False
+        else:
+            if kind is datetime:
+                values = [each if each is None else microseconds(each) for each in values]
+            try:
+                self._values[: len(values), self._column_of[at]] = values
+            except OverflowError:
+                return False
+        return True
+
+    def _text_codes(self, at: int, texts: list[Any]) -> list[int]:
+        known: dict[Any, int] = self._texts[at]
+        try:
+            return list(map(known.__getitem__, texts))
+        except KeyError:
+            pass
+        return [self._text_code(at, each) if (code := known.get(each)) is None else code for each in texts]
+
+    def _text_code(self, at: int, text: str | None) -> int:
+        if text is None:
+            self._texts[at][None] = UNKNOWN
+            return UNKNOWN
         known = self._texts[at]
         if len(known) >= _TEXTS_MAX:
             known.clear()

@@ -1,5 +1,5 @@
-"""The inner loops that fill bit rows, compiled by numba: see `bitmaps` and `blocks`. As `kernels`, they import nothing
-of ours, because numba looks for changes in this file alone.
+"""The inner loops that fill bit rows and boxes, compiled by numba: see `bitmaps` and `blocks`. As `kernels`, they
+import nothing of ours, because numba looks for changes in this file alone.
 """
 
 import numba as nb
@@ -31,30 +31,52 @@ def fill_bitmap(bit_rows, words, cuts, boxes, depth, dimension, boxed):
 
 
 @_compiled
-def fill_block(bit_rows, words, per_cell, test_starts, tests, is_range, side_of, cut_starts, cuts, firsts, exact):
-    """Clear each filter's bits in the cells of a block that its ranges do not touch or, behind those, do not fill.
+def fill_boxes(boxes, edges, lanes, exact, test_starts, tests, axis_of, axes, cuts):
+    """For each filter the bytes that it admits on each axis; where it asks nothing, all, and none is an edge.
 
-    Tests and filters are those of the block. Cells are those of `fill_bitmap`.
+    An edge is a byte whose codes the filter may admit in part; what part, second bytes say. Where cells are more than a
+    byte apart, a range that ends with a cell ends between two bytes and has no edge. `exact` is cleared for filters
+    with more tests than these.
     """
     for filter_ in range(test_starts.size - 1):
-        word, bit = filter_ // 64, np.uint64(1) << np.uint64(filter_ % 64)
-        for k in range(firsts.size):
-            for cell in range(cut_starts[k + 1] - cut_starts[k] + 2):
-                at = firsts[k] + cell * per_cell * words + word
-                bit_rows[at] |= bit
-                if per_cell == 2 and exact[filter_]:
-                    bit_rows[at + words] |= bit
+        at = 2 * lanes * filter_
+        boxes[at : at + lanes] = 0
+        boxes[at + lanes : at + 2 * lanes] = 255
         for t in range(test_starts[filter_] - test_starts[0], test_starts[filter_ + 1] - test_starts[0]):
-            k = side_of[tests[t, 1]]
-            if not is_range[t] or k < 0:
+            axis = axis_of[tests[t, 1]]
+            if tests[t, 0] != 0 or axis < 0:
+                exact[filter_] = 0
                 continue
+            begin, end, step, finer = axes[axis, 1], axes[axis, 2], axes[axis, 3], axes[axis, 6]
             low, high = tests[t, 2], tests[t, 3]
-            begin, cells = cut_starts[k], cut_starts[k + 1] - cut_starts[k] + 2
-            for cell in range(cells):
-                start = -1 if cell == 0 else 0 if cell == 1 else cuts[begin + cell - 2]
-                last = -1 if cell == 0 else _CODE_MAX if cell == cells - 1 else cuts[begin + cell - 1] - 1
-                at = firsts[k] + cell * per_cell * words + word
-                if low > last or high < start:
-                    bit_rows[at] &= ~bit
-                if per_cell == 2 and (low > start or high < last):
-                    bit_rows[at + words] &= ~bit
+            boxes[at + axis], boxes[at + lanes + axis] = 1, 254
+            if low > 0:
+                cell = np.searchsorted(cuts[begin:end], low, side="right")
+                start = cuts[begin + cell - 1] if cell > 0 else 0
+                boxes[at + axis] = 2 + step * cell - np.int64(step > 1 and start == low)
+                edges[at + axis] = min((low - start) >> finer, 255)
+            if high < _CODE_MAX:
+                cell = np.searchsorted(cuts[begin:end], high, side="right")
+                start = cuts[begin + cell - 1] if cell > 0 else 0
+                whole = step > 1 and begin + cell < end and cuts[begin + cell] == high + 1
+                boxes[at + lanes + axis] = 2 + step * cell + np.int64(whole)
+                edges[at + lanes + axis] = min((max(high, 0) - start) >> finer, 255)
+
+
+@_compiled
+def fill_lines(bit_rows, shift, sides, boxes, lanes, exact, surely):
+    """Set each filter's bit in the lines of a block that its bytes touch or, to be sure, that they fill."""
+    cells = 256 >> shift
+    for filter_ in range(exact.size):
+        if surely and not exact[filter_]:
+            continue
+        word, bit = filter_ // 64, np.uint64(1) << np.uint64(filter_ % 64)
+        for k in range(sides.size):
+            at = 2 * lanes * filter_ + sides[k]
+            low, high = np.int64(boxes[at]), np.int64(boxes[at + lanes])
+            first, last = low >> shift, (high >> shift) + 1
+            if surely:
+                first = 0 if low == 0 else first + 1
+                last = cells if high >= 254 else last - 1
+            for cell in range(first, last):
+                bit_rows[8 * (k * cells + cell) + word] |= bit

@@ -17,10 +17,22 @@ from typing import Any, NamedTuple
 import numba as nb
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.experimental import structref
-from numba.extending import intrinsic
+
+from holdfast.matching.vectors import (
+    BLOCK,
+    LINE,
+    NUMBERS_AT_ONCE,
+    choose,
+    find_points,
+    intersect_lines,
+    list_bits,
+    lowest_bit,
+    within_box,
+    within_edges,
+    write_sure,
+)
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -32,8 +44,8 @@ IN_RANGE, NOT_IN_RANGE, IN_SET, NOT_IN_SET, PATTERN, NOT_PATTERN = range(6)
 UNSORTED, AT_LEAST, AT_MOST = range(3)
 NO_SLOT = -1
 CODE_MAX = 2**31 - 1  # the high end of a range without one
-STRIPE = 16  # words of a block that are looked at together: two registers of 64 bytes
-SIDES_AT_ONCE = 8  # ANDed before it is looked whether a bit is left
+BLOCK_ROOM = BLOCK + NUMBERS_AT_ONCE  # pairs that a block may write at once
+VECTORS = 3161132775  # the checksum of `vectors`, so that this file changes with it
 EXACT = 2**53  # up to here, integers are doubles
 WIDE_ROWS = 4_096  # events that meet a block before the next one: it is fetched from memory once for all of them
 
@@ -67,15 +79,20 @@ class Image(NamedTuple):
     bit_rows: Words  # for each cell the filters that may hold for a code in it, then those that surely do
     scratch_sizes: Longs  # the widest bit row, the most dimensions, the most checked filters of any bucket
     wide_of: Ints  # bucket -> its row in wides, or -1
-    wides: Longs  # rows of: first axis, end, first block, end
-    axes: Longs  # rows of: slot, first cut, end (of wide_cuts)
+    wides: Longs  # rows of: first axis, end, first block, end, bytes of a point
+    # Rows of: slot, first cut, end (of wide_cuts), byte from one cell to the next, shift from code to place in
+    # axis_starts, first place there, shift from what a code is above its cell's first to the second byte.
+    axes: Longs
     wide_cuts: Ints
-    # Rows of: first side, end, words per bit row, first checked filter, bit rows per cell, first stripe, ranges only.
+    axis_starts: npt.NDArray[np.uint8]  # the cell of the first of the codes that share a place
+    # Rows of: first side, end, first word of lines that may hold, shift from byte to line, first word of those that
+    # surely hold or -1, shift, first checked filter, first byte in block_boxes, boxes say all, bits left that are
+    # tested at once; twice an axis, the lowest and the highest byte there that may match.
     blocks: Longs
-    sides: Longs  # rows of: axis (counted from the first of its bucket), first word in block_rows
-    wide_scratch: Longs  # the most words of a bit row, the most axes of a bucket
-    stripes: Ints  # for each STRIPE words of a block: a slot, or NO_SLOT, and the codes there that can match at all
-    block_rows: Words  # for each cell the filters that may hold for a code in it; then, in some blocks, those that do
+    sides: npt.NDArray[np.uint8]  # axes, counted from the first of the bucket
+    block_rows: Words  # a line of bits for each side and cell
+    block_boxes: npt.NDArray[np.uint8]  # for each filter of a block the lowest byte on each axis, then the highest
+    block_edges: npt.NDArray[np.uint8]  # likewise the second bytes
 
 
 class Patterns(NamedTuple):
@@ -89,38 +106,6 @@ class Patterns(NamedTuple):
 _compiled = nb.njit(cache=True, nogil=True)
 # Handing an array to a function that stays a function costs atomic reference counting: too much in a loop.
 _inlined = nb.njit(inline="always")
-
-_VECTOR = ir.VectorType(ir.IntType(64), STRIPE)
-
-
-@intrinsic
-def _and_stripe(context, rows, offsets, first, last, begin, left):
-    """left[:STRIPE] &= rows[offsets[d] + begin :] for d from `first` to `last`; whether a bit is left.
-
-    Written down as a vector, which stays in registers meanwhile: loops of so few words are not made vectors of.
-    """
-
-    def generate(target, builder, signature, args):
-        bit_rows, places, kept = (
-            target.make_array(signature.args[at])(target, builder, args[at]).data for at in (0, 1, 5)
-        )
-        place, found = builder.bitcast(kept, _VECTOR.as_pointer()), cgutils.alloca_once(builder, _VECTOR)
-        builder.store(builder.load(place, align=8), found)
-        with cgutils.for_range_slice(builder, args[2], args[3], ir.Constant(args[3].type, 1)) as (side, _):
-            at = builder.add(builder.load(builder.gep(places, [side])), args[4])
-            row = builder.load(builder.bitcast(builder.gep(bit_rows, [at]), _VECTOR.as_pointer()), align=8)
-            builder.store(builder.and_(builder.load(found), row), found)
-        builder.store(builder.load(found), place, align=8)
-        whole = builder.bitcast(builder.load(found), ir.IntType(64 * STRIPE))
-        return builder.icmp_unsigned("!=", whole, ir.Constant(whole.type, 0))
-
-    return types.boolean(rows, offsets, first, last, begin, left), generate
-
-
-@intrinsic
-def _lowest_bit(context, word):
-    """The place of the lowest bit of a word that is not zero."""
-    return types.int64(types.uint64), lambda target, builder, signature, args: builder.cttz(args[0], ir.IntType(1)(1))
 
 
 @_inlined
@@ -321,11 +306,11 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
                     continue
                 certain, possible = left[size + w], left[w] ^ left[size + w]  # what is sure is possible too
                 while certain:
-                    out[n] = subscriptions[first + 64 * w + _lowest_bit(certain)]
+                    out[n] = subscriptions[first + 64 * w + lowest_bit(certain)]
                     n += 1
                     certain &= certain - np.uint64(1)
                 while possible:
-                    at = 64 * w + _lowest_bit(possible)
+                    at = 64 * w + lowest_bit(possible)
                     possible &= possible - np.uint64(1)
                     if _in_box(boxes, box + 2 * depth * at, depth, point):
                         if boxed[first + at]:
@@ -350,91 +335,70 @@ def check_filters(image, codes, patterns, hit_rows, hit_buckets, hit, last, out_
     return hit, n
 
 
-@_inlined
-def _find_wide_cells(axes, cuts, codes, rows, first, end, cells):
-    """For each row its cell on each axis of a wide bucket."""
-    for d in range(first, end):
-        slot, begin, stop = axes[d, 0], axes[d, 1], axes[d, 2]
-        for i in range(rows.size):
-            code = codes[rows[i], slot]
-            cell = 0 if code < 0 else 1 + _first_not_below(cuts, begin, stop, code + 1) - begin
-            cells[i, d - first] = cell
-
-
-@_inlined
-def _intersect_stripe(bit_rows, offsets, depth, begin, left):
-    """AND a stripe of one bit row of each side, until nothing is left; whether something is."""
-    left[:] = ~np.uint64(0)
-    side, some = 0, True
-    while side < depth and some:
-        end = min(side + SIDES_AT_ONCE, depth)
-        some = _and_stripe(bit_rows, offsets, side, end, begin, left)
-        side = end
-    return some
-
-
-@_inlined
-def _is_within(stripes, at, codes, row):
-    """Whether a row can match anything in a stripe."""
-    return stripes[at, 0] == NO_SLOT or stripes[at, 1] <= codes[row, stripes[at, 0]] <= stripes[at, 2]
-
-
 @_compiled
 def check_blocks(image, codes, patterns, hit_rows, hit_buckets, progress, out_rows, out):
     """Test the filters of wide buckets, block by block; the pairs written. Hits are sorted by bucket.
 
-    `progress` says where to go on: the first hit of a group, the block and the place in the group.
+    `progress` says where to go on: the first hit of a group, the block and the place among its rows.
     A subscription with several filters may be written more than once.
     """
     subscriptions, test_starts, tests, sets = image.checked_subscriptions, image.test_starts, image.tests, image.sets
-    columns, texts, text_starts, text_patterns = image.pattern_columns, patterns.texts, patterns.starts, patterns.ids
-    wides, blocks, sides, stripes, bit_rows = image.wides, image.blocks, image.sides, image.stripes, image.block_rows
-    cells = np.empty((min(WIDE_ROWS, hit_rows.size), image.wide_scratch[1]), np.int16)
-    offsets = np.empty(image.wide_scratch[1], np.int64)
-    left, sure = np.empty(STRIPE, np.uint64), np.zeros(STRIPE, np.uint64)
+    columns, texts, text_starts, ids = image.pattern_columns, patterns.texts, patterns.starts, patterns.ids
+    wides, blocks, sides, bit_rows = image.wides, image.blocks, image.sides, image.block_rows
+    boxes, edges = image.block_boxes, image.block_edges
+    most, bytes_ = min(WIDE_ROWS, hit_rows.size), wides[:, 4].max()
+    points, fine = np.empty(most * bytes_, np.uint8), np.empty(most * bytes_, np.uint8)
+    by_axis, chosen = np.empty(most * bytes_, np.uint8), np.empty(most, np.int32)
+    left, sure, places = np.empty(LINE, np.uint64), np.empty(LINE, np.uint64), np.empty(BLOCK, np.int32)
     n, first = 0, progress[0]
     while first < hit_rows.size:
-        wide, last = image.wide_of[hit_buckets[first]], first + 1
+        wide, last = wides[image.wide_of[hit_buckets[first]]], first + 1
         while last < min(hit_rows.size, first + WIDE_ROWS) and hit_buckets[last] == hit_buckets[first]:
             last += 1
-        rows = hit_rows[first:last]
-        _find_wide_cells(image.axes, image.wide_cuts, codes, rows, wides[wide, 0], wides[wide, 1], cells)
-        for b in range(max(progress[1], wides[wide, 2]), wides[wide, 3]):
-            side, depth, words = blocks[b, 0], blocks[b, 1] - blocks[b, 0], blocks[b, 2]
-            for i in range(progress[2], rows.size):
-                if n + 64 * words > out.size:
+        rows, lanes = hit_rows[first:last], wide[4]
+        find_points(
+            image.axes,
+            image.wide_cuts,
+            image.axis_starts,
+            codes,
+            rows,
+            wide[0],
+            wide[1],
+            lanes,
+            points,
+            fine,
+            by_axis,
+            most,
+        )
+        for b in range(max(progress[1], wide[2]), wide[3]):
+            block = blocks[b]
+            side, end, few = block[0], block[1], block[9]
+            for i in range(progress[2], choose(block, by_axis, most, rows.size, chosen)):
+                if n + BLOCK_ROOM > out.size:
                     progress[0], progress[1], progress[2] = first, b, i
                     return n
-                row, begin = rows[i], n
-                for d in range(depth):
-                    offsets[d] = sides[side + d, 1] + words * blocks[b, 4] * cells[i, sides[side + d, 0]]
-                for at in range(0, words, STRIPE):
-                    if not _is_within(stripes, blocks[b, 5] + at // STRIPE, codes, row):
-                        continue
-                    if not _intersect_stripe(bit_rows, offsets, depth, at, left):
-                        continue
-                    if blocks[b, 4] == 2:
-                        _intersect_stripe(bit_rows, offsets, depth, at + words, sure)
-                    for w in range(STRIPE):
-                        if left[w] == 0:
-                            continue
-                        place = blocks[b, 3] + 64 * (at + w)
-                        certain = sure[w] if blocks[b, 4] == 2 else np.uint64(0)
-                        possible = left[w] ^ certain  # what is sure is possible too
-                        while certain:
-                            out[n] = subscriptions[place + _lowest_bit(certain)]
-                            n += 1
-                            certain &= certain - np.uint64(1)
-                        while possible:
-                            tested = place + _lowest_bit(possible)
-                            possible &= possible - np.uint64(1)
-                            out[n] = subscriptions[tested]
-                            if blocks[b, 6]:
-                                n += _in_ranges(test_starts, tests, codes, row, tested)
-                            elif _passes(
-                                test_starts, tests, sets, columns, texts, text_starts, text_patterns, codes, row, tested
-                            ):
-                                n += 1
+                row, point, begin = rows[chosen[i]], lanes * chosen[i], n
+                some = intersect_lines(bit_rows, block[2], block[3], sides, side, end, few, points, point, left)
+                if some == 0:
+                    continue
+                if block[4] >= 0 and some > few:
+                    intersect_lines(bit_rows, block[4], block[5], sides, side, end, -1, points, point, sure)
+                    n = write_sure(subscriptions, block[6], sure, left, out, n)
+                unsure = 0
+                for at in places[: list_bits(left, places)]:  # without branches: the next box is fetched meanwhile
+                    inside = within_box(boxes, block[7] + 2 * lanes * at, lanes, points, point)
+                    out[n] = subscriptions[block[6] + at]
+                    n += (inside >> 1) & block[8]
+                    places[unsure] = at
+                    unsure += np.int64(inside > 0) & ~((inside >> 1) & block[8])
+                for at in places[:unsure]:
+                    tested = block[6] + at
+                    out[n] = subscriptions[tested]
+                    if block[8]:
+                        inside = within_edges(boxes, block[7] + 2 * lanes * at, lanes, points, point, edges, fine)
+                        n += _in_ranges(test_starts, tests, codes, row, tested) if inside == 1 else inside >> 1
+                    elif _passes(test_starts, tests, sets, columns, texts, text_starts, ids, codes, row, tested):
+                        n += 1
                 out_rows[begin:n] = row
             progress[2] = 0
         progress[1] = 0
@@ -475,7 +439,7 @@ def match_few(few, count, patterns, doubles):
         for row in range(count):
             value = values[row, column]
             if value == value:
-                if doubles and abs(value) > EXACT:
+                if doubles and abs(value) >= EXACT:  # 2**53 + 1 becomes 2**53
                     return -2
                 at = _first_not_below(few.constants, begin, end, value)
                 codes[row, slot] = 2 * (at - begin) + np.int64(at < end and few.constants[at] == value)

@@ -9,15 +9,16 @@ Compiling is done when an event asks, or by a thread: a broker must not stop for
 will replace answers.
 """
 
-import gc
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import nullcontext
 from functools import cache, cached_property
 from itertools import chain
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from holdfast.language.subscription import Filter
+from holdfast.matching import collector
+from holdfast.matching.background import LOCK_SHARED
 from holdfast.matching.index import Index
 from holdfast.matching.marks import Marked
 from holdfast.model.event import Attributes
@@ -36,7 +37,7 @@ Filters = Sequence[Filter]
 
 RECENT_MAX = 256  # filters in the index in Python: compiling so few takes some milliseconds
 _TIER = 8  # levels become one when there are so many whose sizes are within this factor
-_ASKED_PER_FILTER = 8  # levels asked in vain, after which one for all pays: a filter takes so many times as long
+_ASKED_PER_FILTER = 4  # levels asked in vain, after which one for all pays: a filter takes so many times as long
 _THREADED_MAX = 65_536  # filters of a level that a thread makes: more would keep the interpreter's lock too long
 _YOUNG_MAX = 4_096  # filters of a broker that the garbage collector looks at: a million would stop it for a second
 _PAIRS_FEW = 64  # of a call, that a loop in Python is quick enough for
@@ -174,23 +175,11 @@ class CompiledLevel(Generic[K]):
             at += count
 
 
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Building an index makes millions of objects and no garbage; looking for it would double the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def compiled(filters: dict[K, Filters]) -> CompiledLevel[K]:
     from holdfast.matching.columns import Columns  # noqa: PLC0415  # loads numba
 
     keys = list(filters)
-    with collector_paused():
+    with collector.paused():
         level = CompiledLevel(Columns.of(filters.values()), lambda: keys)
     level.filter_count = sum(map(len, filters.values()))
     return level
@@ -241,14 +230,14 @@ class _Recent(Generic[K]):
 
 
 @cache
-def _load_kernels() -> None:
+def load_kernels() -> None:
     """Before an event needs them: its broker would stop for it. What is loaded stays, so no collection looks at it."""
-    with collector_paused():
+    with collector.paused():
         from holdfast.matching import few, level_marks  # noqa: PLC0415  # loads numba
 
         few.use_every_kernel()
         level_marks.use_every_kernel()
-    gc.freeze()
+        collector.leave_alone()  # while it is paused: its next look would hold everything up for a tenth of a second
 
 
 class _Job(Generic[K]):
@@ -279,18 +268,19 @@ class _Job(Generic[K]):
         return self._thread is not None and self._thread.is_alive()
 
     def run(self) -> None:
-        try:
-            if self._thread is not None:
-                _load_kernels()
-            for filters in self._filters:
-                level = compiled(filters)
-                level.numbers()
-                level.few()
-                if self._marks:
-                    level.set_marks(self._marks)
-                self.levels.append(level)
-        except Exception as problem:
-            self.problem = problem
+        with LOCK_SHARED if self._thread is not None else nullcontext():
+            try:
+                if self._thread is not None:
+                    load_kernels()
+                for filters in self._filters:
+                    level = compiled(filters)
+                    level.numbers()
+                    level.few()
+                    if self._marks:
+                        level.set_marks(self._marks)
+                    self.levels.append(level)
+            except Exception as problem:
+                self.problem = problem
 
 
 class Levels(Marked[K]):
@@ -337,7 +327,7 @@ class Levels(Marked[K]):
         if self._threaded:
             self._young += len(filters)
             if self._young >= _YOUNG_MAX:
-                gc.freeze()
+                collector.leave_alone()
                 self._young = 0
             self.settle()
 

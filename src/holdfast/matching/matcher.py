@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from holdfast.language.parser import as_subscription, parse
 from holdfast.language.subscription import Filter, Subscription
+from holdfast.matching import collector
 from holdfast.matching.archive import Archive
 from holdfast.matching.columns import Columns, Pairs
-from holdfast.matching.levels import CompiledLevel, Levels, collector_paused, compiled
+from holdfast.matching.levels import CompiledLevel, Levels, compiled
 from holdfast.matching.storage import load, save
 from holdfast.matching.trimming import trim_heap
 from holdfast.model.errors import MisuseError
@@ -102,7 +103,7 @@ class Matcher:
                 archive.add(str(found))
                 yield found.filters
 
-        with collector_paused():
+        with collector.paused():
             columns = Columns.of(filters())
         matcher._take(columns, _id_array(list(ids)), archive).few()
         trim_heap()

@@ -109,9 +109,9 @@ class IndexView(Generic[K]):
         return [self.marks(each) for each in events]
 
     def match(self, attributes: Attributes) -> list[K]:
-        keys = self.keys
+        known, keys = self._shared.answers.get(id(attributes)), self.keys
         found: list[K] = []
-        for number in self._shared.match(attributes):
+        for number in self._shared.match(attributes) if known is None else known[1]:
             if number in keys:
                 found += keys[number]
         return found
