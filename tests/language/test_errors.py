@@ -129,7 +129,7 @@ def test_problems_past_the_twentieth_are_left_out() -> None:
         ("x IN (1, 2", 10, 0, "expected , or ) in the IN list", ""),
         ("x = 1 -- why", 6, 2, "expected AND, OR or the end of the condition", COMMENT),
         ("x = --1", 4, 2, VALUE, COMMENT),
-        ("x = \u200b1", 4, 1, VALUE, ""),
+        ("x = \u200b1", 4, 1, VALUE, "this character is invisible; leave it out"),
         ("x IS TRUE", 5, 4, NULL, "write x = TRUE"),
         ("x is not false AND y = 1", 9, 5, NULL, "write x <> FALSE"),
         ('"a b" IS FALSE', 9, 5, NULL, 'write "a b" = FALSE'),

@@ -14,7 +14,7 @@ _MEANT = {
     "==": "write = for equality",
     "&&": "write AND",
     "&": "write AND",
-    "||": "write OR",
+    "||": "write OR; texts cannot be joined",
     "|": "write OR",
     "!": "write NOT",
     "~": "write LIKE with % and _ as wildcards",
@@ -23,6 +23,9 @@ _MEANT = {
     "`": "put a name with unusual characters in double quotes",
     "--": "there are no comments; write - -5, or - (-5), for two signs",
     "/*": "there are no comments",
+    "?": "there are no parameters; write the value itself",
+    "$": "there are no parameters; write the value itself",
+    **dict.fromkeys("\ufeff\u200b\u200c\u200d\u2060", "this character is invisible; leave it out"),
     ";": "a condition is a single expression; leave the ; out",
     **dict.fromkeys("‘’‚´", "write straight quotes: 'abc' for a string"),
     **dict.fromkeys("“”„«»", "write straight quotes: 'abc' for a string, \"abc\" for a name"),
@@ -70,6 +73,8 @@ def _describe(tokens: list[str], stumble: Stumble) -> tuple[str, str]:
         return f"this {quote} quote is never closed", mend
     if token in _MEANT:
         return stumble.expected, _MEANT[token]
+    if stumble.at and before[:1] == "'" and before.endswith("\\'"):
+        return stumble.expected, "a backslash is a character like any other; write '' for a quote inside a string"
     if token[:1] == '"' and stumble.expected.startswith(_WANTS_TEXT) and len(token) <= _ECHO_CHARACTERS_MAX:
         inner = token[1:-1].replace('""', '"').replace("'", "''")
         return stumble.expected, f"double quotes name an attribute; write '{inner}' for the string"
@@ -101,8 +106,25 @@ def _guess_grouped(tokens: list[str], at: int) -> str:
     return ""
 
 
+def _guess_number(token: str) -> str:
+    """Numbers as programming languages write them."""
+    if len(token) > _ECHO_CHARACTERS_MAX:
+        return ""
+    if re.fullmatch("0[xX][0-9a-fA-F]+", token):
+        return f"write it in decimal: {int(token, 16)}"
+    if re.fullmatch(r"[0-9]+(\.[0-9]*)?[fFdD]", token):
+        return f"write {token[:-1]}; numbers have no suffix but L"
+    return ""
+
+
 def _guess_word(stumble: Stumble, token: str) -> str:
     upper = token.upper()
+    if stumble.expected == "expected a number":
+        return _guess_number(token)
+    if upper == "WHEN":
+        return "there is no CASE; write (a AND b) OR (NOT a AND c)"
+    if token == ")" and stumble.expected.startswith("expected a value"):
+        return "write FALSE where nothing may match"
     wants_value = stumble.expected.startswith("expected a value")
     if token is END and stumble.at == 0:
         return "write TRUE to match every event"

@@ -93,19 +93,18 @@ class Template:
         """An InputError when the text is no template."""
         self.text = text or space
         self._tokens: list[tuple[str, str]] = []  # ("literal" or "attribute", text)
+        what = f"lanes {text!r}" if text else f"space {space!r}"
         for each in _tokens_of(self.text):
-            self._tokens.append(_read_token(each, self.text))
+            self._tokens.append(_read_token(each, what))
         self.attributes = tuple(name for kind, name in self._tokens if kind == "attribute")
         if len(set(self.attributes)) < len(self.attributes):
-            raise InputError(f"lanes {self.text!r}: an attribute stands in it twice; once is enough")
+            raise InputError(f"{what}: an attribute stands in it twice; once is enough")
         if len(self.attributes) > _PLACES_MAX:
-            raise InputError(f"lanes {self.text!r}: {len(self.attributes)} attributes; the limit is {_PLACES_MAX}")
+            raise InputError(f"{what}: {len(self.attributes)} attributes; the limit is {_PLACES_MAX}")
         left = _LANE_MAX - sum(len(name) + 1 for kind, name in self._tokens if kind == "literal")
         self._token_max = min(_TOKEN_MAX, left // max(1, len(self.attributes)) - _HASHED)
         if self._token_max < 8:
-            raise InputError(
-                f"lanes {self.text!r}: too long for {len(self.attributes)} values in {_LANE_MAX} characters"
-            )
+            raise InputError(f"{what}: too long for {len(self.attributes)} values in {_LANE_MAX} characters")
         self._cache: dict[tuple[object, ...], Lane] = {}
 
     def lane(self, attributes: Mapping[str, Value | None]) -> Lane:
@@ -266,13 +265,13 @@ def _tokens_of(text: str) -> list[str]:
     return [re.sub("\0([0-9]+)\0", lambda each: places[int(each[1])], part) for part in parts]
 
 
-def _read_token(token: str, whole: str) -> tuple[str, str]:
+def _read_token(token: str, what: str) -> tuple[str, str]:
     place = _PLACE.fullmatch(token)
-    example = "write it for instance as plant.{site}.{kind}"
+    example = "write it for instance as plant" + (".{site}.{kind}" if what.startswith("lanes") else "")
     if place is not None and place[1].strip():
         return "attribute", place[1].strip()
     if "{" in token or "}" in token:
-        raise InputError(f"lanes {whole!r}: {token!r} is neither a word nor one attribute in braces; {example}")
+        raise InputError(f"{what}: {token!r} is neither a word nor one attribute in braces; {example}")
     if not _PLAIN.fullmatch(token):
-        raise InputError(f"lanes {whole!r}: {token!r} may have letters, digits, _ and - only; {example}")
+        raise InputError(f"{what}: {token!r} may have letters, digits, _ and - only; {example}")
     return "literal", token

@@ -81,7 +81,8 @@ def _read_anew(given: tuple[str, bool]) -> tuple[Subscription, int]:
     size = 2 * len(text) + _CONSTRAINT_BYTES * sum(map(len, subscription.filters))
     if len(subscription.filters) > _MANY:
         canonical = str(subscription)
-        _remembered.keep((canonical, blind), Subscription(subscription.filters), size + len(canonical))
+        for way in (blind,) if "REGEXP_LIKE" in canonical else (True, False):  # otherwise both readers read the same
+            _remembered.keep((canonical, way), Subscription(subscription.filters), size + len(canonical))
     return subscription, size
 
 

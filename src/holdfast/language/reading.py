@@ -6,6 +6,7 @@ condition, `(a > b) = urgent`, whose value is TRUE, FALSE or unknown.
 """
 
 import difflib
+import re
 from datetime import datetime
 from math import isinf
 from typing import NamedTuple, NoReturn
@@ -28,6 +29,8 @@ COMPARISONS = {"=": "=", "<": "<", ">": ">", "<=": "<=", ">=": ">=", "<>": "<>",
 OPERATORS = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT, "%": PRODUCT}
 _WORDS = {spelling: word for word in KEYWORDS for spelling in (word, word.lower())}
 _WANTED = "expected a value: a number, a string in single quotes, TRUE, FALSE, TIMESTAMP '…' or an attribute"
+_CONSTANTS = re.compile(r"\[\s*(['0-9+.-]|.*,)")
+_NO_LISTS = "there are no lists of constants; write 5 = ANY(x) or x IN (1, 2); such a name goes in double quotes"
 _UNORDERED = "TRUE and FALSE have no order; compare them with = or <>"
 _INSTALL = how_to_install("regex")
 _QUANTIFIERS = ("ANY", "ALL")  # words only between a comparison and a parenthesis
@@ -413,6 +416,8 @@ class Reader:
         if token[:1] == '"' and len(token) > 2 and token[-1] == '"':
             name = token[1:-1].replace('""', '"')
         elif token[:1] == "[" and len(token) > 2 and token[-1] == "]":
+            if _CONSTANTS.match(token):
+                self.stop("expected one value, or a name that is not taken for a list", _NO_LISTS)
             name = token[1:-1].replace("[[", "[").replace("]]", "]")
         elif NAME.fullmatch(token) and word_of(token) is None:
             name = token
