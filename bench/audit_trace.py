@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.books.trace import PUBLICATION, SCHEMAS, TraceWriter
+from holdfast.books.trace import PUBLICATION, ROWS_MAX, SCHEMAS, TraceWriter
 
 Numbers = npt.NDArray[np.int64]
 
@@ -97,4 +97,4 @@ def _write(folder: Path, table: str, number: int, schema: pa.Schema, columns: di
     count = len(next(iter(columns.values())))  # type: ignore[arg-type]
     missing = {name: pa.nulls(count, kind) for name, kind in ((f.name, f.type) for f in schema) if name not in columns}
     found = pa.table({name: pa.array((columns | missing)[name]) for name in schema.names}).cast(schema)
-    pq.write_table(found, folder / table / f"part-{number:05}.parquet", compression="zstd")
+    pq.write_table(found, folder / table / f"part-{number:05}.parquet", compression="zstd", row_group_size=ROWS_MAX)

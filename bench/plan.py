@@ -1,9 +1,10 @@
-"""The planner's speed on Spark: a large network, and a sweep of what-if cases of a small one.
+"""The planner's speed on Spark: large networks, and a sweep of what-if cases of a small one.
 
-The large network has 1,000 brokers and 100,000 subscribers who want something from every broker: a hundred million
-pairs, of which the million pairs of brokers are computed. The sweep makes every broker of a network of 20 better in
-turn, with exact numbers. Both count from a warm session to the written table and the advice. Some brokers are
-predicted in one process as well, and must get the same numbers.
+The largest network has 1,000 brokers and 100,000 subscribers who want something from every broker: a hundred million
+pairs, of which the million pairs of brokers are computed. Two smaller ones say how the time grows, and the line through
+all three what 10,000 brokers and 1,000,000 subscribers would take. The sweep makes every broker of a network of 20
+better in turn, with exact numbers. All count from a warm session to the written table and the advice. Some brokers
+are predicted in one process as well, and must get the same numbers.
 """
 
 import sys
@@ -12,8 +13,10 @@ import time
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from bench.command import options, redraw, told
@@ -27,6 +30,9 @@ from holdfast.planner.what_if import changed
 SAMPLES = PlanSettings().samples
 SEED = "7/plan"
 TARGET_S = 300  # for the large network: a few minutes on two cores
+SIZES = (4, 2)  # the smaller networks: the largest one's brokers divided by these
+EXTRAPOLATED_BROKERS = 10_000
+EXTRAPOLATED_TARGET_S = 1_800
 COMPARED = 8  # brokers whose subscribers are predicted in one process as well
 
 
@@ -97,8 +103,11 @@ def measure(brokers: int, per_broker: int, small: int) -> dict[str, Any]:
     load_s = time.perf_counter() - began
     spark = session("bench plan", "local[2]")
     on_spark(spark, {"": network(6, 2)})  # warm
+    sizes = [on_spark(spark, {"": network(brokers // each, per_broker)}) for each in SIZES]
     whole = on_spark(spark, {"": large})
-    print(f"{whole['rows']:,} rows in {whole['seconds']:.0f} s", file=sys.stderr)
+    sizes.append(whole)
+    for each in sizes:
+        print(f"{each['brokers']:,} brokers: {each['rows']:,} rows in {each['seconds']:.0f} s", file=sys.stderr)
     case = network(small, 50)
     sweep = on_spark(
         spark, {"": case, **{f"{name}=0.999": changed(case, f"{name}=0.999") for name in case.overlay.names}}
@@ -110,6 +119,7 @@ def measure(brokers: int, per_broker: int, small: int) -> dict[str, Any]:
         "machine": machine(("numpy", "numba", "pyarrow", "pyspark")),
         "samples": SAMPLES,
         "load_s": load_s,
+        "sizes": sizes,
         "large": whole,
         "sweep": sweep,
         "target_s": TARGET_S,
@@ -117,8 +127,26 @@ def measure(brokers: int, per_broker: int, small: int) -> dict[str, Any]:
     }
 
 
+def extrapolated_s(sizes: list[dict[str, Any]]) -> float:
+    """What the line through the sizes' pairs of brokers says of the aimed size: every pair is computed once."""
+    pairs, seconds = ([each[name] for each in sizes] for name in ("broker_pairs", "seconds"))
+    slope, start = np.polyfit(pairs, seconds, 1)
+    return float(start + slope * EXTRAPOLATED_BROKERS**2)
+
+
+def _law(found: dict[str, Any]) -> str:
+    seconds = extrapolated_s(found["sizes"])
+    subscribers = EXTRAPOLATED_BROKERS * found["large"]["rows"] // found["large"]["brokers"]
+    verdict = "within" if seconds <= EXTRAPOLATED_TARGET_S else "NOT within"
+    return (
+        "The time grows with the pairs of brokers. By the line through the three sizes "
+        f"{EXTRAPOLATED_BROKERS:,} brokers and {subscribers:,} subscribers take {seconds / 60:,.0f} min, {verdict} "
+        f"the {EXTRAPOLATED_TARGET_S // 60} min that are wanted; that was not run."
+    )
+
+
 def report(found: dict[str, Any]) -> str:
-    lines = []
+    lines = [_law(found)]
     for name in ("large", "sweep"):
         each = found[name]
         what = f"{each['brokers']:,} brokers, {each['cases']} cases"
@@ -136,23 +164,25 @@ def section(found: dict[str, Any]) -> str:
     rows = "\n".join(
         f"| {name} | {each['rows']:,} | {each['broker_pairs']:,} | {each['seconds']:.1f} | {each['rows_per_s']:,.0f} "
         f"| {each['pairs_per_s']:,.0f} |"
-        for name, each in (("large", large), ("sweep", sweep))
+        for name, each in (*((f"{size['brokers']:,} brokers", size) for size in found["sizes"]), ("sweep", sweep))
     )
     return f"""## Plans
 
 Measured on {found["date"]} with `./run bench plan --save`: {where["processor"]}, {where["cores"]} cores,
 {where["memory_gib"]} GiB, Python {where["python"]}, Spark's local[2].
 
-`holdfast plan --spark` on a random graph of {large["brokers"]:,} brokers and {large["links"]:,} links with
+`holdfast plan --spark` on random graphs of up to {large["brokers"]:,} brokers and {large["links"]:,} links with
 {large["rows"]:,} subscribers; and on a network of {sweep["brokers"]} brokers with {sweep["cases"]} cases, in each of
 which one broker is better, with exact numbers. The time is from a warm session to the written table and the advice;
-reading the file and working out who wants what took {found["load_s"]:.0f} s more for the large one.
+reading the file and working out who wants what took {found["load_s"]:.0f} s more for the largest.
 
 | | rows | pairs of brokers | seconds | rows/s | pairs of publishers' brokers and subscribers/s |
 |---|--:|--:|--:|--:|--:|
 {rows}
 
-Target: at most {found["target_s"]} s for the large one, and the numbers of one process. The largest difference, over
+{fill(_law(found), 120)}
+
+Target: at most {found["target_s"]} s for the largest, and the numbers of one process. The largest difference, over
 the subscribers of {COMPARED} brokers and two cases, is
 {max(large["largest_difference"], sweep["largest_difference"]):g} ({"holds" if found["holds"] else "does NOT hold"}).
 """

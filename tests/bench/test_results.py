@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import chart
-from bench.results import SAVED, Check, Results, load, regressions
+from bench.results import SAVED, Check, Results, load, regressions, with_part
 from bench.rounds import Row
 
 saved_only = pytest.mark.skipif(not SAVED.is_file(), reason="no results have been saved yet")
@@ -94,3 +94,15 @@ def test_results_name_no_host_and_no_path() -> None:
     text = json.dumps(fake(naive=0.5).as_dict())
     assert str(Path.home()) not in text
     assert str(SAVED.parents[2]) not in text
+
+
+def test_a_part_that_is_measured_again_replaces_its_own_rows_and_checks_alone() -> None:
+    saved, again = fake(naive=0.5).as_dict(), fake(naive=0.2).as_dict()
+    saved["date"] = "2026-01-01"
+    saved["rows"].append({**saved["rows"][0], "workload": "ranges"})
+    joined = with_part(saved, again, "stock")
+    assert [each["workload"] for each in joined["rows"]] == ["ranges", "stock", "stock", "stock"]
+    assert joined["ratios"]["stock 1,000 x 50,000: naive (1 thread)"] == pytest.approx(2)
+    assert [each["measured"] for each in joined["checks"]] == [pytest.approx(2)]
+    assert (joined["date"], joined["dates"]) == ("2026-01-01", {"stock": again["date"]})
+    assert f"2026-01-01 (stock on {again['date']})" in chart.section({**joined, "parsing": []})

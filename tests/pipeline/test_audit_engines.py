@@ -97,13 +97,14 @@ def test_a_pair_with_almost_all_rows_is_many_tasks_work(
     """By rows, not by seconds: the largest task's beside the middle one's."""
     from pyspark.sql.functions import spark_partition_id
 
-    from holdfast.pipeline.audit.spark_trace import SparkTraceEngine
+    from holdfast.pipeline.audit import spark_trace
 
     monkeypatch.setattr(facts, "RANGE", 1 << 9)
+    monkeypatch.setattr(facts, "WHOLE_MAX", 1 << 13)
+    monkeypatch.setitem(spark_trace._COALESCED, "spark.sql.adaptive.advisoryPartitionSizeInBytes", "1m")
     session = spark.newSession()
-    session.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", "1m")
     folder = write_trace(tmp_path / "hot", 120_000, hot=True)
-    engine = SparkTraceEngine(session, 5 * engines.EMBEDDED_ROWS_MAX)
+    engine = spark_trace.SparkTraceEngine(session, 5 * engines.EMBEDDED_ROWS_MAX)
     with audited(engine, read_footers([folder])) as audit:
         pairs = {(row["subscriber"], row["source"]): row["owed"] for row in audit.figures.dicts() if row["source"]}
         assert pairs["hot", "hot"] > 0.85 * audit.runs[0].outcome.owed
@@ -127,6 +128,7 @@ def test_spark_finds_the_rows_of_the_embedded_engine_in_drawn_traces(spark: Any,
 def test_ranges_of_any_length_give_the_same_rows(audited_traces: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then almost everything that an event knows of its pair's other events is carried in from other ranges."""
     monkeypatch.setattr(facts, "RANGE", 4)
+    monkeypatch.setattr(facts, "WHOLE_MAX", 8)
     with embedded_audit(audited_traces.folders[name] for name in ("churn", "orders")) as found:
         agree(found, audited_traces.audit, {"churn", "orders"})
 

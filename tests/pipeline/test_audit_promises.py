@@ -112,11 +112,12 @@ def test_lost_messages_and_crashes_explain_losses(audited_traces: Audited) -> No
 
 def judged(run: Any, file: str = "", **asked: float) -> dict[str, Any]:
     """The promises of a run's figures, had its file and the caller asked for these things."""
+    from holdfast.books.outcome import Outcome
     from holdfast.pipeline.audit.promises import Asked, Costs, from_figures
     from holdfast.pipeline.audit.trace_footers import RunFooters
 
     trace = RunFooters(run.label, run.folder, {"file": file}, {}, {})
-    return from_figures(trace, run.figures, {}, Costs(), Asked(**asked))
+    return from_figures(trace, run.figures, Outcome(), Costs(), Asked(**asked))
 
 
 def test_a_rate_that_was_asked_for_is_judged_whatever_the_causes(audited_traces: Audited) -> None:

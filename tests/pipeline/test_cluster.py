@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from typing import Any
 
 import duckdb
 import psutil
+import pyarrow
 import pytest
 
 from holdfast.network.presets import preset_text
@@ -109,7 +109,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def python_without_us(folder: Path) -> Path:
     """A Python with our dependencies that cannot import holdfast: a link file is not read on PYTHONPATH."""
     script = folder / "python"
-    packages = sysconfig.get_path("purelib")
+    packages = Path(pyarrow.__file__).parents[1]
     real = Path(sys.executable).resolve()
     script.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec "{real}" "$@"\n')
     script.chmod(0o755)

@@ -8,8 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from holdfast.language.parser import parse
 from holdfast.model.errors import InputError
 from holdfast.pipeline.match import compile as match_compile
+from holdfast.pipeline.match import subscriptions_table
+from holdfast.pipeline.match.subscriptions_table import Subscriptions
 from tests.pipeline.judges import duckdb_pairs, pairs
 
 pytestmark = pytest.mark.spark
@@ -63,12 +66,33 @@ def test_shards_within_the_budget_find_the_same_pairs(spark: Any, wishes: Any) -
 def test_a_large_table_of_subscriptions_is_sorted_by_the_tasks(
     spark: Any, wishes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(match_compile, "_HEAD_ROWS", 50)
+    monkeypatch.setattr(match_compile, "_SAMPLE_ROWS", 50)
     whole = match_compile.compile_subscriptions(spark, wishes)
     assert (len(whole.files), whole.subscriptions) == (1, len(CONDITIONS))
     in_shards = match_compile.compile_subscriptions(spark, wishes, BUDGET)
     assert in_shards.subscriptions == len(CONDITIONS)
     assert in_shards.uses == whole.uses
+
+
+@pytest.mark.parametrize("budget", [BUDGET, 1 << 30], ids=["sharded", "whole"])
+def test_the_driver_compiles_nothing_and_parses_a_sample_at_most(
+    spark: Any, wishes: Any, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed_here: list[str] = []
+
+    def counted(condition: str) -> Any:
+        parsed_here.append(condition)
+        return parse(condition)
+
+    def refused(self: Subscriptions) -> Any:
+        raise AssertionError("the driver compiles")
+
+    monkeypatch.setattr(match_compile, "_SAMPLE_ROWS", 7)
+    monkeypatch.setattr(subscriptions_table, "parse", counted)
+    monkeypatch.setattr(Subscriptions, "matcher", refused)
+    compiled = match_compile.compile_subscriptions(spark, wishes, budget)
+    assert compiled.subscriptions == len(CONDITIONS)
+    assert len(parsed_here) == (7 if budget == BUDGET else 0)
 
 
 def test_invalid_subscriptions_are_told_by_id_from_shards_too(spark: Any, wishes: Any) -> None:

@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bench.delta_judge import replayed, rows
 from holdfast.model.errors import InputError
 from tests.pipeline.judges import duckdb_pairs, pairs
 
@@ -283,3 +286,114 @@ def test_a_killed_stream_ends_with_the_result_of_the_batch_job(tmp_path: Path) -
     expected = pairs(pq.read_table(tmp_path / "batch" / "matches"))
     assert expected == duckdb_pairs(events(0, 12 * ROWS), CONDITIONS)
     assert found(tmp_path) == expected
+
+
+# Lifetimes ---------------------------------------------------------------------------------------------------------
+
+
+def timed(folder: Path, number: int, rows: list[tuple[int, int]]) -> None:
+    """Events (id, second) as one file, which is one batch."""
+    at = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second) for _, second in rows]
+    folder.mkdir(exist_ok=True)
+    table = pa.table({"id": [id_ for id_, _ in rows], "at": pa.array(at, pa.timestamp("us", "UTC"))})
+    pq.write_table(table, folder / f"_{number}")
+    os.utime(folder / f"_{number}", (1_700_000_000 + number,) * 2)
+    (folder / f"_{number}").rename(folder / f"{number}.parquet")
+
+
+def test_an_event_past_its_lifetime_is_dropped_and_a_repeat_is_matched_once(spark: Any, tmp_path: Path) -> None:
+    from holdfast.cli.dropped_events import DroppedEvents
+    from holdfast.pipeline.match.lifetimes import Lifetime
+
+    want(tmp_path / "wishes.jsonl", {"all": "id >= 0"})
+    timed(tmp_path / "in", 0, [(1, 0), (2, 100)])
+    timed(tmp_path / "in", 1, [(3, 75), (2, 100), (5, 101)])
+    timed(tmp_path / "in", 2, [(2, 100), (4, 60), (6, 102)])  # 2 is known from before; the watermark is at 70
+    made = stream(tmp_path, lifetime=Lifetime("at", 30.0))
+    with made.running(spark) as query:
+        query.awaitTermination()
+        progress = query.recentProgress
+    assert found(tmp_path) == [(1, "all"), (2, "all"), (3, "all"), (5, "all"), (6, "all")]
+    dropped = [sum(each["numRowsDroppedByWatermark"] for each in batch["stateOperators"]) for batch in progress]
+    assert sum(dropped) == 1
+    with redirect_stderr(StringIO()) as said:
+        DroppedEvents().tell(progress)
+    assert said.getvalue() == "batch 2: 1 event came later than the lifetime, and not matched\n"
+    with pytest.raises(InputError, match=r"lifetime was \['at', 30.0\] and is now \['at', 5.0\]"):
+        run(spark, stream(tmp_path, lifetime=Lifetime("at", 5.0)))
+
+
+def test_a_lifetime_needs_a_key_and_a_time(spark: Any, place: Path) -> None:
+    from holdfast.pipeline.match.lifetimes import Lifetime
+
+    for changes, told in (
+        ({"lifetime": Lifetime("price", 5.0)}, "expected a column of type timestamp, and price is double"),
+        ({"lifetime": Lifetime("at", 5.0)}, "expected a column of type timestamp, and at is not there"),
+    ):
+        with pytest.raises(InputError, match=told):
+            run(spark, stream(place, **changes))
+
+
+# Tables ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["before the commit", "after the commit"])
+def test_a_crash_around_a_commit_leaves_each_pair_once_in_the_table(
+    spark: Any, place: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    from holdfast.pipeline.tables.delta import DeltaTables
+    from holdfast.pipeline.tables.target import Target
+
+    commit, lake = DeltaTables.commit, Target("delta", str(place / "lake"))
+    made = stream(place, out=lake, checkpoint=str(place / "progress"))
+
+    def dying(self: DeltaTables, name: str, files: Any, mode: Any, batch: Any) -> None:
+        if batch.number == 1 and "before" in where:
+            raise RuntimeError("crash")
+        commit(self, name, files, mode, batch)
+        if batch.number == 1:
+            raise RuntimeError("crash")
+
+    with monkeypatch.context() as patch, pytest.raises(Exception, match="crash"):
+        patch.setattr(DeltaTables, "commit", dying)
+        run(spark, made)
+    run(spark, made)
+    assert pairs(rows(place / "lake" / "matches")) == duckdb_pairs(ALL, CONDITIONS)
+    assert [*replayed(place / "lake" / "matches").writers.values()] == [[0, 1, 2]]
+    with pytest.raises(InputError, match=r"to was delta:.* and is now delta:"):
+        run(spark, stream(place, out=Target("delta", str(place / "other")), checkpoint=str(place / "progress")))
+    with pytest.raises(InputError, match="--checkpoint: expected the folder"):
+        run(spark, stream(place, out=lake))
+
+
+def test_spark_writes_parquet_to_any_file_system(
+    spark: Any, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`viewfs://` is a file system of Hadoop's that no Python library knows; here it leads to a local folder."""
+    from holdfast import cli
+
+    def match(*words: str) -> int:
+        with pytest.raises(SystemExit) as left:
+            cli.main(["match", "in", "wishes.jsonl", "--key", "id", *words])
+        return int(left.value.code or 0)
+
+    monkeypatch.chdir(place)
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.viewfs.mounttable.there.link./lake", f"file://{place}/behind")
+    (place / "behind").mkdir()
+    target = ["--to", "parquet:viewfs://there/lake/wanted"]
+    assert match(*target, "--explain") == 0
+    said = capsys.readouterr().out
+    assert "result in parquet:viewfs://there/lake/wanted" in said and "MapInArrow" in said
+    assert pairs(pq.read_table(place / "behind" / "wanted" / "matches")) == duckdb_pairs(ALL, CONDITIONS)
+    assert match(*target) == 2 and "this table exists" in capsys.readouterr().err
+    assert match(*target, "--counts") == 0
+    counted = pq.read_table(place / "behind" / "wanted" / "counts")
+    assert sum(counted["events"].to_pylist()) == len(duckdb_pairs(ALL, CONDITIONS))
+    assert match(*target, "--append") == 2 and "has no commits" in capsys.readouterr().err
+    assert match("--to", "delta:viewfs://there/lake/d") == 2
+    assert "this Spark session has no delta; add its package: --packages io.delta" in capsys.readouterr().err
+    assert match("--to", "parquet:s4://bucket/x") == 2
+    assert 'No FileSystem for scheme "s4"' in capsys.readouterr().err
+    assert match("--stream", "--once", *target, "--checkpoint", "progress") == 2
+    assert "could not tell which batches are written" in capsys.readouterr().err

@@ -1,21 +1,30 @@
 """`holdfast audit`: what was owed, what arrived, when, in which order, at what cost, and which promises held."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.spark_options import Conf, EngineChoice, Master, Packages, check_engine, spark_settings
+from holdfast.cli.progress_shown import spark_progress
+from holdfast.cli.spark_options import Append, Conf, EngineChoice, Master, Packages, To, check_engine, spark_settings
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
     from holdfast.pipeline.audit.job import Audit, AuditedRun
+    from holdfast.pipeline.tables.target import Mode, Target
 
 
+_Delivery = Annotated[
+    float | None, typer.Option(min=0, max=1, help="P4 is broken below this share of what is owed, such as 0.99.")
+]
+_Violations = Annotated[
+    float | None, typer.Option(min=0, max=1, help="P3 is broken above this share of the deliveries, such as 0.")
+]
+_Engine = Annotated[
+    EngineChoice | None, typer.Option(help="Audit on Spark or in this process; by default, by the size of the runs.")
+]
 _ENGINES = {"spark": "on Spark", "embedded": "by the embedded engine (DuckDB)"}
 
 
@@ -23,17 +32,12 @@ def run(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders that `sim --out` or `up --out` wrote.")],
     out: Annotated[Path | None, typer.Option(help="Write the tables and the report into this folder.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an audit that is in the folder already.")] = False,
+    to: To = None,
+    append: Append = False,
     compare: Annotated[bool, typer.Option("--compare", help="Compare two runs side by side.")] = False,
-    delivery: Annotated[
-        float | None, typer.Option(min=0, max=1, help="P4 is broken below this share of what is owed, such as 0.99.")
-    ] = None,
-    violations: Annotated[
-        float | None, typer.Option(min=0, max=1, help="P3 is broken above this share of the deliveries, such as 0.")
-    ] = None,
-    engine: Annotated[
-        EngineChoice | None,
-        typer.Option(help="Audit on Spark or in this process; by default, by the size of the runs."),
-    ] = None,
+    delivery: _Delivery = None,
+    violations: _Violations = None,
+    engine: _Engine = None,
     master: Master = None,
     conf: Conf = None,
     packages: Packages = None,
@@ -62,6 +66,7 @@ def run(
         raise InputError(f"--out: {out} is one of the runs; name another folder")
     settings = spark_settings(conf, packages)
     check_engine(engine, master, settings)
+    place = _place(to, append, overwrite)
     if explain and as_json:
         raise InputError("--explain prints text; leave it or --json out")
     footers = read_footers(runs)
@@ -70,12 +75,14 @@ def run(
     from holdfast.pipeline.audit.promises import Asked
 
     name = engine_for(engine.value if engine is not None else None, footers, bool(master or settings))
-    with _progress(as_json) as show_step:
-        started = start(name, footers, master, settings, show_step)
+    with spark_progress(as_json) as progress:
+        started = start(name, footers, master, settings, progress.step)
+        progress.watch(getattr(started, "spark", None))
         results = _results(out, overwrite)
-        with results as folder, audited(started, footers, Asked(delivery, violations), show_step) as audit:
-            if folder is not None:
-                _write(audit, folder, compare, show_step)
+        with results as folder, audited(started, footers, Asked(delivery, violations), progress.step) as audit:
+            if folder is not None or place is not None:
+                progress.step("writing tables and report")
+                _write(audit, folder, compare, place)
             plan = started.plan() if explain else ""
     _print(audit.runs, compare, name if as_json else None)
     if not as_json:
@@ -84,6 +91,8 @@ def run(
         print(plan)
     if out is not None and not as_json:
         print(f"tables and report in {out}")
+    if to is not None and not as_json:
+        print(f"tables in {to}")
     if any(each.broken for each in audit.runs):
         raise typer.Exit(1)
 
@@ -96,15 +105,26 @@ def _results(out: Path | None, overwrite: bool) -> AbstractContextManager[Path |
     return audit_folder(out, overwrite)
 
 
-def _write(audit: "Audit", folder: Path, compare: bool, show_step: Callable[[str], None]) -> None:
+def _place(to: str | None, append: bool, overwrite: bool) -> "tuple[Target, Mode] | None":
+    from holdfast.pipeline.tables.target import mode_of, parse_target
+
+    if to is None and append:
+        raise InputError("--append adds to tables, which --to names")
+    return None if to is None else (parse_target(to), mode_of(append, overwrite))
+
+
+def _write(audit: "Audit", folder: Path | None, compare: bool, place: "tuple[Target, Mode] | None") -> None:
     from holdfast.pipeline.audit.folder import write_tables
     from holdfast.pipeline.audit.slices import shown
+    from holdfast.pipeline.audit.to_tables import publish_tables
     from holdfast.pipeline.report.files import write_reports
 
-    show_step("writing tables and report")
     found = shown(audit)
-    write_tables(audit, found, folder)
-    write_reports(audit.runs, found, folder, compare)
+    if folder is not None:
+        write_tables(audit, found, folder)
+        write_reports(audit.runs, found, folder, compare)
+    if place is not None:
+        publish_tables(audit, found, *place)
 
 
 def _print(runs: list["AuditedRun"], compare: bool, engine_in_json: str | None) -> None:
@@ -117,15 +137,3 @@ def _print(runs: list["AuditedRun"], compare: bool, engine_in_json: str | None) 
         print(comparison(*runs))
     else:
         print("\n\n".join(map(summary, runs)))
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """What is going on, on a terminal; nothing elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda step: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("") as status:
-        yield status.update

@@ -2,27 +2,38 @@
 
 import json
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.spark_options import Conf, EngineChoice, Master, Packages, check_engine, pairs, spark_settings
+from holdfast.cli.dropped_events import DroppedEvents
+from holdfast.cli.progress_shown import spark_progress
+from holdfast.cli.spark_options import (
+    Append,
+    Conf,
+    EngineChoice,
+    Master,
+    Packages,
+    To,
+    check_engine,
+    pairs,
+    spark_settings,
+)
 from holdfast.model.errors import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from holdfast.pipeline.match.event_files import Format
     from holdfast.pipeline.match.outcome import MatchOutcome
-    from holdfast.pipeline.match.stream import BatchDone, MatchStream
+    from holdfast.pipeline.match.stream import BatchDone
+    from holdfast.pipeline.tables.results import Place
 
 _INDEX_MIB = 256
-_POLL_SECONDS = 1  # between two looks at how far Spark is
+_POLL_SECONDS = 1  # between two looks at how far a stream is
 
 
 _SkipInvalid = Annotated[
@@ -37,92 +48,137 @@ _Schema = Annotated[
 _Engine = Annotated[
     EngineChoice | None, typer.Option(help="Match on Spark or in this process; by default, by the size of the tables.")
 ]
+_Checkpoint = Annotated[
+    str | None, typer.Option(help="With --stream: the folder of its checkpoint, if not in the result.")
+]
+_Time = Annotated[str | None, typer.Option(help="With --stream: the events' column of time, for --lifetime.")]
+_Lifetime = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="SECONDS",
+        help="With --stream: drop events that come later than this behind the newest, and repeats of a key within it.",
+    ),
+]
 _SourceOptions = Annotated[
     list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="With --stream: an option of the source.")
 ]
 
 
+@dataclass(frozen=True)
+class _Streaming:
+    """What goes with --stream and with nothing else."""
+
+    once: bool
+    every_s: float
+    checkpoint: str | None
+    source: str | None
+    options: dict[str, str]
+    time: str | None
+    lifetime_s: float | None
+
+    def check(self, is_meant: bool, has_table_options: bool) -> None:
+        if is_meant and has_table_options:
+            raise InputError("--counts and --overwrite do not go with --stream; choose a new folder for a new stream")
+        given = (self.once, self.checkpoint, self.source, self.options, self.time, self.lifetime_s)
+        if not is_meant and any(each for each in given):
+            raise InputError("--once, --checkpoint, --source, --option, --time and --lifetime go with --stream")
+        if (self.time is None) != (self.lifetime_s is None):
+            raise InputError("--time and --lifetime go together: the events' column of time, and seconds")
+
+
 def run(
     events: Annotated[str, typer.Argument(metavar="EVENTS", help="A Parquet, JSONL or CSV file, or a folder of them.")],
     subscriptions: Annotated[str, typer.Argument(metavar="SUBSCRIPTIONS", help="A table with id and condition.")],
-    out: Annotated[str, typer.Option(help="The folder for the result.")],
+    out: Annotated[str | None, typer.Option(help="The folder for the result.")] = None,
+    to: To = None,
     key: Annotated[list[str] | None, typer.Option(help="A column that identifies an event; repeat for more.")] = None,
     keep: Annotated[list[str] | None, typer.Option(help="A column to keep beside each pair; '*' for all.")] = None,
     counts: Annotated[bool, typer.Option("--counts", help="Only count the events of each subscription.")] = False,
     skip_invalid: _SkipInvalid = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result when done.")] = False,
+    append: Append = False,
     form: _Form = None,
     schema: _Schema = None,
     index_mib: Annotated[int, typer.Option(min=1, help="Split an index larger than this into shards.")] = _INDEX_MIB,
     stream: Annotated[bool, typer.Option("--stream", help="Match events as they arrive, until stopped.")] = False,
     once: Annotated[bool, typer.Option("--once", help="With --stream: match what is there now, then stop.")] = False,
     every: Annotated[float, typer.Option(min=0, help="With --stream: seconds between batches.")] = 1,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="With --stream: the folder of its checkpoint, if not in the result.")
-    ] = None,
+    checkpoint: _Checkpoint = None,
     source: Annotated[str | None, typer.Option(help="With --stream: a source of Spark's, such as kafka.")] = None,
     options: _SourceOptions = None,
+    time: _Time = None,
+    lifetime: _Lifetime = None,
     engine: _Engine = None,
     master: Master = None,
     conf: Conf = None,
     packages: Packages = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Print Spark's plan behind the result.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, or one per batch.")] = False,
 ) -> None:
     """Find which subscriptions match which events.
 
     OUT/matches gets the pairs as Parquet: the event's key columns (without --key, its row number), the subscription's
     id, and what --keep names. With --stream they come as OUT/matches/batch=0, batch=1 and so on, each complete when it
-    appears; started again, the stream continues where it was, also after a crash. Small Parquet and JSONL tables are
-    matched in this process, large ones and streams on Spark; the last lines say which it was.
+    appears; started again, the stream continues where it was, also after a crash. With --to they are rows of a table,
+    and each batch is one commit. Small Parquet and JSONL tables are matched in this process, large ones and streams on
+    Spark; the last lines say which it was.
 
     Exit code 0: done. 2: a table, a condition or an option is invalid.
 
     \b
     Example:
       holdfast match trades.parquet wishes.jsonl --key id --out matches
-      holdfast match incoming/ wishes/ --key id --stream --out matches
+      holdfast match incoming/ wishes/ --key id --stream --to delta:/lake/wanted --checkpoint progress
     """
-    if stream and (counts or overwrite):
-        raise InputError("--counts and --overwrite do not go with --stream; choose a new folder for a new stream")
-    if not stream and (once or checkpoint or source or options):
-        raise InputError("--once, --checkpoint, --source and --option go with --stream")
-    if not stream:
-        _check_place(out, overwrite)
-    settings, source_options = spark_settings(conf, packages), pairs("--option", options)
-    is_sparks = _is_sparks(engine, master, settings, stream or schema is not None or index_mib != _INDEX_MIB)
-    from holdfast.pipeline.match.event_files import as_format
-
+    streaming = _Streaming(once, every, checkpoint, source, pairs("--option", options), time, lifetime)
+    streaming.check(stream, counts or overwrite)
+    settings = spark_settings(conf, packages)
+    place, by_spark = _place(out, to, append, settings)
+    if not stream and isinstance(place, str):
+        _check_place(place, overwrite)
+    of_sparks = stream or explain or schema is not None or index_mib != _INDEX_MIB
+    is_sparks = _is_sparks(engine, master, settings, of_sparks, by_spark)
     chosen: dict[str, Any] = {"key": key or [], "keep": keep or [], "skip_invalid": skip_invalid}
-    tables: dict[str, Any] = {"counts": counts, "overwrite": overwrite, "form": as_format(form)}
+    tables: dict[str, Any] = {"counts": counts, "overwrite": overwrite, "append": append, "form": _format(form)}
     asked = engine is EngineChoice.EMBEDDED
-    if not is_sparks and (outcome := _embedded(asked, events, subscriptions, out, **chosen, **tables)):
-        return _say(outcome, out, as_json)
+    if not is_sparks and (outcome := _embedded(asked, events, subscriptions, place, **chosen, **tables)):
+        return _say(outcome, place, as_json)
     spark = _session(master, settings)
-    from holdfast.pipeline.match.event_stream import EventStream
-    from holdfast.pipeline.match.job import MatchJob
-    from holdfast.pipeline.match.stream import MatchStream
-
-    chosen["index_bytes_max"] = index_mib << 20
+    chosen |= {"index_bytes_max": index_mib << 20, "explain": explain}
     if stream:
-        arriving = EventStream(events, source, source_options, schema, as_format(form))
-        trigger = {"availableNow": True} if once else {"processingTime": f"{every:g} seconds"}
-        on_batch = _print_batch_json if as_json else _print_batch
-        running = MatchStream(arriving, subscriptions, out, checkpoint, trigger=trigger, on_batch=on_batch, **chosen)
-        return _run_stream(running, spark)
-    with _progress(spark, as_json):
-        outcome = MatchJob(events, subscriptions, out, schema=schema, **chosen, **tables).run(spark)
-    _say(outcome, out, as_json)
+        return _run_stream(spark, streaming, (events, schema, _format(form)), subscriptions, place, as_json, **chosen)
+    outcome = _run_job(spark, as_json, events, subscriptions, place, schema=schema, **chosen, **tables)
+    _say(outcome, place, as_json)
 
 
-def _is_sparks(engine: EngineChoice | None, master: str | None, settings: dict[str, str], others: bool) -> bool:
+def _place(out: str | None, to: str | None, append: bool, settings: dict[str, str]) -> tuple["Place", bool]:
+    """Where the result goes, and whether only Spark can write it there."""
+    from holdfast.pipeline.tables.target import parse_target
+
+    if (out is None) == (to is None):
+        raise InputError("expected --out FOLDER or --to FORMAT:PLACE, and not both")
+    if to is not None:
+        target = parse_target(to)
+        return target, target.is_sparks(settings)
+    if append:
+        raise InputError("--append adds to tables, which --to names; a folder holds one result")
+    assert out is not None
+    return out, False
+
+
+def _is_sparks(
+    engine: EngineChoice | None, master: str | None, settings: dict[str, str], others: bool, by_spark: bool
+) -> bool:
     """Whether only Spark can do what is asked; an error if it is not to."""
     check_engine(engine, master, settings)
-    if engine is EngineChoice.EMBEDDED and others:
-        raise InputError("--stream, --schema and --index-mib are Spark's; leave them out, or give --engine spark")
-    return others or bool(master or settings) or engine is EngineChoice.SPARK
+    if engine is EngineChoice.EMBEDDED and (others or by_spark):
+        what = "--stream, --schema, --index-mib and --explain are Spark's" if others else "only Spark writes there"
+        raise InputError(f"{what}; leave them out, or give --engine spark" if others else f"{what}: --engine spark")
+    return others or by_spark or bool(master or settings) or engine is EngineChoice.SPARK
 
 
-def _embedded(asked: bool, events: str, subscriptions: str, out: str, **chosen: Any) -> "MatchOutcome | None":
+def _embedded(asked: bool, events: str, subscriptions: str, out: "Place", **chosen: Any) -> "MatchOutcome | None":
     """Done in this process; None where it is for Spark, and nobody has asked for this process."""
     from holdfast.pipeline.engine import environment_names_spark
     from holdfast.pipeline.match.embedded import EVENTS_MAX, EmbeddedMatch
@@ -138,10 +194,18 @@ def _embedded(asked: bool, events: str, subscriptions: str, out: str, **chosen: 
         return None
 
 
-def _say(outcome: "MatchOutcome", out: str, as_json: bool) -> None:
+def _say(outcome: "MatchOutcome", out: "Place", as_json: bool) -> None:
     for warning in outcome.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    print(json.dumps({**asdict(outcome), "out": out}) if as_json else _summary(outcome, out))
+    print(json.dumps({**asdict(outcome), "out": str(out)}) if as_json else _summary(outcome, out))
+    if outcome.plan and not as_json:
+        print(outcome.plan)
+
+
+def _format(word: str | None) -> "Format | None":
+    from holdfast.pipeline.match.event_files import as_format
+
+    return as_format(word)
 
 
 def _check_place(out: str, overwrite: bool) -> None:
@@ -163,7 +227,7 @@ def _session(master: str | None, settings: dict[str, str]) -> "SparkSession":
     return made
 
 
-def _summary(outcome: "MatchOutcome", out: str) -> str:
+def _summary(outcome: "MatchOutcome", out: "Place") -> str:
     rows = [
         ("events", f"{outcome.events:,}"),
         ("subscriptions", f"{outcome.subscriptions:,}"),
@@ -181,15 +245,46 @@ def _summary(outcome: "MatchOutcome", out: str) -> str:
     return "\n".join([*(f"  {label:<16}{text}" for label, text in rows), f"result in {out}"])
 
 
-def _run_stream(stream: "MatchStream", spark: "SparkSession") -> None:
+def _run_job(spark: "SparkSession", quiet: bool, *tables: Any, **chosen: Any) -> "MatchOutcome":
+    from holdfast.pipeline.match.job import MatchJob
+
+    with spark_progress(quiet) as progress:
+        progress.watch(spark)
+        progress.step("matching")
+        return MatchJob(*tables, **chosen).run(spark)
+
+
+def _run_stream(
+    spark: "SparkSession",
+    streaming: _Streaming,
+    events: tuple[Any, ...],
+    subscriptions: str,
+    place: "Place",
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    from holdfast.pipeline.match.event_stream import EventStream
+    from holdfast.pipeline.match.lifetimes import Lifetime
+    from holdfast.pipeline.match.stream import MatchStream
     from holdfast.pipeline.spark_errors import explained
 
+    path, schema, form = events
+    arriving = EventStream(path, streaming.source, streaming.options, schema, form)
+    chosen["trigger"] = (
+        {"availableNow": True} if streaming.once else {"processingTime": f"{streaming.every_s:g} seconds"}
+    )
+    chosen["on_batch"] = _print_batch_json if as_json else _print_batch
+    if streaming.time is not None and streaming.lifetime_s is not None:
+        chosen["lifetime"] = Lifetime(streaming.time, streaming.lifetime_s)
+    stream = MatchStream(arriving, subscriptions, place, streaming.checkpoint, **chosen)
     with explained(), stream.running(spark) as query:
+        dropped = DroppedEvents()
         try:
-            while not query.awaitTermination(_POLL_SECONDS):
-                pass  # in steps, so that Ctrl-C is heard
+            while not query.awaitTermination(_POLL_SECONDS):  # in steps, so that Ctrl-C is heard
+                dropped.tell(query.recentProgress)
         except KeyboardInterrupt:
             pass
+        dropped.tell(query.recentProgress)
 
 
 def _print_batch(batch: "BatchDone") -> None:
@@ -203,42 +298,3 @@ def _print_batch_json(batch: "BatchDone") -> None:
 
 def _number(count: int, word: str) -> str:
     return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"
-
-
-@contextmanager
-def _progress(spark: "SparkSession", quiet: bool) -> Iterator[None]:
-    """A bar on a terminal, nothing elsewhere. Spark Connect does not say how far it is."""
-    tracker = _tracker(spark) if not quiet and sys.stderr.isatty() else None
-    if tracker is None:
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    done = threading.Event()
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("matching", total=None)
-
-        def watch() -> None:
-            while not done.wait(_POLL_SECONDS):
-                stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
-                total = sum(stage.numTasks for stage in stages if stage)
-                if total:
-                    bar.update(task, total=total, completed=sum(stage.numCompletedTasks for stage in stages if stage))
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            done.set()
-            watcher.join()
-
-
-def _tracker(spark: "SparkSession") -> Any:
-    from pyspark.errors import PySparkException
-
-    try:
-        return spark.sparkContext.statusTracker()
-    except PySparkException:
-        return None

@@ -3,9 +3,15 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.pipeline.spark_tasks import TaskCounts
 
 _LINE_EVERY_S = 10
+_LOOK_EVERY_S = 1
 
 Show = Callable[[int, int, str], None]  # how many of how many are done, and what to say
 
@@ -32,3 +38,61 @@ class _Lines:
         if monotonic() - self._last_s >= _LINE_EVERY_S:
             self._last_s = monotonic()
             print(f"{self._name}: {text}", file=sys.stderr, flush=True)
+
+
+# Spark's jobs ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def spark_progress(quiet: bool) -> Iterator["SparkProgress"]:
+    """The step, tasks, rows and time left on a terminal; nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield SparkProgress(lambda text, done, total: None)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        progress = SparkProgress(
+            lambda text, done, total: bar.update(task, description=text, completed=done, total=total or None)
+        )
+        try:
+            yield progress
+        finally:
+            progress.stop()
+
+
+class SparkProgress:
+    """Looks at Spark every second; without Spark it shows the step alone."""
+
+    def __init__(self, show: Callable[[str, int, int], None]) -> None:
+        self._show, self._step = show, "starting"
+        self._over = Event()
+        self._watcher: Thread | None = None
+
+    def step(self, words: str) -> None:
+        self._step = words
+        self._show(words, 0, 0)
+
+    def watch(self, spark: Any) -> None:
+        """Begin to look at this session; None when the work is not Spark's."""
+        if spark is None or self._watcher is not None:
+            return
+        from holdfast.pipeline.spark_tasks import task_counts
+
+        counts = task_counts(spark)
+        self._watcher = Thread(target=self._look, args=(counts,), daemon=True)
+        self._watcher.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        if self._watcher is not None:
+            self._watcher.join()
+
+    def _look(self, counts: Callable[[], "TaskCounts"]) -> None:
+        while not self._over.wait(_LOOK_EVERY_S):
+            now = counts()
+            if now.total:
+                self._show(f"{self._step}: {now}", now.done, now.total)

@@ -14,6 +14,14 @@ Packages = Annotated[
     list[str] | None,
     typer.Option(metavar="GROUP:NAME:VERSION", help="A package for Spark's JVM, such as a file system or a format."),
 ]
+To = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FORMAT:PLACE",
+        help="Tables instead of a folder: delta:/lake/wanted, iceberg:catalog.namespace, parquet:s3a://bucket/wanted.",
+    ),
+]
+Append = Annotated[bool, typer.Option("--append", help="With --to: add to tables that are there already.")]
 _PACKAGES = "spark.jars.packages"
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.pipeline.sweep.chart import Chart
     from holdfast.pipeline.sweep.folder import SweepFolder
     from holdfast.pipeline.sweep.plan import SweepPlan
+    from holdfast.pipeline.tables.target import Target
 
 _SHOWN_MAX = 20  # rows and failures that are printed; the tables have them all
 
@@ -25,6 +26,10 @@ def run(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file; docs/sweep.md explains it.")],
     out: Annotated[Path, typer.Option(help="The folder for tables, charts and traces.")],
     overwrite: Annotated[bool, typer.Option(help="Overwrite the sweep in the folder.")] = False,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT:PLACE", help="Also write the tables there, such as delta:/lake/loss."),
+    ] = None,
     chart: Annotated[
         list[str] | None,
         typer.Option(metavar="y=METRIC,x=KEY[,by=KEY+KEY][,log=x|y|xy]", help="One more chart; may be repeated."),
@@ -55,6 +60,7 @@ def run(
     if out == Path():
         raise InputError("--out: expected the name of a folder, such as loss")
     settings = spark_settings(conf, packages)
+    target = _target(to)
     asked = load_sweep(path)
     charts = [*asked.charts, *map(chart_from_words, chart or ())]
     for each in charts:  # before hours of simulation, not after
@@ -62,6 +68,8 @@ def run(
     folder = SweepFolder(out.resolve())
     began = monotonic()
     ran = _run(asked.plan, folder, overwrite, master, settings)
+    if target is not None:
+        _publish(folder, target, master, settings)
     report = _report(asked.plan, folder, ran, monotonic() - began)
     drawn = _draw(charts, asked.plan, folder, report.done)
     if as_json:
@@ -112,6 +120,23 @@ def _run(
     with progress_shown("sweep") as show:
         sweep(spark, plan, folder.path, watch=lambda now: show(now.done + now.failed, now.total, str(now)))
     return missing
+
+
+def _target(to: str | None) -> "Target | None":
+    from holdfast.pipeline.tables.target import parse_target
+
+    return None if to is None else parse_target(to)
+
+
+def _publish(folder: "SweepFolder", target: "Target", master: str | None, settings: dict[str, str]) -> None:
+    from holdfast.pipeline.sweep.to_tables import publish_by_spark, publish_files
+
+    if target.is_sparks(settings):
+        from holdfast.pipeline.session import session
+
+        publish_by_spark(session("holdfast sweep", master, settings, profile="test"), folder, target)
+    else:
+        publish_files(folder, target)
 
 
 def _report(plan: "SweepPlan", folder: "SweepFolder", ran: int, seconds: float) -> _Report:

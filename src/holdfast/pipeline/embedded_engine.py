@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from holdfast.model.errors import InputError
-from holdfast.pipeline.engine import EngineName, Relation
+from holdfast.pipeline.engine import EngineName, Relation, RowsTask
 
 # Spark's words for what DuckDB calls otherwise, or means otherwise: its own count_if of nothing is null. Division by
 # zero is an error in Spark, hence a word for trying it.
@@ -48,6 +48,11 @@ class EmbeddedEngine:
     def keep(self, query: str) -> Relation:
         self._kept.append(query)
         return self._defined(f"TABLE {{}} AS {self._narrowed(query)}")
+
+    def together(self, query: str, keys: Sequence[str], task: RowsTask, schema: pa.Schema) -> Relation:
+        with self._lock:
+            rows = self._connection.sql(query).to_arrow_table()
+        return self.table(task(rows))
 
     few = keep
 

@@ -7,7 +7,7 @@ of a query: what a plan compares with comes as a small table (`Engine.table`).
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -16,11 +16,13 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
+RowsTask = Callable[[pa.Table], pa.Table]
 EngineName = Literal["spark", "embedded"]
 _SAYS_SPARK = ("SPARK_MASTER", "SPARK_REMOTE", "PYSPARK_GATEWAY_PORT")  # the last one is set by spark-submit
 _AT_ONCE = (
     3  # small queries that run side by side: most of their time is planning, and there are seldom more cores idle
 )
+_BROADCAST_ROWS = 500_000  # some 50 MB; of more rows Spark knows better ways
 
 
 def environment_names_spark() -> bool:
@@ -63,6 +65,13 @@ class Engine(Protocol):
         """The same, and computed only once: for what is read many times."""
         ...
 
+    def together(self, query: str, keys: Sequence[str], task: RowsTask, schema: pa.Schema) -> Relation:
+        """What a function of ours makes of the rows of a query, in any number of portions.
+
+        Rows with equal keys come in one portion. The function travels to the workers.
+        """
+        ...
+
     def few(self, query: str) -> Relation:
         """The same for what is a few rows by its nature: they come to the driver, so that plans stay short."""
         ...
@@ -92,6 +101,12 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def broadcast_if_few(rows: Relation, name: str) -> str:
+    """Spark's hint to send rows that have been kept, called `name` in a query, to every task, unless they are many."""
+    ((count,),) = rows.engine.sql(f"SELECT count(*) FROM {rows}").rows()
+    return f"/*+ BROADCAST({name}) */" if count <= _BROADCAST_ROWS else ""
 
 
 def at_once(*queries: Callable[[], Any]) -> list[Any]:

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,19 +24,16 @@ TABLES = ("matches", "counts", "rejected")  # what a result of match may hold
 Check = Callable[[Path, bool], None]  # raises when a place is taken, or, when it may be overwritten, by something else
 
 
-class ResultFolder:
-    """`draft` is where to write; leaving the block without an error puts it in its place."""
+class ResultDraft:
+    """A folder beside a place, to write into; leaving the block without an error commits it."""
 
-    def __init__(self, out: Path, overwrite: bool, check: Check | None = None) -> None:
-        self._out, self._overwrite, self._check = out.absolute(), overwrite, check or check_place
-        try:
-            self._check(out, overwrite)
-            self._clear_leftovers()
-            self._begin()
-        except OSError as problem:
-            raise InputError(f"{out}: cannot be written ({problem.strerror}); name another folder") from None
+    def __init__(self, out: Path, is_shared: bool) -> None:
+        """`is_shared`: whether others may write for the same place meanwhile."""
+        self._out = out.absolute()
+        self._clear_leftovers(is_shared)
+        self._begin()
 
-    def __enter__(self) -> "ResultFolder":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -63,6 +61,46 @@ class ResultFolder:
         pq.write_table(table, self.table(name) / "part-0.parquet")
 
     def commit(self) -> None:
+        raise NotImplementedError
+
+    def discard(self) -> None:
+        """Forget what was not committed."""
+        os.close(self._lock)
+        shutil.rmtree(self.draft, ignore_errors=True)
+
+    def _beside(self, state: str) -> Path:
+        return self._out.parent / f".{self._out.name}.{uuid4().hex}.{state}"
+
+    def _clear_leftovers(self, is_shared: bool) -> None:
+        """Remove what a killed job has left. A lock goes with its process: where there is one, a job is at work."""
+        name = re.compile(re.escape(f".{self._out.name}.") + r"[0-9a-f]{32}\.unfinished")
+        for path in self._out.parent.iterdir() if self._out.parent.exists() else ():
+            if name.fullmatch(path.name):
+                folder = os.open(path, os.O_RDONLY)
+                try:
+                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+                except BlockingIOError:
+                    if not is_shared:
+                        raise InputError(
+                            f"{self._out}: another job is writing a result there; wait for it, or name another folder"
+                        ) from None
+                finally:
+                    os.close(folder)
+
+
+class ResultFolder(ResultDraft):
+    """The draft as a whole takes the place of the result."""
+
+    def __init__(self, out: Path, overwrite: bool, check: Check | None = None) -> None:
+        self._overwrite, self._check = overwrite, check or check_place
+        try:
+            self._check(out, overwrite)
+            super().__init__(out, is_shared=False)
+        except OSError as problem:
+            raise InputError(f"{out}: cannot be written ({problem.strerror}); name another folder") from None
+
+    def commit(self) -> None:
         self._check(self._out, self._overwrite)  # another job may have been here first
         replaced = self._beside("replaced")
         if self._overwrite and self._out.exists():
@@ -75,30 +113,6 @@ class ResultFolder:
             self._check(self._out, False)
             raise
         shutil.rmtree(replaced, ignore_errors=True)
-
-    def discard(self) -> None:
-        """Forget what was not committed."""
-        os.close(self._lock)
-        shutil.rmtree(self.draft, ignore_errors=True)
-
-    def _beside(self, state: str) -> Path:
-        return self._out.parent / f".{self._out.name}.{uuid4().hex}.{state}"
-
-    def _clear_leftovers(self) -> None:
-        """Remove what a killed job has left. A lock goes with its process: where there is one, a job is at work."""
-        name = re.compile(re.escape(f".{self._out.name}.") + r"[0-9a-f]{32}\.unfinished")
-        for path in self._out.parent.iterdir() if self._out.parent.exists() else ():
-            if name.fullmatch(path.name):
-                folder = os.open(path, os.O_RDONLY)
-                try:
-                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(path, ignore_errors=True)
-                except BlockingIOError:
-                    raise InputError(
-                        f"{self._out}: another job is writing a result there; wait for it, or name another folder"
-                    ) from None
-                finally:
-                    os.close(folder)
 
 
 def check_place(out: Path, overwrite: bool) -> None:

@@ -1,5 +1,6 @@
 """Spark as the engine of a plan: relations are temporary views of the session, kept ones are persisted."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, redirect_stdout
 from io import StringIO
 from itertools import count
@@ -10,8 +11,9 @@ from uuid import uuid4
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
-from holdfast.pipeline.engine import EngineName, Relation
+from holdfast.pipeline.engine import EngineName, Relation, RowsTask
 from holdfast.pipeline.spark_errors import explained
 from holdfast.pipeline.spark_path import spark_path
 
@@ -33,6 +35,15 @@ class SparkEngine:
         frame = self.spark.sql(query).persist()
         self._kept.append(frame)
         return self.named(_cut(frame))
+
+    def together(self, query: str, keys: Sequence[str], task: RowsTask, schema: pa.Schema) -> Relation:
+        def portion(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows = list(batches)
+            if rows:
+                yield from task(pa.Table.from_batches(rows)).to_batches()
+
+        rows = self.spark.sql(query).repartition(*keys)
+        return self.named(rows.mapInArrow(portion, from_arrow_schema(schema)))
 
     def few(self, query: str) -> Relation:
         return self.table(self.spark.sql(query).toArrow())
@@ -71,16 +82,20 @@ class SparkEngine:
         return explained()
 
     def plan(self) -> str:
-        with redirect_stdout(StringIO()) as printed:  # the one way to a plan that Spark Connect has too
-            for frame in self._kept:
-                frame.explain("formatted")
-        return printed.getvalue()
+        return "\n".join(map(plan_of, self._kept))
 
     def close(self) -> None:
         for frame in reversed(self._kept):
             frame.unpersist()
         for name in self._views:
             self.spark.catalog.dropTempView(name)
+
+
+def plan_of(frame: DataFrame) -> str:
+    """How Spark computes it, in its own words."""
+    with redirect_stdout(StringIO()) as printed:  # the one way to a plan that Spark Connect has too
+        frame.explain("formatted")
+    return printed.getvalue()
 
 
 def _cut(frame: DataFrame) -> DataFrame:

@@ -10,13 +10,12 @@ before anything is moved, so no group has to fit anywhere, and one with almost a
 from collections.abc import Sequence
 
 from holdfast.pipeline.audit.levels import LEVELS, NOBODY, at_all_levels
-from holdfast.pipeline.engine import Relation
+from holdfast.pipeline.engine import Relation, broadcast_if_few
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 # -> how its columns begin; what was held back is timed by how long it was, and not part of all delays
 KINDS = {"all": "delay", "original": "original_delay", "recovered": "recovered_delay", "held": "held"}
 _WIDTH = 1.02  # of a class: then a quantile's class holds a few per cent of a group, and there are 1,200 up to an hour
-_BROADCAST_ROWS = 500_000  # classes of pairs, some 50 MB: with more, pairs are so many that Spark spreads them itself
 _PAIR = "run, subscriber, source"
 _OF = "scope, run, of_subscriber, of_source, kind"
 
@@ -30,17 +29,14 @@ def delay_quantiles(facts: Relation) -> Relation:
     classes = engine.keep(f"""
         SELECT {_PAIR}, way, class, count(*) AS count, max(delay_us) AS most
         FROM {delays} GROUP BY {_PAIR}, way, class""")
-    each = engine.sql(at_all_levels(classes, "sum(count) AS count, max(most) AS most", "way", "class"))
+    summed = at_all_levels(f"({_kinds(classes)}) AS kinds", "sum(count) AS count, max(most) AS most", "kind", "class")
     # Key: the group. A group's classes are a thousand rows at most.
     placed = engine.keep(f"""
         SELECT *,
             sum(count) OVER (PARTITION BY {_OF} ORDER BY class
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto,
             sum(count) OVER (PARTITION BY {_OF}) AS whole
-        FROM (
-            SELECT {_OF}, class, sum(count) AS count, max(most) AS most
-            FROM ({_kinds(each)}) AS kinds GROUP BY {_OF}, class
-        ) AS summed""")
+        FROM ({summed}) AS summed""")
     found = f"{_selected(delays, classes, _targets(placed))} UNION ALL {_largest(placed)}"
     columns = ", ".join(
         f"max(CASE WHEN kind = '{kind}' AND quantile = '{q}' THEN delay_us END) AS {name}_{q}_us"
@@ -97,10 +93,8 @@ def _selected(delays: Relation, classes: Relation, targets: Relation) -> str:
         f"SELECT c.run, c.subscriber, c.source, way, c.class {_at(classes, targets, scope)}" for scope in LEVELS
     )
     # Key: pair, class and delay. With the classes broadcast, tasks count before the shuffle: equal delays are one row.
-    ((rows,),) = engine.sql(f"SELECT count(*) FROM {classes}").rows()
-    hint = "/*+ BROADCAST(needed) */" if rows <= _BROADCAST_ROWS else ""
     counted = engine.keep(f"""
-        SELECT {hint} {_PAIR}, way, class, delay_us, count(*) AS count
+        SELECT {broadcast_if_few(classes, "needed")} {_PAIR}, way, class, delay_us, count(*) AS count
         FROM {delays} SEMI JOIN ({needed}) AS needed USING ({_PAIR}, way, class)
         GROUP BY {_PAIR}, way, class, delay_us""")
     of = {scope: ", ".join(_of(key, keys) for key in ("subscriber", "source")) for scope, keys in LEVELS.items()}

@@ -12,7 +12,7 @@ what is not an audit never.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from holdfast.pipeline.audit.slices import Shown
 from holdfast.pipeline.engine import Relation
 from holdfast.pipeline.result_folder import ResultFolder
 
-_LARGE = ("subscribers", "publishers", "pairs", "seconds", "message_seconds")
-_SMALL = ("overall", "promises", "messages", "incidents", "distributions")
+LARGE = ("subscribers", "publishers", "pairs", "seconds", "message_seconds")
+SMALL = ("overall", "promises", "messages", "incidents", "distributions")
 _REPORT = re.compile(r"report(-.*)?\.html")
 
 
@@ -52,23 +52,25 @@ def _is_ours(path: Path) -> bool:
     if path.is_symlink():
         return False
     if path.is_dir():
-        return path.name in (*_LARGE, *_SMALL) and all(part.suffix == ".parquet" for part in path.iterdir())
+        return path.name in (*LARGE, *SMALL) and all(part.suffix == ".parquet" for part in path.iterdir())
     return bool(_REPORT.fullmatch(path.name))
 
 
-def write_tables(audit: Audit, found: Mapping[str, Shown], folder: Path) -> None:
-    """All tables; `found` is what reports show, by run."""
-    for name, table in _large_tables(audit).items():
+def write_tables(
+    audit: Audit, found: Mapping[str, Shown], folder: Path, small: Callable[[pa.Table], pa.Table] = lambda rows: rows
+) -> None:
+    """All tables; `found` is what reports show, by run. `small` is done to those of a few rows before."""
+    for name, table in large_tables(audit).items():
         table.engine.write(table, folder / name)
-    for name, rows in _small_tables(audit, found).items():
+    for name, rows in small_tables(audit, found).items():
         (folder / name).mkdir()
-        pq.write_table(rows, folder / name / "part-00000.parquet", compression="zstd")
+        pq.write_table(small(rows), folder / name / "part-00000.parquet", compression="zstd")
 
 
 # Large tables ------------------------------------------------------------------------------------------------------
 
 
-def _large_tables(audit: Audit) -> dict[str, Relation]:
+def large_tables(audit: Audit) -> dict[str, Relation]:
     engine, figures = audit.trace.engine, audit.figures
     kept = figures.others("scope", "run", "subscriber", "source", *VIOLATIONS)
 
@@ -94,8 +96,8 @@ def _large_tables(audit: Audit) -> dict[str, Relation]:
 # Small tables ------------------------------------------------------------------------------------------------------
 
 
-def _small_tables(audit: Audit, found: Mapping[str, Shown]) -> dict[str, pa.Table]:
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _SMALL}
+def small_tables(audit: Audit, found: Mapping[str, Shown]) -> dict[str, pa.Table]:
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SMALL}
     for run in audit.runs:
         label = {"run": run.label}
         rows["overall"].append({**label, **_flat(run)})

@@ -7,6 +7,7 @@ is bounded: one row per run, kind of message, class of delay or slice of time, a
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ from holdfast.pipeline.audit.promises import (
     acknowledged_survives,
     examples,
     from_figures,
-    listed_causes,
     same_bytes,
     within_limits,
 )
@@ -116,7 +116,11 @@ class Audit:
     facts: Relation
     figures: Relation
     messages: Relation
-    seconds: Relation
+
+    @cached_property
+    def seconds(self) -> Relation:
+        """Only reports and tables of a folder need it."""
+        return seconds(self.facts, self.trace)
 
 
 @contextmanager
@@ -133,10 +137,9 @@ def audited(
         progress("matching publications with subscriptions")
         found = engine.keep(f"SELECT * FROM {facts(trace)}")
         summed, messages = figures(found), message_seconds(trace)
-        by_second = seconds(found, trace)
         progress("adding up")
         runs = _summed_up(trace, found, summed, messages, asked)
-        yield Audit(runs, trace, found, summed, messages, by_second)
+        yield Audit(runs, trace, found, summed, messages)
 
 
 def _summed_up(trace: Trace, found: Relation, summed: Relation, messages: Relation, asked: Asked) -> list[AuditedRun]:
@@ -155,8 +158,7 @@ def _summed_up(trace: Trace, found: Relation, summed: Relation, messages: Relati
     for run in trace.runs:
         name, own = run.label, numbers[run.label]
         outcome = _outcome(run, own, sent.get(name, {}), incidents.get(name, {}))
-        listed = listed_causes(run, outcome.messages, outcome.incidents)
-        verdicts = from_figures(run, own, listed, costs[name], asked)
+        verdicts = from_figures(run, own, outcome, costs[name], asked)
         verdicts |= {"P7": limits[name], "P8": bytes_[name]}
         if name in stored:
             verdicts["P5"] = stored[name]
@@ -252,9 +254,10 @@ def _times_us(numbers: Mapping[str, Any], name: str) -> dict[str, int]:
 
 
 def _with_examples(runs: list[AuditedRun], found: Relation) -> list[AuditedRun]:
-    if not any(run.verdicts[name].broken for run in runs for name in ("P1", "P2", "P3", "P4")):
+    broken = {name for run in runs for name in ("P1", "P2", "P3", "P4") if run.verdicts[name].broken}
+    if not broken:
         return runs
-    known = examples(found)
+    known = examples(found, broken)
     return [
         replace(
             run,

@@ -11,6 +11,7 @@ from holdfast.pipeline.audit.exact_quantiles import KINDS, QUANTILES, delay_quan
 from holdfast.pipeline.audit.levels import NOBODY, at_all_levels
 from holdfast.pipeline.audit.trace_tables import Trace
 from holdfast.pipeline.engine import Relation
+from holdfast.protocol.groups.settings import HOMES
 
 MECHANISMS = tuple(via for via in get_args(Via) if via != "original")
 COUNTED = {
@@ -32,6 +33,7 @@ VIOLATIONS = {
     "uncalled_for": "arrived_us IS NOT NULL AND (wanted_us IS NULL OR greatest(wanted_us, published_us) > arrived_us)",
     "events": "first",
     "repeated": "first AND again",
+    "shared_again": f"first AND again AND subscriber LIKE '{HOMES}%'",  # to two members of a group
     "missing": "arrived_us IS NULL",
     "behind_later": "behind AND learnt",
     "overtaken_later": "overtaken AND learnt",

@@ -5,12 +5,13 @@ remains of the violations is within its target. P4 is a rate under best effort, 
 asked for was not delivered, or when more events are missing than the causes in the trace could have cost.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from holdfast.books.definitions import HARMLESS, STANDARD_ERRORS
+from holdfast.books.definitions import HANDED_ON, HARMLESS, STANDARD_ERRORS
+from holdfast.books.outcome import Outcome
 from holdfast.books.promised import file_of, order_promised
 from holdfast.books.verdict import EXAMPLES_MAX, Verdict
 from holdfast.pipeline import number_format
@@ -28,7 +29,7 @@ _BREAKS = {
     "P4": VIOLATIONS["missing"],
 }
 
-_UNLISTED = HARMLESS | {"restart", "link_up", "link_recovered"}  # after these nothing is missing
+_UNLISTED = HARMLESS | HANDED_ON | {"restart", "link_up", "link_recovered"}  # after these nothing is missing
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,26 @@ class Asked:
 
 
 def from_figures(
-    run: RunFooters, figures: Mapping[str, Any], found: Mapping[str, int], costs: Costs, asked: Asked
+    run: RunFooters, figures: Mapping[str, Any], outcome: Outcome, costs: Costs, asked: Asked
 ) -> dict[str, Verdict]:
-    """P1 to P4; `found` is what in the run may have cost events, and how often it happened."""
+    """P1 to P4."""
+    found = listed_causes(run, outcome.messages, outcome.incidents)
     deliveries, owed = figures["deliveries"], figures["owed"]
     return {
         "P1": Verdict("P1", not figures["uncalled_for"], deliveries, figures["uncalled_for"]),
-        "P2": Verdict("P2", not figures["repeated"], figures["events"], figures["repeated"]),
+        "P2": _once(figures, sum(outcome.incidents.get(kind, 0) for kind in HANDED_ON)),
         "P3": _order(run, figures, asked.violations_max),
         "P4": _delivery(figures["missing"], owed, found, costs, asked.delivery_min),
         "P5": Verdict("P5", True, 0, 0, note="the trace has no acknowledgements"),
         "P6": Verdict("P6", True, 0, 0, note="no broker was replaced or relieved"),
     }
+
+
+def _once(figures: Mapping[str, Any], handed_on: int) -> Verdict:
+    """A group may get as many events twice as were handed on to a second member."""
+    twice, shared = figures["repeated"], figures["shared_again"]
+    note = f"{shared:,} came to two members of a group, {handed_on:,} were handed on" if shared else ""
+    return Verdict("P2", twice == shared <= handed_on, figures["events"], twice, note=note)
 
 
 def _order(run: RunFooters, figures: Mapping[str, Any], asked: float | None) -> Verdict:
@@ -137,19 +146,21 @@ def acknowledged_survives(facts: Relation, causes: Disturbances, erased: Mapping
     return found
 
 
-def examples(facts: Relation) -> dict[tuple[str, str], tuple[dict[str, Any], ...]]:
-    """The first few facts of each run that break a promise."""
+def examples(facts: Relation, broken: Collection[str]) -> dict[tuple[str, str], tuple[dict[str, Any], ...]]:
+    """The first few facts of each run that break one of these promises."""
     shown = ("published_us", "arrived_us", "via")
     columns = ", ".join(("run", *EVENT, *shown))
-    broken = " UNION ALL ".join(
-        f"SELECT {columns}, '{name}' AS promise FROM {facts} WHERE {which}" for name, which in _BREAKS.items()
+    rows = " UNION ALL ".join(
+        f"SELECT {columns}, '{name}' AS promise FROM {facts} WHERE {which}"
+        for name, which in _BREAKS.items()
+        if name in broken
     )
     # Key: run and promise. Everything may break one promise; tasks keep only the first few each before the shuffle.
     first = facts.engine.sql(f"""
         SELECT * FROM (
             SELECT *, row_number() OVER (
                 PARTITION BY run, promise ORDER BY coalesce(arrived_us, published_us), {", ".join(EVENT)}) AS number
-            FROM ({broken}) AS broken
+            FROM ({rows}) AS broken
         ) AS numbered WHERE number <= {EXAMPLES_MAX} ORDER BY run, promise, number""")
     return {
         key: tuple(

@@ -34,9 +34,16 @@ _COALESCED = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    # Some 400,000 rows of a shuffle: a second or two for a Python worker, which holds all of them at once.
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
+    # Of files: a task that matches makes many rows of each, so short ones keep its stage even.
+    "spark.sql.files.maxPartitionBytes": "1m",
+    "spark.sql.files.openCostInBytes": "128k",
 }
 _STARTING = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
 _PARTITION_ROWS = 50_000  # to start from: some 5 MB, so that partitions put together are alike in size
+_DEALT_ROWS = 1_000_000  # publications: fewer are matched in a few seconds, however files cut them
+_MATCHED_ROWS = 50_000  # publications of one task then: each may match many subscriptions
 _PARTITIONS_MAX = 4_000  # to start from: more would be more blocks than a shuffle should have
 # Compiling a plan into Java, and planning the rest anew after each shuffle, takes a second or two each time; both pay
 # from about so many rows on.
@@ -46,7 +53,7 @@ _SHORT = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
 }
-_SHORT_ROWS = 200_000
+_SHORT_ROWS = 20_000
 
 
 class SparkTraceEngine(SparkEngine):
@@ -89,6 +96,9 @@ class SparkTraceEngine(SparkEngine):
         keys = [F.col(name) for name in ("source", "seq", "time_us")]
         columns = [_column(table, column) for each in mentioned.values() for column in each]
         inputs = table.select(*(each.alias(f"c{at}") for at, each in enumerate([*keys, *columns])))
+        if run.rows["publications"] > _DEALT_ROWS:
+            # Key: sequence numbers, which are even. Files are cut by bytes, and a source that repeats itself has few.
+            inputs = inputs.repartition(-(-run.rows["publications"] // _MATCHED_ROWS), "c1")
         source = PublicationSource(tuple((name, len(each)) for name, each in mentioned.items()))
         task = Task(source, compiled.finder, RowSink(len(KEYS), pa.int64()))
         return self.named(_plain(run, inputs.mapInArrow(task, _PAIRS)))

@@ -1,11 +1,11 @@
 """From a table of subscriptions to what the workers open: one index, or shards when one would be too large.
 
-A small table is parsed and compiled on the driver. A large one is parsed in tasks, which also say where each
-subscription lives; the driver then compiles shard after shard and never holds more than one of them.
+Conditions are parsed and compiled in tasks. For shards, tasks say first where each subscription lives; then one shard
+after the other is compiled, so that the driver never holds the bytes of more than one.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from holdfast.model.errors import InputError
 from holdfast.model.values import Kind
+from holdfast.pipeline.match.compiling import REJECTED_MAX, CompiledPart, compiled_in_a_task
 from holdfast.pipeline.match.index import IndexFile, share, write_index
 from holdfast.pipeline.match.routing import routing_attributes, shard_of
 from holdfast.pipeline.match.shards import Shard, ShardedIndex
@@ -23,15 +24,13 @@ from holdfast.pipeline.match.subscriptions_table import (
     ANOTHER,
     InvalidSubscriptionsError,
     Rejected,
-    Subscriptions,
     check_columns,
     parse_each,
     parsed,
 )
 from holdfast.pipeline.match.tasks import Finder, WholeIndex
 
-_REJECTED_MAX = 100_000  # rows that come to the driver: a table with more mistakes than that is the wrong table
-_HEAD_ROWS = 100_000  # subscriptions taken to the driver to see whether that is all; some 20 MB
+_SAMPLE_ROWS = 10_000  # subscriptions that say which attributes lead to shards; the driver parses them in half a second
 # What an index takes for each condition and for each character of its text: a cautious guess, checked afterwards.
 _ROW_BYTES, _CHARACTER_BYTES = 64, 4
 INDEX_BYTES_MAX = 256 << 20  # one to two million conditions; every Python worker may touch all of it
@@ -75,31 +74,25 @@ def compile_subscriptions(
 ) -> Compiled:
     """One index when it keeps within the budget, shards otherwise."""
     rows = check_columns(table)
-    head = rows.limit(_HEAD_ROWS + 1).toArrow()
-    few = head.num_rows <= _HEAD_ROWS
-    size = _guess(head["condition"].to_pylist()) if few else rows.agg(_guessed_bytes()).collect()[0][0]
-    if size <= 2 * budget_bytes:  # a guess: the file's own size decides
-        parsed_all = parsed(head if few else rows.toArrow(), skip_invalid=skip_invalid)
-        path = write_index(parsed_all.matcher())
-        if path.stat().st_size <= budget_bytes:
-            file = share(spark, path)
-            return Compiled(
-                WholeIndex(file),
-                (file,),
-                len(parsed_all.by_id),
-                parsed_all.uses,
-                parsed_all.has_integer_ids,
-                parsed_all.rejected,
-            )
-        size = max(path.stat().st_size, size)
-    sample = parsed(head.slice(0, _HEAD_ROWS), skip_invalid=True)
-    return _in_shards(spark, rows, sample, -(-size // budget_bytes), budget_bytes, skip_invalid)
+    size = rows.agg(_guessed_bytes()).collect()[0][0] or 0
+    if size <= 2 * budget_bytes:  # a guess: the index's own size decides
+        part = _valid(compiled_in_a_task(rows, skip_invalid), skip_invalid)
+        if part.bytes <= budget_bytes:
+            file = share(spark, write_index(part.index))
+            figures = part.subscriptions, part.uses, part.has_integer_ids, part.rejected
+            return Compiled(WholeIndex(file), (file,), *figures)
+        size = max(part.bytes, size)
+    return _in_shards(spark, rows, -(-size // budget_bytes), budget_bytes, skip_invalid)
 
 
-def _in_shards(
-    spark: SparkSession, rows: DataFrame, sample: Subscriptions, shards: int, budget_bytes: int, skip_invalid: bool
-) -> Compiled:
+def _valid(part: CompiledPart, skip_invalid: bool) -> CompiledPart:
+    _check_rejected(part.rejected, part.rejected_count, skip_invalid)
+    return part
+
+
+def _in_shards(spark: SparkSession, rows: DataFrame, shards: int, budget_bytes: int, skip_invalid: bool) -> Compiled:
     """Compile shard after shard; the driver never holds more than one of them."""
+    sample = parsed(rows.limit(_SAMPLE_ROWS).toArrow(), skip_invalid=True)
     attributes = routing_attributes(sample.by_id.values(), shards)
     kind = dict(rows.dtypes)["id"]
     marked = rows.mapInArrow(Sorting(attributes, shards), f"id {kind}, condition string, shard int, problem string")
@@ -112,10 +105,9 @@ def _in_shards(
         good = settled.where("problem IS NULL")
         made = _Shards(spark, budget_bytes)
         for number, pieces in _pieces(good, budget_bytes):
+            mine = good.where(F.col("shard") == number).select("id", "condition")
             for piece in range(pieces):
-                # By hash of the id, so that the pieces of one shard are alike in size.
-                mine = good.where((F.col("shard") == number) & (F.pmod(F.xxhash64("id"), F.lit(pieces)) == piece))
-                made.add(number, parsed(mine.select("id", "condition").toArrow()))
+                made.add(number, mine, piece, pieces)
     finally:
         settled.unpersist()
     finder = ShardedIndex(attributes, shards, tuple(made.files))
@@ -125,13 +117,17 @@ def _in_shards(
 
 def _rejected(bad: DataFrame, skip_invalid: bool) -> tuple[Rejected, ...]:
     count = bad.count()
-    rows = bad.select(F.col("id").cast("string"), "condition", "problem").limit(_REJECTED_MAX).collect()
+    rows = bad.select(F.col("id").cast("string"), "condition", "problem").limit(REJECTED_MAX).collect()
     rejected = tuple(Rejected(*row) for row in rows)
+    _check_rejected(rejected, count, skip_invalid)
+    return rejected
+
+
+def _check_rejected(rejected: Sequence[Rejected], count: int, skip_invalid: bool) -> None:
     if count and not skip_invalid:
         raise InvalidSubscriptionsError(rejected, count)
-    if count > _REJECTED_MAX:
+    if count > REJECTED_MAX:
         raise InputError(f"{count:,} subscriptions are not valid, too many to skip; the first: {rejected[0]}")
-    return rejected
 
 
 def _pieces(good: DataFrame, budget_bytes: int) -> list[tuple[int, int]]:
@@ -139,10 +135,6 @@ def _pieces(good: DataFrame, budget_bytes: int) -> list[tuple[int, int]]:
     # Key: shard. Few groups, and of each only partial sums are moved.
     sizes = good.groupBy("shard").agg(_guessed_bytes().alias("bytes")).orderBy("shard").collect()
     return [(row["shard"], -(-row["bytes"] // budget_bytes)) for row in sizes]
-
-
-def _guess(conditions: Iterable[str | None]) -> int:
-    return sum(_ROW_BYTES + _CHARACTER_BYTES * len(each or "") for each in conditions)
 
 
 def _guessed_bytes() -> Column:
@@ -159,17 +151,17 @@ class _Shards:
         self.uses: Counter[tuple[str, Kind | None]] = Counter()
         self.has_integer_ids = False
 
-    def add(self, number: int, part: Subscriptions) -> None:
-        if not part.by_id:
+    def add(self, number: int, rows: DataFrame, piece: int, pieces: int) -> None:
+        """One of the pieces of a shard: by hash of the id, so that they are alike in size."""
+        mine = rows.where(F.pmod(F.xxhash64("id"), F.lit(pieces)) == piece)
+        part = compiled_in_a_task(mine, skip_invalid=False)
+        if not part.subscriptions:
             return
-        path = write_index(part.matcher())
-        if path.stat().st_size > self._budget_bytes and len(part.by_id) > 1:  # the guess was too low
-            path.unlink()
-            ids = list(part.by_id)
-            for half in (ids[::2], ids[1::2]):
-                self.add(number, Subscriptions({id_: part.by_id[id_] for id_ in half}))
+        if part.bytes > self._budget_bytes and part.subscriptions > 1:  # the guess was too low
+            for half in (piece, piece + pieces):
+                self.add(number, rows, half, 2 * pieces)
             return
-        self.files.append(Shard(number, share(self._spark, path)))
-        self.size += len(part.by_id)
+        self.files.append(Shard(number, share(self._spark, write_index(part.index))))
+        self.size += part.subscriptions
         self.uses += part.uses
         self.has_integer_ids = part.has_integer_ids

@@ -11,7 +11,7 @@ from time import perf_counter
 
 import pyarrow as pa
 
-from holdfast.pipeline.match.event_files import Format, local_path
+from holdfast.pipeline.match.event_files import Format
 from holdfast.pipeline.match.outcome import MatchOutcome
 from holdfast.pipeline.match.parquet import ParquetTable, RowGroupSource, read_footers
 from holdfast.pipeline.match.result_columns import result_columns, warnings_of
@@ -19,7 +19,8 @@ from holdfast.pipeline.match.small_tables import NeedsSparkError, event_files_of
 from holdfast.pipeline.match.subscriptions_table import Subscriptions, parsed, rejected_table
 from holdfast.pipeline.match.tasks import HeldIndex, Task
 from holdfast.pipeline.match.write import WriteTask, Written, settle
-from holdfast.pipeline.result_folder import ResultFolder
+from holdfast.pipeline.result_folder import ResultDraft
+from holdfast.pipeline.tables.results import Place, draft_for
 
 EVENTS_MAX = 1_000_000  # about a second's work, and Spark takes longer to start
 _ONE_TASK = pa.record_batch({"id": [0]})  # the number of the task that has all row groups
@@ -29,12 +30,13 @@ _ONE_TASK = pa.record_batch({"id": [0]})  # the number of the task that has all 
 class EmbeddedMatch:
     events: str
     subscriptions: str
-    out: str
+    out: Place
     key: Sequence[str] = ()
     keep: Sequence[str] = ()
     counts: bool = False
     skip_invalid: bool = False
     overwrite: bool = False
+    append: bool = False  # to tables that are there already
     form: Format | None = None
 
     def run(self, events_max: int | None = EVENTS_MAX) -> MatchOutcome:
@@ -47,7 +49,8 @@ class EmbeddedMatch:
                 raise NeedsSparkError(f"{self.events}: more than {events_max:,} events")
             wanted = parsed(rows, skip_invalid=self.skip_invalid)
             kinds = table.kinds_of(wanted.attributes)
-            with ResultFolder(local_path(self.out), self.overwrite) as folder:
+            names = ["counts" if self.counts else "matches", *(["rejected"] if self.skip_invalid else [])]
+            with draft_for(self.out, names, self.overwrite, self.append) as folder:
                 pairs = self._write(folder, table, tuple(kinds), wanted)
                 if self.skip_invalid:
                     folder.write("rejected", rejected_table(wanted.rejected))
@@ -65,7 +68,7 @@ class EmbeddedMatch:
         )
 
     def _write(
-        self, folder: ResultFolder, table: ParquetTable, mentioned: tuple[str, ...], wanted: Subscriptions
+        self, folder: ResultDraft, table: ParquetTable, mentioned: tuple[str, ...], wanted: Subscriptions
     ) -> int:
         """How many pairs there were."""
         keys, kept = result_columns(table.types, self.key, self.keep)

@@ -50,14 +50,16 @@ def opened(index: IndexFile) -> "Matcher":
     return index.open()
 
 
-def write_index(matcher: "Matcher") -> Path:
-    """Compile and write the index, under a name made from its contents."""
+def write_index(pieces: Iterable[bytes]) -> Path:
+    """Write an index that a task has compiled, under a name made from its contents."""
     folder = _driver_folder()
     fresh = folder / uuid4().hex
-    matcher.save(fresh)
-    with fresh.open("rb") as file:
-        name = f"holdfast-{hashlib.file_digest(file, 'sha256').hexdigest()[:32]}.index"
-    return fresh.replace(folder / name)
+    digest = hashlib.sha256()
+    with fresh.open("wb") as file:
+        for piece in pieces:
+            digest.update(piece)
+            file.write(piece)
+    return fresh.replace(folder / f"holdfast-{digest.hexdigest()[:32]}.index")
 
 
 def share(spark: "SparkSession", path: Path) -> IndexFile:

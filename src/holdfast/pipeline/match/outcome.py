@@ -17,3 +17,4 @@ class MatchOutcome:
     task_seconds: tuple[float, ...]
     warnings: tuple[str, ...]
     engine: EngineName = "spark"
+    plan: str = ""  # Spark's, if it was asked for

@@ -1,14 +1,13 @@
-"""The same match over a stream of events, with exactly-once files.
+"""The same match over a stream of events, each pair exactly once.
 
 Spark cuts the stream into micro-batches and writes down what belongs to each before it starts. Batch n is matched with
-one version of the subscriptions, written beside its place and moved to `OUT/matches/batch=n` when complete. After a
-crash Spark hands over the unfinished batch again: if its folder is there, all was done but Spark's own note of it;
-if not, it is matched again, with the same events and the same version.
+one version of the subscriptions and becomes visible at once: as the folder `OUT/matches/batch=n`, or as one commit of
+a table (`stream_sinks`). After a crash Spark hands over the unfinished batch again: if the sink has it, all was done
+but Spark's own note of it; if not, it is matched again, with the same events and the same version.
 """
 
 import fcntl
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,12 +26,17 @@ from holdfast.pipeline.match.event_files import local_path
 from holdfast.pipeline.match.event_stream import EventStream
 from holdfast.pipeline.match.frames import over_frame
 from holdfast.pipeline.match.index import let_go
-from holdfast.pipeline.match.job import write_files
+from holdfast.pipeline.match.lifetimes import Lifetime
+from holdfast.pipeline.match.stream_sinks import StreamSink, opened_sink
 from holdfast.pipeline.match.subscription_versions import SubscriptionVersions, Version, newest_table, write_durably
 from holdfast.pipeline.match.subscriptions_table import rejected_table
+from holdfast.pipeline.spark_engine import plan_of
 from holdfast.pipeline.spark_errors import explained
+from holdfast.pipeline.tables.results import Place
+from holdfast.pipeline.tables.target import Target
 
 _MARK = "_stream.json"  # in the result folder and in the checkpoint: which belongs to which
+_OURS = frozenset({_MARK, "_checkpoint", "_lock", "versions", "subscriptions"})  # before Spark has written anything
 
 
 class BatchDone(NamedTuple):
@@ -46,7 +50,7 @@ class BatchDone(NamedTuple):
 class MatchStream:
     events: EventStream
     subscriptions: str
-    out: str
+    out: Place
     checkpoint: str | None = None  # without: inside the result folder
     key: Sequence[str] = ()
     keep: Sequence[str] = ()
@@ -54,33 +58,49 @@ class MatchStream:
     index_bytes_max: int = INDEX_BYTES_MAX
     trigger: Mapping[str, Any] = field(default_factory=lambda: {"availableNow": True})
     on_batch: Callable[["BatchDone"], None] | None = None  # called after each batch
+    lifetime: Lifetime | None = None  # of the events
+    explain: bool = False  # print Spark's plan of the first batch
 
     @contextmanager
     def running(self, spark: SparkSession) -> Iterator[StreamingQuery]:
         """Begin, or go on where the last run of the same stream stopped; the query is stopped in the end."""
-        out = local_path(self.out).absolute()
-        checkpoint = local_path(self.checkpoint).absolute() if self.checkpoint else out / "_checkpoint"
+        out, checkpoint = self._places()
+        kept = checkpoint if isinstance(out, Target) else out  # where the stream's own files are
         with explained():
-            known = _earlier(out, checkpoint, self._settings)
-            frame = self.events.frame(spark, StructType.fromJson(json.loads(known["schema"])) if known else None)
+            known = _earlier(kept, checkpoint, self._settings)
+            arriving = self.events.frame(spark, StructType.fromJson(json.loads(known["schema"])) if known else None)
+            frame = arriving if self.lifetime is None else self.lifetime.applied(arriving, self.key)
             self._try_out(spark, frame)
             if not known:
-                _begin(out, checkpoint, {**self._settings, "schema": frame.schema.json(), "id": uuid4().hex})
-            with _locked(checkpoint):
-                shutil.rmtree(out / "_unfinished", ignore_errors=True)
-                batches = Batches(self, out, SubscriptionVersions(spark, self.subscriptions, checkpoint))
+                known = {**self._settings, "schema": arriving.schema.json(), "id": uuid4().hex}
+                _begin(kept, checkpoint, known)
+            with _locked(checkpoint), opened_sink(spark, out, known["id"]) as sink:
+                versions = SubscriptionVersions(spark, self.subscriptions, checkpoint)
+                batches = Batches(self, sink, kept / "rejected", versions)
                 writer = frame.writeStream.foreachBatch(batches).option("checkpointLocation", str(checkpoint / "spark"))
                 query = writer.trigger(**self.trigger).start()
                 try:
                     yield query
                 finally:
                     query.stop()
-                    shutil.rmtree(out / "_unfinished", ignore_errors=True)
+
+    def _places(self) -> tuple[Path | Target, Path]:
+        if isinstance(self.out, Target):
+            if self.checkpoint is None:
+                raise InputError("--checkpoint: expected the folder of the stream's checkpoint, beside --to")
+            return self.out, local_path(self.checkpoint).absolute()
+        out = local_path(self.out).absolute()
+        return out, local_path(self.checkpoint).absolute() if self.checkpoint else out / "_checkpoint"
 
     @property
     def _settings(self) -> dict[str, Any]:
         """What must not change between two runs of one stream."""
-        return {"events": self.events.about, "key": list(self.key), "keep": list(self.keep)}
+        about: dict[str, Any] = {"events": self.events.about, "key": list(self.key), "keep": list(self.keep)}
+        if isinstance(self.out, Target):
+            about["to"] = str(self.out)
+        if self.lifetime is not None:
+            about["lifetime"] = list(self.lifetime)
+        return about
 
     def _try_out(self, spark: SparkSession, frame: DataFrame) -> None:
         """Subscriptions and columns that will not do are told before anything is written."""
@@ -94,13 +114,13 @@ class MatchStream:
 class Batches:
     """Called by Spark with each micro-batch."""
 
-    def __init__(self, stream: MatchStream, out: Path, versions: SubscriptionVersions) -> None:
-        self._stream, self._out, self._versions = stream, out, versions
+    def __init__(self, stream: MatchStream, sink: StreamSink, rejected: Path, versions: SubscriptionVersions) -> None:
+        self._stream, self._sink, self._rejected, self._versions = stream, sink, rejected, versions
         self._compiled: tuple[Version, Compiled] | None = None
+        self._is_explained = False
 
     def __call__(self, events: DataFrame, batch: int) -> None:
-        place = self._out / "matches" / f"batch={batch}"
-        if place.exists():
+        if self._sink.holds(batch):
             return
         version = self._versions.noted(batch)
         if version is None:
@@ -108,21 +128,19 @@ class Batches:
             self._compile(events.sparkSession, version)
             self._versions.note(batch, version)
         compiled = self._compile(events.sparkSession, version)
-        draft = self._out / "_unfinished" / f"batch={batch}"
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        written = write_files(over_frame(events, compiled, self._stream.key, self._stream.keep), draft)
-        place.parent.mkdir(exist_ok=True)
-        draft.rename(place)
+        plan = over_frame(events, compiled, self._stream.key, self._stream.keep)
+        if self._stream.explain and not self._is_explained:
+            self._is_explained = True
+            print(plan_of(plan.inputs))
+        figures = self._sink.write(plan, batch)
         if self._stream.on_batch is not None:
-            figures = sum(each.events for each in written), sum(each.pairs for each in written)
             self._stream.on_batch(BatchDone(batch, *figures, version.label))
 
     def _compile(self, spark: SparkSession, version: Version) -> Compiled:
         if self._compiled is None or self._compiled[0] != version:
             compiled = self._stream.compile(spark, self._versions.table(version))
             if self._stream.skip_invalid:
-                folder = self._out / "rejected" / version.copy
+                folder = self._rejected / version.copy
                 folder.mkdir(parents=True, exist_ok=True)
                 pq.write_table(rejected_table(compiled.rejected), folder / "part-0.parquet")
             if self._compiled is not None:
@@ -135,7 +153,7 @@ def _earlier(out: Path, checkpoint: Path, settings: Mapping[str, Any]) -> dict[s
     """What an earlier run has settled, or None when there was none. Refuses to mix two streams."""
     here, there = _read_mark(out), _read_mark(checkpoint)
     if not (checkpoint / "spark").exists() and not (out / "matches").exists():
-        foreign = {each.name for each in out.iterdir()} - {_MARK, "_checkpoint"} if out.exists() else set()
+        foreign = {each.name for each in out.iterdir()} - _OURS if out.exists() else set()
         if foreign:
             raise InputError(f"{out} exists already, and no stream has written it; choose another folder")
         return None
@@ -143,9 +161,9 @@ def _earlier(out: Path, checkpoint: Path, settings: Mapping[str, Any]) -> dict[s
         raise InputError(
             f"the result in {out} and the checkpoint in {checkpoint} belong to different streams; use new ones"
         )
-    changed = [name for name, value in settings.items() if here[name] != value]
+    changed = [name for name, value in settings.items() if here.get(name) != value]
     if changed:
-        text = ", ".join(f"{name} was {here[name]} and is now {settings[name]}" for name in changed)
+        text = ", ".join(f"{name} was {here.get(name)} and is now {settings[name]}" for name in changed)
         raise InputError(f"{out}: this stream was started with other settings ({text}); choose another folder")
     return here
 

@@ -1,0 +1,1 @@
+"""Result tables in the formats that other people's engines query."""
