@@ -57,6 +57,7 @@ def judged(count: int, left: Left, all_came: Sequence[Came]) -> dict[str, Any]:
         repaired += came.repaired_s
         reachable += came.reachable_s
     steps, later = _hundredths(repaired), _hundredths(reachable)
+    each_later = [_hundredths(came.reachable_s) for came in all_came]
     return {
         "owed": owed,
         "delivered": delivered,
@@ -69,6 +70,7 @@ def judged(count: int, left: Left, all_came: Sequence[Came]) -> dict[str, Any]:
         "repair_p99_s": steps[98],
         "reachable_p50_s": later[49],
         "reachable_p99_s": later[98],
+        "subscribers": [{"reachable_p50_s": each[49], "reachable_p99_s": each[98]} for each in each_later],
         "messages": left.messages,
         "bytes": left.bytes,
     }

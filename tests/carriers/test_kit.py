@@ -45,6 +45,7 @@ class _Tampered(MemoryCarrier):
     def __init__(self, bus, how):
         super().__init__(bus)
         self._how = how
+        self._publishes = False
 
     async def publish(self, messages):
         if self._how == "cuts payloads":
@@ -53,9 +54,13 @@ class _Tampered(MemoryCarrier):
             messages = [BusMessage(each.lane, each.payload) for each in messages]
         if self._how == "publishes when closed" and not self._open:
             return
+        self._publishes = True
         await super().publish(messages)
+        self._publishes = False
 
     def wants(self, message):
+        if self._how == "is deaf to itself" and self._publishes:
+            return False
         return True if self._how == "brings all lanes" else super().wants(message)
 
     def put(self, message):
@@ -74,7 +79,9 @@ class _Tampered(MemoryCarrier):
             await super().flush()
 
 
-_BREAKS = "cuts payloads,forgets headers,brings all lanes,reverses,never unsubscribes,publishes when closed".split(",")
+_BREAKS = (
+    "cuts payloads,forgets headers,brings all lanes,reverses,never unsubscribes,publishes when closed,is deaf to itself"
+).split(",")
 
 
 @pytest.mark.parametrize("how", _BREAKS)

@@ -10,7 +10,6 @@ from holdfast.carriers.carrier import BusMessage
 from holdfast.carriers.memory import MemoryBus
 from holdfast.carriers.stub import PLAIN
 from holdfast.language.lanes import exactly
-from holdfast.model.errors import HoldfastWarning
 from holdfast.testing.carriers import Rider
 from tests.carriers.riding import BEST_EFFORT, RECOVERS, STRICT, client, numbers, taken, twice
 
@@ -251,20 +250,6 @@ def test_what_order_lets_go_together_does_not_overflow_a_queue_that_pushes_back(
     got, dropped = asyncio.run(story())
     assert got == list(range(12_001))
     assert dropped == 0
-
-
-def test_an_event_that_is_too_large_for_the_bus_is_not_sent_and_breaks_nothing():
-    async def story():
-        bus = MemoryBus()
-        async with client(bus, "sub", BEST_EFFORT) as sub, client(bus, "pub", BEST_EFFORT) as pub:
-            mine = sub.subscribe("n >= 0")
-            await sub.flush()
-            await pub.publish({"n": 0}, b"x" * 2**20)
-            await published(pub, events(1, 1))
-            return numbers(await taken(mine, 1))
-
-    with pytest.warns(HoldfastWarning, match="is not sent"):
-        assert asyncio.run(story()) == [1]
 
 
 @each_shape

@@ -235,6 +235,57 @@ def test_events_around_a_new_subscription_are_not_owed(journals: Journals, tmp_p
     assert (found.owed, found.broken) == (13, [])
 
 
+def killed_without_event_5(journals: Journals, *lines: dict[str, object]) -> None:
+    """Event 5 was published at 14 s and did not come; the subscriber is killed at 35 s."""
+    journals.drop(5)
+    journals.subscriber = [*[each for each in journals.subscriber if each["t"] < 35 * S], *lines]
+    journals.nemesis.append(line("killed", 35, node="s", life=0))
+
+
+def test_a_killed_subscriber_that_had_the_time_to_name_a_loss_is_convicted(journals: Journals, tmp_path: Path) -> None:
+    killed_without_event_5(journals)
+    found = journals.judged(tmp_path)
+    assert (found.unnamed, found.undecided) == (1, 0)
+
+
+@pytest.mark.parametrize(("back_s", "unnamed"), [(None, 0), (24, 1)])
+def test_a_subscriber_that_is_killed_while_it_is_away_had_yet_to_name_its_absence(
+    journals: Journals, tmp_path: Path, back_s: float | None, unnamed: int
+) -> None:
+    states = [line("state", 20, state="disconnected")]
+    states += [] if back_s is None else [line("state", back_s, state="reconnected")]
+    killed_without_event_5(journals, *states)
+    found = journals.judged(tmp_path)
+    assert (found.unnamed, found.undecided) == (unnamed, 1 - unnamed)
+
+
+def test_an_event_that_reached_its_broker_late_could_not_be_looked_for_before(
+    journals: Journals, tmp_path: Path
+) -> None:
+    killed_without_event_5(journals)
+    journals.publisher = [each for each in journals.publisher if each["k"] != "flushed" or each["t"] > 25 * S]
+    found = journals.judged(tmp_path)  # flushed at 25.25 s, with all others up to then
+    assert (found.unnamed, found.undecided) == (0, 1)
+
+
+def test_what_a_publisher_had_not_flushed_is_owed_if_it_was_killed_after_it_had_left(
+    journals: Journals, tmp_path: Path
+) -> None:
+    journals.publisher = [each for each in journals.publisher if each["k"] != "flushed"]
+    journals.drop(9)
+    journals.nemesis.append(line("killed", 101, node="p", life=0))
+    assert journals.judged(tmp_path).unnamed == 1
+
+
+def test_what_a_publisher_had_not_flushed_is_not_owed_if_it_did_not_leave_in_time(
+    journals: Journals, tmp_path: Path
+) -> None:
+    journals.publisher = [each for each in journals.publisher if each["k"] not in ("flushed", "end")]
+    journals.drop(9)
+    journals.nemesis.append(line("killed", 101, node="p", life=0))
+    assert journals.judged(tmp_path).unnamed == 0
+
+
 def test_events_shortly_before_a_subscriber_is_killed_are_not_owed(journals: Journals, tmp_path: Path) -> None:
     journals.nemesis.append(line("killed", 20.5, node="s", life=0))
     journals.subscriber = [each for each in journals.subscriber if each["t"] < 18 * S]

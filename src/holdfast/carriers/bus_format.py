@@ -20,6 +20,8 @@ from holdfast.wire.codec import DECODE_ERRORS, MESSAGES, VERSION, decode_frame_u
 _MARK = b"\xc1hf"  # no text in UTF-8 has the first byte, and MessagePack never uses it
 _EVENTS: Final = _MARK + b"e"
 _CONTROL: Final = _MARK + b"c"
+_TIME: Final = _MARK + b"t"
+_TIME_BYTES = 20
 _FRAME = bytes([VERSION, MESSAGES])
 _LANES_MAX = 65_536  # in a layout: as many as there can be numbers
 _NUMBERS_MAX = 65_536  # of one lane in it
@@ -68,6 +70,18 @@ def events_payload(encoded: Sequence[bytes]) -> bytes:
 def control_payload(publication: Publication, layout: Layout | None = None) -> bytes:
     message = encode_message(Deliver(publication))
     return b"".join((_CONTROL, len(message).to_bytes(4), message, _encode(layout)))
+
+
+def mark_payload(connection: int, now_us: int) -> bytes:
+    """What a client sends itself over a connection, with the time."""
+    return b"".join((_TIME, connection.to_bytes(8), now_us.to_bytes(8)))
+
+
+def mark_in(payload: bytes, connection: int) -> int | None:
+    """The time in such a payload of this connection; None: it is something else."""
+    if len(payload) != _TIME_BYTES or payload[:12] != _TIME + connection.to_bytes(8):
+        return None
+    return int.from_bytes(payload[12:])
 
 
 def read_untrusted(payload: bytes) -> CarriedEvents | Control | None:

@@ -2,16 +2,22 @@
 
 To the session it is a wire that loses nothing, which is true of it: what the bus loses shows in the numbers of events.
 When the bus is gone the wire is closed, and the client dials again, as it does with any broker.
+
+That the bus is there does not say how far behind it we are: what was on its way, in its queues and in the buffers of
+libraries, is lost with the connection. So we send ourselves marks. One that has come back stands behind all that the
+bus had for us when it left, and an absence begins with the last of them.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable
 from contextlib import suppress
+from secrets import randbits
 from time import monotonic
 
 from holdfast.carriers.answered import answered
-from holdfast.carriers.carrier import BusCarrier, BusMessage, SelectingCarrier
+from holdfast.carriers.bus_format import mark_in, mark_payload
+from holdfast.carriers.carrier import BusCarrier, BusMessage, EchoingCarrier, SelectingCarrier
 from holdfast.carriers.stub import LanesWanted, StubBroker
 from holdfast.model.errors import TransportError
 from holdfast.model.limits import FRAME_BYTES_MAX
@@ -23,7 +29,17 @@ from holdfast.net.wire import CLOSED, Accept, Receiver
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
 from holdfast.wire.codec import MESSAGES
-from holdfast.wire.signals import LEVEL, Hello, Missed, Ping, Pong, Welcome, decode_signal_untrusted, encode_signal
+from holdfast.wire.signals import (
+    LEVEL,
+    Hello,
+    Mark,
+    Missed,
+    Ping,
+    Pong,
+    Welcome,
+    decode_signal_untrusted,
+    encode_signal,
+)
 
 _OUT_BYTES_MAX = 1024 * 1024  # that wait for the bus: as many as a socket may hold; then publishing waits
 _IN_BYTES_MAX = 8 * 2**20  # that wait for the client, as many as a broker keeps for one; then the bus feels it
@@ -67,6 +83,8 @@ class BusWire:
         self._came: deque[BusMessage] = deque()
         self._came_bytes = 0
         self._room = asyncio.Event()
+        self._kept_waiting = 0  # tasks of the carrier that have a message each, or a queue, and no room for the next
+        self.marks = randbits(64)  # which are of this connection
         self._paused = self._due = self._closing = self._told = False
         self._tasks: list[asyncio.Task[None]] = []
         self._ending: asyncio.Task[None] | None = None
@@ -74,7 +92,7 @@ class BusWire:
 
     def start(self, accept: Accept) -> None:
         """The carrier is connected."""
-        self._tasks = [asyncio.create_task(self._send_on()), asyncio.create_task(self._beat())]
+        self._tasks = [asyncio.create_task(each) for each in (self._send_on(), self._beat(), self._send_marks())]
         self._receiver = accept(self)
         if self._down:
             self._tell(self._down)
@@ -92,6 +110,7 @@ class BusWire:
         if isinstance(signal, Hello):
             welcome = Welcome(self.far, "broker", 0, stores=False, level=LEVEL, now_us=signal.now_us)
             self._loop.call_soon(self._hand, encode_signal(welcome))
+            self._loop.call_soon(self._hand, encode_signal(Mark(signal.now_us)))  # nothing has come before
         elif isinstance(signal, Ping):
             self._put(signal)
 
@@ -189,18 +208,45 @@ class BusWire:
             await asyncio.sleep(_HEARTBEAT_S)
             self._give([self._stub.heartbeat()])
 
+    async def _send_marks(self) -> None:
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S)
+            if not self._stub.subscribes or self._full:
+                continue
+            mark = BusMessage(self._stub.own_lane, mark_payload(self.marks, self._driver.now_us()))
+            if isinstance(self._carrier, EchoingCarrier):
+                with suppress(TransportError):  # of a connection that is gone, which the carrier tells
+                    await answered(self._carrier.echo(mark), _ANSWER_S, self.far)
+            else:
+                self._put(mark)
+
     # From the bus --------------------------------------------------------------------------------
 
     def on_message(self, message: BusMessage) -> Awaitable[None] | None:
+        if message.lane == self._stub.own_lane and mark_in(message.payload, self.marks) is not None:
+            # Libraries have a queue for each subscription; those with something from before it have their turn first.
+            self._loop.call_soon(self._on_mark, message)
+            return None
         self._came.append(message)
         self._came_bytes += len(message.payload)
         self._look_soon()
         return self._has_room() if self._came_bytes > _IN_BYTES_MAX else None
 
+    def _on_mark(self, message: BusMessage) -> None:
+        """It takes its place behind what has come, unless something from before it may still be to come."""
+        if not self._kept_waiting:
+            self._came.append(message)
+            self._came_bytes += len(message.payload)
+            self._look_soon()
+
     async def _has_room(self) -> None:
-        while self._came_bytes > _IN_BYTES_MAX and not self._told:
-            self._room.clear()
-            await self._room.wait()
+        self._kept_waiting += 1
+        try:
+            while self._came_bytes > _IN_BYTES_MAX and not self._told:
+                self._room.clear()
+                await self._room.wait()
+        finally:
+            self._kept_waiting -= 1
 
     def on_dropped(self, messages: int) -> None:
         if not self._recovers:
@@ -226,7 +272,11 @@ class BusWire:
         while self._came and not self._paused and not self._told:
             message = self._came.popleft()
             self._came_bytes -= len(message.payload)
-            self._give(self._stub.on_bus(message))
+            marked_us = mark_in(message.payload, self.marks)
+            if marked_us is None:
+                self._give(self._stub.on_bus(message))
+            else:
+                self._hand(encode_signal(Mark(marked_us)))
             if monotonic() >= end_s:
                 self._look_soon()
                 break

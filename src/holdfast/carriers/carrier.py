@@ -1,8 +1,9 @@
 """What a bus is to a client: lanes to publish on and to subscribe to, and word of what becomes of the connection.
 
 A carrier is one connection. It does not reconnect: when the connection is gone it says so once, and the client makes
-the next one. It may lose, double and reorder messages; what it knows to have dropped it counts. Whoever writes one puts
-it to the checks of `holdfast.testing.carriers`.
+the next one. It may lose, double and reorder messages; what it knows to have dropped it counts. A message to itself
+comes behind what the bus had for it before, so that it knows how far behind it is. Whoever writes one puts it to the
+checks of `holdfast.testing.carriers`.
 """
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -64,3 +65,11 @@ class SelectingCarrier(Protocol):
 
     async def select(self, selector: str) -> None:
         """From now on only what this selector passes comes on lanes of events; empty: everything."""
+
+
+@runtime_checkable
+class EchoingCarrier(Protocol):
+    """A carrier whose bus does not bring its own messages back to it, or not behind those of others."""
+
+    async def echo(self, message: BusMessage) -> None:
+        """Hand this to the passenger behind all that the bus has for it now; or not, if that cannot be known."""

@@ -1,16 +1,18 @@
 """A client whose broker is a bus: the same class and the same machines, with a stub broker in its process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from holdfast.carriers.addresses import BusAddress, bus_address, carrier_of
 from holdfast.carriers.answered import answered
 from holdfast.carriers.bus_wire import BusWire
 from holdfast.carriers.carrier import BusCarrier, SelectingCarrier
+from holdfast.carriers.json_body import json_message
 from holdfast.carriers.lane_book import LaneBook
 from holdfast.carriers.stub import Body, BusTerms, StubBroker
 from holdfast.language.lanes import Template
 from holdfast.model.errors import InputError, MisuseError, TransportError
+from holdfast.model.messages import AttributeValue, Publication
 from holdfast.net.address import Address
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
@@ -25,6 +27,8 @@ from holdfast.protocol.settings import BEST_EFFORT, Guarantees, ProtocolSettings
 
 # For all of connecting, twice what our carriers allow themselves: one that is never done is never dialled again.
 _CONNECT_S = 10.0
+_AROUND = 512  # bytes of a message around one event, in a repair as well: names, numbers, what is stated
+_GROWS_TO = 8  # times as large as JSON, at most, about: what is smaller than that need not be looked at
 _CLOSE_S = 2.0  # for a connection that was given up to be taken down
 
 NewCarrier = Callable[[BusAddress], BusCarrier]
@@ -61,6 +65,7 @@ class BusClient(Client):
         self._body: Body = body
         self._new_carrier = new_carrier
         self._recovers = guarantees != BEST_EFFORT
+        self._message_max = 0  # bytes of a message that the bus takes, when it has said so
         self._book = LaneBook(keeps_layout=self._recovers and bool(template.attributes))
 
     async def _dial(self, address: Address) -> None:
@@ -79,8 +84,23 @@ class BusClient(Client):
             with suppress(TransportError):
                 await answered(carrier.close(), _CLOSE_S, str(address))
             raise
+        self._message_max = carrier.payload_max
         wire.start(accept)
         return wire
+
+    def _check_fits(self, attributes: Mapping[str, AttributeValue], encoded: bytes, payload: bytes) -> None:
+        super()._check_fits(attributes, encoded, payload)
+        size, most = len(encoded) + len(payload), self._message_max
+        if not most or size < most // _GROWS_TO:
+            return
+        if self._body == "json":
+            event = Publication(self.name, 1, 0, None, dict(attributes), payload)
+            size = len(json_message((), event, 0, has_headers=False).payload)
+        if size + _AROUND > most:
+            raise InputError(
+                f"the event takes {size + _AROUND:,} bytes and the bus {most:,} in a message; "
+                "store larger data elsewhere and send its address"
+            )
 
     async def attach(self, *addresses: str | Address) -> None:
         await super().attach(*(bus_address(each) if isinstance(each, str) else each for each in addresses))

@@ -10,6 +10,7 @@ from holdfast.carriers.keeper import Keeper
 from holdfast.carriers.stub import Body
 from holdfast.language.lanes import Template
 from holdfast.model.errors import InputError
+from holdfast.net.address import parse_address
 from holdfast.net.client import Client
 from holdfast.net.connecting import connect as connect_to_brokers
 from holdfast.net.settings import ClientSettings, renamed
@@ -68,6 +69,8 @@ def connect(
     given = [address] if isinstance(address, str) else list(address)
     if not any(map(is_bus, given)):
         if (space, lanes, body) != ("holdfast", "", "native"):
+            for each in given:
+                parse_address(each)  # which says what is wrong with a misspelt one
             raise InputError("space, lanes and body are for a bus, such as nats://127.0.0.1:4222")
         return connect_to_brokers(
             address,

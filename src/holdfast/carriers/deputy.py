@@ -4,6 +4,7 @@ A machine: it hears what clients of a space say to each other, and says whom to 
 answers with is the keeper's.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from holdfast.carriers.lane_accounts import ranges_of
@@ -81,10 +82,10 @@ class Deputy:
         source = self._by_address.get(address)
         if source is None or len(self._pending) >= _PENDING_MAX:
             return
-        ranges = (*request.unannounced, *ranges_of(numbers(request.wanted)))[:_RANGES_MAX]
-        due_us = self._pending.get((source, by), (now_us + GRACE_US, None))[0]
         since_us = self._since_us.get((address, by), 0)
-        self._pending[source, by] = due_us, Unanswered(source, by, ranges, since_us)
+        due_us, before = self._pending.get((source, by), (now_us + GRACE_US, Unanswered(source, by, ())))
+        ranges = *before.ranges, *request.unannounced, *ranges_of(numbers(request.wanted))
+        self._pending[source, by] = due_us, Unanswered(source, by, _joined(ranges)[:_RANGES_MAX], since_us)
 
     def due(self, now_us: int) -> list[Unanswered]:
         """Whom to answer now."""
@@ -100,3 +101,14 @@ class Deputy:
                 known.due_us = now_us + (SILENT_US << known.announced)
                 found.append((source, Digest(known.epoch, known.last, known.first, b"")))
         return found
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The same numbers, each once and ascending: who misses thousands asks in several requests."""
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(last, joined[-1][1])
+        else:
+            joined.append((first, last))
+    return tuple(joined)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
-from holdfast.carriers.carrier import BusCarrier, BusMessage, Passenger
+from holdfast.carriers.carrier import BusCarrier, BusMessage, EchoingCarrier, Passenger
 from holdfast.model.errors import TransportError
 
 _LEAVING_MAX = 1_024  # handings-over on their way up: a client makes one for each turn of its event loop
@@ -32,6 +32,8 @@ class ImpairedCarrier:
         self._carrier, self._ways, self._dice = carrier, ways, dice
         self.has_headers, self.prefixes, self.payload_max = carrier.has_headers, carrier.prefixes, carrier.payload_max
         self.subscribe, self.unsubscribe = carrier.subscribe, carrier.unsubscribe
+        if isinstance(carrier, EchoingCarrier):
+            self.echo = carrier.echo
         self._passenger: Passenger
         self._loop = asyncio.get_running_loop()
         self._leaving: asyncio.Queue[tuple[float, list[BusMessage]]] = asyncio.Queue(_LEAVING_MAX)

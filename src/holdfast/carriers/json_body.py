@@ -23,8 +23,9 @@ from holdfast.wire.event_encoding import sendable
 
 ABOUT: Final = "Holdfast"  # the header: source, number, time, since, lifetime, names of timestamps
 PAYLOAD: Final = "Holdfast-Payload"  # and one for bytes beside the attributes
-_MEMBER = f"{RESERVED}holdfast"  # where there are no headers
+_MEMBER = f"{RESERVED}holdfast"  # where there are no headers, or too much for them
 _NONE = "-"
+_HEADER_MAX = 4_096  # of a payload in a header: MQTT's have 64 KiB at most, RabbitMQ's and ActiveMQ's less together
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -46,7 +47,7 @@ def json_message(lane: Lane, publication: Publication, since: int, has_headers: 
     if publication.payload:
         headers[PAYLOAD] = b64encode(publication.payload).decode()
     event: dict[str, Any] = dict(nested(attributes))
-    if has_headers:
+    if has_headers and len(headers.get(PAYLOAD, "")) <= _HEADER_MAX:
         return BusMessage(lane, _encode(event), headers)
     event[_MEMBER] = headers if publication.payload else about
     return BusMessage(lane, _encode(event))

@@ -17,8 +17,8 @@ from holdfast.carriers.servers import BusServer, server_of
 from holdfast.model.errors import TransportError
 from holdfast.net.address import Address
 from holdfast.net.client import Client
-from holdfast.net.live import ClientParts
 from holdfast.net.member import OnGone
+from holdfast.net.participant import ClientParts
 from holdfast.network.schema import LinkSpec, Network
 from holdfast.network.settings import BUS, CarrierSettings
 

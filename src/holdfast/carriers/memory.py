@@ -85,6 +85,11 @@ class MemoryCarrier:
     def put(self, message: BusMessage) -> None:
         self._queue.put_nowait(message)
 
+    def hold_up(self) -> None:
+        """From now on what comes waits, as in buffers that nobody reads."""
+        assert self._task is not None
+        self._task.cancel()
+
     def drop(self, messages: int) -> None:
         """Lose what waits for this subscriber, as a bus does to a slow one, and say so."""
         for _ in range(min(messages, self._queue.qsize())):

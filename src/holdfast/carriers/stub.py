@@ -88,8 +88,8 @@ class StubBroker:
         root = f"{RESERVED}{terms.space}"
         self._to_all: Lane = (root, "all")
         self._at = (root, "at")
-        self._own_lane: Lane = (*self._at, address_of(client)[1:])
-        self._own = exactly(self._own_lane)
+        self.own_lane: Lane = (*self._at, address_of(client)[1:])
+        self._own = exactly(self.own_lane)
         self._tables = {table: ReceivedTable() for table in TABLES}
         self._summary: tuple[tuple[int, int], ...] = ((0, 0), (0, 0))  # of what the bus has been told
         self._patterns: tuple[Pattern, ...] = ()  # of events
@@ -208,10 +208,10 @@ class StubBroker:
         if self._terms.selects:
             self._selector = selector_of(conditions)
         wanted = dict.fromkeys(self._patterns)
-        if self._recovers:
+        if self._recovers or self._patterns:
             wanted[self._own] = None
-            if self._patterns:
-                wanted[exactly(self._to_all)] = None
+        if self._recovers and self._patterns:
+            wanted[exactly(self._to_all)] = None
         add = tuple(each for each in wanted if each not in self._subscribed)
         drop = tuple(each for each in self._subscribed if each not in wanted)
         self._subscribed = wanted
@@ -223,6 +223,11 @@ class StubBroker:
         self._summary = wanted.summary
         return self.heartbeat()
 
+    @property
+    def subscribes(self) -> bool:
+        """Whether events are to come for the client."""
+        return bool(self._patterns)
+
     def heartbeat(self) -> Heartbeat:
         return Heartbeat(0, self._summary)
 
@@ -233,7 +238,7 @@ class StubBroker:
         try:
             found = read_untrusted(message.payload)
             if isinstance(found, CarriedEvents):
-                if message.lane == self._own_lane:  # for us alone: a keeper answers
+                if message.lane == self.own_lane:  # for us alone: a keeper answers
                     return [*found.messages]
                 return self._as_stated(found.messages)
             if isinstance(found, Control):

@@ -111,13 +111,15 @@ class NodeProcess:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
-    async def ended(self, timeout_s: float) -> None:
-        """Until the process is gone; it is killed when that takes too long."""
-        end_us = now_us() + int(timeout_s * 1e6)
+    async def ended(self, timeout_s: float) -> bool:
+        """Until the process is gone, and whether by itself: it is killed when that takes too long."""
+        end_us, by_itself = now_us() + int(timeout_s * 1e6), True
         while self.process is not None and self.process.is_alive():
             if now_us() > end_us:
+                by_itself = False
                 self.signal(signal.SIGKILL)
             await asyncio.sleep(0.01)
+        return by_itself
 
 
 class Arena:
@@ -298,11 +300,11 @@ class Arena:
         node.place = node.for_clients = None
 
     async def close(self, name: str) -> None:
-        """A client leaves in good order."""
-        node = self.node(name)
+        """A client leaves in good order, if it does so in time."""
+        node = self.clients[name]
         node.tell(do="close")
-        await node.ended(_STOP_S)
-        self.journal.write("closed", node=name, life=node.life)
+        by_itself = await node.ended(_STOP_S)
+        self.journal.write("closed" if by_itself else "killed", node=name, life=node.life)
 
     async def start_again(self, name: str) -> None:
         if name in self.keepers:

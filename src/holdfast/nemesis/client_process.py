@@ -143,10 +143,15 @@ class _Process:
         except TimedOutError:
             return
         except TransportError as problem:  # the broker that is gone may not have passed on what it had confirmed
-            self._journal.write("unflushed", first=self._flushed + 1, last=upto, text=str(problem))
+            self._doubt(upto, problem)
         else:
             self._journal.write("flushed", upto=upto)
         self._flushed = max(self._flushed, upto)
+
+    def _doubt(self, upto: int, problem: Exception) -> None:
+        """We were told that what is not flushed may be lost."""
+        if upto > self._flushed:
+            self._journal.write("unflushed", first=self._flushed + 1, last=upto, text=str(problem))
 
     # Subscribing ---------------------------------------------------------------------------------
 
@@ -235,8 +240,11 @@ class _Process:
             account = subscription.account()
             missing = [[each.source, each.first, each.last] for each in account.missing]
             self._journal.write("account", sub=key, missing=missing, held=account.held, dropped=account.dropped)
-        with suppress(TransportError, MisuseError):
-            await self._client.close(in_haste, timeout=_CLOSE_S)
+        with suppress(MisuseError):
+            try:
+                await self._client.close(in_haste, timeout=_CLOSE_S)
+            except TransportError as problem:
+                self._doubt(self._published, problem)
         self._journal.write("end")
 
 

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from secrets import token_hex
 
-from holdfast.carriers.carrier import BusCarrier, BusMessage
+from holdfast.carriers.carrier import BusCarrier, BusMessage, EchoingCarrier
 from holdfast.language.lanes import ANY, Lane, Token, exactly, token_of
 from holdfast.model.errors import TransportError
 
@@ -222,11 +222,59 @@ async def _given_up(carrier: BusCarrier, who: str) -> None:
     assert isinstance(problem, TransportError), f"{who} is a TransportError, not {problem!r}"
 
 
+class _Marked(Rider):
+    """Notes how many messages had come before one to itself, in the same turn of the event loop or earlier."""
+
+    def __init__(self, mark: Lane) -> None:
+        super().__init__()
+        self._mark = mark
+        self.before = -1
+
+    def on_message(self, message: BusMessage) -> Awaitable[None] | None:
+        if message.lane != self._mark:
+            return super().on_message(message)
+        asyncio.get_running_loop().call_soon(self._note)
+        return None
+
+    def _note(self) -> None:
+        self.before = len(self.came)
+        self._changed.set()
+
+    async def has_mark(self) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                while self.before < 0:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise AssertionError("a message to itself comes") from None
+
+
+async def hears_itself_behind_others(new: NewConnection) -> None:
+    """A message to itself comes, and behind what others had published before: so it knows how far behind it is."""
+    lane, mark = _lane("a"), _lane("mark")
+    (publisher, _), subscriber, rider = await _connected(new), new(), _Marked(mark)
+    await subscriber.connect(rider)
+    await subscriber.subscribe([exactly(lane), exactly(mark)])
+    await publisher.publish([BusMessage(lane, str(at).encode()) for at in range(_MANY)])
+    await publisher.flush()
+    message = BusMessage(mark, b"mark")
+    if isinstance(subscriber, EchoingCarrier):
+        await subscriber.echo(message)
+    else:
+        await subscriber.publish([message])
+    await rider.has_mark()
+    assert rider.before == _MANY, f"a message to itself came behind {rider.before} of {_MANY} that were there before"
+    await publisher.close()
+    await subscriber.close()
+
+
 CHECKS: tuple[Callable[[NewConnection], Awaitable[None]], ...] = (
     comes_as_it_left,
     only_wanted_lanes,
     any_value_can_be_a_token,
     prefixes_if_it_has_them,
     many_in_a_row,
+    hears_itself_behind_others,
     leaving_is_silent,
 )

@@ -71,6 +71,7 @@ class Life:
     begun_us: int
     ended_us: int = FOREVER_US  # when it was killed or left
     killed: bool = False
+    away_us: int = FOREVER_US  # since when its client knew that it had no connection, where it ended without one
     named: list[Named] = field(default_factory=list)
     missing: list[tuple[str, int, int]] = field(default_factory=list)  # at the end, still looked for
 
@@ -155,6 +156,8 @@ def _read_line(
             life.named.append(Named(*[line[name] for name in fields]))
         case "account":
             life.missing += [(source, first, last) for source, first, last in line["missing"]]
+        case "state":
+            life.away_us = line["t"] if line["state"] == "disconnected" else FOREVER_US
         case "end":
             life.ended_us = line["t"]
 
@@ -168,7 +171,7 @@ def _read_nemesis(found: Evidence, path: Path) -> None:
                 found.struck[line["fault"]].until_us = line["t"]
             case "killed":
                 life = found.lives.get((line["node"], line["life"]))
-                if life is not None:
+                if life is not None and life.ended_us == FOREVER_US:  # else it had left already
                     life.ended_us, life.killed = line["t"], True
             case "left out" | "not started":
                 found.notes.append(f"{line['k']}: {line.get('kind') or line.get('node')}: {line['text']}")

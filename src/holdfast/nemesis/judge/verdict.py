@@ -272,10 +272,12 @@ class _Judge:
             )
 
     def _had_time(self, event: Event, wanted: JournaledSubscription, life: Life) -> bool:
-        """Whether the subscriber lived long enough to look for the event and to name it."""
+        """Whether the subscriber lived long enough, and with a connection, to look for the event and to name it."""
         if self._is_final(life) and wanted.ended_us >= life.ended_us and not life.killed:
             return True
-        return wanted.ended_us - event.begun_us > self._rules.search_us + 2 * self._rules.settle_us
+        until_us = min(wanted.ended_us, life.away_us)  # who was killed while it was away had yet to name the absence
+        since_us = max(event.begun_us, event.flushed_us or 0)  # before that it may not have left its publisher
+        return until_us - since_us > self._rules.search_us + 2 * self._rules.settle_us
 
     def _named_by(self, event: Event, lives: list[Life]) -> str | None:
         span = self._span(event)
