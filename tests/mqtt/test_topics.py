@@ -98,3 +98,7 @@ def test_a_client_without_properties_writes_its_condition_into_the_filter(
     topic_filter, where, group = expected
     assert (found.topic_filter, found.group, found.asked.filter) == (topic_filter, group, filter_)
     assert ("price > 5" in found.condition) == bool(where)
+
+
+def test_a_topic_has_at_most_two_hundred_levels() -> None:
+    assert is_name("/".join(["a"] * 200)) and not is_name("/".join(["a"] * 201))

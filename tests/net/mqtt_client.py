@@ -61,6 +61,10 @@ class MqttClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        """As a process that is killed."""
         self._writer.transport.abort()
 
     def send(self, packet: Packet) -> None:

@@ -1,22 +1,26 @@
-"""Exactly once and at least once, with clients that keep to the specification, at a broker that is killed."""
+"""Exactly once and at least once, with clients that keep to the specification, that die, at a broker that does."""
 
 import asyncio
 import signal
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from time import sleep
 from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast.mqtt.packets import PublishAck, PublishPacket
-from tests.net.mqtt_client import MqttClient
+from holdfast.store.note_file import NoteFile
+from tests.net.harness import live
+from tests.net.mqtt_client import MqttClient, mqtt_port
 from tests.net.test_mqtt_clients import free_port, started
 from tests.net.test_processes import Processes, processes
 
 __all__ = ["processes"]  # the fixture
 
-EVENTS, KILLS = 150, 2
+EVENTS, KILLS, DEATHS = 300, 2, 20  # of the broker, and of its clients
 PATIENCE_S = 300.0  # a broker takes seconds to start, and a synced disk is slow
 
 
@@ -55,6 +59,11 @@ class Device:
             self._client = client
             while True:
                 self._on_packet(client, await client.any())
+
+    def die(self) -> None:
+        """In the middle of whatever it does; it comes back with what it has on its disk."""
+        if self._client is not None:
+            self._client.abort()
 
     def publish(self, value: int) -> None:
         self._number += 1
@@ -97,7 +106,7 @@ def test_no_event_is_lost_and_none_of_quality_2_comes_twice(
 
 
 async def _events_through_kills(processes: Processes, tmp_path: Path, qos: int, version: int) -> list[int]:
-    """What a subscriber gets of what a publisher sends while their broker is killed and started again."""
+    """What a subscriber gets of what a publisher sends while they and their broker die and come back."""
     port, dice = free_port(), Random(f"{qos}/{version}")
     broker = await asyncio.to_thread(started, processes, tmp_path, port)
     sub, pub = Device(port, "sub", version, qos, True), Device(port, "pub", version, qos, False)
@@ -105,11 +114,13 @@ async def _events_through_kills(processes: Processes, tmp_path: Path, qos: int, 
         tasks = [group.create_task(each.run()) for each in (sub, pub)]
         while not sub.subscribed:
             await asyncio.sleep(0.01)
-        kills = sorted(dice.sample(range(20, EVENTS), KILLS))
+        kills, deaths = (set(dice.sample(range(20, EVENTS), count)) for count in (KILLS, DEATHS))
         for value in range(EVENTS):
             pub.publish(value)
             while len(pub.unacknowledged) >= 20:
                 await asyncio.sleep(0.001)
+            if value in deaths:
+                dice.choice((sub, pub)).die()
             if value in kills:
                 await asyncio.to_thread(broker.ask, signal.SIGKILL)
                 broker = await asyncio.to_thread(started, processes, tmp_path, port)
@@ -118,3 +129,35 @@ async def _events_through_kills(processes: Processes, tmp_path: Path, qos: int, 
         for task in tasks:
             task.cancel()
     return sub.got
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@live
+async def test_a_publisher_that_dies_before_its_answers_is_answered_when_it_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: bool
+) -> None:
+    write = NoteFile.write
+
+    def written_slowly(self: NoteFile, changes: Any) -> None:
+        sleep(0.05)  # so that it dies between what the broker has read and what it has published
+        write(self, changes)
+
+    monkeypatch.setattr(NoteFile, "write", written_slowly)
+    given: Any = {"hops": "retransmission", "store": tmp_path / "b1.db"} if stored else {}
+    lasting: Any = {"clean": False, "session_expiry_interval": 100}
+    numbers = range(1, 201)
+    async with holdfast.Broker(["mqtt://127.0.0.1:0"], **given) as broker, MqttClient(mqtt_port(broker), "sub") as sub:
+        await sub.subscribe("a", qos=0)
+        async with MqttClient(mqtt_port(broker), "pub", **lasting) as pub:
+            for number in numbers:
+                pub.send(PublishPacket("a", b"%d" % number, 2, packet_id=number))
+            await asyncio.sleep(0.02)
+        async with MqttClient(mqtt_port(broker), "pub", **lasting) as pub:
+            for number in numbers:
+                pub.send(PublishPacket("a", b"%d" % number, 2, duplicate=True, packet_id=number))
+            assert {(await pub.next(PublishAck)).packet_id for _ in numbers} == set(numbers)
+            for number in numbers:
+                pub.send(PublishAck("pubrel", number))
+            assert {(await pub.next(PublishAck)).packet_id for _ in numbers} == set(numbers)
+        assert [int((await sub.event()).payload) for _ in numbers] == list(numbers)
+        assert await sub.silent()

@@ -1,5 +1,5 @@
-"""Clients of MQTT in other languages, with the lines of docs/mqtt.md: C on the command line, JavaScript in Node and in
-a browser.
+"""Other people's clients of MQTT, with the lines of docs/mqtt.md: Python, C on the command line, JavaScript in Node and
+in a browser.
 
 `apt-get install mosquitto-clients nodejs npm chromium` and `npm install mqtt` bring them; `HOLDFAST_NODE_MODULES` names
 the folder `node_modules` with MQTT.js.
@@ -7,7 +7,9 @@ the folder `node_modules` with MQTT.js.
 
 import asyncio
 import os
+import re
 import shutil
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -20,6 +22,7 @@ from tests.net.harness import live
 from tests.net.mqtt_client import MqttClient, mqtt_port
 
 MODULES = Path(os.environ.get("HOLDFAST_NODE_MODULES", "node_modules"))
+PAGE = Path(__file__).parents[2] / "docs" / "mqtt.md"
 LISTEN = ("mqtt://127.0.0.1:0", "ws://127.0.0.1:0/mqtt")
 
 needs_mosquitto = pytest.mark.skipif(
@@ -73,6 +76,23 @@ async def _sees_what_it_wants(port: int, command: Sequence[str]) -> None:
         await judge.publish("market/a", b'{"price": 3}', 1)
         await judge.publish("market/b", b'{"price": 7}', 1)
         assert (await judge.event()).payload == b'1 market/b {"price": 7}'
+
+
+@live
+async def test_the_python_of_the_page_prints_what_it_wants() -> None:
+    (block,) = re.findall(r"```python notest\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    async with AsyncExitStack() as stack:
+        port, _ = await stack.enter_async_context(serving())
+        judge = await stack.enter_async_context(MqttClient(port, "judge"))
+        program = block.replace("1883", str(port))
+        client = await stack.enter_async_context(running(sys.executable, "-u", "-c", program))
+        assert client.stdout is not None
+        line = asyncio.create_task(client.stdout.readline())
+        while not line.done():  # until it has subscribed
+            await judge.publish("market/a", b'{"price": 3}', 1)
+            await judge.publish("market/ibm", b'{"price": 8}', 1)
+            await asyncio.sleep(0.05)
+        assert await line == b"market/ibm b'{\"price\": 8}'\n"
 
 
 @needs_mosquitto

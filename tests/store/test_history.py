@@ -56,6 +56,9 @@ def found(history: History, condition: str, lo: int = 0, since_us: int = 0, even
 CONDITIONS = [
     "n = 700",
     "n IN (3, 4, 900)",
+    "n IN (3, 4, 5, 6, 7, 900)",
+    "n > 998",
+    "n < 1 OR n <= 0",
     "n < 20 OR n >= 990",
     "unit = 'u77'",
     "city = 'Ulm' AND n BETWEEN 100 AND 400",
@@ -67,6 +70,10 @@ CONDITIONS = [
     "any IS NULL AND n < 100",
     "any = 1152921504606846977",
     "any > 2",
+    "any > 2.5",
+    "any < 1",
+    "any > 1152921504606846976",
+    "any < 1152921504606846977",
     "any = 0",
     "any = 'x' OR any = TRUE",
     "any >= TIMESTAMP '2025-01-01 00:00:00'",
@@ -124,7 +131,15 @@ def test_a_rare_value_is_found_by_reading_few_events(tmp_path: Path) -> None:
     history.append([event(each, {"unit": f"u{each % 10_000}", "load": each % 97}) for each in range(40_000)], 1)
     part = history.search(parse("unit = 'u1234' AND load >= 0"), 0, 40_000, 0, 100, 2**20)
     assert [each.seq for each in part.events] == [1_234, 11_234, 21_234, 31_234]
-    assert part.read <= 40_000 // 10
+    assert part.read <= 4 + 40_000 % BLOCK + 10  # those, the block that is not full, and events of the same code
+
+
+def test_a_strict_bound_that_a_block_only_reaches_leaves_it_out() -> None:
+    zones = ZoneMap()
+    for number in range(4 * BLOCK):
+        zones.add({"speed": 129.9 if number < 3 * BLOCK else 130.0}, number)
+    assert len(zones.candidates(parse("speed > 129.9"), 0, 0, 4 * BLOCK)) == BLOCK
+    assert len(zones.candidates(parse("speed >= 129.9"), 0, 0, 4 * BLOCK)) == 4 * BLOCK
 
 
 def test_more_attributes_than_a_zone_map_knows_hide_nothing(tmp_path: Path) -> None:

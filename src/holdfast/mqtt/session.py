@@ -101,13 +101,18 @@ class MqttSession:
         return len(self._outgoing)
 
     def resume(self) -> list[Packet]:
-        """What is sent again over a new connection."""
+        """What is sent again over a new connection.
+
+        What the broker did not get over the one before is as if it had never come: the client sends that again.
+        """
         again: list[Packet] = []
         for number, each in self._outgoing.items():
             if each.phase == "released":
                 again.append(PublishAck("pubrel", number))
             elif each.packet is not None:
                 again.append(replaced(each.packet, duplicate=True))
+        for number in [number for number, each in self._incoming.items() if not each.stored]:
+            self.release(number)
         for incoming in self._incoming.values():
             incoming.repeats = 0
         return again

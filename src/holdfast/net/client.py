@@ -241,7 +241,7 @@ class Client(Attachment):
         lifetime_us = None if lifetime is None else sendable_lifetime_us(lifetime)
         payload = sendable_payload(payload) if payload else b""
         attributes, encoded = encoded_event(event)
-        self._signing.check_fits(len(attributes), len(encoded))
+        self._check_fits(attributes, encoded, payload)
         link = self._link
         if link is None or link.outbox.waiting_bytes > _AHEAD_BYTES_MAX or self._durable is not None:
             link = await self._room()
@@ -252,6 +252,10 @@ class Client(Attachment):
         if self._observer is not None:
             attributes = dict(attributes)  # which it keeps
         return self.driver.publish(attributes, encoded, payload, lifetime_us)
+
+    def _check_fits(self, attributes: Mapping[str, AttributeValue], encoded: bytes, payload: bytes) -> None:
+        """An InputError for what is too large to leave."""
+        self._signing.check_fits(len(attributes), len(encoded))
 
     async def _room(self) -> Link:
         """Wait until one more event may be sent; where to."""

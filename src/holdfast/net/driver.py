@@ -314,6 +314,7 @@ class Driver:
     def _send(self) -> None:
         """Put what the machine has sent into the outboxes: all that one frame has caused, neighbour by neighbour."""
         outgoing, self._outgoing = self._outgoing, {}
+        older: dict[int, bytes] = {}  # what a message is to older neighbours, by its identity: many are sent the same
         for name, messages in outgoing.items():
             link = self.links.get(name)
             count = count_in(messages[0]) if len(messages) == 1 else sum(map(count_in, messages))
@@ -328,7 +329,7 @@ class Driver:
                 self._impair(link, messages)
                 continue
             if link.level < LISTS:
-                messages = list(map(without_lists, messages))
+                messages = [older.get(id(each)) or older.setdefault(id(each), without_lists(each)) for each in messages]
             if len(messages) == 1 and self._sent_alone(link, messages[0]):
                 continue
             link.outbox.put_all(messages)

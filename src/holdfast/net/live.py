@@ -9,27 +9,26 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Literal
 
-from holdfast.books.rows import Row, incident_row
+from holdfast.books.rows import incident_row
 from holdfast.model.errors import InputError, TransportError
-from holdfast.model.messages import Publication
 from holdfast.net.address import Address, parse_address
 from holdfast.net.client import Client
 from holdfast.net.clock import Clock
-from holdfast.net.driver import Application
-from holdfast.net.member import Member, MemberHandle, OnWanted, RowCollector
+from holdfast.net.member import Member, MemberHandle, OnWanted
 from holdfast.net.outbox import BYTES_MAX
-from holdfast.net.tls import TlsFiles
-from holdfast.network.schema import ClientSpec, LinkSpec, Network
+from holdfast.net.participant import Books, ClientParts, NewClient, Participant, new_client
+from holdfast.network.schema import ClientSpec, LinkSpec, Network, SubscriptionSpec
 from holdfast.protocol.effects import (
     AdvertiseCall,
-    Delivered,
     Incident,
     ReplicaWanted,
     SubscribeCall,
     UnsubscribeCall,
 )
+from holdfast.protocol.groups.settings import HANDED_MAX
 from holdfast.protocol.replication.settings import Role
 from holdfast.protocol.settings import BEST_EFFORT
 from holdfast.wire.event_encoding import encoded_event
@@ -44,64 +43,7 @@ _AT_ONCE = 64  # subscriptions, and publications that are behind their schedule,
 _DIALLING_MAX = 50  # clients that connect at the same time
 
 
-class Books(Protocol):
-    """Who keeps account of a run."""
-
-    def on_published(self, publication: Publication, now_us: int) -> None: ...
-    def on_delivered(self, client: str, delivered: Delivered, now_us: int) -> None: ...
-    def on_subscribed(self, client: str, id_: str, condition: str, now_us: int) -> None: ...
-    def on_unsubscribed(self, client: str, id_: str, now_us: int) -> None: ...
-    def on_rows(self, rows: list[Row]) -> None: ...
-
-    @property
-    def missing(self) -> int:
-        """How many deliveries are still owed."""
-
-
-class _Participant(RowCollector):
-    """A client of the run, as its driver tells of it."""
-
-    def __init__(self, name: str, clock: Clock, books: Books) -> None:
-        super().__init__(name, clock)
-        self._name = name
-        self._books = books
-        self.delivered = 0
-
-    def on_published(self, publication: Publication, now_us: int) -> None:
-        self._books.on_published(publication, now_us)
-
-    def on_delivered(self, delivered: Delivered, now_us: int) -> None:
-        self.delivered += 1
-        self._books.on_delivered(self._name, delivered, now_us)
-
-
-class ClientParts(NamedTuple):
-    """What a client of a run is made of, beside what the file says of all."""
-
-    name: str
-    clock: Clock
-    observer: Application
-
-
 NewHost = Callable[[str, Role | None, OnWanted], MemberHandle]
-NewClient = Callable[[Network, int, Address, ClientParts], Client]
-
-
-def new_client(network: Network, seed: int, address: Address, parts: ClientParts) -> Client:
-    """A client of the file's brokers."""
-    transport = network.transport
-    return Client(
-        [address],
-        parts.name,
-        TlsFiles(transport.certificate, transport.key, transport.ca),
-        network.protocol,
-        clock=parts.clock,
-        first_seq=1,
-        observer=parts.observer,
-        tallied=True,
-        guarantees=network.reliability.guarantees,
-        hops=network.reliability.hops,
-    )
 
 
 class LiveRun:
@@ -137,7 +79,7 @@ class LiveRun:
         self._replicas: dict[str, str] = {}  # broker -> its last replica
         self._clients: dict[str, Client] = {}
         self._homes: dict[str, str] = {}  # client -> its broker, or whose place that has taken
-        self._participants: dict[str, _Participant] = {}
+        self._participants: dict[str, Participant] = {}
         self._jobs: deque[Awaitable[None]] = deque()
         self._job: asyncio.Task[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []
@@ -188,12 +130,13 @@ class LiveRun:
         await self._hosts[spec.b].connected(spec.a)
 
     async def _start_client(self, spec: ClientSpec, dialling: asyncio.Semaphore) -> None:
-        participant = self._participants[spec.id] = _Participant(spec.id, self._clock, self._books)
+        participant = self._participants[spec.id] = Participant(spec.id, self._clock, self._books)
         parts = ClientParts(spec.id, self._clock, participant)
         client = self._new_client(self.network, self.seed, self._addresses[spec.broker], parts)
         async with dialling:
             await client.__aenter__()
         self._clients[spec.id] = client
+        participant.give = client.driver.give
         self._homes[spec.id] = spec.broker
         for number, condition in enumerate(spec.advertisements):
             client.driver.give(AdvertiseCall(f"a{number}", condition))
@@ -236,7 +179,7 @@ class LiveRun:
         at_once = 0
         for spec in self.network.clients:
             for each in spec.subscriptions:
-                self._schedule(spec.id, each.id, each.condition, each.from_us, each.until_us)
+                self._schedule(spec.id, each)
                 at_once += 1
                 if at_once % _AT_ONCE == 0:
                     await asyncio.sleep(0)  # ten thousand take seconds, in which clients would fall silent
@@ -256,13 +199,11 @@ class LiveRun:
             if isinstance(problem, Exception):
                 raise problem
 
-    def _schedule(self, client: str, id_: str, condition: str, from_us: int, until_us: int | None) -> None:
-        if from_us == 0:
-            self.subscribe(client, id_, condition)
-        else:
-            self.at(from_us, lambda: self.subscribe(client, id_, condition))
-        if until_us is not None:
-            self.at(until_us, lambda: self.unsubscribe(client, id_))
+    def _schedule(self, client: str, spec: SubscriptionSpec) -> None:
+        begin = partial(self.subscribe, client, spec.id, spec.condition, spec.group)
+        begin() if spec.from_us == 0 else self.at(spec.from_us, begin)
+        if spec.until_us is not None:
+            self.at(spec.until_us, partial(self.unsubscribe, client, spec.id))
 
     async def _publish_all(self) -> None:
         """The workload, each publication at its time; nobody waits for a slow broker, as in the simulator."""
@@ -311,6 +252,8 @@ class LiveRun:
             ):
                 break
             await asyncio.sleep(0.05)
+        if self.network.transport.mqtt_port is not None:  # nobody here knows what clients of MQTT still wait for
+            await asyncio.sleep(quiet_s)
 
     # Stopping ------------------------------------------------------------------------------------
 
@@ -407,9 +350,9 @@ class LiveRun:
             self.note(name, Incident("replica_not_linked", neighbour, reason=str(problem)))
         await self._hosts[name].link(link, neighbour, self._addresses[neighbour])  # dialled until it is there
 
-    def subscribe(self, client: str, id_: str, condition: str) -> None:
-        self._clients[client].driver.give(SubscribeCall(id_, condition))
-        self._books.on_subscribed(client, id_, condition, self._clock.now_us())
+    def subscribe(self, client: str, id_: str, condition: str, group: str = "") -> None:
+        self._clients[client].driver.give(SubscribeCall(id_, condition, group, HANDED_MAX if group else 0))
+        self._books.on_subscribed(client, id_, condition, group, self._clock.now_us())
 
     def unsubscribe(self, client: str, id_: str) -> None:
         self._clients[client].driver.give(UnsubscribeCall(id_))

@@ -9,32 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from holdfast.books.rows import (
-    Row,
-    acknowledged_incident,
-    incident_row,
-    link_row,
-    lost_incident,
-    message_row,
-    sample_rows,
-)
+from holdfast.books.rows import Row
 from holdfast.model.errors import TransportError
-from holdfast.model.messages import Publication
 from holdfast.mqtt.settings import MqttSettings
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
-from holdfast.net.counters import WORTH_TELLING, Counters
 from holdfast.net.directory import directory_at
-from holdfast.net.driver import Driver
 from holdfast.net.http import HttpServer
 from holdfast.net.link import Impairment
 from holdfast.net.node import BrokerNode
+from holdfast.net.row_collector import RowCollector
 from holdfast.net.settings import NodeSettings
 from holdfast.net.status import status_of
 from holdfast.net.tls import TlsFiles
 from holdfast.net.watching import watch
+from holdfast.net.witness import GuestBook
 from holdfast.network.schema import LinkSpec, Network
-from holdfast.protocol.effects import Acknowledged, Delivered, DeliveredBatch, Incident, Lost, ReplicaWanted
+from holdfast.protocol.effects import ReplicaWanted
 from holdfast.protocol.recovery.settings import RecoverySettings
 from holdfast.protocol.replication.settings import Role
 from holdfast.protocol.settings import Guarantees
@@ -88,52 +79,6 @@ class _Cut:
         return self.inner.arrivals_us(size, now_us, may_be_lost) if self.up else ()
 
 
-class RowCollector:
-    """Collects a node's rows: its incidents as they happen, its counts once an interval."""
-
-    def __init__(self, node: str, clock: Clock) -> None:
-        self._node = node
-        self._clock = clock
-        self._rows: list[Row] = []
-        self._from_us = clock.now_us()
-        self._reported: dict[str, int] = {}
-
-    def on_published(self, publication: Publication, now_us: int) -> None: ...
-    def on_delivered(self, delivered: Delivered, now_us: int) -> None: ...
-    def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None: ...
-
-    def on_lost(self, lost: Lost, now_us: int) -> None:
-        self.on_incident(lost_incident(lost), now_us)
-
-    def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None:
-        self.on_incident(acknowledged_incident(self._node, acknowledged), now_us)
-
-    def on_incident(self, incident: Incident, now_us: int) -> None:
-        self._rows.append(incident_row(self._node, now_us, incident))
-
-    def take(self, driver: Driver, counters: Counters, queue_bytes: int) -> list[Row]:
-        """All since the last time."""
-        now_us = self._clock.now_us()
-        for kind, tally in (driver.tallies or {}).items():
-            self._rows.append(message_row(self._node, kind, self._from_us, now_us, tally))
-        if driver.tallies:
-            driver.tallies.clear()
-        for far, tally in driver.on_links.items():
-            self._rows.append(link_row(self._node, far, self._from_us, now_us, tally))
-        driver.on_links.clear()
-        for what in WORTH_TELLING:
-            count = getattr(counters, what)
-            if count > self._reported.get(what, 0):
-                self.on_incident(Incident(what, count=count - self._reported.get(what, 0)), now_us)
-                self._reported[what] = count
-        fullest = max((link.outbox.waiting_bytes for link in driver.links.values()), default=0)
-        gauges = {"queue bytes": (fullest, queue_bytes), **driver.machine.gauges()}
-        self._rows += sample_rows(self._node, now_us, gauges)
-        self._from_us = now_us
-        rows, self._rows = self._rows, []
-        return rows
-
-
 class Member:
     def __init__(
         self,
@@ -153,6 +98,7 @@ class Member:
         self._clock = clock
         self._impairments: dict[str, _Cut] = {}
         self._rows: RowCollector
+        self._guests: GuestBook
         self._watched: HttpServer | None = None
         self.node: BrokerNode
 
@@ -160,6 +106,7 @@ class Member:
         network, transport = self._network, self._network.transport
         outside = None if network.replication is None else network.replication.directory
         self._rows = RowCollector(self.name, self._clock)
+        self._guests = GuestBook(self.name, self._clock)
         settings = NodeSettings(
             self.name,
             (listen, *self._mqtt_listen()),
@@ -174,6 +121,7 @@ class Member:
             impairments=self._impairments,
             lossy_control=network.lossy_control,
             gossip=network.reliability.gossip,
+            new_witness=self._guests.witness,
             directory=directory_at(outside) if outside else None,
         )
         self.node = BrokerNode(settings, self._rows, clock=self._clock, tallied=True)
@@ -217,7 +165,9 @@ class Member:
         return status_of(self.node).details()
 
     def take_rows(self) -> list[Row]:
-        return self._rows.take(self.node.driver, self.node.counters, self.node.settings.queue_bytes)
+        queue_bytes = self.node.settings.queue_bytes
+        own = self._rows.take(self.node.driver, self.node.counters, queue_bytes)
+        return [*own, *self._guests.take(queue_bytes)]
 
     async def answers(self) -> bool:
         return True  # it is as alive as who asks

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from holdfast.books.rows import Row
+from holdfast.matching import collector
 from holdfast.model.errors import TransportError
 from holdfast.net.address import Address, parse_address
 from holdfast.net.member import Member, OnGone, OnWanted
@@ -93,6 +94,7 @@ _reports: msgspec.json.Decoder[Report] = msgspec.json.Decoder(Report)
 
 async def serve(member: Member) -> None:
     """Do what is ordered until standard input ends."""
+    collector.own_process()
     member.on_wanted = lambda wanted: _write_report(ReplicaAsked(wanted))
     reader = asyncio.StreamReader(limit=_LINE_BYTES_MAX)
     loop = asyncio.get_running_loop()

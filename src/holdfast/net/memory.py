@@ -10,8 +10,9 @@ from time import monotonic
 
 from holdfast.model.errors import MisuseError
 from holdfast.model.limits import FRAME_BYTES_MAX
+from holdfast.net.slices import SLICES
 from holdfast.net.tcp import FRAME_AIM
-from holdfast.net.wire import CLOSED, SLICE_S, Accept, Receiver
+from holdfast.net.wire import CLOSED, Accept, Receiver
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
 
@@ -92,14 +93,15 @@ class MemoryWire:
 
     def _look(self) -> None:
         self._due = False
-        end_s = monotonic() + SLICE_S
+        end_s = SLICES.end_s(monotonic())
         while self._frames and not self._paused and not self._closing:
             frame = self._frames.popleft()
             self._waiting_bytes -= len(frame)
             self.heard_s = monotonic()
             self.receiver.on_frame(frame)
-            if self.heard_s >= end_s:
-                self._look_soon()
+            if self._frames and monotonic() >= end_s:
+                self._due = True
+                SLICES.go_on_later(self, monotonic(), self._look)
                 break
         if self._full and self._waiting_bytes <= _WAITING_BYTES_MAX // 2:
             self._full = False

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+from holdfast.books.rows import DOOR
 from holdfast.model.errors import InputError
 from holdfast.model.limits import NAME_CHARACTERS_MAX
 from holdfast.model.messages import Publication
@@ -18,7 +19,14 @@ from holdfast.mqtt.connection import Open
 from holdfast.mqtt.events import RETAIN, MqttEvent, event_of, topic_of
 from holdfast.mqtt.notes import Notes
 from holdfast.mqtt.packets import PublishPacket, Will
-from holdfast.mqtt.reasons import CLIENT_ID_INVALID, NOT_AUTHORIZED, SHUTTING_DOWN, TAKEN_OVER, MqttError
+from holdfast.mqtt.reasons import (
+    CLIENT_ID_INVALID,
+    NOT_AUTHORIZED,
+    SERVER_UNAVAILABLE,
+    SHUTTING_DOWN,
+    TAKEN_OVER,
+    MqttError,
+)
 from holdfast.mqtt.restoring import restore
 from holdfast.mqtt.retained import Retained
 from holdfast.mqtt.session import MqttSession
@@ -41,6 +49,7 @@ from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
 
 _RETAINED = "retained"
+_RETAINED_MAX = 64  # events whose notes are written together, which takes a few milliseconds
 
 
 class Door:
@@ -72,6 +81,7 @@ class Door:
         self._places: dict[str, ClientPlace] = {}  # by the name of the client
         self._departures = Departures()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # as long as somebody has one
+        self._last_come: dict[str, ClientLine] = {}  # of those that wait for a session, by its name
         self._timers: dict[
             tuple[str, str], asyncio.TimerHandle
         ] = {}  # of sessions and wills, by the name of the client
@@ -83,7 +93,7 @@ class Door:
         """Take our own seat, and find the sessions of an earlier process."""
         for restored in [] if self._file is None else restore(self._file.load(), self._taken, self.retained):
             self._restore(*restored)
-        name = f"mqtt-door:{self._node.name}"
+        name = f"{DOOR}{self._node.name}"
         self._own = self._new_seat(name, "the door itself", Principal(name, is_broker_itself=True))
         await self._own.__aenter__()
         self._own.want(_RETAINED, f"{RETAIN} = TRUE")
@@ -114,7 +124,8 @@ class Door:
         publishes = f"{TOPIC} IS NOT NULL" if self._node.routing == "advertisements" else ""
         chosen = ClientReliability(recovery=self.settings.recovery, order=self.settings.order).guarantees
         bought = BEST_EFFORT if self._node.hops.durable else chosen  # stores lose nothing and keep the order
-        seat = Seat(name, dial, self._node.protocol, self._clock, self._node.hops, publishes, guarantees=bought)
+        own = self._node.protocol, self._clock, self._node.hops
+        seat = Seat(name, dial, *own, publishes, guarantees=bought, new_witness=self._node.new_witness)
         seat.on_loss = partial(self.note, name)
         return seat
 
@@ -152,7 +163,11 @@ class Door:
         self.trust.seat(guest)
         if connect.will is not None:
             self.event_of(name, _will_packet(connect.will))  # better refused now than when it is needed
+        self._last_come[name] = line
         async with self._lock_of(name):
+            if self._last_come.get(name) is not line:  # many may wait, and one of them gets the session
+                raise MqttError(SERVER_UNAVAILABLE, "another connection came for the session meanwhile")
+            del self._last_come[name]
             place = await self._vacant(name, connect.clean or not self._may_go_on(guest))
             present = place is not None
             if place is None:
@@ -281,11 +296,14 @@ class Door:
         queue = self._own.queue
         while True:
             await queue.wait()
-            event = self._own.take().publication
-            topic = topic_of(event, self.settings.topic)
-            self.retained.put(topic, event)
-            await self.write(self.retained.notes(topic))
-            self._own.finish(1)
+            count, notes = min(len(queue), _RETAINED_MAX), Notes()
+            for _ in range(count):
+                event = self._own.take().publication
+                topic = topic_of(event, self.settings.topic)
+                self.retained.put(topic, event)
+                notes |= self.retained.notes(topic)
+            await self.write(notes)
+            self._own.finish(count)
 
     # The end -------------------------------------------------------------------------------------
 

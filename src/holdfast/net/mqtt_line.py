@@ -26,8 +26,8 @@ from holdfast.mqtt.subscribing import SubscriptionRefused
 from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_place import ClientPlace
 from holdfast.net.mqtt_trust import Guest
+from holdfast.net.slices import SLICES
 from holdfast.net.throttle import over_budget
-from holdfast.net.wire import SLICE_S
 from holdfast.trust.budget import ConnectionBudget
 from holdfast.trust.certificate import Certificate
 
@@ -64,7 +64,7 @@ class MqttLine:
         self._loop = asyncio.get_running_loop()
         self._heard_s = self._read_s = self._loop.time()  # a packet; anything
         self._unheard_bytes = 0  # that have come since then, of a packet that is not complete
-        self._slice_end_s = monotonic() + SLICE_S
+        self._slice_end_s = SLICES.end_s(monotonic())
         self._watch = self._loop.call_later(GREETING_S, self._check_silence)
         self._expiry: asyncio.TimerHandle | None = None  # of what the client has proved itself with
         self._over = False
@@ -94,7 +94,7 @@ class MqttLine:
     async def _read(self) -> None:
         while not self._over:
             data = await self._stream.read()
-            self._slice_end_s = monotonic() + SLICE_S
+            self._slice_end_s = SLICES.end_s(monotonic())
             if not data:
                 return
             self._read_s = self._loop.time()
@@ -112,8 +112,9 @@ class MqttLine:
                         effects, waiting = waiting, []
                         await self._do(effects)
                     if pause_s is not None:
-                        await asyncio.sleep(pause_s)
-                        self._slice_end_s = monotonic() + SLICE_S
+                        if pause_s:
+                            await asyncio.sleep(pause_s)
+                        await self._let_others()
                 await self._do(waiting)
             except MqttError as problem:
                 await self._do(waiting)
@@ -132,7 +133,9 @@ class MqttLine:
             if why:
                 self._door.trust.report(over_budget(self._place.session.name, f"{why}: slowed"))
             return wait_s
-        return 0.0 if monotonic() >= self._slice_end_s else None  # the loop's own time stands still while nobody waits
+        if monotonic() < self._slice_end_s:  # the loop's own time stands still while nobody waits
+            return None
+        return 0.0
 
     # What the machine asks for -------------------------------------------------------------------
 
@@ -142,6 +145,10 @@ class MqttLine:
         once: list[PublishPacket] = []  # of quality 2, in a row
         at_once: list[Effect] = []  # what needs no waiting, in a row
         for effect in effects:
+            if monotonic() >= self._slice_end_s:  # small packets are read faster than their events are published
+                await self._let_others()
+            if self._superseded():
+                return
             if once and not (type(effect) is Take and effect.publish.qos == 2):
                 await self._take_once(once)
                 once = []
@@ -247,9 +254,10 @@ class MqttLine:
         """Publish it; whether the broker takes it."""
         place = self._place
         assert place is not None and place.seat is not None
+        seat = place.seat
         try:
             event = self._door.event_of(place.session.name, publish)
-            seq = await self._door.publish(place.seat, publish, event)
+            seq = await self._door.publish(seat, publish, event)
         except MqttError as problem:
             self.perform(self.machine.on_not_stored(publish, problem.reason, str(problem)))
             return False
@@ -258,7 +266,7 @@ class MqttLine:
             self.perform(self.machine.on_not_stored(publish, QUOTA_EXCEEDED, str(problem)))
             return False
         if publish.qos:
-            place.seat.when_stored(seq, lambda: self.perform(self.machine.on_stored(publish)))
+            seat.when_stored(seq, lambda: self.perform(self.machine.on_stored(publish)))
         return True
 
     async def _take_once(self, publishes: list[PublishPacket]) -> None:
@@ -270,13 +278,18 @@ class MqttLine:
         assert place is not None and place.seat is not None
         known = False  # the numbers are
         for at, publish in enumerate(publishes):
+            if self._superseded():
+                return
             if not known:
                 stream, seq = place.seat.next_handover()
                 for ahead, each in enumerate(publishes[at:]):
                     place.session.note_incoming(each.packet_id, stream, seq + ahead)
                 await place.safe()
+                if self._superseded():
+                    return
+            seat = place.seat
             known = await self._take(publish)
-            place.seat.send_now()
+            seat.send_now()
 
     async def _want(self, want: Want) -> None:
         """Subscribe, with turns for others in between: the conditions of one packet may take seconds to read."""
@@ -298,12 +311,25 @@ class MqttLine:
                 if refused.reason != NOT_AUTHORIZED:  # that was reported
                     self._door.note(self._stream.far, refused.text)
             if monotonic() >= self._slice_end_s:
+                await self._let_others()
+                if self._superseded():
+                    return
                 await place.want(ready, self._door.retained)
-                await asyncio.sleep(0)
-                ready, self._slice_end_s = [], monotonic() + SLICE_S
+                ready = []
+                await self._let_others()
+                if self._superseded():
+                    return
         await place.want(ready, self._door.retained)
         self.perform(self.machine.on_wanted(want.packet_id, reasons, "\n".join(told)))
         place.replay()
+
+    async def _let_others(self) -> None:
+        await SLICES.turn(self, monotonic())
+        self._slice_end_s = SLICES.end_s(monotonic())
+
+    def _superseded(self) -> bool:
+        """While it waited, another connection took its session, or its right was taken away."""
+        return self._place is not None and self._place.line is not self
 
     # What others do ------------------------------------------------------------------------------
 

@@ -8,23 +8,24 @@ as it does for any client that is away.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from time import monotonic
 from typing import Protocol
 
 from holdfast.language.parser import parse
-from holdfast.model.messages import Publication
 from holdfast.mqtt.connection import Connection, Done, Effect
 from holdfast.mqtt.events import publish_of, topic_of
 from holdfast.mqtt.notes import Notes
-from holdfast.mqtt.retained import Retained
+from holdfast.mqtt.retained import Retained, Search
 from holdfast.mqtt.session import MqttSession, MqttSubscription
 from holdfast.net.clock import Clock
 from holdfast.net.departures import Departures
-from holdfast.net.mqtt_past import PastOf
+from holdfast.net.mqtt_past import PastOf, Replay
 from holdfast.net.mqtt_trust import Guest
 from holdfast.net.seat import Matched, Seat
+from holdfast.net.slices import SLICES
 from holdfast.trust.identity import ANONYMOUS, Principal
 
-_AT_ONCE_MAX = 64  # events that are written to a client before others get their turn
+_AT_ONCE_MAX = 64  # events whose notes are written together, which takes a few milliseconds
 _REPLAY = 0  # the token of an event that nobody keeps for us
 
 
@@ -63,7 +64,8 @@ class ClientPlace:
         self._token = 0  # of the last event taken from the queue
         self._done_to = 0  # all up to here are done with,
         self._done: set[int] = set()  # and these
-        self._replays: deque[tuple[str, Publication, MqttSubscription]] = deque()
+        self._replays: deque[Replay] = deque()
+        self._searches: dict[str, tuple[MqttSubscription, Search]] = {}  # for retained events, by subscription
         self._past = PastOf(self._clock.now_us, topic)
         self._pumping: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()  # there may be something to deliver, or room for it
@@ -113,6 +115,8 @@ class ClientPlace:
     async def detach(self) -> None:
         """The connection is gone, and the session stays."""
         self._stop_pumping()
+        if self.seat is not None:
+            await self.seat.all_stored()  # what the broker does not have by now, it never gets over this connection
         self.session.note_session(self._clock.now_us())
         await self.safe()
         await self._leave_groups(lasts=True)
@@ -145,6 +149,7 @@ class ClientPlace:
     def _stop_pumping(self) -> None:
         self.line = None
         self._replays.clear()
+        self._searches.clear()
         self._past.stop()
         if self._pumping is not None:
             self._pumping.cancel()
@@ -156,7 +161,7 @@ class ClientPlace:
         """Subscribe; retained events follow as each subscription asks for them."""
         seat, known = self.seat, self.session.subscriptions
         assert seat is not None
-        replays: list[tuple[str, Publication, MqttSubscription]] = []
+        searches: list[MqttSubscription] = []
         pasts: list[MqttSubscription] = []
         for each in wanted:
             id_ = each.asked.filter
@@ -169,13 +174,15 @@ class ClientPlace:
             retains = each.asked.retain_handling
             if not each.group and (retains == 0 or (retains == 1 and before is None)):
                 if each.past is None:
-                    replays += self._retained(each, retained)
+                    searches.append(each)
                 else:
                     pasts.append(each)
         self.session.note_session()
         await self.safe()
         await seat.told()
-        self._replays += replays
+        for each in searches:
+            self._searches.pop(each.asked.filter, None)  # who asks again and again does not get all of them
+            self._searches[each.asked.filter] = each, retained.search(each.topic_filter)
         await self._past.ask(pasts, seat, self._stirred.set)
 
     def replay(self) -> None:
@@ -183,15 +190,20 @@ class ClientPlace:
         self._past.let_go()
         self._stirred.set()
 
-    def _retained(
-        self, wanted: MqttSubscription, retained: Retained
-    ) -> list[tuple[str, Publication, MqttSubscription]]:
-        found = list(retained.find(wanted.topic_filter, self._clock.now_us()))
+    def _found(self) -> list[Replay]:
+        """Retained events, of the first subscription that is to begin with them."""
+        if not self._searches:
+            return []
+        name, (wanted, search) = next(iter(self._searches.items()))
+        found = search.look(self._clock.now_us())
+        if search.is_over:
+            del self._searches[name]
         holds = parse(wanted.condition).matches if found else None
         return [(topic, each, wanted) for topic, each in found if holds is not None and holds(each.attributes)]
 
     def unwant(self, names: tuple[str, ...]) -> None:
         for each in names:
+            self._searches.pop(each, None)
             if self.session.subscriptions.pop(each, None) is not None and self.seat is not None:
                 self.seat.unwant(each)
         self.session.note_session()
@@ -216,20 +228,26 @@ class ClientPlace:
     async def _pump(self, line: ClientLine) -> None:
         assert self.seat is not None
         seat, queue = self.seat, self.seat.queue
+        end_s = SLICES.end_s(monotonic())
         while True:
             if not self._replays:
-                self._replays += self._past.take()
-            if not line.machine.has_room or not (self._replays or (queue and not self._past.is_reading)):
-                self._stirred.clear()
-                await self._stirred.wait()
-            elif self._replays:
+                self._replays += self._past.take() or self._found()
+            if line.machine.has_room and self._replays:
                 topic, event, wanted = self._replays.popleft()
                 packet = publish_of(event, topic, self._clock.now_us())
                 key = event.source, event.seq
                 await self._send(line, line.machine.deliver(packet, [wanted], _REPLAY, key, replayed=True))
-            else:
+            elif not line.machine.has_room or not (self._searches or (queue and not self._past.is_reading)):
+                self._stirred.clear()
+                await self._stirred.wait()
+                end_s = SLICES.end_s(monotonic())
+            elif not self._searches:
                 await self._send(line, self._deliveries(seat, line))
             await line.drained()
+            if monotonic() >= end_s:  # a client that reads as fast as we write never lets us wait
+                # Not in the line of those who flood us: they would be read faster than their events are delivered.
+                await asyncio.sleep(0)
+                end_s = SLICES.end_s(monotonic())
 
     async def _send(self, line: ClientLine, effects: list[Effect]) -> None:
         await self.safe()

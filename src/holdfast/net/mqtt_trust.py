@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from holdfast.books.rows import GUEST
 from holdfast.language.parser import parse
 from holdfast.model.event import Attributes
 from holdfast.mqtt.packets import Connect
@@ -27,7 +28,6 @@ from holdfast.trust.gate import Credentials, Gate, NotTrustedError
 from holdfast.trust.identity import Principal
 from holdfast.trust.token import own_name
 
-_PREFIX = "mqtt:"
 _SAFE = ":/@!$&'()*+,;=?[]~^{}|<>#"  # the rest of printable characters is quoted, as is all that is not printable
 
 
@@ -60,7 +60,7 @@ class DoorTrust:
         called = connect.client_id or assigned
         if self._gate.knows_clients and not certificate and not token:
             called = f"anonymous.{called}"
-        name = _PREFIX + quote(called, safe=_SAFE)
+        name = GUEST + quote(called, safe=_SAFE)
         given = Credentials(name, "client", certificate, token, b"", (), called)
         return Guest(name, self._identity(given), given, assigned)
 

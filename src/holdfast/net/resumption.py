@@ -34,7 +34,8 @@ class Returning:
         self._give_up = give_up  # on a link, because nobody has kept its session
         self.link: Link | None = None  # of the session that may go on
         self._far: Welcome | None = None  # the broker that it was last connected to
-        self._complete_us = 0  # up to when we have everything that came for us there
+        self._complete_us = 0  # up to when we have everything that came for us there,
+        self._is_marked = False  # as it has told us, where there is no stream
         self._away_since_us: int | None = None  # the same, once the connection is gone
         self._offset_us = 0  # from the broker's clock to ours, less than by a round-trip time too small
         self._expiry: asyncio.TimerHandle | None = None
@@ -64,7 +65,7 @@ class Returning:
             link.connect(session.wire, welcome.received)
             self._away_since_us = None
             return link
-        self._complete_us = now_us
+        self._complete_us, self._is_marked = now_us, False
         if last is not None:
             self.same_broker = last.node == welcome.node
             self.reason = _why_anew(last, welcome)
@@ -75,7 +76,8 @@ class Returning:
     def on_end(self, session: Session) -> None:
         """A connection is gone; a link that has not ended may go on over the next."""
         self._away_since_us = self._complete_us
-        if session.link is not None and session.link.stream is None:  # nobody says what is whole there
+        if session.link is not None and session.link.stream is None and not self._is_marked:
+            # Nobody says what is whole there.
             self._away_since_us = self._clock.now_us() - int(session.silent_s * 1e6)
         if session.link is not None and not session.link.ended:
             self.link = session.link
@@ -83,7 +85,7 @@ class Returning:
             self._expiry = expire(self._session_s, self.expire, f"disconnected for more than {self._session_s:g} s")
 
     def on_mark(self, mark: Mark) -> None:
-        self._complete_us = mark.now_us + self._offset_us
+        self._complete_us, self._is_marked = mark.now_us + self._offset_us, True
 
     def expire(self, reason: str) -> None:
         """Nobody keeps the session any more."""

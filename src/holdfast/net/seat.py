@@ -19,12 +19,14 @@ from holdfast.net.session import open_session
 from holdfast.net.subscription import QUEUE_MAX, Delivery, Inbox, WhenFull
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
+from holdfast.net.witness import NO_WITNESS, NewWitness, SeatWitness
 from holdfast.protocol.effects import (
     Acknowledged,
     Begin,
     Delivered,
     DeliveredBatch,
     GroupDone,
+    Incident,
     Lost,
     SubscribeCall,
     UnsubscribeCall,
@@ -98,8 +100,11 @@ class Seat(Client):
         publishes: str = "",  # a condition on all that it will publish, where the network routes by advertisements
         when_full: WhenFull = "drop-oldest",  # its queue, where the broker stores nothing
         guarantees: Guarantees = BEST_EFFORT,
+        new_witness: NewWitness | None = None,  # of all that happens here
     ) -> None:
-        super().__init__([_HERE], name, None, settings, clock, hops=hops, guarantees=guarantees)
+        counted = new_witness is not None
+        super().__init__([_HERE], name, None, settings, clock, tallied=counted, hops=hops, guarantees=guarantees)
+        self._witness: SeatWitness = NO_WITNESS if new_witness is None else new_witness(self)
         self._reach = dial
         self._publishes = publishes
         self._when_full = when_full
@@ -138,9 +143,21 @@ class Seat(Client):
     async def leave(self, for_good: bool) -> None:
         """Leave the broker, which keeps what it has for us, or forgets it."""
         self._named = not for_good
+        for id_ in self._inboxes if for_good else ():
+            self._witness.on_unsubscribed(id_, self._clock.now_us())
+        if not for_good and self.is_durable:
+            self._witness.on_left(self._clock.now_us())
         if self._confirming is not None:
             self._confirming.cancel()
         await self.close(in_haste=not (for_good and self.lingers))
+
+    @property
+    def has_begun(self) -> bool:
+        return self._entered
+
+    @property
+    def is_over(self) -> bool:
+        return self._closed
 
     @property
     def lingers(self) -> bool:
@@ -156,10 +173,12 @@ class Seat(Client):
             self._shares[id_] = 0
         else:
             self._denials.on_subscribed(id_, condition)
+        self._witness.on_subscribed(id_, condition, group, self._clock.now_us())
         self.driver.give(SubscribeCall(id_, condition, group, window))
 
     def unwant(self, id_: str, lasts: bool = False) -> None:
         """Unsubscribe; where the subscription of a group `lasts`, the group waits for us if it has nobody else."""
+        self._witness.on_unsubscribed(id_, self._clock.now_us())
         if self._shares.pop(id_, None) is None:
             self._unsubscribe(id_)
             return
@@ -199,14 +218,17 @@ class Seat(Client):
 
     def on_lost(self, lost: Lost, now_us: int) -> None:
         super().on_lost(lost, now_us)
+        self._witness.on_lost(lost, now_us)
         self.on_loss(f"{lost.events or 'some'} events are lost: {lost.reason}")
 
     def on_delivered(self, delivered: Delivered, now_us: int) -> None:
         self._put(delivered.publication, delivered.subscriptions, now_us)
+        self._witness.on_delivered(delivered, now_us)
 
     def on_delivered_batch(self, delivered: DeliveredBatch, now_us: int) -> None:
         for publication, ids in zip(delivered.publications, delivered.subscriptions, strict=True):
             self._put(publication, tuple(ids), now_us)
+        self._witness.on_delivered_batch(delivered, now_us)
 
     def _put(self, publication: Publication, ids: tuple[str, ...], now_us: int) -> None:
         shared = ids[0] if ids[0] in self._shares else ""  # such an event comes for this subscription alone
@@ -231,6 +253,13 @@ class Seat(Client):
         if self._durable is None and self._confirming is None:
             self._confirming = asyncio.create_task(self._confirm())
 
+    async def all_stored(self) -> None:
+        """Until the broker has all that was published, and who waited for that was called."""
+        if self._durable is not None:
+            await self._durable.stored()
+        elif self._confirming is not None:
+            await asyncio.wait([self._confirming])
+
     async def _confirm(self) -> None:
         while self._unconfirmed_calls:
             upto = self._machine.last_seq
@@ -238,8 +267,15 @@ class Seat(Client):
             self._call(upto)
         self._confirming = None
 
+    def on_published(self, publication: Publication, now_us: int) -> None:
+        self._witness.on_published(publication, now_us)
+
+    def on_incident(self, incident: Incident, now_us: int) -> None:
+        self._witness.on_incident(incident, now_us)
+
     def on_acknowledged(self, acknowledged: Acknowledged, now_us: int) -> None:
         super().on_acknowledged(acknowledged, now_us)
+        self._witness.on_acknowledged(acknowledged, now_us)
         self._call(acknowledged.last)
 
     def _call(self, upto: int) -> None:

@@ -16,6 +16,7 @@ from holdfast.net.link import Impairment
 from holdfast.net.outbox import BYTES_MAX
 from holdfast.net.signing import Signing
 from holdfast.net.tls import TlsFiles
+from holdfast.net.witness import NewWitness
 from holdfast.protocol.gossip.settings import GossipSettings
 from holdfast.protocol.hops.settings import BASIC, HopSettings
 from holdfast.protocol.replication.settings import ReplicationSettings, Role
@@ -71,6 +72,9 @@ class NodeSettings(Settings):
         "a garbage collection or a full disk cache is over by then",
     )
     impairments: Mapping[str, Impairment] = setting(dict, "losses and delays to inject, by neighbour", "for tests only")
+    new_witness: NewWitness | None = setting(
+        None, "who writes down what each client of MQTT does", "for runs of a network file only"
+    )
     lossy_control: bool = setting(
         True, "whether an impairment loses control messages too", "real links make no difference"
     )

@@ -19,7 +19,8 @@ from holdfast.model.limits import FRAME_BYTES_MAX
 from holdfast.net.accepting import Acceptor, bound
 from holdfast.net.address import Address
 from holdfast.net.half_open import HalfOpen
-from holdfast.net.wire import CLOSED, SLICE_S, Accept, Paused, Receiver, Refused
+from holdfast.net.slices import SLICES
+from holdfast.net.wire import CLOSED, Accept, Paused, Receiver, Refused
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
 
@@ -100,7 +101,7 @@ class TcpWire(asyncio.Protocol):
         """Hand on the whole frames at the start of the data; how many bytes they were."""
         view, at, size = memoryview(data), 0, len(data)
         self._needed = _LENGTH_BYTES
-        end_s = self._now_s() + SLICE_S
+        end_s = SLICES.end_s(self._now_s())
         while size - at >= _LENGTH_BYTES and not self._paused and not self._closing:
             length = int.from_bytes(view[at : at + _LENGTH_BYTES], "big")
             if length > FRAME_BYTES_MAX:
@@ -123,7 +124,7 @@ class TcpWire(asyncio.Protocol):
         self._sliced = True
         if not self._paused:
             self._transport.pause_reading()
-        asyncio.get_running_loop().call_soon(self._next_slice)
+        SLICES.go_on_later(self, self._now_s(), self._next_slice)
 
     def _next_slice(self) -> None:
         self._sliced = False

@@ -19,8 +19,9 @@ from typing import Any
 from holdfast.model.errors import MisuseError, TransportError
 from holdfast.net import datagram
 from holdfast.net.address import Address
+from holdfast.net.slices import SLICES
 from holdfast.net.tcp import why_not
-from holdfast.net.wire import SLICE_S, Accept, Receiver
+from holdfast.net.wire import Accept, Receiver
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.cookie import NONCE_BYTES, Cookies
 from holdfast.trust.identity import Principal
@@ -129,9 +130,13 @@ class _Port:
     # Reading -------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
-        end_s = monotonic() + SLICE_S
+        end_s = SLICES.end_s(monotonic())
         for _ in range(_DATAGRAMS_PER_TURN):
-            if self._socket.fileno() < 0 or monotonic() >= end_s:
+            if self._socket.fileno() < 0:
+                return
+            if monotonic() >= end_s:
+                self._loop.remove_reader(self._socket)
+                SLICES.go_on_later(self, monotonic(), self._read_on)
                 return
             try:
                 size, remote = self._socket.recvfrom_into(self._buffer)
@@ -144,6 +149,11 @@ class _Port:
                 data, wire = self._buffer[:size], self._wires.get(remote)
                 if (wire is None or not wire.on_datagram(data)) and self._accept is not None and self._listening:
                     self._on_stranger(remote, data, wire, self._accept)
+
+    def _read_on(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._loop.add_reader(self._socket, self._on_readable)
+            self._on_readable()
 
     def _on_stranger(self, remote: Any, data: memoryview, known: UdpWire | None, accept: Accept) -> None:
         """Answer with no more than was sent, and remember nobody who has not shown that the address is its own."""

@@ -13,7 +13,6 @@ from holdfast.net.address import Address
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
 
-SLICE_S = 0.01  # of handling what one connection sends before others get their turn
 CLOSED = "closed by the other end"  # the reason when there is no better one
 
 

@@ -1,20 +1,19 @@
 """The past events that a broker keeps: a log with a zone map for each of its files, searched by condition.
 
 A search goes through the log in order and is continued where it stopped, so that whoever is answered in parts gets
-each event once. It reads the blocks that may hold what is wanted and skips the others (`zones`).
+each event once. It reads the events that may be what is wanted and skips the others (`zones`).
 
 The zone map of a file that is complete lies beside it. One that is missing or damaged is made again from the events:
 it is a shortcut and no more.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from holdfast.language.subscription import Subscription, holds
 from holdfast.protocol.duplicates import Seen
@@ -24,9 +23,10 @@ from holdfast.store.logged import Logged, encode_row
 from holdfast.store.zones import BLOCK, ZoneMap, opened
 
 _SUFFIX = ".zones"
-_ALL_BYTES = 2**62  # of a read that is not to stop early
 _REMEMBERED_BYTES = 64 * 2**20  # of the end whose events are recognised after a restart: read in half a second
-_READ_MAX = 16_384  # events looked at in one go: some fifty milliseconds, then whoever appends has a turn
+_READ_MAX = 16_384  # events read in one go: some fifty milliseconds, then whoever appends has a turn
+_READ_BYTES_MAX = 32 * 2**20  # of the log in one go: their checksums and borders take about as long
+_BACK = 256  # candidates read at a time on the way back: a frame that holds two parts of them is read twice
 
 _row: msgspec.msgpack.Decoder[Logged] = msgspec.msgpack.Decoder(Logged)
 
@@ -113,19 +113,20 @@ class History:
         if lo < self.log.oldest:
             raise GoneError(f"event {lo} is no longer kept; {self.log.oldest} is the oldest", self.log.oldest)
         found: list[Logged] = []
-        read = size = 0
-        for start, end in self._blocks(wanted, lo, hi, since_us):
-            if read >= _READ_MAX:
-                return SearchResult(found, start, read)
-            rows = self.log.read(start, end, _ALL_BYTES)
-            read += len(rows)
-            for offset, row in enumerate(rows, start):
-                event = _row.decode(row)
-                if event.time_us >= since_us and _matches(wanted, event):
-                    found.append(event)
-                    size += len(row)
-                    if len(found) == events_max or size >= bytes_aim:
-                        return SearchResult(found, offset + 1, read)
+        read = size = looked = 0
+        for candidates in self._candidates(wanted, lo, hi, since_us):
+            for rows, frame_bytes in self.log.pick(candidates):
+                looked += frame_bytes
+                for offset, row in rows:
+                    event = _row.decode(row)
+                    read += 1
+                    if event.time_us >= since_us and _matches(wanted, event):
+                        found.append(event)
+                        size += len(row)
+                        if len(found) == events_max or size >= bytes_aim:
+                            return SearchResult(found, offset + 1, read)
+                if read >= _READ_MAX or looked >= _READ_BYTES_MAX:
+                    return SearchResult(found, offset + 1, read)
         return SearchResult(found, max(hi, lo), read)
 
     def search_back(self, wanted: Subscription, hi: int, count: int) -> tuple[int, int]:
@@ -133,31 +134,33 @@ class History:
 
         It stops early, too: search back from there for the rest, until the log's oldest event is reached.
         """
-        read, oldest = 0, self.log.oldest
-        for start, end in reversed(list(self._blocks(wanted, oldest, hi, 0))):
-            if read >= _READ_MAX:
-                return end, count
-            rows = self.log.read(start, end, _ALL_BYTES)
-            read += len(rows)
-            for offset in range(end - 1, start - 1, -1):
-                if _matches(wanted, _row.decode(rows[offset - start])):
-                    count -= 1
-                    if not count:
-                        return offset, 0
+        read, looked, oldest = 0, 0, self.log.oldest
+        for candidates in self._candidates(wanted, oldest, hi, 0, back=True):
+            for end in range(len(candidates), 0, -_BACK):
+                frames = list(self.log.pick(candidates[max(0, end - _BACK) : end]))
+                looked += sum(frame_bytes for _, frame_bytes in frames)
+                for offset, row in reversed([each for rows, _ in frames for each in rows]):
+                    read += 1
+                    if _matches(wanted, _row.decode(row)):
+                        count -= 1
+                        if not count:
+                            return offset, 0
+                if read >= _READ_MAX or looked >= _READ_BYTES_MAX:
+                    return offset, count
         return oldest, count
 
-    def _blocks(self, wanted: Subscription, lo: int, hi: int, since_us: int) -> Iterator[tuple[int, int]]:
-        """The stretches of the log that may hold what is wanted, in order."""
+    def _candidates(
+        self, wanted: Subscription, lo: int, hi: int, since_us: int, back: bool = False
+    ) -> Iterator[list[int]]:
+        """For each file in order, or from the last back, the events that may be what is wanted."""
         firsts = self.log.firsts
-        for place in range(max(0, bisect_right(firsts, lo) - 1), len(firsts)):
+        places = range(max(0, bisect_right(firsts, lo) - 1), bisect_left(firsts, hi))
+        for place in reversed(places) if back else places:
             first = firsts[place]
-            if first >= hi:
-                return
             end = firsts[place + 1] if place + 1 < len(firsts) else self.log.end
-            for block in np.flatnonzero(self._zones_of(first, end).maybe(wanted, since_us)).tolist():
-                start = first + block * BLOCK
-                if start < hi and start + BLOCK > lo:
-                    yield max(start, lo), min(start + BLOCK, end, hi)
+            zones, part = self._zones_of(first, end), (max(lo, first) - first, min(hi, end) - first)
+            if part[0] < part[1]:
+                yield (zones.candidates(wanted, since_us, *part) + first).tolist()
 
     # Zone maps -----------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ Appending and dropping happen in one thread at a time; reading may happen in oth
 
 import os
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from holdfast.store.segment import SUFFIX, Frame, LogDamagedError
 SEGMENTS_MIN = 4  # files that the limit on bytes must have room for, so that dropping one does not drop nearly all
 FRAME_BYTES_AIM = 4 * 2**20  # of events written at once: past this, larger writes gain nothing
 _INDEX_STEP_BYTES = 64 * 1024  # of a file between places that the index knows: what is quick to walk through
+_NEAR = 256  # events from one that is wanted to the next, over which frames are walked; beyond, the index is asked
 _READERS_MAX = 1_000  # whose acknowledgements are remembered; of more, the one heard of longest ago is forgotten
 
 _rows: msgspec.msgpack.Decoder[list[msgspec.Raw]] = msgspec.msgpack.Decoder(list[msgspec.Raw])
@@ -205,6 +206,18 @@ class Log:
                 break
         return found
 
+    def pick(self, offsets: Sequence[int]) -> Iterator[tuple[list[tuple[int, msgspec.Raw]], int]]:
+        """These events, in ascending order, frame by frame, with the bytes of each frame; GoneError as for `read`."""
+        at = 0
+        while at < len(offsets):
+            near = at + 1
+            while near < len(offsets) and offsets[near] - offsets[near - 1] <= _NEAR:
+                near += 1
+            for frame, body in self._frames(offsets[at], offsets[near - 1] + 1, offsets):
+                rows, end = _rows.decode(body), bisect_left(offsets, frame.end, at)
+                yield [(offset, rows[offset - frame.first]) for offset in offsets[at:end]], len(body)
+                at = end
+
     def recent_ids(self, bytes_max: int) -> Iterator[tuple[str, int]]:
         """Source and number of the newest events, oldest first: those in the last files that make up so many bytes."""
         size, start = 0, self.end
@@ -217,8 +230,8 @@ class Log:
             for row in _ids.decode(body):
                 yield row.source, row.seq
 
-    def _frames(self, lo: int, hi: int) -> Iterator[tuple[Frame, bytes]]:
-        """The frames that hold events of a range, in order."""
+    def _frames(self, lo: int, hi: int, among: Sequence[int] | None = None) -> Iterator[tuple[Frame, bytes]]:
+        """The frames that hold events of a range, in order; `among` these alone, of others only the head is read."""
         while lo < hi:
             holder, place, until, next_first = self._place(lo)
             try:
@@ -230,7 +243,8 @@ class Log:
             try:
                 for frame in segment.heads(handle, place, until):
                     if frame.end > lo and frame.first < hi:
-                        yield frame, segment.read_body(handle, frame)
+                        if among is None or bisect_left(among, frame.first) < bisect_left(among, frame.end):
+                            yield frame, segment.read_body(handle, frame)
                         lo = frame.end
                     if lo >= hi:
                         return
