@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -54,6 +55,7 @@ SHARES = {"tcp": 0.5, "tls": 0.15, "udp": 0.2, "mqtt": 0.1, "ws": 0.04, "http": 
 _POOL = 2_000  # frames that are drawn anew for each door, mode and ten thousand frames
 _CHUNK = 200  # frames between two pings
 _ANSWER_S = 60.0  # the broker has answered by then, or is broken
+_STALL_S = 120.0  # whoever is turned away for so long is kept out for good
 _NICE = 5  # more than brokers and bystanders have
 BYSTANDER_S = 0.01  # between two events of the bystander
 
@@ -72,6 +74,7 @@ class Attack:
         self._drawn = 0
         self._name = f"anonymous.m{seed % 20}"
         self._pool = min(_POOL, frames + 20)
+        self._progress = 0, time.monotonic()  # frames that were counted, and since when there are no more
 
     async def run(self) -> None:
         doors = {"udp": self._datagrams, "mqtt": self._packets, "ws": self._packets, "http": self._requests}
@@ -87,6 +90,10 @@ class Attack:
         if not self._broker.is_running() or self._broker.status() == psutil.STATUS_ZOMBIE:
             words = (self._folder / "log").read_text(errors="replace")[-4_000:]
             raise AssertionError(f"the broker has ended:\n{words}")
+        now_s = time.monotonic()
+        if self.counted > self._progress[0]:
+            self._progress = self.counted, now_s
+        assert now_s < self._progress[1] + _STALL_S, f"{self.address} takes no more after {self.counted:,} frames"
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         self._check()
@@ -124,16 +131,15 @@ class Attack:
                 return
             writer.write(b"".join(_long(self._dice.choice(pool)) for _ in range(_CHUNK)))
             writer.write(_long(encode_signal(Ping(token))))
-            async with asyncio.timeout(_ANSWER_S):
+            async with _answered(self.address):
                 while not _is_pong(await _read_frame(reader), token):
                     pass
             self.counted += _CHUNK
-        writer.write(_long(nonsense.broken()))
-        writer.write_eof() if writer.can_write_eof() else None
-        async with asyncio.timeout(_ANSWER_S):
-            while await reader.read(2**16):
+        writer.write(_long(nonsense.broken()) + _long(encode_signal(Ping(0))))
+        self.counted += 1  # when it closes the connection, or the frame happened to be whole
+        async with _answered(self.address):
+            while not _is_pong(await _read_frame(reader), 0):
                 pass
-        self.counted += 1
 
     def _hello(self) -> bytes:
         name = f"anonymous.m{self._dice.randrange(20)}"
@@ -182,7 +188,7 @@ class Attack:
                     for _ in range(5):
                         writer.write(wrap(b"".join(self._dice.choice(pool) for _ in range(_CHUNK // 4))))
                         writer.write(wrap(encode(Pingreq(), 5)))
-                        async with asyncio.timeout(_ANSWER_S):
+                        async with _answered(self.address):
                             while b"\xd0\x00" not in (data := await reader.read(2**16)):
                                 if not data:
                                     raise EOFError
@@ -197,7 +203,7 @@ class Attack:
             with suppress(OSError):
                 reader, writer = await self._connected()
                 writer.write(nonsense.request())
-                async with asyncio.timeout(_ANSWER_S):
+                async with _answered(self.address):
                     await reader.read()
                 writer.close()
                 self.counted += 1
@@ -207,6 +213,16 @@ _UPGRADE = (
     b"GET /mqtt HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
 )
+
+
+@asynccontextmanager
+async def _answered(address: Address) -> AsyncIterator[None]:
+    """A timeout is an OSError, and who suppresses those would try again for ever."""
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            yield
+    except TimeoutError:
+        raise AssertionError(f"{address} has not answered for {_ANSWER_S:.0f} s") from None
 
 
 def _masked(data: bytes) -> bytes:
@@ -259,7 +275,7 @@ async def _broker(mode: str, folder: Path) -> AsyncIterator[tuple[psutil.Process
     tls = ["--certificate", str(folder / "b1.pem"), "--key", str(folder / "b1.key")]
     log = (folder / "log").open("wb")
     process = await asyncio.create_subprocess_exec(
-        *PROGRAM, "broker", "--id", "b1", *doors, *tls, "--metrics", "127.0.0.1:0", *options, "--json",
+        *PROGRAM, "broker", "--preload", "--id", "b1", *doors, *tls, "--metrics", "127.0.0.1:0", *options, "--json",
         stdout=subprocess.PIPE, stderr=log,
     )  # fmt: skip
     assert process.stdout is not None
@@ -298,12 +314,20 @@ async def watch(address: str, token: str | None) -> None:
 
 
 class Bystander:
-    """In a process, from `start` to `end`."""
+    """In a process."""
 
-    async def start(self, mode: str, folder: Path, address: Address) -> "Bystander":
+    def __init__(self, mode: str, folder: Path, address: Address) -> None:
         token = [str(folder / "bystander.token")] if mode == "rights" else []
-        command = [sys.executable, "-m", "tests.trust.hostile", "--watch", str(address), *token]
-        self._process = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._command = [sys.executable, "-m", "tests.trust.hostile", "--watch", str(address), *token]
+
+    async def __aexit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+    async def __aenter__(self) -> "Bystander":
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self._process = await asyncio.create_subprocess_exec(*self._command, **pipes)  # type: ignore[arg-type]
         assert self._process.stdout is not None
         assert await self._process.stdout.readline() == b"ready\n"
         return self
@@ -315,32 +339,51 @@ class Bystander:
 
 
 async def run_mode(mode: str, frames: int, seed: int, parts: int = 5) -> dict[str, Any]:
-    """Memory is looked at after each part."""
+    """Once a process: it lowers the priority of its own."""
     with tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as quiet:
-        folder = Path(place)
-        async with _broker(mode, folder) as (process, doors), _broker(mode, Path(quiet)) as (_, spared):
-            bystander = await Bystander().start(mode, folder, doors["tcp"])
-            control = await Bystander().start(mode, Path(quiet), spared["tcp"])
+        folder, other = Path(place), Path(quiet)
+        async with (
+            _broker(mode, folder) as (process, doors),
+            _broker(mode, other) as (_, spared),
+            Bystander(mode, folder, doors["tcp"]) as bystander,
+            Bystander(mode, other, spared["tcp"]) as control,
+        ):
             os.nice(_NICE)
-            began_s, memory = time.monotonic(), []
-            counted = dict.fromkeys(SHARES, 0)
-            for part in range(parts):
-                attacks = [
-                    Attack(
-                        doors[door], max(1, int(frames * share / parts)), seed * 100 + part * 10 + at, folder, process
-                    )
-                    for at, (door, share) in enumerate(SHARES.items())
-                ]
-                await asyncio.gather(*[each.run() for each in attacks])
-                memory.append(process.memory_info().rss // 2**20)
-                print(f"{mode}: {(part + 1) / parts:.0%}, {memory[-1]} MiB", file=sys.stderr, flush=True)
-                for door, each in zip(SHARES, attacks, strict=True):
-                    counted[door] += each.counted
+            began_s = time.monotonic()
+            counted, memory = await _attacked(mode, frames, seed, parts, (folder, process, doors))
             passed_s = time.monotonic() - began_s
             return {
                 "mode": mode, "frames": sum(counted.values()), "by_door": counted, "seconds": round(passed_s, 1),
                 "memory_mib": memory, "bystander": await bystander.end(), "noise": await control.end(),
             }  # fmt: skip
+
+
+async def _attacked(
+    mode: str, frames: int, seed: int, parts: int, target: tuple[Path, psutil.Process, dict[str, Address]]
+) -> tuple[dict[str, int], list[int]]:
+    """Frames by door, and the broker's memory after each part."""
+    folder, process, doors = target
+    counted, memory = dict.fromkeys(SHARES, 0), list[int]()
+    for part in range(parts):
+        attacks = [
+            Attack(doors[door], max(1, int(frames * share / parts)), seed * 100 + part * 10 + at, folder, process)
+            for at, (door, share) in enumerate(SHARES.items())
+        ]
+        await asyncio.gather(*[each.run() for each in attacks])
+        memory.append(process.memory_info().rss // 2**20)
+        print(f"{mode}: {(part + 1) / parts:.0%}, {memory[-1]} MiB", file=sys.stderr, flush=True)
+        for door, each in zip(SHARES, attacks, strict=True):
+            counted[door] += each.counted
+    return counted, memory
+
+
+def _summed_up(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "frames": sum(row["frames"] for row in rows),
+        "longest_ms": max(row["bystander"]["longest_ms"] for row in rows),
+        "growth_mib": max(row["memory_mib"][-1] - row["memory_mib"][1] for row in rows),
+        "rows": rows,
+    }
 
 
 def main() -> None:
@@ -354,14 +397,17 @@ def main() -> None:
     if given.watch:
         asyncio.run(watch(given.watch[0], given.watch[1] if len(given.watch) > 1 else None))
         return
-    rows = json.loads(given.save.read_text()) if given.save and given.save.exists() else []
-    for at, mode in enumerate(given.modes):
+    rows = json.loads(given.save.read_text())["rows"] if given.save and given.save.exists() else []
+    for mode in given.modes:
         if any(row["mode"] == mode for row in rows):
             continue
-        rows.append(asyncio.run(run_mode(mode, given.frames // len(given.modes), given.seed + at)))
+        at = list(MODES).index(mode)
+        found = asyncio.run(run_mode(mode, given.frames // len(MODES), given.seed + at))
+        rows.append({"date": datetime.now(UTC).date().isoformat(), **found})
         print(json.dumps(rows[-1]), flush=True)
         if given.save:
-            given.save.write_text(json.dumps(rows, indent=1) + "\n")
+            given.save.write_text(json.dumps(_summed_up(rows), indent=1) + "\n")
+        os.nice(-_NICE) if os.geteuid() == 0 else None  # others start each mode by itself
 
 
 if __name__ == "__main__":

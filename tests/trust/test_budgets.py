@@ -105,7 +105,8 @@ async def greeted(broker: BrokerNode, peer: Any, name: str, **said: Any) -> None
 @pytest.fixture
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Budgets have a second's worth and never any more, however long a test takes."""
-    monkeypatch.setattr("holdfast.net.throttle.monotonic", lambda: 1_000.0)
+    for where in ("throttle", "http"):
+        monkeypatch.setattr(f"holdfast.net.{where}.monotonic", lambda: 1_000.0)
 
 
 @pytest.mark.usefixtures("stopped_clock")
@@ -141,7 +142,7 @@ async def test_a_flood_of_one_client_leaves_the_others_their_share() -> None:
                     peer.say(Publish(Publication("flood", seq, 1, None, {"x": 1}, b"")))
                 await bystander.publish({"n": 1})
                 assert (await wanted.next(timeout=20)).event == {"n": 1}
-            assert broker.driver.links["flood"].held_up
+            await until(lambda: broker.driver.links["flood"].held_up)  # it is let go for one frame now and then
             assert broker.counters.received < 1_500  # of the 10,000 that were sent: 500, and one after each pause
 
 
@@ -248,11 +249,12 @@ async def test_connections_that_say_nothing_keep_nobody_out(scheme: str, authori
                 each.close()
 
 
+@pytest.mark.usefixtures("stopped_clock")
 @live
 async def test_who_asks_for_metrics_too_often_is_told_so() -> None:
     refused: list[str] = []
     pages = {"/metrics": lambda: HttpResponse("ok")}
-    server = await listen(parse_place("127.0.0.1:0"), pages, 5, refused.append)
+    server = await listen(parse_place("127.0.0.1:0"), pages, 4, refused.append)
     port = int(server.address.rpartition(":")[2])
     codes = []
     for _ in range(8):
@@ -261,7 +263,7 @@ async def test_who_asks_for_metrics_too_often_is_told_so() -> None:
         codes.append((await reader.read()).split(b" ")[1])
         writer.close()
     server.close()
-    assert codes == [b"200"] * 5 + [b"429"] * 3 and refused == ["127.0.0.1"] * 3
+    assert codes == [b"200"] * 4 + [b"429"] * 4 and refused == ["127.0.0.1"] * 4
 
 
 def test_a_budget_of_the_command_line_is_checked() -> None:

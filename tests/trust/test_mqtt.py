@@ -350,7 +350,7 @@ async def test_a_subscription_to_many_large_conditions_lets_others_have_their_tu
 ) -> None:
     large = " AND ".join(f"(a{each} = 1 OR b{each} = 2)" for each in range(7))
     asked = tuple(AskedFilter(f"t{each}/#", 0) for each in range(9))
-    monkeypatch.setattr("holdfast.net.mqtt_line.SLICE_S", 0.0)  # each of them is over its time
+    monkeypatch.setattr("holdfast.net.slices.SLICE_S", 0.0)  # each of them is over its time
     async with (
         holdfast.Broker("mqtt://127.0.0.1:0") as broker,
         MqttClient(mqtt_port(broker), "heavy") as heavy,
@@ -366,3 +366,36 @@ async def test_a_subscription_to_many_large_conditions_lets_others_have_their_tu
         heavy.send(Subscribe(1, asked, {"user_property": [("$where", large)]}))
         assert (await heavy.next(Suback)).reasons == (0,) * 9
     assert taken == [1] * 9 + [0]  # the event loop turned after each
+
+
+@live
+async def test_a_connection_whose_session_is_taken_over_subscribes_to_nothing_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While the conditions of its packet are read others have their turn, and one of them may be its successor."""
+    asked = tuple(AskedFilter(f"t{each}/#", 0) for each in range(9))
+    monkeypatch.setattr("holdfast.net.slices.SLICE_S", 0.0)
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: problems.append(about))
+    async with (
+        holdfast.Broker("mqtt://127.0.0.1:0") as broker,
+        MqttClient(mqtt_port(broker), "c") as first,
+    ):
+        reached, go_on = asyncio.Event(), asyncio.Event()
+        want, wanted = ClientPlace.want, list[str]()
+
+        async def held(self: ClientPlace, given: Sequence[MqttSubscription], retained: Retained) -> None:
+            wanted.extend(each.topic_filter for each in given)
+            await want(self, given, retained)
+            if not reached.is_set():
+                reached.set()
+                await go_on.wait()
+
+        monkeypatch.setattr(ClientPlace, "want", held)
+        first.send(Subscribe(1, asked, {}))
+        await reached.wait()
+        async with MqttClient(mqtt_port(broker), "c") as second:
+            assert second.connack.reason == 0
+            go_on.set()
+            assert await second.silent()
+    assert wanted == ["t0/#"] and not problems

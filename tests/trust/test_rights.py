@@ -303,3 +303,29 @@ def test_names_stand_for_themselves_and_rights_add_up() -> None:
     assert right.publish == parse("desk = 'desk-o''neill' AND note <> '$name' OR ping = TRUE")
     assert not file.has_any(ANONYMOUS) and not file.of(ANONYMOUS).publish.filters
     assert not file.of(Principal("somebody")).subscribe.filters
+
+
+@pytest.mark.parametrize("reliability", [{}, {"recovery": True}], ids=["plain", "recovery"])
+@live
+async def test_signed_events_pass_the_rights_and_other_reserved_attributes_do_not(
+    tmp_path: Path, reliability: dict[str, Any]
+) -> None:
+    authority = DevelopmentAuthority(tmp_path, 30)
+    for name in ("feed", "desk-1"):
+        authority.issue(name)
+    authority.add_signer("feed")
+    async with lab() as net:
+        place = await Place(net, tmp_path, tmp_path).start()
+        feed = await place.client("feed", sign=str(tmp_path / "feed.sign"), **reliability)
+        desk = await place.client("desk-1", verify=str(tmp_path / "signers.json"), **reliability)
+        wanted = desk.subscribe("n >= 0")
+        await desk.flush()
+        stock = {"class": "stock", "exchange": "NYSE"}
+        for n, exchange in enumerate(("NYSE", "LSE", "XETRA")):
+            await feed.publish({**stock, "exchange": exchange, "n": n})
+        assert values(await take(wanted, 2)) == [0, 2]
+        assert not feed.denials()
+        rights = place.broker._rights
+        assert rights is not None
+        assert rights.why_not("feed", {"n": 1, "~sig": "x"}) == ""
+        assert "do not begin with ~" in rights.why_not("feed", {"n": 1, "~sig": "x", "~": "r"})

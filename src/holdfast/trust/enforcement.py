@@ -6,7 +6,7 @@
 from holdfast.language.explanation import explain
 from holdfast.language.parser import parse
 from holdfast.language.subscription import Subscription, filter_text, holds
-from holdfast.model.event import RESERVED, Attributes
+from holdfast.model.event import RESERVED, SIGNATURE, Attributes
 from holdfast.trust.identity import Principal
 from holdfast.trust.rights import Right, RightsFile
 
@@ -43,7 +43,7 @@ class RightsInForce:
 
     def why_not(self, client: str, attributes: Attributes) -> str:
         allowed = self._of(client).publish
-        if any(name.startswith(RESERVED) for name in attributes):
+        if any(name.startswith(RESERVED) and name != SIGNATURE for name in attributes):
             return f"the names of attributes do not begin with {RESERVED}"
         if any(holds(each, attributes) for each in allowed.filters):
             return ""
