@@ -103,6 +103,7 @@ def test_a_truncated_frame_is_refused_at_every_length(frame: bytes) -> None:
         (b"\x01\x00\xdd\xff\xff\xff\xff", "truncated"),
         (b"\x01\x00\x91\x95\xa3pub\x96\xa1\xff", "utf-8"),
     ],
+    ids=lambda given: given if type(given) is str else f"{len(given)} bytes",  # not the bytes: one frame has 16 MiB
 )
 def test_what_is_wrong_with_a_frame_is_said(frame: bytes, complaint: str) -> None:
     with pytest.raises(PeerError, match=complaint):

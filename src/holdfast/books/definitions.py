@@ -21,9 +21,11 @@ REPLACED = "replica_ready"  # it ends the outage of the broker that it names
 NAMING_FOR_ALL = frozenset({"expired"})  # the incident names the event, which no subscriber gets then
 NAMING = frozenset({"unrecoverable", "out_of_order"})  # it names the event that the reporting subscriber does not get
 ERASING = frozenset({"retention_expired", "stored_events_dropped", "backlog_dropped"})  # stored events, as counted
+HANDED_ON = frozenset({"group_handed_on"})  # of a group, as counted, to a second member: the first may have it, too
 COSTING_ONE = ERASING | {  # each of `count` costs one event
     *("queue_full", "dropped", "unsent", "oversized", "events_dropped", "no_route", "too_many_hops", "bad_frames"),
     *("link_repair_failed", "published_while_detached", "unacknowledged_limit", "forged_source", "forged_number"),
+    *("group_events_dropped", "group_yielded"),
     *("replica_not_ready", "replica_backlog_overflow", "replica_cache_overflow", "replica_backlog_dropped"),
 }
 HARMLESS = frozenset(
@@ -32,7 +34,9 @@ HARMLESS = frozenset(
         *("reloaded", "reload_refused", "refused", "tls_refused", "bad_record", "store_full", "routing_circle"),
     }
 )
-DISTURBING = KINDS.keys() - NAMING_FOR_ALL - NAMING - COSTING_ONE - HARMLESS  # for a while after it, and just before
+DISTURBING = (
+    KINDS.keys() - NAMING_FOR_ALL - NAMING - COSTING_ONE - HARMLESS - HANDED_ON
+)  # for a while after it, and just before
 DROPPING = frozenset({"duplicate", "not_subscribed", "expired", "out_of_order"})  # why what came is not handed over
 HELD_BACK = "messages held back"  # the sample of a subscriber that keeps order: what came and is not handed over yet
 FOLLOWED = "publishers followed"  # the sample of a subscriber that recovers: at its limit, others are not followed

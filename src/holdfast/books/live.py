@@ -9,14 +9,16 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from holdfast.books.definitions import LAST_HOP
+from holdfast.books.guests import TABLES, Guests, is_guest
 from holdfast.books.ledger import Ledger
 from holdfast.books.outcome import Outcome
 from holdfast.books.rows import Row
+from holdfast.books.sharing import Sharing
 from holdfast.books.trace import TraceWriter
 from holdfast.matching.shared_index import SharedIndex
 from holdfast.model.messages import Publication, Publish
 from holdfast.protocol.conditions import ConditionBook
-from holdfast.protocol.effects import Delivered
+from holdfast.protocol.effects import Delivered, GroupDone
 from holdfast.wire.codec import size_of
 
 _TIMES = {"incidents": (1,), "samples": (1,), "messages": (2, 3), "links": (2, 3)}  # columns that are times of day
@@ -45,6 +47,9 @@ class LiveBooks:
         self._onlooker = onlooker
         self._on_row = on_row  # somebody who watches the run: is told every row, its table first
         self._trace = trace
+        self._guests = None if trace is None else Guests(trace)
+        self._sharing = Sharing()
+        self._last_us = 0  # the latest time in a row
         self._ledger = Ledger(ConditionBook(), SharedIndex())
         self._since: dict[tuple[str, str], int] = {}
         self._early: list[Row] | None = []  # rows of the time before everything was up
@@ -70,24 +75,30 @@ class LiveBooks:
         if self._trace is not None:
             self._trace.publication(shifted, size_of(Publish(publication)))
 
-    def on_delivered(self, client: str, delivered: Delivered, now_us: int) -> None:
+    def on_delivered(self, client: str, delivered: Delivered, now_us: int) -> GroupDone | None:
+        """What the client says if it is a member of a group, and done with the event at once."""
+        client, done = self._sharing.done(client, delivered)
         publication, via, held_us = delivered.publication, delivered.via, delivered.held_us
         shifted = replace(publication, time_us=publication.time_us - self.zero_us)
-        self._ledger.delivered(client, shifted, now_us - self.zero_us, via, held_us)
+        if not is_guest(publication.source):
+            self._ledger.delivered(client, shifted, now_us - self.zero_us, via, held_us)
         if self._onlooker is not None:
             told = Delivered(shifted, delivered.subscriptions, via, held_us)
             self._onlooker.on_delivered(client, told, now_us - self.zero_us)
         if self._trace is not None:
             row = client, publication.source, publication.seq, now_us - self.zero_us, via, held_us
             self._trace.add("deliveries", *row)
+        return done
 
-    def on_subscribed(self, client: str, id_: str, condition: str, now_us: int) -> None:
+    def on_subscribed(self, client: str, id_: str, condition: str, group: str, now_us: int) -> None:
+        client, id_ = self._sharing.begin(client, id_, condition, group)
         self._ledger.subscribed(client, id_, condition)
         self._since[client, id_] = now_us - self.zero_us
         if self._onlooker is not None:
             self._onlooker.on_subscribed(client, id_, condition, now_us - self.zero_us)
 
     def on_unsubscribed(self, client: str, id_: str, now_us: int) -> None:
+        client, id_ = self._sharing.end(client, id_)
         condition = self._ledger.unsubscribed(client, id_)
         self._record(client, id_, condition, now_us - self.zero_us)
         if self._onlooker is not None:
@@ -103,6 +114,10 @@ class LiveBooks:
             self._early += rows
             return
         for table, *values in rows:
+            if table in TABLES:
+                if self._guests is not None:
+                    self._guests.on_row(table, values, self.zero_us)
+                continue
             for column in _TIMES[table]:
                 values[column] -= self.zero_us
             self._count(table, values)
@@ -116,9 +131,13 @@ class LiveBooks:
     def _count(self, table: str, values: list[Any]) -> None:
         """Into the outcome, as the simulator does."""
         if table == "incidents":
-            _, _, kind, _, _, source, first, count, *_ = values
+            node, time_us, kind, _, _, source, first, count, *_ = values
+            self._last_us = time_us
             self._ledger.incident(kind, count, source, first)
+            if kind == "crash" and self._guests is not None:
+                self._guests.on_crash(node, time_us)
         elif table == "messages":
+            self._last_us = values[3]
             kind, counts = values[1], values[4:]
             total = self.outcome.messages.setdefault(kind, {"sent": 0, "bytes": 0, "lost": 0, "received": 0})
             for name, value in zip(total, counts, strict=True):
@@ -127,6 +146,8 @@ class LiveBooks:
     def close(self) -> Outcome:
         for (client, id_), condition in self._ledger.live():
             self._record(client, id_, condition, None)
+        if self._guests is not None:
+            self._guests.close(self._last_us)
         outcome = self._ledger.close()
         between = [counts for kind, counts in outcome.messages.items() if kind not in LAST_HOP]
         outcome.transmissions = sum(counts["sent"] for counts in between)

@@ -8,9 +8,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.books.tally import Tally
+from holdfast.model.messages import Publication
 from holdfast.protocol.effects import Acknowledged, Gauges, Incident, Lost
 
 Row = tuple[Any, ...]
+
+GUEST, DOOR = "mqtt:", "mqtt-door:"  # what the names of clients of MQTT begin with; who publishes their wills
+GUESTS = "guests"  # rows of what these subscribe to, of which whoever keeps the books makes subscriptions
+
+
+def publication_row(publication: Publication, size: int) -> Row:
+    each = publication
+    return "publications", each.source, each.seq, each.time_us, each.lifetime_us, size, dict(each.attributes)
+
+
+def guest_row(node: str, id_: str | None, condition: str | None, time_us: int, broker: str, lasts: bool) -> Row:
+    """A subscription begins, or ends where there is no condition; without an id, the client is away.
+
+    One that lasts outlives its broker's process.
+    """
+    return GUESTS, node, id_, condition, time_us, broker, lasts
 
 
 def incident_row(node: str, time_us: int, incident: Incident) -> Row:

@@ -42,9 +42,11 @@ class Operation:
 
 
 async def serve(settings: "NodeSettings", operation: Operation) -> None:
+    from holdfast.matching import collector
     from holdfast.net.node import BrokerNode
     from holdfast.net.setup import check_places
 
+    collector.own_process()
     check_places(settings.listen, operation.metrics)
     lines = SlowLines()
     journal = Journal(settings.name, operation.log, lines.put)

@@ -168,7 +168,8 @@ async def run_live(
     """By how much the workload was behind its times at most; None if it was stopped before anything had begun."""
     from holdfast.carriers.live_bus import new_bus_client
     from holdfast.cli.connection_options import stopping
-    from holdfast.net.live import LiveRun, new_client
+    from holdfast.net.live import LiveRun
+    from holdfast.net.participant import new_client
     from holdfast.sim.faults import Faults
 
     clients = new_client if network.carrier is None else new_bus_client

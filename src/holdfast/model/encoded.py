@@ -14,6 +14,6 @@ def array_head(length: int) -> bytes:
     return b"\xdd" + length.to_bytes(4, "big")
 
 
-def joined(encoded: Sequence[bytes]) -> Raw:
+def joined(encoded: Sequence[bytes | Raw]) -> Raw:
     """The attributes of several events as one array: one object, however many they are."""
     return Raw(b"".join((array_head(len(encoded)), *encoded)))

@@ -34,6 +34,9 @@ EXTRA_OF = {
     "stomp": "stomp",
     "aiohttp": "console",
     "re2": "regex",
+    "deltalake": "delta",
+    "pyiceberg": "iceberg",
+    "grpc": "connect",
 }
 
 

@@ -54,7 +54,7 @@ EVENTS: Final = {
     "out_of_order": "An event came after later ones had been delivered in strict order.",
     "bad_record": "A publisher's record of earlier events cannot be read; the event itself was delivered.",
     "bad_recovery_message": "A control message of recovery cannot be read.",
-    "group_handed_on": "A member of a group is gone; the events that it was not done with go to other members.",
+    "group_handed_on": "Events of a group are handed out again: their member is gone, or the home was restored.",
     "group_events_dropped": "No member of a group had room; the oldest events that waited for one were dropped.",
     "group_yielded": "A group had two homes, as after a partition; the younger one ended, with so many events left.",
     "group_full": "A broker has as many groups as it may have, or a group as many members; one more was not let in.",

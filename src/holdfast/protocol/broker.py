@@ -70,6 +70,7 @@ class CoreBroker:
         self.outages = LinkOutages(parts.name, parts.epoch, router.told() is not None)
         self._reach = Reach()
         self._intake = Intake(parts.name, parts.book, settings, router.why_refused, slice_work, parts.shares)
+        self._waiting = self._intake.waiting  # the neighbours that have something in there
         self._more_us = 0  # when more of a table is to be taken in, if any is waiting
         self._epoch = parts.epoch
         self._router = router
@@ -82,7 +83,7 @@ class CoreBroker:
 
     def next_due_us(self) -> int:
         due_us, more_us = self._due_us, self._router.more_us
-        if self._intake.waiting:
+        if self._waiting:
             due_us = min(due_us, self._more_us)
         return due_us if more_us is None or due_us < more_us else more_us
 
@@ -244,14 +245,9 @@ class CoreBroker:
     # Inputs --------------------------------------------------------------------------------------
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
-        effects: list[Effect] = []
-        for message in messages:
-            if type(message) is Publish:
-                refused = self.refusal(sender, message, now_us)
-                effects += self._router.forward(sender, message) if refused is None else [refused]
-            else:
-                effects += self._on_received(sender, message, now_us)
-        return effects
+        if len(messages) == 1:
+            return self._on_received(sender, messages[0], now_us)
+        return [effect for message in messages for effect in self._on_received(sender, message, now_us)]
 
     def handle(self, given: Input, now_us: int) -> list[Effect]:
         if type(given) is Received:
@@ -462,7 +458,9 @@ class CoreBroker:
 
     def _on_wake(self, now_us: int) -> list[Effect]:
         effects = self._on_heartbeat(now_us) if now_us >= self._due_us else []
-        for name in self._intake.waiting:
+        if self._waiting:
+            self._intake.begin_slice(now_us)
+        for name in list(self._waiting):
             effects += self._take_in(name, self._neighbours[name], now_us)
         if self._router.more_us is not None:
             effects += self._router.on_timer(now_us)
@@ -493,7 +491,7 @@ class CoreBroker:
 
     def _summary(self, name: str, now_us: int) -> Heartbeat:
         neighbour = self._neighbours[name]
-        heard = tuple([neighbour.heard[table].summary for table in TABLES])
+        heard: tuple[tuple[int, int], ...] = tuple([each.summary for each in neighbour.heard.values()])
         if self._tells_outages and neighbour.hears_outages and self._router.told() is not None:
             heard = *heard, *Behind(self._reach.known(name), now_us, self._complete_us(name, now_us)).pairs
         return Heartbeat(self._epoch, heard, self._router.known)

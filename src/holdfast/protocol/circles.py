@@ -19,7 +19,7 @@ _CONTROL_MAX = 10_000  # control messages: more than are under way at a time
 
 class Circles:
     def __init__(self) -> None:
-        self._came_from: dict[str, str] = {}  # source -> the neighbour; empty: there were several
+        self.came_from: dict[str, str] = {}  # source -> the neighbour; empty: there were several
         self._seen = Seen(_WINDOW, _TRACKED_MAX)
         self._control: dict[tuple[str, int, bytes], None] = {}
 
@@ -45,13 +45,13 @@ class Circles:
         return None if all(are_new) else [at for at, is_new in enumerate(are_new) if is_new]
 
     def _from_one(self, sender: str, source: str) -> bool:
-        known = self._came_from.get(source)
+        known = self.came_from.get(source)
         if known == sender:
             return True
         if known is not None:
-            self._came_from[source] = ""
+            self.came_from[source] = ""
             return False
-        if len(self._came_from) >= _SOURCES_MAX:
-            self._came_from.clear()
-        self._came_from[source] = sender
+        if len(self.came_from) >= _SOURCES_MAX:
+            self.came_from.clear()
+        self.came_from[source] = sender
         return True

@@ -26,7 +26,6 @@ from holdfast.model.messages import (
     Publication,
     Publish,
     Reachable,
-    Snapshot,
     Table,
     TableRefused,
     Via,
@@ -164,6 +163,8 @@ class CoreClient:
         return sent is not None and sent.confirmed >= self._wants_version
 
     def receive(self, sender: str, messages: Sequence[Message], now_us: int) -> list[Effect]:
+        if len(messages) == 1 and type(messages[0]) is Deliver:
+            return self._on_publication(messages[0].publication, messages[0].via, now_us)
         effects: list[Effect] = []
         for message in messages:
             if type(message) is Deliver:
@@ -234,15 +235,9 @@ class CoreClient:
         return [Send(self.broker, Heartbeat(self._epoch, ((0, 0), (0, 0)), kind="client"))]
 
     def _on_control(self, message: Message, now_us: int) -> list[Effect]:
+        if type(message) is Heartbeat:
+            return self._on_summary(message, now_us)
         match message:
-            case Heartbeat(heard=heard):
-                snapshots: list[Snapshot] = []
-                for table, (version, digest) in zip(TABLES, heard, strict=False):
-                    sent = self._sent_tables.get(table)
-                    if sent is not None:
-                        snapshots += sent.on_heard(version, digest, now_us, self._settings.heartbeat_us // 2)
-                sending: list[Effect] = [Send(self.broker, each) for each in snapshots if self.broker]
-                return sending + self._on_known(message, now_us)
             case TableRefused():
                 return self._on_refused(message, now_us)
             case Outage():
@@ -253,11 +248,15 @@ class CoreClient:
             case _:
                 return [Incident("unexpected_message", self.broker or "")]
 
-    def _on_known(self, summary: Heartbeat, now_us: int) -> list[Effect]:
+    def _on_summary(self, summary: Heartbeat, now_us: int) -> list[Effect]:
+        effects: list[Effect] = []
+        for table, (version, digest) in zip(self._sent_tables.values(), summary.heard, strict=False):
+            snapshots = table.on_heard(version, digest, now_us, self._settings.heartbeat_us // 2)
+            effects += [Send(self.broker, each) for each in snapshots if self.broker]
         self._apart.on_summary(summary, now_us)
         sent = self._sent_tables.get("subscriptions")
         is_known = sent is not None and known_everywhere(sent, summary) >= self._wants_version
-        return [*self._apart.on_known(now_us)] if is_known else []
+        return [*effects, *self._apart.on_known(now_us)] if is_known else effects
 
     def _on_refused(self, answer: TableRefused, now_us: int) -> list[Effect]:
         """What follows from it is lost for as long as it lasts; reported once until the table is smaller."""
@@ -373,10 +372,11 @@ class CoreClient:
     def _on_publication(self, publication: Publication, via: Via, now_us: int) -> list[Effect]:
         if publication.seq == CONTROL_SEQ:
             return []  # we want everything, and so got what others use for recovery
-        opened = self.opened(publication)
-        if opened is None:
-            return self._refuse([refused(publication.source, publication.seq)])
-        publication = opened
+        if self._verifier is not None:
+            opened = self._verifier.opened(publication)
+            if opened is None:
+                return self._refuse([refused(publication.source, publication.seq)])
+            publication = opened
         if publication.lifetime_us is not None and publication.expired(now_us):
             return [Incident("expired", source=publication.source, first=publication.seq)]
         wanted = self._index.match(publication.attributes)

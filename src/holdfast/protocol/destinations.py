@@ -8,20 +8,41 @@ connected graph (B-DRP of papers 000 and 004).
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from holdfast.language.problems import ConditionError
 from holdfast.model import limits
 from holdfast.model.event import Attributes
-from holdfast.model.messages import Batch, Deliver, LinkState, NodeKind, Publication, Publish, Stamped, Table
+from holdfast.model.messages import (
+    Batch,
+    Deliver,
+    LinkState,
+    NodeKind,
+    Publication,
+    Publish,
+    Stamp,
+    Stamped,
+    Table,
+    Via,
+)
 from holdfast.protocol.conditions import ConditionBook, EventIndex
 from holdfast.protocol.effects import Effect, Incident, Send
 from holdfast.protocol.interests import InterestObserver, Interests
 from holdfast.protocol.settings import ProtocolSettings
 from holdfast.protocol.tables import SentTable, bytes_of, digest_of
 
+_WAYS_MAX = 4_096  # sets of homes remembered; of more, some are worked out again
+
 
 def _digest_of(state: LinkState) -> int:
     return digest_of(f"{state.broker}/{state.epoch}/{state.version}")
+
+
+class _Ways(NamedTuple):
+    """What becomes of an event for some homes."""
+
+    ends: list[str]  # homes that are this broker, or cannot be reached
+    hops: list[tuple[str, tuple[str, ...], bool]]  # to whom, for which homes, and whether that is a detour
 
 
 class DestinationRouter:
@@ -54,6 +75,7 @@ class DestinationRouter:
         self._suspects: dict[str, None] = {}  # neighbours that we take for down
         self._avoid_down = avoid_down
         self._next_hops: dict[str, str] | None = {}
+        self._ways: dict[tuple[str, ...], _Ways] = {}  # those to homes that were named before
         self._detours: dict[str, dict[str, str]] = {}  # the same without what is down, and without one neighbour
 
     @property
@@ -167,30 +189,52 @@ class DestinationRouter:
 
     # Events --------------------------------------------------------------------------------------
 
-    def forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]:
+    def forward(
+        self, sender: str, publish: Publish | Stamped, stamp: Stamp | None = None, route: tuple[str, ...] = ()
+    ) -> list[Effect]:
         publication = publish.publication
-        homes = publish.homes or tuple(self._homes.wanting(publication.attributes))
+        homes = publish.homes or self._homes.wanting(publication.attributes)
         if publish.hops > self._settings.hops_max:
             return [Incident("too_many_hops", source=publication.source)]
+        detours = self._avoid_down or publish.via == "multipath"
+        ways = None if detours else self._ways.get(homes)
+        if ways is None:
+            ways = self._ways_to(homes, self._detours_without(sender) if detours else self._route())
+            if not detours:
+                self._remember(homes, ways)
         effects: list[Effect] = []
+        for home in ways.ends:
+            if home != self._name:
+                effects.append(Incident("no_route", home))
+                continue
+            for client in self._local.wanting(publication.attributes):
+                effects.append(Send(client, Deliver(publication, publish.via)))
+        for hop, reached, is_detour in ways.hops:
+            via: Via = "multipath" if is_detour else publish.via
+            if stamp is None:
+                effects.append(Send(hop, Publish(publication, reached, publish.hops + 1, via)))
+            else:
+                effects.append(Send(hop, Stamped(publication, stamp, route, reached, publish.hops + 1, via)))
+        return effects
+
+    def _ways_to(self, homes: tuple[str, ...], first_hops: dict[str, str]) -> _Ways:
+        ends: list[str] = []
         by_hop: dict[str, list[str]] = {}
         detoured: dict[str, list[str]] = {}
         next_hops = self._route()
-        first_hops = self._detours_without(sender) if self._avoid_down or publish.via == "multipath" else next_hops
         for home in homes:
             hop = first_hops.get(home)
-            if home == self._name:
-                for client in self._local.wanting(publication.attributes):
-                    effects.append(Send(client, Deliver(publication, publish.via)))
-            elif hop is None:
-                effects.append(Incident("no_route", home))
+            if home == self._name or hop is None:
+                ends.append(home)
             else:
                 (by_hop if hop == next_hops.get(home) else detoured).setdefault(hop, []).append(home)
-        for hop, reached in by_hop.items():
-            effects.append(Send(hop, Publish(publication, tuple(reached), publish.hops + 1, publish.via)))
-        for hop, reached in detoured.items():
-            effects.append(Send(hop, Publish(publication, tuple(reached), publish.hops + 1, "multipath")))
-        return effects
+        hops = [(hop, tuple(reached), False) for hop, reached in by_hop.items()]
+        return _Ways(ends, hops + [(hop, tuple(reached), True) for hop, reached in detoured.items()])
+
+    def _remember(self, homes: tuple[str, ...], ways: _Ways) -> None:
+        if len(self._ways) >= _WAYS_MAX:
+            self._ways.clear()
+        self._ways[homes] = ways
 
     def forward_batch(self, sender: str, batch: Batch) -> list[Effect]:
         return [effect for publish in batch.published() for effect in self.forward(sender, publish)]
@@ -225,6 +269,7 @@ class DestinationRouter:
     def _forget_routes(self) -> None:
         self._next_hops = None
         self._detours.clear()
+        self._ways.clear()
 
     def _route(self) -> dict[str, str]:
         """The neighbour to take towards each broker: fewest hops, ties broken by order of discovery."""

@@ -74,15 +74,14 @@ class Intake:
         self._slice_work = slice_work
         self._shares = shares
         self._left, self._at_us = slice_work, 0  # of the slice that began at this time
-        self._waiting: dict[str, deque[_Change]] = {}
+        self.waiting: dict[str, deque[_Change]] = {}  # by neighbour; a driver asks for it after every message
 
-    @property
-    def waiting(self) -> tuple[str, ...]:
-        """The neighbours that have something in here."""
-        return tuple(self._waiting)
+    def begin_slice(self, now_us: int) -> None:
+        """Others were heard since the last slice, even if no time has passed: in a simulation, none may."""
+        self._left, self._at_us = self._slice_work, now_us
 
     def put(self, neighbour: str, message: Delta | Snapshot) -> None:
-        changes = self._waiting.setdefault(neighbour, deque())
+        changes = self.waiting.setdefault(neighbour, deque())
         if isinstance(message, Snapshot):  # one that has not been begun says what this says
             same = message.table, message.part, message.parts
             for each in changes:
@@ -97,7 +96,7 @@ class Intake:
         """Drop what waits of a neighbour; what was handed out of it by table, and is in no table yet."""
         if self._shares is not None:
             self._shares.forget(neighbour)
-        changes = self._waiting.pop(neighbour, None)
+        changes = self.waiting.pop(neighbour, None)
         if not changes or changes[0].added is None:
             return {}
         first = changes[0]
@@ -107,17 +106,17 @@ class Intake:
     def steps(self, neighbour: str, heard: Mapping[Table, ReceivedTable], now_us: int) -> Iterator[Step]:
         """What can be taken in before the slice ends; the tables are told when a change is whole."""
         if now_us != self._at_us:
-            self._left, self._at_us = self._slice_work, now_us
-        changes = self._waiting.get(neighbour)
+            self.begin_slice(now_us)
+        changes = self.waiting.get(neighbour)
         while changes and self._left > 0:
             step = self._step(neighbour, changes[0], heard[changes[0].message.table])
             if step.is_last or step.problem:
                 changes.popleft()
             else:  # behind the others, so that each has its turn
-                self._waiting[neighbour] = self._waiting.pop(neighbour)
+                self.waiting[neighbour] = self.waiting.pop(neighbour)
             yield step
         if not changes:
-            self._waiting.pop(neighbour, None)
+            self.waiting.pop(neighbour, None)
 
     def _step(self, neighbour: str, change: _Change, heard: ReceivedTable) -> Step:
         message = change.message

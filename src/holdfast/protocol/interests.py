@@ -26,6 +26,8 @@ class Interests:
         self._book = book
         self._watch = watch
         self._index = new_index()
+        # The neighbours that want an event, one bit each: `asking` says whose, until a table changes.
+        self.wanting_bits: Callable[[Attributes], int] = self._index.marks
         self._wanted: dict[str, int] = {}  # condition -> the neighbours that want it, one bit each
         self._bits: dict[str, int] = {}  # neighbour -> its bit, while it wants anything
         self._counts: dict[str, int] = {}  # neighbour -> how many conditions it wants
@@ -90,21 +92,14 @@ class Interests:
         """The neighbours that want this event, each once, in the order in which they first asked for anything."""
         return self.asking(self._index.marks(attributes))
 
-    def wanting_bits(self, attributes: Attributes) -> int:
-        """The same, one bit each: `asking` says whose, until a table changes."""
-        return self._index.marks(attributes)
-
     def asking(self, wanting: int) -> tuple[str, ...]:
         """The neighbours that some bits stand for."""
         names = self._names.get(wanting)
         return self._name(wanting) if names is None else names
 
-    def wanting_each(self, events: Sequence[Attributes]) -> list[tuple[str, ...]]:
-        """What `wanting` says of each."""
-        bits = self._index.marks_each(events)
-        if bits.count(bits[0]) == len(bits):
-            return [self.asking(bits[0])] * len(bits)
-        return [self.asking(each) for each in bits]
+    def wanting_bits_each(self, events: Sequence[Attributes]) -> list[int]:
+        """What `wanting_bits` says of each."""
+        return self._index.marks_each(events)
 
     def _name(self, wanting: int) -> tuple[str, ...]:
         if len(self._names) >= _COMBINATIONS_MAX:

@@ -30,8 +30,10 @@ class Behind(msgspec.Struct, frozen=True, gc=False):
     @staticmethod
     def said_in(summary: Heartbeat) -> "Behind | None":
         """None where it says nothing of others."""
-        rest = summary.heard[len(TABLES) :]
-        return Behind(rest[0][0], *rest[1]) if len(rest) == 2 else None
+        if len(summary.heard) != len(TABLES) + 2:
+            return None
+        (known, _), (now_us, complete_us) = summary.heard[-2:]
+        return Behind(known, now_us, complete_us)
 
 
 def known_everywhere(sent: SentTable, summary: Heartbeat) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from holdfast.model.event import Attributes
-from holdfast.model.messages import Batch, LinkState, NodeKind, Publication, Publish, Stamped, Table
+from holdfast.model.messages import Batch, LinkState, NodeKind, Publication, Publish, Stamp, Stamped, Table
 from holdfast.protocol.effects import Effect
 from holdfast.protocol.tables import SentTable
 
@@ -74,7 +74,11 @@ class Router(Protocol):
 
     # Events --------------------------------------------------------------------------------------
 
-    def forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]: ...
+    def forward(
+        self, sender: str, publish: Publish | Stamped, stamp: Stamp | None = None, route: tuple[str, ...] = ()
+    ) -> list[Effect]:
+        """Where an event goes, to other brokers with this stamp and route."""
+        ...
 
     def on_dropped(self, publication: Publication) -> None:
         """An event has expired on its way, and goes no further."""

@@ -161,12 +161,9 @@ class ReceivedTable:
         self.cost = Cost()  # of all of them
         self.version = 0
         self._digest = 0
+        self.summary = (0, 0)  # version and digest, for every heartbeat
         self._dealt: dict[int, list[str]] = {}  # what there is in the parts of the whole table that is coming,
         self._parts = 0  # and how many of these there are
-
-    @property
-    def summary(self) -> tuple[int, int]:
-        return self.version, self._digest
 
     def change_by(self, message: Delta | Snapshot) -> tuple[list[str], list[str]]:
         """What it adds and drops. One older than what we have changes nothing."""
@@ -202,6 +199,7 @@ class ReceivedTable:
             if message.conditions:
                 self._dealt[message.part] = list(message.conditions)
         self.version = max(self.version, message.version)
+        self.summary = self.version, self._digest
 
     def forget(self) -> list[str]:
         """The neighbour is gone or began anew: drop everything."""
@@ -210,4 +208,5 @@ class ReceivedTable:
         self.cost = Cost()
         self._dealt, self._parts = {}, 0
         self.version = self._digest = 0
+        self.summary = (0, 0)
         return dropped

@@ -8,7 +8,7 @@ themselves, all of them, because these are the classes by which losses are notic
 """
 
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import chain, islice
 
 from holdfast.model.event import RESERVED, Attributes
 from holdfast.model.limits import CONDITIONS_MAX
@@ -19,6 +19,7 @@ from holdfast.model.messages import (
     NodeKind,
     Publication,
     Publish,
+    Stamp,
     Stamped,
     Table,
     with_statement,
@@ -64,8 +65,10 @@ class TreeRouter:
         self._statements = Statements() if states else None
         self._hops_max = hops_max
         self._circles = Circles()
+        self._came_from = self._circles.came_from
         self._advertised_only = advertised_only
         self._interests = Interests(book, new_index, watch)
+        self._wanting_bits = self._interests.wanting_bits
         self._new_cover = Cover if watch is None else Everything
         self._advertised: dict[str, dict[str, None]] = {}  # advertisement -> neighbours it came from
         self._peers: dict[str, _Peer] = {}
@@ -317,13 +320,16 @@ class TreeRouter:
         """The neighbours that want this event."""
         return self._interests.wanting(attributes)
 
-    def forward(self, sender: str, publish: Publish | Stamped) -> list[Effect]:
+    def forward(
+        self, sender: str, publish: Publish | Stamped, stamp: Stamp | None = None, route: tuple[str, ...] = ()
+    ) -> list[Effect]:
         if publish.hops > self._hops_max:  # somebody has linked brokers in a circle
             return [Incident("too_many_hops", source=publish.publication.source)]
         publication = publish.publication
-        if publish.via != "replica" and not self._circles.is_first(sender, publication):
-            return [Incident("routing_circle", sender, source=publication.source, first=publication.seq)]
-        wanting = self._interests.wanting_bits(publication.attributes)
+        if self._came_from.get(publication.source) != sender and publish.via != "replica":
+            if not self._circles.is_first(sender, publication):
+                return [Incident("routing_circle", sender, source=publication.source, first=publication.seq)]
+        wanting = self._wanting_bits(publication.attributes)
         if self._statements is not None and publication.record is not None and publication.seq:
             self._statements.on_alone(sender, publication.source, self._interests.asking(wanting))
         if not wanting:
@@ -331,7 +337,11 @@ class TreeRouter:
         onwards, home = self._splits_by_bits.get((wanting, sender)) or self._split_by_bits(wanting, sender)
         effects: list[Effect] = []
         if onwards:
-            effects.append(Multicast(onwards, Publish(publication, (), publish.hops + 1, publish.via)))
+            if stamp is None:
+                further: Publish | Stamped = Publish(publication, (), publish.hops + 1, publish.via)
+            else:
+                further = Stamped(publication, stamp, route, (), publish.hops + 1, publish.via)
+            effects.append(Multicast(onwards, further))
         if home:
             effects.append(Multicast(home, Deliver(publication, publish.via)))
         return effects
@@ -356,22 +366,23 @@ class TreeRouter:
         stream = None if self._statements is None else self._statements.on_batch(sender, batch)
         if not count:
             return [] if stream is None else self._pass_statement_on(batch.source, stream, sender, batch.hops)
-        found = self._interests.wanting_each(batch.attributes)
-        if found.count(found[0]) == count:
-            return self._pass_on(sender, found[0], batch, stream)
-        wanted_by: dict[tuple[str, ...], list[int]] = {}  # places of the publications that the same neighbours want
-        for at, wanting in enumerate(found):
+        wanted_by: dict[int, list[int]] = {}  # places of the publications that the same neighbours want
+        for at, wanting in enumerate(self._interests.wanting_bits_each(batch.attributes)):
             wanted_by.setdefault(wanting, []).append(at)
-        places: dict[str, list[int]] = {}  # of those that each neighbour wants
-        for wanting, these in wanted_by.items():
-            for name in wanting:
-                places.setdefault(name, []).extend(these)
-        alike: dict[tuple[int, ...], list[str]] = {}
-        for name, wanted in places.items():
-            alike.setdefault(tuple(sorted(wanted)), []).append(name)
+        if len(wanted_by) == 1:
+            return self._pass_on(sender, self._interests.asking(next(iter(wanted_by))), batch, stream)
+        kinds = list(wanted_by.values())
+        wants: dict[str, int] = {}  # which of these each neighbour wants, a bit each
+        for kind, wanting in enumerate(wanted_by):
+            for name in self._interests.asking(wanting):
+                wants[name] = wants.get(name, 0) | 1 << kind
+        alike: dict[int, list[str]] = {}
+        for name, wanted in wants.items():
+            alike.setdefault(wanted, []).append(name)
         effects: list[Effect] = []
-        for wanted_by_all, names in alike.items():
-            picked = batch if len(wanted_by_all) == count else batch.picked(wanted_by_all)
+        for wanted, names in alike.items():
+            places = sorted(chain.from_iterable([each for kind, each in enumerate(kinds) if wanted >> kind & 1]))
+            picked = batch if len(places) == count else batch.picked(places)
             effects += self._pass_on(sender, tuple(names), picked, stream)
         return effects
 

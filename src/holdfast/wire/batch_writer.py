@@ -8,12 +8,15 @@ else in a fixed number of bytes: a broker that passes a batch on as it came writ
 from collections.abc import Sequence
 
 from msgspec import Raw
+from msgspec.msgpack import Decoder
 
 from holdfast.model.encoded import joined
-from holdfast.model.messages import AttributeValue, Batch, Message
+from holdfast.model.messages import Batch, Message
 from holdfast.wire.codec import BATCH_HEAD, FRAME_BYTES, count_in, encode_message
 
 _TAIL_BYTES = 5 + 9 + 9
+_ATTRIBUTES = 4  # their place among a batch's fields, behind its tag
+_array = Decoder(list[Raw]).decode
 
 
 def _tail(hops: int, since: int, upto: int) -> bytes:
@@ -36,7 +39,7 @@ class Relay:
         only = messages[0] if len(messages) == 1 else None
         self._only = only if type(only) is Batch else None
         self._frame = frame
-        self._encoded: dict[int, bytes] = {}  # attributes, by identity: whoever holds us holds the messages, too
+        self._encoded: dict[int, bytes | Raw] = {}  # attributes, by identity: whoever holds us holds the messages, too
 
     def encoded(self, batch: Batch) -> bytes:
         """A batch that came, or some of its events, with other hops or another statement."""
@@ -47,19 +50,21 @@ class Relay:
         attributes: object = batch.attributes
         if type(attributes) is Raw:  # this process has published it
             return encode_batch(batch, attributes)
+        if not self._encoded and self._only is not None:
+            self._encoded = self._as_they_came(self._only)
         pieces = list(map(self._encoded.get, map(id, batch.attributes)))
         if None in pieces:
-            pieces = [self._piece(each) for each in batch.attributes]
+            self._encoded.update(zip(map(id, batch.attributes), map(encode_message, batch.attributes), strict=True))
+            pieces = list(map(self._encoded.get, map(id, batch.attributes)))
         return encode_batch(batch, joined(pieces))  # type: ignore[arg-type]  # there is no None left
+
+    def _as_they_came(self, only: Batch) -> dict[int, bytes | Raw]:
+        """The attributes of each event of the frame's only batch, cut out of it: a fourth of the time of encoding."""
+        fields = _array(bytes(self._frame[FRAME_BYTES:]))
+        return dict(zip(map(id, only.attributes), _array(fields[_ATTRIBUTES]), strict=True))
 
     def _body(self, only: Batch) -> bytes | None:
         """The frame's only batch without its tail, if its sender wrote it as we do."""
         encoded = bytes(self._frame[FRAME_BYTES:])
         as_ours = encoded[: len(BATCH_HEAD)] == BATCH_HEAD and encoded.endswith(_tail(only.hops, only.since, only.upto))
         return encoded[:-_TAIL_BYTES] if as_ours and count_in(encoded) == len(only.seqs) else None
-
-    def _piece(self, attributes: dict[str, AttributeValue]) -> bytes:
-        piece = self._encoded.get(id(attributes))
-        if piece is None:
-            piece = self._encoded[id(attributes)] = encode_message(attributes)
-        return piece

@@ -26,17 +26,22 @@ def without_lists(encoded: bytes) -> bytes:
 
 def _plain(message: Message) -> Message:
     if isinstance(message, Batch):
-        events = tuple(map(_scalars, message.attributes))
-        return message if events == message.attributes else _changed(message, attributes=events)
+        if not any(map(_has_list, message.attributes)):
+            return message
+        return _changed(message, attributes=tuple(map(_scalars, message.attributes)))
     if isinstance(message, Numbered | Handover):
         field = "publish" if isinstance(message, Numbered) else "message"
         inner = getattr(message, field)
         plain = inner if inner is None else _plain(inner)
         return message if plain is inner else _changed(message, **{field: plain})
     publication = getattr(message, "publication", None)
-    if publication is None or (scalars := _scalars(publication.attributes)) == publication.attributes:
+    if publication is None or not _has_list(publication.attributes):
         return message
-    return _changed(message, publication=_changed(publication, attributes=scalars))
+    return _changed(message, publication=_changed(publication, attributes=_scalars(publication.attributes)))
+
+
+def _has_list(attributes: Mapping[str, Any]) -> bool:
+    return list in map(type, attributes.values())
 
 
 def _scalars(attributes: Mapping[str, Any]) -> dict[str, Any]:

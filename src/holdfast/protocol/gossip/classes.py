@@ -44,16 +44,16 @@ class Classes:
         self._fading: dict[str, int] = {}  # conditions that nobody seems to want, and until when they are numbered
         self._counts: dict[int, list[int]] = {}  # by tag: the last number, and when numbering began
         self._ambiguous: dict[int, None] = {}
-        self._appeared: dict[str, bool] = {}  # changes not yet taken in: whether it is there
+        self.has_changed: dict[str, bool] = {}  # not yet taken in: conditions, and whether each is there
         self._wanted: list[int] | None = None
 
     # What the router's table tells -------------------------------------------------------------------
 
     def appeared(self, condition: str) -> None:
-        self._appeared[condition] = True
+        self.has_changed[condition] = True
 
     def vanished(self, condition: str) -> None:
-        self._appeared[condition] = False
+        self.has_changed[condition] = False
 
     def settle(self, now_us: int) -> None:
         """Take in what has changed, and forget what has faded."""
@@ -63,13 +63,13 @@ class Classes:
                 self._forget(condition)
 
     def take_in(self, now_us: int) -> None:
-        if self._appeared:
-            for condition, is_there in self._appeared.items():
+        if self.has_changed:
+            for condition, is_there in self.has_changed.items():
                 if is_there:
                     self._add(condition, now_us)
                 elif condition in self._tags:
                     self._fading[condition] = now_us + self._fading_us
-            self._appeared.clear()
+            self.has_changed.clear()
             self._wanted = None
 
     def _add(self, condition: str, now_us: int) -> None:

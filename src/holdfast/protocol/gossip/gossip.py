@@ -78,7 +78,7 @@ class Gossip:
         self._partners = Partners(self._reconciling, settings.origins_max) if self._style.next_message is None else None
         self._phase_us = epoch + int(settings.interval_us * rng.random())
         self._stretch = 1
-        self._due_us: int | None = None
+        self.due_us: int | None = None  # when the next round is
         self._asked = False  # since the last round
         self._active_us = epoch
         self.counts = dict.fromkeys(("rounds", "silent rounds", "recovered", "recovered twice", "not ours"), 0)
@@ -122,20 +122,18 @@ class Gossip:
         publication = publish.publication
         if publication.seq == CONTROL_SEQ:
             return self._router.forward(sender, publish)
-        self._classes.take_in(now_us)
+        if self._classes.has_changed:
+            self._classes.take_in(now_us)
         stamp, route = (publish.stamp, publish.route) if type(publish) is Stamped else (None, ())
         if from_client and self._style.numbers:
             stamp = self._classes.stamp(publication)
-        effects = self._router.forward(sender, publish)
+        passed = (*route, self._name) if self._records_route and len(route) < NODES_MAX else ()
+        effects = self._router.forward(sender, publish, stamp, passed)
         is_ours = from_client
-        for at, effect in enumerate(effects):
-            if type(effect) is Incident:
-                continue
-            message = effect.message  # type: ignore[union-attr]
-            if type(message) is Deliver:
+        for effect in effects:
+            if type(effect) is not Incident and type(effect.message) is Deliver:  # type: ignore[union-attr]
                 is_ours = True
-            elif stamp is not None and type(message) is Publish:
-                effects[at] = self._dressed(effect, message, stamp, route)
+                break
         if is_ours:
             self._active_us = now_us
             self._compare_clocks(publication, now_us)
@@ -152,19 +150,11 @@ class Gossip:
             del self._behind_us[next(iter(self._behind_us))]
         self._behind_us[publication.source] = now_us - publication.time_us
 
-    def _dressed(self, effect: Effect, publish: Publish, stamp: Stamp, route: tuple[str, ...]) -> Effect:
-        passed = (*route, self._name) if self._records_route and len(route) < NODES_MAX else ()
-        stamped = Stamped(publish.publication, stamp, passed, publish.homes, publish.hops, publish.via)
-        if type(effect) is Multicast:
-            return Multicast(effect.to, stamped)
-        assert type(effect) is Send
-        return Send(effect.to, stamped)
-
     def _keep(self, publication: Publication, stamp: Stamp | None, now_us: int) -> None:
         if self._seen.first_time(publication.source, publication.seq):
             tags = () if self._style.numbers else self._classes.tags_of(publication.attributes)
             self._buffer.add(publication, stamp, tags, now_us)
-            if self._due_us is None and not self._style.numbers:
+            if self.due_us is None and not self._style.numbers:
                 self._wake(now_us)
 
     def _on_stamp(self, stamp: Stamp, route: tuple[str, ...], now_us: int) -> None:
@@ -178,7 +168,7 @@ class Gossip:
                 self._partners.ask_what_was_before(stamp.origin, now_us)
         if self._losses.noticed > before:
             self._stretch = 1
-        if self._due_us is None and (self._losses or self._partners is not None):
+        if self.due_us is None and (self._losses or self._partners is not None):
             self._wake(now_us)
 
     def _learn_route(self, origin: str, route: tuple[str, ...]) -> None:
@@ -190,16 +180,13 @@ class Gossip:
 
     # Rounds ----------------------------------------------------------------------------------------
 
-    def next_due_us(self) -> int | None:
-        return self._due_us
-
     def _wake(self, now_us: int) -> None:
         """The next round, in the rhythm that this broker has always had."""
         interval_us = self._settings.interval_us * self._stretch
-        self._due_us = now_us + interval_us - (now_us - self._phase_us) % interval_us
+        self.due_us = now_us + interval_us - (now_us - self._phase_us) % interval_us
 
     def on_timer(self, now_us: int) -> list[Effect]:
-        if self._due_us is None or now_us < self._due_us:
+        if self.due_us is None or now_us < self.due_us:
             return []
         self._classes.settle(now_us)
         self._losses.give_up_old(now_us)
@@ -208,7 +195,7 @@ class Gossip:
         self.counts["rounds" if effects else "silent rounds"] += 1
         if self._settings.adaptive:
             self._stretch = min(2 * self._stretch, self._settings.stretch_max) if self._is_idle(effects) else 1
-        self._due_us = None
+        self.due_us = None
         if self._has_more_to_send(now_us):
             self._wake(now_us)
         given_up = self._losses.take_given_up()
@@ -272,7 +259,8 @@ class Gossip:
     # What others say -------------------------------------------------------------------------------
 
     def on_message(self, sender: str, message: Message, now_us: int) -> list[Effect]:
-        self._classes.take_in(now_us)
+        if self._classes.has_changed:
+            self._classes.take_in(now_us)
         if not isinstance(message, GossipEvent | GossipComplete) and len(message.path) >= NODES_MAX:
             return []  # there is no room for our name: sent on, others would refuse it, and us with it
         match message:

@@ -23,8 +23,8 @@ class GossipLayer(BrokerLayer[CoreBroker]):
         self._gossip = gossip
 
     def next_due_us(self) -> int:
-        due_us, round_us = self.inner.next_due_us(), self._gossip.next_due_us()
-        return due_us if round_us is None else min(round_us, due_us)
+        due_us, round_us = self.inner.next_due_us(), self._gossip.due_us
+        return due_us if round_us is None or due_us < round_us else round_us
 
     def has_settled(self, now_us: int) -> bool:
         return self._gossip.has_settled(now_us)
@@ -48,7 +48,7 @@ class GossipLayer(BrokerLayer[CoreBroker]):
         return effects + self._gossip.on_timer(now_us) if type(given) is Wake else effects
 
     def _on_received(self, sender: str, message: Message, now_us: int) -> list[Effect]:
-        if type(message) is Publish or type(message) is Stamped or type(message) is Batch:
+        if type(message) is Stamped or type(message) is Publish or type(message) is Batch:
             refused = self.inner.refusal(sender, message, now_us)
             if refused is not None:
                 return [refused]

@@ -289,7 +289,7 @@ class Publisher:
             del self._requested[seq]
         self._answer_us = min((each.due_us for each in self._requested.values()), default=None)
         effects: list[Effect] = []
-        groups: dict[tuple[str, ...], list[Publication]] = {}
+        groups: dict[tuple[str, ...], list[tuple[Publication, int]]] = {}
         gone: dict[str, list[int]] = {}
         kept = [publication for seq in sorted(due) if (publication := self._cache.get(seq)) is not None]
         found = {each.seq: each for each in self._channel.signed(kept)}  # signed once for all who get one of them
@@ -298,10 +298,12 @@ class Publisher:
             if publication is None:
                 for each in requesters:
                     gone.setdefault(each, []).append(seq)
-            elif self._is_for_all(publication, len(requesters)):
+                continue
+            size = self._repair_bytes(publication)
+            if self._is_for_all(publication, size, len(requesters)):
                 effects += self._channel.send_control(openly(publication), publication.payload, now_us)
             else:
-                groups.setdefault(tuple(sorted(requesters)), []).append(publication)
+                groups.setdefault(tuple(sorted(requesters)), []).append((publication, size))
         for requesters_of, publications in groups.items():
             effects += self._repairs(requesters_of, publications, now_us)
         for each, seqs in gone.items():
@@ -310,24 +312,23 @@ class Publisher:
                 effects += self._channel.send_control(labels(repair, (each,)), encoded(repair), now_us)
         return effects
 
-    def _is_for_all(self, publication: Publication, requesters: int) -> bool:
+    def _is_for_all(self, publication: Publication, size: int, requesters: int) -> bool:
         """Whether a repair goes to all whom it matches: many miss it, or it does not fit into another's payload."""
         if len(publication.attributes) > ATTRIBUTES_MAX - _MARKS:
             return False
-        return requesters > self._settings.scope_max or self._repair_bytes(publication) > PAYLOAD_BYTES_MAX // 2
+        return requesters > self._settings.scope_max or size > PAYLOAD_BYTES_MAX // 2
 
     def _repair_bytes(self, publication: Publication) -> int:
         """What it takes in a repair, about; exactly where that is much, because its attributes may be."""
         size = len(encoded(Repair((repaired(publication),))))
         return size if size > self._settings.repair_bytes else _HEAD_BYTES + len(publication.payload)
 
-    def _repairs(self, to: tuple[str, ...], publications: list[Publication], now_us: int) -> list[Effect]:
+    def _repairs(self, to: tuple[str, ...], sized: list[tuple[Publication, int]], now_us: int) -> list[Effect]:
         effects: list[Effect] = []
         together: list[Repaired] = []
         size = 0
         most = self._settings.repair_bytes_reliable if self._reliable else self._settings.repair_bytes
-        for each in publications:
-            more = self._repair_bytes(each)
+        for each, more in sized:
             if together and size + more > most:
                 effects += self._repair(to, together, now_us)
                 together, size = [], 0

@@ -1,6 +1,6 @@
 """What a subscriber remembers of one publisher: what is missing, what was not announced, how long things take."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
 import msgspec
@@ -9,11 +9,19 @@ from holdfast.language.subscription import Subscription
 from holdfast.protocol.duplicates import Seen
 from holdfast.protocol.records import Codebook, Record, Relevance, Sighting
 from holdfast.protocol.recovery.rtt import RttEstimator
+from holdfast.protocol.recovery.settings import RecoverySettings
 
 NEVER_US = 2**62
+SILENT_US = 15_000_000  # a publisher that is there is heard of more often
+_GROWTH = 1.5  # of the wait from one request to the next: losses need less patience than congestion, which doubles it
+_LONGER = 8.0  # and the longest wait is so many usual ones, until
+_TRIES = 16  # requests were in vain: with a third lost each way once in ten thousand. Then something is down
 _RANGES_MAX = 64  # of numbers not announced; with more, two neighbours become one and some are announced twice
 _ANNOUNCED_MAX = 2_048  # numbers of one range in a request: a digest of twenty bytes each can list them
 _TESTED_MAX = 512  # attributes worth naming; a subscriber with more tests anything
+_TURN_US = 1_500_000  # without an answer, after which none is on its way: far longer than from one to the next
+_SHARE_AFTER = 256  # numbers after which it is judged what part of them is for us
+_SHARE_OF = 65_536  # the last of them, about: what a publisher publishes changes
 
 
 class Interest:
@@ -49,7 +57,8 @@ class Interest:
 class MissingState(msgspec.Struct, gc=False):
     departure_us: int
     due_us: int  # when to ask, or to ask again
-    asked_us: int = 0
+    asked_us: int = 0  # the first time
+    last_us: int = 0  # and the last
     tries: int = 0
 
 
@@ -122,6 +131,24 @@ class Unannounced:
     def put_off(self, due_us: int) -> None:
         self._due_us = max(self._due_us, due_us)
 
+    def hurry(self, now_us: int) -> None:
+        self._due_us = min(self._due_us, now_us)
+
+    def take(self, first: int, last: int, most: int) -> list[int]:
+        """The lowest numbers of this range, which need not be announced any more."""
+        taken: list[int] = []
+        left: list[list[int]] = []
+        for begin, end in self._ranges:
+            since = max(begin, first)
+            upto = min(end, last, since + most - len(taken) - 1)
+            if since > upto:
+                left.append([begin, end])
+                continue
+            taken += range(since, upto + 1)
+            left += [each for each in ([begin, since - 1], [upto + 1, end]) if each[0] <= each[1]]
+        self._ranges = left
+        return taken
+
     def close(self, first: int, last: int, announced_to: int) -> list[range]:
         """A record lists these: those of them that are news, in a range or beyond `announced_to`."""
         if not self._ranges:
@@ -166,15 +193,21 @@ class Unannounced:
 
 
 class Source:
-    def __init__(self, name: str, reply_us: int, now_us: int) -> None:
+    def __init__(self, name: str, settings: RecoverySettings, now_us: int) -> None:
         self.name = name
+        self._settings = settings
         self.epoch = 0  # not known before the first digest
         self.heard_us = now_us  # the last digest
         self.travel = RttEstimator(0)  # arrival - departure, with the difference of the two clocks
-        self.reply = RttEstimator(reply_us)
+        self.reply = RttEstimator(settings.reply_us)
         self.first = 0  # the first number that we know of; what was before is not owed
         self.announced_to = 0  # the highest number that we know of
         self.latest = 0  # the highest number that has come
+        self.told_to = 0  # the highest number that a digest of its present life has told of
+        self._since = NEVER_US  # the first that came by itself: it was published after we have subscribed
+        self._wanted = self._covered = 0  # of the numbers that statements were about, and those for us
+        self._answer = (0, 0)  # the latest request that was answered: when it was made, and for which number,
+        self._answered_us = 0  # and when the answer came
         self.missing: dict[int, MissingState] = {}
         self._lowest: list[int] = []  # a heap of missing numbers; those that are not missing any more count for nothing
         self._asks: list[tuple[int, int]] = []  # a heap: when to ask for which; an entry counts if it is its `due_us`
@@ -200,10 +233,58 @@ class Source:
         self._answered = self._answered or for_us
         return known_range
 
+    def note_share(self, seqs: Sequence[int], covered: int) -> None:
+        """These came for us, and something was stated of so many numbers."""
+        if seqs:
+            self._since = min(self._since, seqs[0])
+        self._wanted += len(seqs)
+        self._covered += covered
+        if self._covered > _SHARE_OF:
+            self._wanted //= 2
+            self._covered //= 2
+
+    @property
+    def wants_most(self) -> bool:
+        """Whether what it publishes is mostly for us: then asking for all of it is cheaper than for a list of it."""
+        return self._covered >= _SHARE_AFTER and 2 * self._wanted >= self._covered
+
+    def take_existing(self, most: int) -> list[int]:
+        """Unannounced numbers of which it is certain that there were such events, after we have subscribed."""
+        return self.unannounced.take(self._since, self.told_to, most)
+
+    def note_answer(self, seq: int, missing: MissingState, now_us: int) -> None:
+        self._answer = max(self._answer, (missing.last_us, seq))
+        self._answered_us = now_us
+        # Which request an answer is for is known after the first only; but the first guess may be far too short.
+        if missing.tries == 1:
+            self.reply.add(now_us - missing.asked_us)
+        elif missing.tries and not self.reply.known:
+            self.reply.guess(now_us - missing.asked_us)
+
+    def awaits_turn(self, seq: int, missing: MissingState, now_us: int) -> bool:
+        """A publisher answers in turn. While answers come to what was asked before this, asking again gets it twice."""
+        return (missing.last_us, seq) > self._answer and now_us - self._answered_us < _TURN_US
+
+    def retry_timeout_us(self, tries: int, now_us: int) -> int:
+        if tries < _TRIES:
+            longer = min(_GROWTH**tries, _LONGER)
+        elif now_us - self.heard_us < SILENT_US:
+            longer = _LONGER / 2  # the publisher is there, so it is mere bad luck
+        else:
+            longer = _LONGER * _GROWTH ** min(tries - _TRIES, _TRIES)
+        # A publisher gathers requests for a moment before it repairs, however soon it answers others.
+        timeout_us = max(self.reply.timeout_us * longer, 2 * self._settings.gather_us_min)
+        return int(min(timeout_us, self._settings.retry_us_max))
+
     def miss(self, seq: int, departure_us: int, due_us: int) -> None:
         self.missing[seq] = MissingState(departure_us, due_us)
         heappush(self._lowest, seq)
         heappush(self._asks, (due_us, seq))
+
+    def missing_within(self, first: int, last: int) -> list[int]:
+        if last - first < len(self.missing):
+            return [seq for seq in range(first, last + 1) if seq in self.missing]
+        return [seq for seq in self.missing if first <= seq <= last]
 
     def put_off(self, seq: int, missing: MissingState, due_us: int) -> None:
         missing.due_us = due_us

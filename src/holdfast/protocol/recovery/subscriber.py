@@ -30,7 +30,7 @@ from holdfast.protocol.recovery.control import (
     labels,
     publication_of,
 )
-from holdfast.protocol.recovery.publisher_state import NEVER_US, Interest, MissingState, Source
+from holdfast.protocol.recovery.publisher_state import NEVER_US, SILENT_US, Interest, MissingState, Source
 from holdfast.protocol.recovery.recovery import ControlChannel
 from holdfast.protocol.recovery.rtt import RttEstimator
 from holdfast.protocol.recovery.settings import RecoverySettings
@@ -41,10 +41,6 @@ _UNANNOUNCED_MAX = 8_192  # numbers that one request wants announced again: four
 _UNSTATED_MAX = 3  # digests in a row before which nothing was stated, after which we want digests with records again
 _LOOKED_FOR = 8_192  # missing ones of a publisher beyond which we do not ask for more announcements
 _NOTED_US = 5_000_000  # how long a missing one is kept in mind by who does not ask: no latch waits longer
-_SILENT_US = 15_000_000  # a publisher that is there is heard of more often
-_GROWTH = 1.5  # of the wait from one request to the next: losses need less patience than congestion, which doubles it
-_LONGER = 8.0  # and the longest wait is so many usual ones, until
-_TRIES = 16  # requests were in vain: with a third lost each way once in ten thousand. Then something is down
 _FIRST_US = 2_000_000  # a new publisher learns which attributes matter to us, and then is asked what we missed
 _GOSSIP_US_MAX = 3_000_000  # what brokers need longer for, they may not get at all: a second would ask twice as often
 _NOT_KEPT = "the publisher no longer keeps it"
@@ -137,6 +133,7 @@ class Subscriber:
         elif seqs:
             known.travel.add(now_us - batch.times_us[-1])
         known.heard_us = now_us
+        known.note_share(seqs, batch.upto - batch.since + 1 if states else 0)
         if seqs:
             known.latest = max(known.latest, seqs[-1])
         if known.missing:
@@ -166,6 +163,9 @@ class Subscriber:
         if known.unannounced:
             known.unannounced.close(0 if since == 1 else since, upto, upto)  # from the beginning
         known.announced_to = max(known.announced_to, upto)
+        # What has not come of them is not for us: a keeper tells so of what it answers.
+        for seq in known.missing_within(since if since > 1 else min(batch.seqs, default=NEVER_US), upto):
+            self._found(known, seq)
         return effects
 
     def _end(self, known: Source, seq: int, now_us: int, is_repair: bool) -> None:
@@ -173,11 +173,10 @@ class Subscriber:
         found = self._found(known, seq)
         if not is_repair or found is None:
             return
-        # Which request an answer is for is known after the first only; but the first guess may be far too short.
-        if found.tries == 1:
-            known.reply.add(now_us - found.asked_us)
-        elif found.tries and not known.reply.known:
-            known.reply.guess(now_us - found.asked_us)
+        known.note_answer(seq, found, now_us)
+        if known.unannounced and len(known.missing) == _LOOKED_FOR // 2:  # before there is nothing on its way
+            known.unannounced.hurry(now_us)
+            self._rearm(known, now_us)
 
     def _found(self, known: Source, seq: int) -> MissingState | None:
         found = known.missing.pop(seq, None)
@@ -216,6 +215,7 @@ class Subscriber:
         if known.forgets_below(for_us=OF not in publication.attributes):
             effects += self._never_announced(known, closed, _NOT_KEPT)
         known.epoch = digest.epoch
+        known.told_to = max(known.told_to, digest.last_seq)
         known.heard_us = now_us
         if OF not in publication.attributes and known.unannounced.tries == 1:  # for us alone: it answers our request
             known.reply.add(now_us - known.unannounced.asked_us)
@@ -279,11 +279,11 @@ class Subscriber:
             if now_us < self._full_until_us:
                 return None, []
             oldest = min(self._sources.values(), key=lambda each: each.heard_us)
-            self._full_until_us = oldest.heard_us + _SILENT_US
+            self._full_until_us = oldest.heard_us + SILENT_US
             if now_us < self._full_until_us:
                 return None, []
             effects = self._forget(oldest, "too many publishers", now_us)
-        known = self._sources[name] = Source(name, self._settings.reply_us, now_us)
+        known = self._sources[name] = Source(name, self._settings, now_us)
         known.travel.add(now_us - departure_us)
         known.stated = stated
         return known, effects + self._channel.follow(digest_condition(name), now_us) + self._greet(known, now_us)
@@ -424,46 +424,43 @@ class Subscriber:
         effects: list[Effect] = []
         wanted: list[int] = []
         if not self._settings.asks:
-            self._let_go(known, now_us)
+            for seq, _ in known.due(now_us + _TOGETHER_US, len(known.missing)):
+                self._found(known, seq)  # of no interest any more to who only wants to know for the sake of order
+        elif known.unannounced and known.wants_most:
+            self._miss_all(known, now_us)
+        many = len(known.missing) > _ASKED_MAX  # so that what was asked for before this may keep the publisher busy
         for seq, missing in known.due(now_us + _TOGETHER_US, _ASKED_MAX):
             if missing.tries and now_us - missing.asked_us >= self._settings.search_us:
                 effects += self._give_up(known, seq, "nobody answers")
                 continue
+            if many and missing.tries and known.awaits_turn(seq, missing, now_us):
+                known.put_off(seq, missing, now_us + known.retry_timeout_us(0, now_us))
+                continue
             if not missing.tries:
                 missing.asked_us = now_us
-            known.put_off(seq, missing, now_us + self._retry_timeout_us(known, missing.tries, now_us))
+            missing.last_us = now_us
+            known.put_off(seq, missing, now_us + known.retry_timeout_us(missing.tries, now_us))
             missing.tries += 1
             wanted.append(seq)
         ranges: tuple[tuple[int, int], ...] = ()
         unannounced = False
         if len(known.missing) < _LOOKED_FOR or not known.unannounced:
             ranges = known.unannounced.ranges()
-            unannounced = known.unannounced.due(
-                now_us, self._retry_timeout_us(known, known.unannounced.tries, now_us), self._settings.search_us
-            )
+            timeout_us = known.retry_timeout_us(known.unannounced.tries, now_us)
+            unannounced = known.unannounced.due(now_us, timeout_us, self._settings.search_us)
         else:
-            known.unannounced.put_off(now_us + self._retry_timeout_us(known, 0, now_us))
+            known.unannounced.put_off(now_us + known.retry_timeout_us(0, now_us))
         if ranges and not known.unannounced:
             effects += self._never_announced(known, ranges, "nobody answers")
         if wanted or unannounced:
             effects += self._request(known, sorted(wanted), unannounced, now_us)
         return effects
 
-    def _let_go(self, known: Source, now_us: int) -> None:
-        """Of no interest any more to somebody who only wants to know for the sake of order."""
-        for seq, _ in known.due(now_us + _TOGETHER_US, len(known.missing)):
-            self._found(known, seq)
-
-    def _retry_timeout_us(self, known: Source, tries: int, now_us: int) -> int:
-        if tries < _TRIES:
-            longer = min(_GROWTH**tries, _LONGER)
-        elif now_us - known.heard_us < _SILENT_US:
-            longer = _LONGER / 2  # the publisher is there, so it is mere bad luck
-        else:
-            longer = _LONGER * _GROWTH ** min(tries - _TRIES, _TRIES)
-        # A publisher gathers requests for a moment before it repairs, however soon it answers others.
-        timeout_us = max(known.reply.timeout_us * longer, 2 * self._settings.gather_us_min)
-        return int(min(timeout_us, self._settings.retry_us_max))
+    def _miss_all(self, known: Source, now_us: int) -> None:
+        """Look for numbers that there were without asking first what they are about: most of them are for us."""
+        for seq in known.take_existing(max(0, _LOOKED_FOR - len(known.missing))):
+            if seq not in known.missing and not self._seen.has(known.name, seq):
+                self._miss(known, seq, now_us - known.travel.mean_us, now_us)
 
     def _greet_again(self, known: Source, now_us: int) -> list[Effect]:
         """The publisher does not seem to know what matters to us: the greeting was lost, or is on its way."""
@@ -494,7 +491,8 @@ class Subscriber:
         del self._sources[known.name]
         self._missing -= len(known.missing)
         lost: list[Effect] = [Lost(known.name, seq, seq, reason) for seq in known.missing]
-        if reason != _ANEW:  # or lives would be mixed up
-            ranges = *known.unannounced.ranges(), (known.announced_to + 1, known.latest - 1)
-            lost += self._never_announced(known, ranges, reason)
+        ranges = *known.unannounced.ranges(), (known.announced_to + 1, known.latest - 1)
+        if reason == _ANEW:  # what no digest of this life has told of may be of the next one
+            ranges = tuple((first, min(last, known.told_to)) for first, last in known.unannounced.ranges())
+        lost += self._never_announced(known, ranges, reason)
         return lost + self._channel.unfollow(digest_condition(known.name), now_us)
