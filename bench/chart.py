@@ -115,7 +115,7 @@ def section(results: dict[str, Any]) -> str:
         "",
         "## Matching",
         "",
-        f"Measured on {results['date']} with `./run bench matching --save`: {machine['processor']}, "
+        f"Measured on {results['date']}{_later(results)} with `./run bench matching --save`: {machine['processor']}, "
         f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
         f"Python {machine['python']}, {versions}. Contestants took turns and each number is the best of "
         f"{results['rounds']} rounds or more. The machine is shared: compare numbers with each other rather "
@@ -142,6 +142,12 @@ def section(results: dict[str, Any]) -> str:
         "",
         _END,
     ])  # fmt: skip
+
+
+def _later(results: dict[str, Any]) -> str:
+    """The parts that were measured on other days."""
+    later = [f"{part} on {date}" for part, date in results.get("dates", {}).items() if date != results["date"]]
+    return f" ({', '.join(later)})" if later else ""
 
 
 def _lines(results: dict[str, Any]) -> list[str]:

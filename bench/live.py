@@ -21,6 +21,7 @@ from typing import Any
 from bench import live_report
 from bench.beside_peers import asked, concluded, taking_part
 from bench.live_overload import overload
+from bench.live_realistic import check as realistic_check
 from bench.live_realistic import realistic
 from bench.live_systems import SYSTEMS, Server
 from bench.results import Check, machine
@@ -201,8 +202,7 @@ def checks(found: dict[Case, Found], overloaded: dict[str, Any], many: dict[str,
     for name, each in overloaded.items():
         yield Check(f"lost without a trace, {name}", "less than", 1, "events", each["lost_without_a_trace"])
     if many:
-        name = "the broker's throughput: 10,000 realistic conditions, to one"
-        yield Check(name, "at least", 0.5, "x", many["share"])
+        yield realistic_check(many)
 
 
 def as_data(

@@ -13,7 +13,7 @@ from bench.live_relay import PER_FRAME, Framed, dial, framed
 from holdfast.model.messages import Batch, Delta, Heartbeat
 from holdfast.wire.codec import decode_frame_untrusted, encode_message
 from holdfast.wire.codec import framed as frame_of
-from holdfast.wire.signals import SIGNAL, Hello, encode_signal
+from holdfast.wire.signals import LEVEL, SIGNAL, Hello, encode_signal
 
 _BEAT = framed(frame_of([encode_message(Heartbeat(1, ((0, 0), (0, 0)), kind="client"))]))
 _BEAT_S = 1.0
@@ -29,7 +29,7 @@ async def greeted(address: str, name: str, on_frame: Callable[[Framed, bytes], N
             on_frame(this, frame)
 
     connection = await dial(address, on_any)
-    connection.transport.write(framed(encode_signal(Hello(name, "client", 1))))
+    connection.transport.write(framed(encode_signal(Hello(name, "client", 1, level=LEVEL))))
     await welcome.wait()
     _beat(connection)
     return connection

@@ -90,12 +90,17 @@ may keep a megabyte for it, was sent events as fast as they could be published:
 
 def _realistic(data: Data) -> str:
     lines = [f"- {line}." for line in realistic_lines(data)]
-    return "\n".join([*_REALISTIC, *lines, "", ""]) if lines else ""
+    measured = (
+        [f"Measured on {data['realistic']['date']} with `./run python -m bench.live_realistic --save`."]
+        if lines
+        else []
+    )
+    return "\n".join([*_REALISTIC, *lines, "", *measured, "", ""]) if lines else ""
 
 
 _REALISTIC = [
-    "With conditions as people have them, each matching about 1 % of the events, and recovery at both ends, what",
-    "counts is the broker alone (`bench/live_realistic.py`). Beside it, one condition that matches every event:",
+    "With conditions as people have them, each matching about 1 % of the events, what counts is the broker alone: its",
+    "subscribers only count what comes (`bench/live_realistic.py`). Beside it, one condition that matches every event:",
     "",
 ]
 _EXPLANATION = """\

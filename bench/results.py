@@ -207,3 +207,19 @@ def load(path: Path = SAVED) -> dict[str, Any] | None:
 def save(results: dict[str, Any], path: Path = SAVED) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def with_part(saved: dict[str, Any], new: dict[str, Any], part: str) -> dict[str, Any]:
+    """What was saved, with one part of it measured anew: a batch workload, or what `OTHER_PARTS` of the bench names.
+
+    Parts take turns among their own contestants, so one may be of another day; the page then names that day.
+    """
+    joined = {**saved, "ratios": {**saved["ratios"], **new["ratios"]}, "machine": new["machine"]}
+    for key in ("rows", "index"):
+        joined[key] = [each for each in saved[key] if each["workload"] != part] + new[key]
+    for key in ("live", "runs", "churn", "parsing", "memory"):
+        joined[key] = new[key] or saved.get(key)
+    fresh = {each["name"] for each in new["checks"]}
+    joined["checks"] = [each for each in saved["checks"] if each["name"] not in fresh] + new["checks"]
+    joined["dates"] = {**saved.get("dates", {}), part: new["date"]}
+    return joined

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Groups that take longest: each runs in one process, and would keep the others waiting at the end if it began late.
+_LONG_GROUPS = ("spark", "audit", "prediction")
+
 settings.register_profile("same each time", derandomize=True, database=None, deadline=None)
 settings.load_profile("same each time")
 
@@ -27,8 +30,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.xdist_group("spark"))
             if os.environ.get("HOLDFAST_NO_SPARK") == "1":
                 item.add_marker(pytest.mark.skip(reason="HOLDFAST_NO_SPARK=1"))
-        elif "traces" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("traces"))  # a dozen runs, made once for all who look at them
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Long groups first, and the rest as it was."""
+    group = item.get_closest_marker("xdist_group")
+    return _LONG_GROUPS.index(group.args[0]) if group and group.args[0] in _LONG_GROUPS else len(_LONG_GROUPS)
 
 
 @pytest.fixture(scope="session")

@@ -25,8 +25,7 @@ BLOCKS = {  # page, the command that the block is about: reason
     ("docs/mqtt.md", "user-property '$last' 5"): "the same; tests/net/test_mqtt_history.py does it",
     ("docs/mqtt.md", "paho.mqtt.client"): "runs for ever; tests/net/test_mqtt_clients.py does the same",
     ("docs/cluster.md", "--packages org.apache.hadoop"): "needs a bucket, and a package from Maven's servers",
-    ("docs/cluster.md", 'format("delta")'): "needs delta-spark and Iceberg's runtime, packages from Maven's servers",
-    ("docs/cluster.md", "SPARK_REMOTE=sc://"): "Spark Connect's client needs packages that the locks do not have",
+    ("docs/cluster.md", "SPARK_REMOTE=sc://"): "starts a server; tests/pipeline/test_connect.py does the same",
 }
 
 COMMANDS = {  # how a command begins: reason

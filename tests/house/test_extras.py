@@ -29,9 +29,12 @@ INCLUDED = {
     "stomp": ["all"],
     "console": ["all"],
     "regex": ["all"],
+    "delta": ["all"],
+    "iceberg": ["all"],
+    "connect": ["all"],
 }
 NOT_IMPORTED = {"uvloop"}  # taken where it is installed, and not missed elsewhere
-BY_ANOTHER = {"llvmlite"}  # comes with numba
+BY_ANOTHER = {"llvmlite", "grpc"}  # come with numba and with pyspark[connect]
 DISTRIBUTIONS = {  # that are called otherwise than what they bring
     "pyjwt": "jwt",
     "paho-mqtt": "paho",

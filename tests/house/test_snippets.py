@@ -55,10 +55,6 @@ def test_console_examples_run(path: Path) -> None:
     snippets.run_console(read(path))
 
 
-def test_the_readme_s_commands_run_as_far_as_they_need_no_spark() -> None:
-    snippets.run_console([each for each in read(ROOT / "README.md") if "spark" not in each.words])
-
-
 def test_what_is_left_out_has_a_reason() -> None:
     untested = [each for page in pages() for each in read(*page.values) if not each.tested]  # type: ignore[attr-defined]
     reasons = set(left_out.BLOCKS)
