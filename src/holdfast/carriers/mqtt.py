@@ -26,6 +26,8 @@ _KEEPALIVE_S = 6  # a broker that does not answer for half as long again is gone
 _ANSWER_S = 30.0
 _QUEUED_MAX = 65_536  # messages that wait here for the passenger; then some are dropped, and counted
 _FLUSH = "~holdfast/flush"  # nobody listens there
+_LOG = logging.getLogger("holdfast.mqtt")
+_LOG.addHandler(logging.NullHandler())  # what is worth a word is told to the passenger
 
 
 class MqttCarrier:
@@ -56,8 +58,6 @@ class MqttCarrier:
                 except asyncio.QueueFull:
                     on_full(1)
 
-        quiet = logging.getLogger("holdfast.mqtt")  # what is worth a word is told to the passenger
-        quiet.addHandler(logging.NullHandler())
         self._client = aiomqtt.Client(
             self._address.host,
             self._address.port,
@@ -66,7 +66,7 @@ class MqttCarrier:
             protocol=self._version,
             keepalive=_KEEPALIVE_S,
             timeout=_CONNECT_S,
-            logger=quiet,
+            logger=_LOG,
             queue_type=Counting,
             max_queued_incoming_messages=_QUEUED_MAX,
             tls_params=aiomqtt.TLSParameters() if self._address.kind == "mqtts" else None,

@@ -6,6 +6,7 @@ then the server drops the oldest.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -27,6 +28,9 @@ _QUEUE_BYTES = 64 * 2**20  # for one consumer at the server, as many as NATS kee
 _LANE = "lane"  # the header that has all of it
 # The last is what aiormq raises for a connection that ends before its first byte is awaited.
 _ERRORS = (AMQPError, OSError, RuntimeError, TimeoutError, StopAsyncIteration)
+
+# What is worth a word is told to the passenger; without a handler each failed dial would be a line on stderr.
+logging.getLogger("aiormq").addHandler(logging.NullHandler())
 
 
 class RabbitCarrier:

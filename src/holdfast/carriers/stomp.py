@@ -5,6 +5,7 @@ limits of a slow consumer, is lost.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
@@ -27,6 +28,9 @@ _CONNECTED = "connected"  # the receipt, so to say, for connecting
 _TOPIC = "/topic/"
 _SELECTING = "ActiveMQ/"  # it makes numbers of headers, which are texts, where a selector compares them with one
 _OWN = "Holdfast"  # how our headers begin; the others are the protocol's
+
+# What is worth a word is told to the passenger; without a handler a broken send would be a traceback on stderr.
+logging.getLogger("stomp.py").addHandler(logging.NullHandler())
 
 
 class _Listener(stomp.ConnectionListener):  # type: ignore[misc]
