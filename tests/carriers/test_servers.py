@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 import holdfast
-from holdfast.carriers.servers import SERVERS, free_port
+from holdfast.carriers.servers import SERVERS
 from holdfast.nemesis.proxy import TcpProxy, Weather
+from holdfast.net.free_ports import free_ports
 from tests.carriers.riding import numbers, taken, twice
 from tests.carriers.servers import running
 
@@ -65,7 +66,7 @@ def test_a_plain_nats_client_reads_and_writes_the_same_events(tmp_path):
 
 
 def test_no_server_is_an_error_of_one_line():
-    port = free_port()
+    port = free_ports()
 
     async def story():
         async with holdfast.connect(f"nats://user:secret@127.0.0.1:{port}"):

@@ -10,10 +10,11 @@ import pytest
 
 import holdfast
 from holdfast.demo import mqtt_desk
-from holdfast.demo.mqtt_desk import MqttDesk, free_ports
+from holdfast.demo.mqtt_desk import MqttDesk
 from holdfast.model.errors import InputError
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
+from holdfast.net.free_ports import free_ports
 from holdfast.net.member import Member
 from holdfast.network.load import parse_text
 from tests.net.harness import live, until

@@ -9,7 +9,6 @@ end. Then whatever still runs is terminated.
 import os
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from holdfast.net.free_ports import free_ports
 from tests.house import snippets
 
 PATIENCE_S = 120.0  # a machine under load is slow; who waits this long has failed
@@ -90,10 +90,5 @@ def run_live(place: str, text: str, folder: str) -> None:
 
 
 def _with_free_ports(text: str) -> str:
-    with ExitStack() as stack:
-        free: dict[str, str] = {}
-        for port in dict.fromkeys(port for _, port in _PORT.findall(text)):
-            sock = stack.enter_context(socket.socket())  # held until all are chosen, so that all differ
-            sock.bind(("127.0.0.1", 0))
-            free[port] = str(sock.getsockname()[1])
+    free = {port: str(free_ports()) for port in dict.fromkeys(port for _, port in _PORT.findall(text))}
     return _PORT.sub(lambda found: found[1] + free[found[2]], text)

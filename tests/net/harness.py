@@ -7,6 +7,7 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any, ParamSpec
 from unittest.mock import patch
@@ -17,6 +18,7 @@ from holdfast.net.client import Client
 from holdfast.net.clock import Clock
 from holdfast.net.connecting import connect
 from holdfast.net.event_loop import run
+from holdfast.net.free_ports import free_ports
 from holdfast.net.node import BrokerNode
 from holdfast.net.settings import NodeSettings
 from holdfast.net.subscription import Delivery, Subscription
@@ -53,7 +55,7 @@ class Lab:
         self, name: str, listen: str | Address | tuple[str, ...] = "tcp://127.0.0.1:0", **settings: Any
     ) -> BrokerNode:
         given = listen if isinstance(listen, tuple) else (listen,)
-        addresses = tuple([parse_address(each) if isinstance(each, str) else each for each in given])
+        addresses = tuple([_ours(parse_address(each) if isinstance(each, str) else each) for each in given])
         recorder, log = settings.pop("recorder", None), settings.pop("log", None)
         clock = settings.pop("clock", None)
         settings.setdefault("protocol", QUICK)
@@ -79,6 +81,11 @@ class Lab:
         await b1.connected_to("b2")
         await b2.connected_to("b1")
         return b1, b2
+
+
+def _ours(address: Address) -> Address:
+    """With a port that is kept for us: a broker that was stopped may be started there again."""
+    return address if address.port else replace(address, port=free_ports())
 
 
 @asynccontextmanager

@@ -1,6 +1,5 @@
 """Who is next to whom: told by heartbeats and by a real ZooKeeper, with the same kit; and what is refused."""
 
-import socket
 import subprocess
 from collections.abc import Iterator
 from itertools import count
@@ -11,6 +10,7 @@ import pytest
 from holdfast.model.errors import InputError
 from holdfast.net import event_loop
 from holdfast.net.directory import directory_at
+from holdfast.net.free_ports import free_ports
 from holdfast.net.zookeeper import names_untrusted
 from holdfast.testing.directories import CHECKS, Check, run
 
@@ -29,9 +29,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if not JAR.exists():
         pytest.skip("ZooKeeper is not installed (apt-get install zookeeper)")
     folder = tmp_path_factory.mktemp("zookeeper")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_ports()
     config = folder / "zoo.cfg"
     config.write_text(
         f"dataDir={folder}\nclientPort={port}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\ntickTime=200\n"

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import socket
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -16,6 +15,7 @@ from holdfast.cli import main
 from holdfast.gateway.client import BlockingGateway, GatewayClient, LoggedEvent
 from holdfast.net.address import parse_address
 from holdfast.net.event_loop import run as run_loop
+from holdfast.net.free_ports import free_ports
 from tests.net.test_processes import PATIENCE_S, Process, Processes
 
 
@@ -81,9 +81,7 @@ def test_what_a_killed_gateway_had_told_anybody_is_there_when_it_is_back(process
 
 def test_a_batch_is_committed_once_although_its_gateway_is_killed(processes: Processes, tmp_path: Path) -> None:
     _, broker = processes.broker("b1")
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        listen = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
+    listen = f"tcp://127.0.0.1:{free_ports()}"
     with holdfast.connect_sync(broker) as subscriber:
         wanted = subscriber.subscribe("n >= 0")
         subscriber.flush()

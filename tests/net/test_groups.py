@@ -14,13 +14,14 @@ import holdfast
 from holdfast.model.errors import InputError
 from holdfast.mqtt.packets import PublishAck, PublishPacket
 from holdfast.net.client import Client
+from holdfast.net.free_ports import free_ports
 from holdfast.net.subscription import Subscription
 from holdfast.trust.settings import TrustSettings
 from tests.net.harness import Lab, fails, lab, live, settled, take, until, values
 from tests.net.mqtt_client import MqttClient, mqtt_port
 from tests.net.test_durable import STORING, kill
 from tests.net.test_mqtt import MODES, broker
-from tests.net.test_mqtt_clients import free_port, started
+from tests.net.test_mqtt_clients import started
 from tests.net.test_processes import Processes, processes
 
 __all__ = ["processes"]  # the fixture
@@ -186,7 +187,7 @@ async def test_a_shared_subscription_that_cannot_be_is_refused(tmp_path: Path) -
 @live
 async def test_a_killed_broker_loses_no_event_of_a_group(tmp_path: Path, processes: Processes) -> None:
     """Members take events and die, and the broker with the group's home dies: all are done with in the end."""
-    port = free_port()
+    port = free_ports()
     process = started(processes, tmp_path, port)
     done: set[int] = set()
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import math
-import socket
 from contextlib import suppress
 from dataclasses import replace
 from http.client import HTTPConnection
@@ -17,6 +16,7 @@ from holdfast.net import http
 from holdfast.net.address import Address
 from holdfast.net.clock import Clock
 from holdfast.net.counters import Counters
+from holdfast.net.free_ports import free_ports
 from holdfast.net.lost_peers import LostPeers
 from holdfast.net.member import Member
 from holdfast.net.metrics import exposition
@@ -231,15 +231,9 @@ async def _storing(net: Lab, folder: Any, lines: list[str]) -> BrokerNode:
     return await net.broker("b1", log=lambda note: lines.append(note.text), **settings)
 
 
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 @live
 async def test_a_broker_of_a_network_file_is_watched_at_its_port_and_again_after_a_crash() -> None:
-    port = free_port()
+    port = free_ports()
     network = parse_text({"topology": {"kind": "line", "brokers": 1}, "transport": {"metrics_port": port}})
     for _ in range(2):
         member = Member("b1", network, lambda spec, near, far: pytest.fail("there is no link"), Clock())

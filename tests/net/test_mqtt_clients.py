@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.net.free_ports import free_ports
 from tests.net.harness import live
 from tests.net.mqtt_client import mqtt_port
 from tests.net.test_processes import Process, Processes, processes
@@ -19,12 +19,6 @@ __all__ = ["processes"]  # the fixture
 
 PATIENCE_S = 60.0
 LISTEN = ("tcp://127.0.0.1:0", "mqtt://127.0.0.1:0")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def started(processes: Processes, folder: Path, port: int) -> Process:
@@ -90,7 +84,7 @@ def until(true: Callable[[], object], what: str) -> None:
 def test_paho_at_a_broker_that_is_killed(
     processes: Processes, tmp_path: Path, qos: int, version: int, clean: bool
 ) -> None:
-    port = free_port()
+    port = free_ports()
     broker = started(processes, tmp_path, port)
     sub = Paho(port, "sub", version, clean, wants=qos)
     pub = Paho(port, "pub", version, False)
@@ -136,7 +130,7 @@ def test_gmqtt_gets_all_from_a_broker_that_is_killed(
         return client
 
     async def run() -> list[int]:
-        port, got, ready = free_port(), list[int](), asyncio.Event()
+        port, got, ready = free_ports(), list[int](), asyncio.Event()
         broker = await asyncio.to_thread(started, processes, tmp_path, port)
         sub = await subscriber(port, got, ready)
         await asyncio.wait_for(ready.wait(), PATIENCE_S)

@@ -12,10 +12,11 @@ import pytest
 
 import holdfast
 from holdfast.mqtt.packets import PublishAck, PublishPacket
+from holdfast.net.free_ports import free_ports
 from holdfast.store.note_file import NoteFile
 from tests.net.harness import live
 from tests.net.mqtt_client import MqttClient, mqtt_port
-from tests.net.test_mqtt_clients import free_port, started
+from tests.net.test_mqtt_clients import started
 from tests.net.test_processes import Processes, processes
 
 __all__ = ["processes"]  # the fixture
@@ -107,7 +108,7 @@ def test_no_event_is_lost_and_none_of_quality_2_comes_twice(
 
 async def _events_through_kills(processes: Processes, tmp_path: Path, qos: int, version: int) -> list[int]:
     """What a subscriber gets of what a publisher sends while they and their broker die and come back."""
-    port, dice = free_port(), Random(f"{qos}/{version}")
+    port, dice = free_ports(), Random(f"{qos}/{version}")
     broker = await asyncio.to_thread(started, processes, tmp_path, port)
     sub, pub = Device(port, "sub", version, qos, True), Device(port, "pub", version, qos, False)
     async with asyncio.TaskGroup() as group:

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import socket
-from contextlib import suppress
 from pathlib import Path
 
 import aiomqtt
@@ -13,6 +11,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from holdfast.books.promises import check
+from holdfast.net.free_ports import free_ports
 from tests.net.test_up import PROGRAM
 
 FILE = """
@@ -41,20 +40,9 @@ subscriptions = ["m = 1"]
 """
 
 
-def two_ports() -> int:
-    """The first of two that follow each other and are free: the run takes them a moment later."""
-    while True:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            first = int(one.getsockname()[1])
-            with suppress(OSError, OverflowError):
-                other.bind(("127.0.0.1", first + 1))
-                return first
-
-
 async def run_with_guests(folder: Path, *more: str) -> tuple[dict[str, int], list[int], Path]:
     """What the run printed, and how many events each client of MQTT got; the native ones publish n, they m."""
-    port, out = two_ports(), folder / "run"
+    port, out = free_ports(2), folder / "run"
     (folder / "net.toml").write_text(FILE.format(port=port))
     command = [*PROGRAM, "up", str(folder / "net.toml"), "--out", str(out), "--json", *more]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)

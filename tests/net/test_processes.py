@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 import holdfast
 from holdfast.cli import main
 from holdfast.model.event import attributes_of
+from holdfast.net.free_ports import free_ports
 from tests.net.certificates import Authority
 
 PATIENCE_S = 60.0
@@ -87,8 +87,9 @@ class Processes:
         self._started.append(process)
         return process
 
-    def broker(self, name: str, *arguments: str, listen: str = "tcp://127.0.0.1:0") -> tuple[Process, str]:
-        """A broker that is ready, and its address."""
+    def broker(self, name: str, *arguments: str, listen: str = "") -> tuple[Process, str]:
+        """A broker that is ready, and its address, at which it may be started again."""
+        listen = listen or f"tcp://127.0.0.1:{free_ports()}"
         process = self.start("broker", "--id", name, "--listen", listen, *arguments)
         ready = process.line("ready")
         return process, json.loads(ready)["listen"][0] if "--json" in arguments else ready.split()[-1]
@@ -232,9 +233,7 @@ def test_clients_and_peers_survive_a_broker_that_is_killed(processes: Processes)
 
 
 def test_a_peer_that_is_not_up_yet_is_tried_again(processes: Processes) -> None:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        later = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
+    later = f"tcp://127.0.0.1:{free_ports()}"
     b2, second = processes.broker("b2", "--peer", f"b1={later}")
     assert "connection refused" in b2.line("retrying", error=True)
     processes.broker("b1", listen=later)
@@ -246,9 +245,7 @@ def test_what_cannot_be_is_one_clear_line_and_exit_code_2(
     processes: Processes, authority: Authority, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, address = processes.broker("b1")
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        nobody = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
+    nobody = f"tcp://127.0.0.1:{free_ports()}"
     key = authority.files("broker").key
     for arguments, complaint in [
         (["broker", "--id", "b2", "--listen", address], f"cannot listen on {address}: the port is in use"),

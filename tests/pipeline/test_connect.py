@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from bench.delta_judge import rows
+from holdfast.net.free_ports import free_ports
 from holdfast.network.presets import preset_text
 from tests.pipeline.test_cluster import (
     CONDITIONS,
@@ -68,8 +69,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     home = str(Path(pyspark.__file__).parent)
     python = str(python_without_us(folder))
     environment = plain | {MARK: str(folder), "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"}
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_ports()
     settings = [f"spark.connect.grpc.binding.port={port}", "spark.ui.enabled=false"]
     words = ["--class", SERVER, "--master", "local[2]", *(word for each in settings for word in ("--conf", each))]
     with everything_ends(str(folder)), (folder / "server.log").open("w") as log:

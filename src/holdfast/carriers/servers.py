@@ -17,6 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from holdfast.model.errors import InputError, TransportError
+from holdfast.net.free_ports import free_ports
 
 _START_S = 90.0  # a JVM or an Erlang node on a busy machine
 _STOP_S = 20.0  # to end in good order
@@ -37,7 +38,9 @@ class BusServer:
 
     def _port(self, purpose: str = "") -> int:
         """A free one; the same when it is started again."""
-        return self._ports.setdefault(purpose, free_port())
+        if purpose not in self._ports:
+            self._ports[purpose] = free_ports()
+        return self._ports[purpose]
 
     @staticmethod
     def missing() -> str:
@@ -94,13 +97,6 @@ class BusServer:
                 self.kill()
         if self.process is not None and self.process.stdout is not None:
             self.process.stdout.close()
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 def _program(name: str) -> str | None:

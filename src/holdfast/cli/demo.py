@@ -98,7 +98,7 @@ def run(
 
 def _network(out: Path, seed: int | None, settings: list[str]) -> "Network":
     """The preset with these changes, also as a file in the folder: the brokers' processes read it, and you may."""
-    from holdfast.demo.mqtt_desk import free_ports
+    from holdfast.net.free_ports import free_ports
     from holdfast.network.document import settings_from
     from holdfast.network.load import parse_text
     from holdfast.network.presets import preset_text

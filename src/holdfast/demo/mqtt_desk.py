@@ -7,9 +7,7 @@ other.
 
 import asyncio
 import json
-import socket
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,17 +22,6 @@ _TAIL_S = 20.0  # after the run, for what is being recovered: four doublings of 
 _QUIET_S = 3.0  # and this long without an event nothing is
 
 Trade = tuple[str, str, float, int]  # source, symbol, price, volume
-
-
-def free_ports(number: int) -> int:
-    """The first of so many ports that nobody listens on, as far as can be known beforehand."""
-    for first in range(18_830, 60_000, number):
-        with suppress(OSError):
-            for port in range(first, first + number):
-                with socket.socket() as one:
-                    one.bind(("127.0.0.1", port))
-            return first
-    raise OSError("there are no free ports for clients of MQTT")
 
 
 @dataclass(frozen=True)
