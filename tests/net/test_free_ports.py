@@ -30,8 +30,7 @@ def test_ports_in_a_row_are_all_kept() -> None:
 
 def test_a_row_with_a_port_that_somebody_has_is_not_taken_and_nothing_of_it_is_kept(monkeypatch) -> None:
     chosen = free_ports(4)
-    for each in module._kept.pop():
-        each.close()
+    module._give_back(module._kept.pop())
     with socket.create_server(("127.0.0.1", chosen + 1)):
         given = iter([chosen, chosen + 2])
         monkeypatch.setattr(module.SystemRandom, "randrange", lambda *about: next(given))
@@ -40,9 +39,9 @@ def test_a_row_with_a_port_that_somebody_has_is_not_taken_and_nothing_of_it_is_k
 
 
 def test_old_ports_are_given_back(monkeypatch) -> None:
-    monkeypatch.setattr(module, "_kept", deque[list[socket.socket]]())
+    monkeypatch.setattr(module, "_kept", deque[list[int]]())
     monkeypatch.setattr(module, "_KEPT", 2)
     mine = [free_ports() for _ in range(3)]
     assert [is_taken(port) for port in mine] == [False, True, True]
     for each in module._kept:
-        each[0].close()
+        module._give_back(each)
