@@ -1,4 +1,4 @@
-"""For every test: one Spark session in the whole run, the switch that does without Spark, and Hypothesis
+"""For every test: two Spark sessions in the whole run, the switch that does without Spark, and Hypothesis
 set so that a run today and a run tomorrow try the same examples.
 """
 
@@ -11,7 +11,9 @@ import pytest
 from hypothesis import settings
 
 # Groups that take longest: each runs in one process, and would keep the others waiting at the end if it began late.
-_LONG_GROUPS = ("spark", "audit", "prediction")
+_LONG_GROUPS = ("spark", "spark streams and sweeps", "audit", "prediction")
+# Tests of one group run in one process, and so share its session. One for all would run longer than all the rest.
+_SECOND_SESSION = ("test_match_stream", "test_stream_", "test_sweep", "test_plan_job", "test_studies", "test_resuming")
 
 settings.register_profile("same each time", derandomize=True, database=None, deadline=None)
 settings.load_profile("same each time")
@@ -25,9 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "traces" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("audit"))  # nineteen runs and their audit, made once
         if item.get_closest_marker("spark"):
-            # Tests of one group run in one process, and so share the session.
             if not item.get_closest_marker("xdist_group"):
-                item.add_marker(pytest.mark.xdist_group("spark"))
+                session = _LONG_GROUPS[item.path.name.startswith(_SECOND_SESSION)]
+                item.add_marker(pytest.mark.xdist_group(session))
             if os.environ.get("HOLDFAST_NO_SPARK") == "1":
                 item.add_marker(pytest.mark.skip(reason="HOLDFAST_NO_SPARK=1"))
     items.sort(key=_turn)

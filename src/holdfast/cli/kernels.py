@@ -17,8 +17,10 @@ _TEXTS = ["name LIKE 'a%b%c'", "name LIKE '%b'", "name = 'abc'"]
 def compile_matching() -> None:
     import pyarrow as pa
 
+    from holdfast.matching.levels import load_kernels
     from holdfast.matching.matcher import Matcher
 
+    load_kernels()  # those that brokers use
     matcher = Matcher()
     for number, condition in enumerate([*_SORTED, *_TESTED, *_WIDE, *_TEXTS]):
         matcher.add(number, condition)
