@@ -111,7 +111,7 @@ def test_a_digest_that_came_before_the_first_event_was_stored_counts(tmp_path, m
         await keeper.stop()
         return decode_untrusted(read_untrusted(announced[0].payload).publication)
 
-    assert asyncio.run(asyncio.wait_for(story(), 20)).epoch == 8
+    assert asyncio.run(asyncio.wait_for(story(), 60)).epoch == 8
 
 
 def test_a_store_gives_back_what_it_was_given_and_drops_the_oldest(tmp_path):
@@ -212,7 +212,7 @@ def test_who_subscribes_after_a_publishers_death_does_not_get_its_past(tmp_path,
         await keeper.stop()
         return numbers(got), named
 
-    assert asyncio.run(asyncio.wait_for(story(), 20)) == ([100, 101, 102, 103, 104], [])
+    assert asyncio.run(asyncio.wait_for(story(), 60)) == ([100, 101, 102, 103, 104], [])
 
 
 def test_a_keeper_survives_garbage(tmp_path):
@@ -229,4 +229,4 @@ def test_a_keeper_survives_garbage(tmp_path):
                 await asyncio.sleep(0.01)
         await keeper.stop()
 
-    asyncio.run(asyncio.wait_for(story(), 20))
+    asyncio.run(asyncio.wait_for(story(), 60))

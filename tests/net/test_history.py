@@ -77,7 +77,7 @@ async def test_a_broker_without_history_or_with_another_says_so_and_serves_what_
         async with holdfast.Broker(history=history) as broker, holdfast.connect(broker.address) as client:
             wanted = client.subscribe("n > 1", last=5)
             with pytest.warns(HoldfastWarning, match=reason):
-                loss = await asyncio.wait_for(anext(client.losses()), 10)
+                loss = await asyncio.wait_for(anext(client.losses()), 60)
             assert reason in loss.reason
             await fill(broker.address, 1, 3)
             assert await numbers(wanted, 2) == [2, 3]

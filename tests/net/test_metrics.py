@@ -25,6 +25,7 @@ from holdfast.net.status import Queue, Status, StoreStatus, status_of
 from holdfast.net.watching import watch
 from holdfast.network.load import parse_text
 from holdfast.protocol.hops.settings import HopSettings
+from holdfast.protocol.settings import ProtocolSettings
 from holdfast.wire.signals import Hello
 from tests.net.harness import Lab, fails, lab, live, settled, until
 
@@ -149,8 +150,10 @@ async def test_a_broker_that_had_dialled_in_and_is_gone_is_noticed_until_it_is_b
 
 @live
 async def test_a_broker_that_takes_leave_is_not_missed_nor_is_a_client() -> None:
+    seldom = ProtocolSettings(heartbeat_us=30_000_000, lease_us=100_000_000)
     async with lab() as net:
-        b1, b2 = await net.pair()
+        # Who sends a heartbeat to one that has left learns that the connection is broken, and no more that it said so.
+        b1, b2 = await net.pair(protocol=seldom)
         client = await net.client(b1)
         b2.set_peers({})
         await client.close()
