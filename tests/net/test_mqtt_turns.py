@@ -15,6 +15,7 @@ from holdfast.mqtt.packets import Connect
 from holdfast.mqtt.topics import matches
 from holdfast.net.mqtt_door import Door
 from holdfast.net.mqtt_place import ClientPlace
+from holdfast.net.seat import Seat
 from holdfast.net.slices import SLICE_S
 from holdfast.store.note_file import NoteFile
 from tests.net.harness import live
@@ -26,11 +27,11 @@ STEP_S = SLICE_S / 10  # what one step takes by the clock of these tests
 class Turns:
     """Steps of some work in each turn of the event loop, on a clock that goes by steps."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, step_s: float = STEP_S) -> None:
         self.all = self._now = 0
         self.most = 0
         for module in ("slices", "mqtt_line", "mqtt_place", "memory"):
-            monkeypatch.setattr(f"holdfast.net.{module}.monotonic", lambda: 1_000.0 + STEP_S * self.all)
+            monkeypatch.setattr(f"holdfast.net.{module}.monotonic", lambda: 1_000.0 + step_s * self.all)
         asyncio.get_running_loop().call_soon(self._turn)
 
     def step(self) -> None:
@@ -57,6 +58,42 @@ async def test_small_publications_in_one_read_are_published_over_many_turns(monk
             await flood.publish("a")
         await flood.publish("a", qos=1)
         assert turns.all == 501 and turns.most <= 20
+
+
+@live
+async def test_a_burst_of_quality_0_does_not_pile_up_for_a_subscriber_that_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Here a delivery takes three times as long as a publication; what piles up overflows a queue in the end."""
+    async with (
+        holdfast.Broker(["mqtt://127.0.0.1:0"]) as broker,
+        MqttClient(mqtt_port(broker), "sub") as sub,
+        MqttClient(mqtt_port(broker), "flood") as flood,
+    ):
+        await sub.subscribe("a")
+        turns, publish, deliver, put = Turns(monkeypatch, SLICE_S / 300), Door.publish, Connection.deliver, Seat._put
+        waiting = list[int]()
+
+        def published(self: Door, *given: Any) -> Any:
+            turns.step()
+            return publish(self, *given)
+
+        def delivered(self: Connection, *given: Any, **more: Any) -> Any:
+            for _ in range(3):
+                turns.step()
+            return deliver(self, *given, **more)
+
+        def queued(self: Seat, *given: Any) -> None:
+            put(self, *given)
+            waiting.append(len(self.queue))
+
+        monkeypatch.setattr(Door, "publish", published)
+        monkeypatch.setattr(Connection, "deliver", delivered)
+        monkeypatch.setattr(Seat, "_put", queued)
+        for number in range(6_000):
+            await flood.publish("a", b"%d" % number)
+        assert [int((await sub.event()).payload) for _ in range(6_000)] == list(range(6_000))
+        assert len(waiting) == 6_000 and max(waiting) <= 1_500
 
 
 @live

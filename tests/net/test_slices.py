@@ -1,6 +1,7 @@
 """Floods share one slice of the event loop's time, however many there are."""
 
 import asyncio
+import re
 from itertools import pairwise
 
 import pytest
@@ -87,3 +88,29 @@ def test_another_event_loop_begins_with_an_empty_line() -> None:
     asyncio.run(first())
     asyncio.run(second())
     assert done[-1] == 2
+
+
+@live
+async def test_the_line_waits_while_somebody_delivers_but_not_for_ever() -> None:
+    slices, order = Slices(), list[str]()
+
+    async def deliver(turns: int) -> None:
+        for _ in range(turns):
+            order.append("d")
+            await slices.deliver_on()
+
+    def flood(left: int) -> None:
+        def go_on() -> None:
+            order.append("f")
+            flood(left - 1)
+
+        if left:
+            slices.go_on_later("f", 0.0, go_on)
+
+    delivering = asyncio.create_task(deliver(20))
+    await asyncio.sleep(0)
+    flood(3)
+    await delivering
+    while order.count("f") < 3:
+        await asyncio.sleep(0)
+    assert re.fullmatch("d{8,9}fd{8}fd*f", "".join(order))

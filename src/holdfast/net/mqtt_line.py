@@ -35,6 +35,7 @@ GREETING_S = 5.0  # who has not said CONNECT by then never will
 _PATIENCE = 1.5  # keep-alive times without a packet end a connection: the specification's number
 _EXPIRY_S_MAX = 3_600.0  # between looks at the time of day, which may be set
 _PROGRESS_BYTES = 1_000  # of an unfinished packet count as one: less in that time is no slow line, but nobody at work
+_FLOOD_BYTES = 32 * 1024  # who sends as many at once has more: it gets its turn in the line of those who do
 _CLOSE_S = 2.0  # that a closing connection is given to send what waits
 _RELIED_ON = frozenset({Open, Want, Renew})  # by the next packet
 _WAITED_FOR = frozenset({Take, Open, Want, Renew})
@@ -121,6 +122,8 @@ class MqttLine:
                 self._door.note(self._stream.far, str(problem))
                 self.perform(self.machine.on_error(problem))
             await self.drained()
+            if len(data) >= _FLOOD_BYTES:
+                await self._let_others()
 
     def _hear(self) -> None:
         self._heard_s, self._unheard_bytes = self._read_s, 0

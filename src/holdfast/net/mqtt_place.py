@@ -245,8 +245,7 @@ class ClientPlace:
                 await self._send(line, self._deliveries(seat, line))
             await line.drained()
             if monotonic() >= end_s:  # a client that reads as fast as we write never lets us wait
-                # Not in the line of those who flood us: they would be read faster than their events are delivered.
-                await asyncio.sleep(0)
+                await SLICES.deliver_on()
                 end_s = SLICES.end_s(monotonic())
 
     async def _send(self, line: ClientLine, effects: list[Effect]) -> None:

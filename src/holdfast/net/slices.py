@@ -3,6 +3,9 @@
 A turn of the event loop is as long as all that is handled in it. So the connections that have more than fits into a
 slice wait in one line, and a turn takes from it no more than a slice: whoever sends a single event waits for one slice,
 or for one frame that takes longer, and not for as many as there are floods.
+
+Who delivers to somebody that reads as fast as that stands in no line: what a flood publishes would be read faster than
+it is delivered, and pile up. The line waits for them instead.
 """
 
 import asyncio
@@ -12,6 +15,7 @@ from collections.abc import Callable
 from time import monotonic
 
 SLICE_S = 0.01  # of one connection alone, or of all that want more
+_HELD_MAX = 7  # turns in a row in which the line waits for deliveries, which may take longer than what they come from
 _MEMORY_S = 0.1  # for which a connection that has used up its slice counts as busy: ten turns
 
 
@@ -23,6 +27,8 @@ class Slices(threading.local):
         self._line: deque[Callable[[], bool]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turns = False  # it is going to, for those in the line
+        self._delivering = False  # somebody has more to deliver in this turn
+        self._held = 0  # turns in a row in which the line waited for that
 
     def end_s(self, now_s: float) -> float:
         """When a slice that begins now is over."""
@@ -59,6 +65,17 @@ class Slices(threading.local):
         self._stand_in_line(called)
         await future
 
+    async def deliver_on(self) -> None:
+        """Until the next turn: a slice was used up by deliveries, and there are more."""
+        self._delivering = True
+        await asyncio.sleep(0)
+
+    def _waits(self) -> bool:
+        waits = self._delivering and self._held < _HELD_MAX
+        self._held = self._held + 1 if waits else 0
+        self._delivering = False
+        return waits
+
     def _stand_in_line(self, go_on: Callable[[], bool]) -> None:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # the one before is over, and so is whoever waited for it
@@ -71,6 +88,9 @@ class Slices(threading.local):
 
     def _turn(self, loop: asyncio.AbstractEventLoop) -> None:
         if loop is not self._loop:
+            return
+        if self._waits():
+            loop.call_soon(self._turn, loop)
             return
         end_s = monotonic() + SLICE_S
         try:
