@@ -44,6 +44,7 @@ from holdfast.net.settings import NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
 from holdfast.protocol.settings import BEST_EFFORT, ClientReliability
+from holdfast.protocol.store_changes import Change
 from holdfast.store.note_file import NoteChange, NoteFile
 from holdfast.trust.certificate import Certificate
 from holdfast.trust.identity import Principal
@@ -59,6 +60,7 @@ class Door:
         accept: Accept,
         clock: Clock,
         taken: Mapping[str, tuple[int, int]],
+        store: Committer[Change] | None,
         trust: DoorTrust,
         log: Callable[[Note], None],
     ) -> None:
@@ -78,6 +80,7 @@ class Door:
         log_file = partial(self.note, "")
         self._file = None if settings.store is None else NoteFile(_beside(settings.store), log_file)
         self._writer: Committer[NoteChange] | None = None if self._file is None else Committer(self._file, log_file)
+        self._disks: list[Committer[Any]] = [each for each in (store, self._writer) if each is not None]
         self._places: dict[str, ClientPlace] = {}  # by the name of the client
         self._departures = Departures()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # as long as somebody has one
@@ -163,6 +166,7 @@ class Door:
         self.trust.seat(guest)
         if connect.will is not None:
             self.event_of(name, _will_packet(connect.will))  # better refused now than when it is needed
+        self._check_disks()
         self._last_come[name] = line
         async with self._lock_of(name):
             if self._last_come.get(name) is not line:  # many may wait, and one of them gets the session
@@ -179,6 +183,15 @@ class Door:
             place.line = line
             self._places[name] = place
         return place, present, guest
+
+    def _check_disks(self) -> None:
+        """A MqttError while a disk takes nothing: a session is taken over when what it has sent is safe.
+
+        The client would wait without an answer, and give up and come again without learning why.
+        """
+        for each in self._disks:
+            if each.problem is not None:
+                raise MqttError(SERVER_UNAVAILABLE, f"the broker cannot write to its store: {each.problem}")
 
     def _may_go_on(self, guest: Guest) -> bool:
         """Whether a client may have all that its session wants, and is who it was when events came for it."""

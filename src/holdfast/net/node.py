@@ -134,7 +134,7 @@ class BrokerNode:
         """Listen and begin to dial; a TransportError when a port is not to be had."""
         try:
             await self._history.open()
-            about = self._door_trust, self._half_open, self._arrivals, self._log
+            about = self._committer, self._door_trust, self._half_open, self._arrivals, self._log
             async for listener in listeners(self.settings, self._accept, self._clock, self._taken, *about):
                 self._listeners.append(listener)
         except BaseException:
