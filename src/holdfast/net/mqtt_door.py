@@ -43,6 +43,7 @@ from holdfast.net.seat import Seat
 from holdfast.net.settings import NodeSettings
 from holdfast.net.tls import TlsFiles
 from holdfast.net.wire import Accept, Wire
+from holdfast.protocol.effects import Incident
 from holdfast.protocol.settings import BEST_EFFORT, ClientReliability
 from holdfast.protocol.store_changes import Change
 from holdfast.store.note_file import NoteChange, NoteFile
@@ -129,8 +130,13 @@ class Door:
         bought = BEST_EFFORT if self._node.hops.durable else chosen  # stores lose nothing and keep the order
         own = self._node.protocol, self._clock, self._node.hops
         seat = Seat(name, dial, *own, publishes, guarantees=bought, new_witness=self._node.new_witness)
-        seat.on_loss = partial(self.note, name)
+        seat.on_loss = partial(self._lost, name)
         return seat
+
+    def _lost(self, name: str, why: str) -> None:
+        """Events for a client are: MQTT has no way to tell the client, so its broker counts and tells it."""
+        self.note(name, why)
+        self.trust.report(Incident("events_dropped", name, reason=why))
 
     def note(self, who: str, text: str) -> None:
         """Something that whoever runs the broker may want to know."""
